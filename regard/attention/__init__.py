@@ -1,0 +1,1 @@
+"""The attention core: scores, masks, the one softmax over keys, heads, positions, caches and taps."""

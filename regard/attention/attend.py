@@ -1,0 +1,235 @@
+"""The only softmax over keys: a fused kernel where one fits, the explicit path when somebody watches.
+
+Every path gives the same answer: the mean of the values, weighted by the softmax of the scores over the keys in sight.
+A query that may look nowhere gets zeros, and gradients stay finite: masked scores become the smallest finite number
+before the softmax and zero after it, because minus infinity would poison the gradient.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.attention.masks import EVERYONE, Edges, Grid, Mask, Packed, Padded
+from regard.attention.scores import Score, scaled_dot
+from regard.attention.tap import Tap
+
+Bias = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Way:
+    """How scores become weights: the score, what is added to it, dropout, and who watches."""
+
+    score: Score = scaled_dot
+    bias: Bias | None = None
+    dropout: float = 0.0
+    tap: Tap | None = None
+
+    @property
+    def explicit(self) -> bool:
+        """Whether the weights themselves are needed, or no kernel knows the score."""
+        return self.score is not scaled_dot or (self.tap is not None and self.tap.watched)
+
+
+PLAIN = Way()
+
+
+def attend(
+    query: Float[Tensor, "*q heads query depth"],
+    key: Float[Tensor, "*k groups key other"],
+    value: Float[Tensor, "*k groups key features"],
+    *,
+    mask: Mask = EVERYONE,
+    way: Way = PLAIN,
+) -> Float[Tensor, "*o heads query features"]:
+    """Each query's mean of the values in its sight; several heads may share one group of keys."""
+    if isinstance(mask.where, Packed):
+        return attend_row(query, key, value, mask=mask, way=way)
+    if isinstance(mask.where, Edges):
+        return attend_edges(query, key, value, mask=mask, way=way)
+    if way.explicit:
+        return attend_explicitly(query, key, value, mask=mask, way=way)
+    return attend_fused(query, key, value, mask=mask, way=way)
+
+
+def weigh(
+    scores: Float[Tensor, "*batch query key"], mask: Bool[Tensor, "*mask _ key"] | None = None
+) -> Float[Tensor, "*batch query key"]:
+    """Softmax over the keys in sight; a query that may look nowhere gets zeros."""
+    if mask is None:
+        return scores.softmax(-1)
+    hidden = ~mask
+    return scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(hidden, 0.0)
+
+
+def attend_explicitly(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: Way) -> Tensor:
+    """Scores, bias, mask, softmax, tap, dropout, weighted sum: as written in the papers."""
+    repeats = query.shape[-3] // key.shape[-3]
+    if repeats > 1:
+        key, value = key.repeat_interleave(repeats, dim=-3), value.repeat_interleave(repeats, dim=-3)
+    scores = way.score(query, key)
+    if way.bias is not None:
+        scores = scores + way.bias(mask.distance(query.shape[-2], key.shape[-2], query.device)).to(scores.dtype)
+    weights = weigh(scores, _dense(mask, query, key))
+    if way.tap is not None:
+        weights = way.tap(weights, mask)
+    if way.dropout:
+        weights = F.dropout(weights, way.dropout)
+    return weights @ value
+
+
+def attend_fused(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: Way) -> Tensor:
+    """Scaled dot-product attention in one kernel, which never holds all the weights."""
+    grouped = query.shape[-3] != key.shape[-3]
+    only_causal = mask.causal and mask.window is None and mask.where is None and mask.boolean is None
+    if only_causal and way.bias is None:
+        return F.scaled_dot_product_attention(
+            query, key, value, is_causal=True, dropout_p=way.dropout, enable_gqa=grouped
+        )
+    visible = _dense(mask, query, key)
+    added = _added(query, key, visible, mask=mask, bias=way.bias)
+    mixed = F.scaled_dot_product_attention(
+        query, key, value, attn_mask=added, dropout_p=way.dropout, enable_gqa=grouped
+    )
+    if visible is None:
+        return mixed
+    blind = mask.once("blind", lambda: ~visible.any(-1, keepdim=True))
+    return mixed.masked_fill(blind, 0.0)
+
+
+def attend_row(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: Way) -> Tensor:
+    """Attention inside each sequence of a packed row: (heads, token, depth) in and out."""
+    where = mask.where
+    assert isinstance(where, Packed)
+    if mask.boolean is not None:  # only the whole matrix, token by token, can hold it
+        path = attend_explicitly if way.explicit else attend_fused
+        return path(query, key, value, mask=mask, way=way)
+    if _kernel_fits(query, key, value, where=where, mask=mask, way=way):
+        return _variable_length(query, key, value, where=where, mask=mask)
+    cells, _, keys = where.key.grid
+    spread, back, queries = where.query.grid
+    if queries.longest == 0 or keys.longest == 0:
+        return query.new_zeros(*query.shape[:-1], value.shape[-1])
+    lines = min(len(queries.lengths), len(keys.lengths))
+    padded = mask.once("grid", lambda: _unpacked(mask, queries, keys, lines))
+    mixed = attend(
+        _unpack(query, spread, queries)[:lines],
+        _unpack(key, cells, keys)[:lines],
+        _unpack(value, cells, keys)[:lines],
+        mask=padded,
+        way=way,
+    )
+    flat = mixed.transpose(0, 1).flatten(1, 2)  # (heads, line * longest, features)
+    if lines < len(queries.lengths):  # queries of the last segments have no keys at all
+        flat = F.pad(flat, (0, 0, 0, (len(queries.lengths) - lines) * queries.longest))
+    return flat.index_select(1, back)
+
+
+def attend_edges(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: Way) -> Tensor:
+    """Attention along the edges of a graph: (heads, node, depth) in and out, nothing of size node x node."""
+    where = mask.where
+    assert isinstance(where, Edges) and not mask.causal and mask.window is None and mask.boolean is None
+    ends = query.index_select(-2, where.query).transpose(0, 1)[:, :, None]  # (edge, heads, 1, depth)
+    starts = key.index_select(-2, where.key).transpose(0, 1)[:, :, None]
+    scores = way.score(ends, starts)[..., 0, 0].T  # (heads, edge)
+    index = where.query.expand_as(scores)
+    blank = scores.new_full((len(scores), where.nodes), torch.finfo(scores.dtype).min)
+    highest = blank.scatter_reduce(1, index, scores.detach(), "amax")
+    shares = (scores - highest.gather(1, index)).exp()
+    total = scores.new_zeros(len(scores), where.nodes).scatter_add(1, index, shares)
+    weights = shares / total.gather(1, index)
+    if way.tap is not None:
+        weights = way.tap(weights, mask)
+    if way.dropout:
+        weights = F.dropout(weights, way.dropout)
+    sent = weights[..., None] * value.index_select(-2, where.key)
+    nothing = sent.new_zeros(len(sent), where.nodes, sent.shape[-1])
+    return nothing.index_add(1, where.query, sent)
+
+
+def _dense(mask: Mask, query: Tensor, key: Tensor) -> Tensor | None:
+    """The boolean with an axis for the heads."""
+
+    def make() -> Tensor | None:
+        visible = mask.dense(query.shape[-2], key.shape[-2], query.device)
+        return None if visible is None else visible.unsqueeze(-3)
+
+    return mask.once(("dense", query.shape[-2], key.shape[-2]), make)
+
+
+def _added(query: Tensor, key: Tensor, visible: Tensor | None, *, mask: Mask, bias: Bias | None) -> Tensor | None:
+    """What the kernel adds to the scores: a float mask, since boolean ones give garbage to blind queries on CUDA."""
+    if bias is not None:
+        added = bias(mask.distance(query.shape[-2], key.shape[-2], query.device)).to(query.dtype)
+        return added if visible is None else added.masked_fill(~visible, torch.finfo(query.dtype).min)
+    if visible is None:
+        return None
+
+    def make() -> Tensor:
+        low = torch.finfo(query.dtype).min
+        return torch.zeros(visible.shape, dtype=query.dtype, device=query.device).masked_fill(~visible, low)
+
+    return mask.once(("added", query.shape[-2], key.shape[-2], query.dtype), make)
+
+
+def _unpack(row: Tensor, cells: Tensor, grid: Grid) -> Tensor:
+    """(heads, token, depth) -> (line, heads, longest, depth); padding repeats some token, which the mask hides."""
+    return row.index_select(1, cells).unflatten(1, (-1, grid.longest)).transpose(0, 1)
+
+
+def _unpacked(mask: Mask, queries: Grid, keys: Grid, lines: int) -> Mask:
+    """The same mask for the row spread over a grid."""
+    short = Grid(queries.lengths[:lines], queries.longest), Grid(keys.lengths[:lines], keys.longest)
+    return Mask(causal=mask.causal, window=mask.window, where=Padded(short[1], short[0]))
+
+
+def _kernel_fits(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask, way: Way) -> bool:
+    """Whether the variable-length kernel can do this: half precision on CUDA, no bias, no dropout, nobody watching."""
+    by_place = mask.causal or mask.window is not None
+    return (
+        query.is_cuda
+        and query.dtype in (torch.float16, torch.bfloat16)
+        and not way.explicit
+        and way.bias is None
+        and not way.dropout
+        and query.shape[-1] == key.shape[-1] == value.shape[-1]
+        and query.shape[-1] % 8 == 0
+        and not (by_place and where.query is not where.key)  # the kernel aligns places at the end, masks at the start
+    )
+
+
+def _variable_length(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask) -> Tensor:
+    """The fused kernel over packed rows."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    reach = -1 if mask.window is None else mask.window
+    extra = {"enable_gqa": True} if query.shape[0] != key.shape[0] and _kernel_names_groups() else {}
+    mixed = varlen_attn(
+        query.transpose(0, 1),
+        key.transpose(0, 1),
+        value.transpose(0, 1),
+        where.query.offsets,
+        where.key.offsets,
+        where.query.longest,
+        where.key.longest,
+        window_size=(reach, 0 if mask.causal else reach),
+        **extra,
+    )
+    return mixed.transpose(0, 1)
+
+
+@cache
+def _kernel_names_groups() -> bool:
+    """Grouped keys are announced by a flag from torch 2.12 on and taken silently before."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    return "enable_gqa" in inspect.signature(varlen_attn).parameters
+

@@ -1,0 +1,334 @@
+"""Who may see whom: small descriptions that combine with `&`; True means "may look".
+
+A mask is not a matrix until somebody needs one. `causal` and `window` speak about places; `where` says how the
+tokens are laid out (packed in a row, padded in a grid, one decoding step, edges of a graph) and so who shares a
+sequence with whom; `boolean` is anything else. `dense` gives the matrix, `places` and `distance` serve the position
+schemes that look at where a token stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+Made = TypeVar("Made")
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """Sequences laid end to end in one flat row of tokens."""
+
+    offsets: Int[Tensor, "bounds"]
+    longest: int
+    segment: Int[Tensor, "token"]
+    place: Int[Tensor, "token"]
+    count: Int[Tensor, ""]
+
+    @classmethod
+    def of(
+        cls, lengths: Sequence[int], *, longest: int | None = None, size: int | None = None, segments: int | None = None
+    ) -> Row:
+        """A row for sequences of these lengths; `size` and `segments` fill it up to a fixed shape.
+
+        The tail becomes segments no longer than `longest`, since a kernel bounded by `longest` reads nothing beyond
+        it; empty segments come last.
+        """
+        longest = max(lengths, default=0) if longest is None else longest
+        assert max(lengths, default=0) <= longest, f"a sequence of {max(lengths)} in a row bounded by {longest}"
+        parts = list(lengths)
+        rest = 0 if size is None else size - sum(parts)
+        assert rest >= 0, f"{sum(parts)} tokens do not fit a row of {size}"
+        while rest > 0:
+            parts.append(min(rest, longest))
+            rest -= parts[-1]
+        if segments is not None:
+            assert len(parts) <= segments, f"{len(parts)} segments where {segments} were promised"
+            parts += [0] * (segments - len(parts))
+        sizes = torch.tensor(parts, dtype=torch.int64)
+        offsets = torch.zeros(len(parts) + 1, dtype=torch.int64)
+        torch.cumsum(sizes, 0, out=offsets[1:])
+        segment = torch.repeat_interleave(torch.arange(len(parts)), sizes)
+        place = torch.arange(len(segment)) - offsets[:-1][segment]
+        return cls(offsets.int(), longest, segment, place, torch.tensor(len(lengths)))
+
+    @cached_property
+    def lengths(self) -> Int[Tensor, "segments"]:
+        """How long each segment is."""
+        return self.offsets.diff().long()
+
+    @cached_property
+    def grid(self) -> tuple[Int[Tensor, "cell"], Int[Tensor, "token"], Grid]:
+        """Indices that unpack the row into a grid and pack it again.
+
+        Off a compiled path the grid is as small as its content, because measuring costs nothing there.
+        """
+        lengths, longest = self.lengths, self.longest
+        if not self.offsets.is_cuda:
+            filled = int((lengths > 0).nonzero()[-1]) + 1 if bool((lengths > 0).any()) else 0
+            lengths, longest = lengths[:filled], int(lengths.max()) if filled else 0
+        columns = torch.arange(longest, device=self.offsets.device)
+        starts = self.offsets[: len(lengths)].long()
+        cells = (starts[:, None] + columns).clamp(max=max(len(self.segment) - 1, 0)).flatten()
+        return cells, self.segment * longest + self.place, Grid(lengths, longest)
+
+    def to(self, device: torch.device | str) -> Row:
+        """The same row elsewhere."""
+        tensors = (self.offsets, self.segment, self.place, self.count)
+        offsets, segment, place, count = (tensor.to(device, non_blocking=True) for tensor in tensors)
+        return Row(offsets, self.longest, segment, place, count)
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Sequences as the lines of a batch, padded on the right up to `longest`."""
+
+    lengths: Int[Tensor, "batch"]
+    longest: int
+
+    @property
+    def place(self) -> Int[Tensor, "place"]:
+        """Where each column stands, the same for every line."""
+        return torch.arange(self.longest, device=self.lengths.device)
+
+    @property
+    def filled(self) -> Bool[Tensor, "batch place"]:
+        """True where there is a token and not padding."""
+        return self.place < self.lengths[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """Queries and keys lie in rows; a query sees the keys of the segment with its own number."""
+
+    query: Row
+    key: Row
+
+    def allowed(self) -> Bool[Tensor, "query key"]:
+        """True where query and key share a segment."""
+        return self.query.segment[:, None] == self.key.segment
+
+    def places(self, queries: int, keys: int) -> tuple[Tensor, Tensor]:
+        """Where each query and each key stands in its own sequence."""
+        return self.query.place, self.key.place
+
+
+@dataclass(frozen=True, eq=False)
+class Padded:
+    """Keys lie in a padded grid; queries do too, or are the beams of a decoding step."""
+
+    key: Grid
+    query: Grid | Stepping | None = None
+
+    def allowed(self) -> Bool[Tensor, "batch 1 key"]:
+        """True on keys that are not padding."""
+        return self.key.filled[:, None, :]
+
+    def places(self, queries: int, keys: int) -> tuple[Tensor, Tensor]:
+        """Columns on both sides."""
+        device = self.key.lengths.device
+        return torch.arange(queries, device=device), torch.arange(keys, device=device)
+
+
+@dataclass(frozen=True, eq=False)
+class Stepping:
+    """One decoding step: the queries are the beams of an example, the keys all that its beams have cached.
+
+    Keys lie first in `room` places for the prompt, held once for all beams, then one per beam and generated token:
+    what beam `b` was fed as token `t` stays at `room + t * beams + b` for good. `slots[e, k, t]` says which beam's
+    cache holds token `t` of beam `k`'s past, so reordering beams gathers this small index and moves no keys.
+    """
+
+    slots: Int[Tensor, "batch beam limit"]
+    taken: Int[Tensor, "batch"]
+    prompt: Int[Tensor, "batch"]
+    example: Int[Tensor, "batch"]
+    room: int
+    longest: int
+
+    @classmethod
+    def begin(cls, prompt: Int[Tensor, "batch"], *, beams: int, limit: int, room: int) -> Stepping:
+        """After the prompt, before the first generated token."""
+        slots = torch.zeros(len(prompt), beams, limit, dtype=torch.int64, device=prompt.device)
+        numbers = torch.arange(len(prompt), device=prompt.device)
+        return cls(slots, torch.zeros_like(prompt), prompt, numbers, room, 0)
+
+    @property
+    def beams(self) -> int:
+        """Beams of every example."""
+        return self.slots.shape[1]
+
+    def advance(self) -> Stepping:
+        """The index after each beam has put one more token into its own slot."""
+        limit = self.slots.shape[2]
+        own = torch.arange(self.beams, device=self.slots.device)[None, :, None].expand(len(self.taken), -1, 1)
+        at = self.taken[:, None, None].expand(-1, self.beams, 1)
+        return replace(
+            self, slots=self.slots.scatter(2, at, own), taken=self.taken + 1, longest=min(self.longest + 1, limit)
+        )
+
+    def addresses(self) -> Int[Tensor, "batch beam"]:
+        """Where in the cache the newest token of each beam goes."""
+        own = torch.arange(self.beams, device=self.slots.device)
+        return self.room + (self.taken[:, None] - 1) * self.beams + own
+
+    def allowed(self) -> Bool[Tensor, "batch beam key"]:
+        """True on the prompt and on the slots of the beam's own past."""
+        batch, beams, _ = self.slots.shape
+        device = self.slots.device
+        prompt = torch.arange(self.room, device=device) < self.prompt[:, None]
+        own = self.slots[:, :, : self.longest, None] == torch.arange(beams, device=device)
+        past = torch.arange(self.longest, device=device) < self.taken[:, None]
+        generated = (own & past[:, None, :, None]).flatten(2)
+        return torch.cat([prompt[:, None].expand(batch, beams, self.room), generated], dim=2)
+
+    def places(self, queries: int, keys: int) -> tuple[Tensor, Tensor]:
+        """The queries stand at their example's newest place, the keys where they were put."""
+        device = self.slots.device
+        newest = (self.prompt + self.taken - 1)[:, None].expand(-1, queries)
+        generated = self.prompt[:, None] + torch.arange(self.longest, device=device)
+        prompt = torch.arange(self.room, device=device).expand(len(self.prompt), -1)
+        return newest, torch.cat([prompt, generated.repeat_interleave(self.beams, dim=1)], dim=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """Queries and keys are nodes; a query sees the keys at the other end of its edges."""
+
+    query: Int[Tensor, "edge"]
+    key: Int[Tensor, "edge"]
+    nodes: int
+
+    def allowed(self) -> Bool[Tensor, "nodes nodes"]:
+        """True where an edge leads from key to query."""
+        dense = torch.zeros(self.nodes, self.nodes, dtype=torch.bool, device=self.query.device)
+        return dense.index_put((self.query, self.key), torch.ones_like(self.query, dtype=torch.bool))
+
+    def places(self, queries: int, keys: int) -> tuple[Tensor, Tensor]:
+        """Nodes of a graph stand nowhere."""
+        raise ValueError("a graph has no places: use no position scheme on edges")
+
+
+Where = Packed | Padded | Stepping | Edges
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """A description of who may look at whom."""
+
+    causal: bool = False
+    window: int | None = None
+    where: Where | None = None
+    boolean: Bool[Tensor, "*batch query key"] | None = None
+    memory: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    def __and__(self, other: Mask) -> Mask:
+        """May look where both allow it."""
+        if self.where is not None and other.where is not None and self.where is not other.where:
+            raise ValueError(
+                f"cannot combine two layouts, {type(self.where).__name__} and {type(other.where).__name__}: "
+                "a mask describes one set of queries and keys"
+            )
+        windows = [mask.window for mask in (self, other) if mask.window is not None]
+        booleans = [mask.boolean for mask in (self, other) if mask.boolean is not None]
+        return Mask(
+            causal=self.causal or other.causal,
+            window=min(windows) if windows else None,
+            where=self.where if self.where is not None else other.where,
+            boolean=booleans[0] & booleans[1] if len(booleans) == 2 else (booleans[0] if booleans else None),
+        )
+
+    def places(self, queries: int, keys: int, device: torch.device | str | None = None) -> tuple[Tensor, Tensor]:
+        """Where queries and keys stand in their sequences: (*batch, query) and (*batch, key)."""
+        if self.where is not None:
+            return self.where.places(queries, keys)
+        return torch.arange(queries, device=device), torch.arange(keys, device=device)
+
+    def distance(
+        self, queries: int, keys: int, device: torch.device | str | None = None
+    ) -> Int[Tensor, "*batch query key"]:
+        """How far each key stands after each query; negative is the past."""
+        query, key = self.places(queries, keys, device)
+        return key[..., None, :] - query[..., :, None]
+
+    def dense(
+        self, queries: int, keys: int, device: torch.device | str | None = None
+    ) -> Bool[Tensor, "*batch query key"] | None:
+        """The mask as a boolean that broadcasts over (*batch, query, key); None when everybody sees everything."""
+        parts = []
+        if self.where is not None:
+            parts.append(self.where.allowed())
+        if self.causal or self.window is not None:
+            distance = self.distance(queries, keys, device)
+            if self.causal:
+                parts.append(distance <= 0)
+            if self.window is not None:
+                parts.append(distance.abs() <= self.window)
+        if self.boolean is not None:
+            parts.append(self.boolean)
+        if not parts:
+            return None
+        allowed = parts[0]
+        for part in parts[1:]:
+            allowed = allowed & part
+        return allowed
+
+    def once(self, name: Any, make: Callable[[], Made]) -> Made:
+        """What `make` gives, made once and shared by all layers that look through this mask."""
+        if torch.compiler.is_compiling():
+            return make()
+        if name not in self.memory:
+            self.memory[name] = make()
+        return self.memory[name]
+
+
+EVERYONE = Mask()
+
+
+def causal() -> Mask:
+    """A query sees itself and what came before."""
+    return Mask(causal=True)
+
+
+def window(size: int) -> Mask:
+    """A query sees keys at most `size` places away."""
+    return Mask(window=size)
+
+
+def padded(key: Grid, query: Grid | Stepping | None = None) -> Mask:
+    """A query sees the keys of its example that are not padding."""
+    return Mask(where=Padded(key, query))
+
+
+def packed(query: Row, key: Row | None = None) -> Mask:
+    """A query sees the keys of its own segment."""
+    return Mask(where=Packed(query, query if key is None else key))
+
+
+def stepping(where: Stepping) -> Mask:
+    """A beam sees the prompt and its own past."""
+    return Mask(where=where)
+
+
+def neighbours(query: Int[Tensor, "edge"], key: Int[Tensor, "edge"], *, nodes: int) -> Mask:
+    """A node sees those it shares an edge with."""
+    return Mask(where=Edges(query, key, nodes))
+
+
+def allow(boolean: Bool[Tensor, "*batch query key"]) -> Mask:
+    """A query sees where the boolean is True."""
+    return Mask(boolean=boolean)
+
+
+def between(query: Row | Grid, key: Row | Grid) -> Mask:
+    """The mask of tokens laid out one way looking at tokens laid out the same way."""
+    if isinstance(query, Row):
+        assert isinstance(key, Row), "a packed row looks at a packed row"
+        return packed(query, key)
+    assert isinstance(key, Grid), "a padded batch looks at a padded batch"
+    return padded(key, query)

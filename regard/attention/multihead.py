@@ -1,0 +1,98 @@
+"""Project, split into heads, attend, merge: self-attention, cross-attention, grouped keys."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.attend import Way, attend
+from regard.attention.cache import Cache, Remembered
+from regard.attention.masks import EVERYONE, Edges, Mask, Packed
+from regard.attention.positions import Positions
+from regard.attention.scores import Score, scaled_dot
+from regard.attention.tap import Tap
+
+
+@dataclass(frozen=True)
+class Heads:
+    """How the width is divided: query heads, groups of keys they share, depth of keys and of values."""
+
+    count: int
+    groups: int | None = None
+    depth: int | None = None
+    features: int | None = None
+
+
+class MultiHead(nn.Module):
+    """`concat(head_1 .. head_h) W`, each head attending with its own projections (Vaswani et al. 2017).
+
+    Serves packed rows (token, width), padded batches (batch, query, width) and decoding steps (batch, beam, width).
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int | Heads,
+        *,
+        memory_width: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        score: Score = scaled_dot,
+    ):
+        super().__init__()
+        shape = Heads(heads) if isinstance(heads, int) else heads
+        if shape.depth is None and width % shape.count:
+            raise ValueError(f"{shape.count} heads do not divide a width of {width}: choose heads that do")
+        self.heads = shape.count
+        self.groups = shape.groups or shape.count
+        if self.heads % self.groups:
+            raise ValueError(f"{self.groups} groups of keys do not divide {self.heads} heads: choose a divisor")
+        depth = shape.depth or width // shape.count
+        features = shape.features or depth
+        memory_width = memory_width or width
+        self.query = nn.Linear(width, self.heads * depth, bias=bias)
+        self.key = nn.Linear(memory_width, self.groups * depth, bias=bias)
+        self.value = nn.Linear(memory_width, self.groups * features, bias=bias)
+        self.output = nn.Linear(self.heads * features, width, bias=bias)
+        self.score = score
+        self.dropout = dropout
+        self.weights = Tap()
+
+    def forward(
+        self,
+        x: Float[Tensor, "*batch query width"],
+        memory: Float[Tensor, "*memory key other"] | Remembered | None = None,
+        *,
+        mask: Mask = EVERYONE,
+        positions: Positions | None = None,
+        cache: Cache | None = None,
+    ) -> Float[Tensor, "*batch query width"]:
+        """Look from x at the memory, or at x itself; positions speak only in self-attention."""
+        if x.dim() == 2 and not isinstance(mask.where, Packed | Edges):
+            raise ValueError("a flat row of tokens needs a packed mask that says where its sequences end")
+        query = self._split(self.query(x), self.heads)
+        key, value = memory if isinstance(memory, Remembered) else self.remember(x if memory is None else memory)
+        if positions is not None:
+            places, _ = mask.places(query.shape[-2], key.shape[-2], x.device)
+            query, key = positions.turn(query, places), positions.turn(key, places)
+        if cache is not None:
+            key, value = cache.extend(key, value, mask)
+        way = Way(
+            score=self.score,
+            bias=positions.bias if positions is not None and positions.biased else None,
+            dropout=self.dropout if self.training else 0.0,
+            tap=self.weights,
+        )
+        mixed = attend(query, key, value, mask=mask, way=way)
+        return self.output(mixed.transpose(-3, -2).flatten(-2))
+
+    def remember(self, memory: Float[Tensor, "*memory key other"]) -> Remembered:
+        """Keys and values of the memory, to be looked at many times."""
+        return Remembered(self._split(self.key(memory), self.groups), self._split(self.value(memory), self.groups))
+
+    @staticmethod
+    def _split(vectors: Tensor, heads: int) -> Tensor:
+        """(*batch, token, heads * depth) -> (*batch, heads, token, depth)."""
+        return vectors.unflatten(-1, (heads, -1)).transpose(-3, -2)

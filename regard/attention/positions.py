@@ -1,0 +1,182 @@
+"""Where a token stands: tables added to embeddings, rotations of queries and keys, biases on scores.
+
+A scheme makes itself felt in one of three ways, and every scheme answers to all three: `embed` gives what is added to a
+token's vector, `turn` rotates queries and keys, `bias` is added to scores by distance.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+
+def normalised(length: int) -> Float[Tensor, "place 1"]:
+    """Index divided by the last one: bounded, but a step means something else in every length."""
+    return torch.arange(length)[:, None] / max(length - 1, 1)
+
+
+def integer(length: int) -> Float[Tensor, "place 1"]:
+    """The index itself: a step always means the same, but nothing bounds it."""
+    return torch.arange(length)[:, None].float()
+
+
+def binary(length: int, bits: int) -> Float[Tensor, "place bits"]:
+    """The index in binary, lowest bit first: bit k flips every 2^k places."""
+    return (torch.arange(length)[:, None] >> torch.arange(bits) & 1).float()
+
+
+def sinusoidal(length: int, width: int, *, halves: bool = False) -> Float[Tensor, "place width"]:
+    """`sin(place / 10000^(2i/width))` and its cosine, interleaved as in the paper or in two halves.
+
+    A binary counter made smooth (Vaswani et al. 2017): waves from 2 pi to 10000 x 2 pi.
+    """
+    rates = 10000 ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
+    waves = [angles.sin(), angles.cos()]
+    table = torch.cat(waves, dim=1) if halves else torch.stack(waves, dim=2).flatten(1)
+    return table[:, :width].float()
+
+
+class Positions(nn.Module):
+    """No positions at all: attention then sees a bag of tokens."""
+
+    biased = False
+
+    def embed(self, places: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"] | None:
+        """What is added to the vector of a token standing there."""
+        return None
+
+    def turn(
+        self, vectors: Float[Tensor, "*batch heads place depth"], places: Int[Tensor, "*places place"]
+    ) -> Float[Tensor, "*batch heads place depth"]:
+        """Queries or keys, rotated by where they stand."""
+        return vectors
+
+    def bias(self, distance: Int[Tensor, "*batch query key"]) -> Float[Tensor, "*batch heads query key"]:
+        """What is added to the score of a key so far after the query."""
+        raise NotImplementedError(f"{type(self).__name__} adds nothing to scores")
+
+
+class Table(Positions):
+    """A fixed table added to the embeddings."""
+
+    table: Tensor
+
+    def __init__(self, table: Float[Tensor, "place width"]):
+        super().__init__()
+        self.register_buffer("table", table, persistent=False)
+
+    def embed(self, places: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]:
+        """The table's rows."""
+        return self.table[places]
+
+
+class Learned(Positions):
+    """A learned table added to the embeddings (Gehring et al. 2017)."""
+
+    def __init__(self, context: int, width: int):
+        super().__init__()
+        self.table = nn.Embedding(context, width)
+        nn.init.normal_(self.table.weight, std=0.02)
+
+    def embed(self, places: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]:
+        """The table's rows."""
+        return self.table(places)
+
+
+class Rotary(Positions):
+    """Queries and keys turned by an angle proportional to their place, so that scores see distances (Su et al. 2021)."""
+
+    rates: Tensor
+
+    def __init__(self, depth: int, *, base: float = 10000.0):
+        super().__init__()
+        assert depth % 2 == 0, f"rotary positions turn pairs of features, and {depth} is odd"
+        rates = base ** (-torch.arange(0, depth, 2).float() / depth)
+        self.register_buffer("rates", rates, persistent=False)
+
+    def turn(
+        self, vectors: Float[Tensor, "*batch heads place depth"], places: Int[Tensor, "*places place"]
+    ) -> Float[Tensor, "*batch heads place depth"]:
+        """Feature i turns together with feature i + depth/2."""
+        angles = (places[..., None] * self.rates).unsqueeze(-3)  # an axis for the heads
+        first, second = vectors.chunk(2, dim=-1)
+        cosine, sine = angles.cos().to(vectors.dtype), angles.sin().to(vectors.dtype)
+        return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+
+
+class ALiBi(Positions):
+    """Scores lose in proportion to the distance, each head at its own slope (Press et al. 2022)."""
+
+    biased = True
+    slopes: Tensor
+
+    def __init__(self, heads: int):
+        super().__init__()
+        self.register_buffer("slopes", alibi_slopes(heads), persistent=False)
+
+    def bias(self, distance: Int[Tensor, "*batch query key"]) -> Float[Tensor, "*batch heads query key"]:
+        """Minus slope times distance."""
+        return -self.slopes[:, None, None] * distance.abs().unsqueeze(-3)
+
+
+def alibi_slopes(heads: int) -> Float[Tensor, "heads"]:
+    """A geometric series from 2^(-8/heads); between powers of two, every other slope of the next series is added."""
+    power = 2 ** math.floor(math.log2(heads))
+    slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
+    between = [2 ** (-4 * (2 * i + 1) / power) for i in range(heads - power)]
+    return torch.tensor(slopes + between)
+
+
+class Relative(Positions):
+    """A learned bias per head and bucket of distances, exact when near, logarithmic when far (Raffel et al. 2020)."""
+
+    biased = True
+
+    def __init__(self, heads: int, *, causal: bool, buckets: int = 32, furthest: int = 128):
+        super().__init__()
+        self.causal, self.buckets, self.furthest = causal, buckets, furthest
+        self.table = nn.Embedding(buckets, heads)
+        nn.init.normal_(self.table.weight, std=0.02)
+
+    def bias(self, distance: Int[Tensor, "*batch query key"]) -> Float[Tensor, "*batch heads query key"]:
+        """The bucket's number for each head."""
+        return self.table(self.bucket(distance)).movedim(-1, -3)
+
+    def bucket(self, distance: Int[Tensor, "*batch query key"]) -> Int[Tensor, "*batch query key"]:
+        """Which bucket a distance falls in; both directions have their own half unless the future is hidden."""
+        buckets = self.buckets if self.causal else self.buckets // 2
+        shift = torch.zeros_like(distance) if self.causal else (distance > 0).long() * buckets
+        far = (-distance).clamp(min=0) if self.causal else distance.abs()
+        exact = buckets // 2
+        spread = (far.clamp(min=1).float() / exact).log() / math.log(self.furthest / exact) * (buckets - exact)
+        return shift + torch.where(far < exact, far, (exact + spread.long()).clamp(max=buckets - 1))
+
+
+def scheme(name: str, *, width: int, heads: int, context: int, causal: bool) -> Positions:
+    """The position scheme of that name for a stack of attention layers."""
+    if name not in SCHEMES:
+        raise ValueError(f"unknown position scheme {name}: choose one of {', '.join(SCHEMES)}")
+    return SCHEMES[name](width, heads, context, causal)
+
+
+def _binary_padded(context: int, width: int) -> Tensor:
+    """Binary codes on the first features, zeros on the rest."""
+    bits = min(width, max(context - 1, 1).bit_length())
+    return nn.functional.pad(binary(context, bits), (0, width - bits))
+
+
+SCHEMES: dict[str, Callable[[int, int, int, bool], Positions]] = {
+    "none": lambda width, heads, context, causal: Positions(),
+    "sinusoidal": lambda width, heads, context, causal: Table(sinusoidal(context, width)),
+    "sinusoidal_halves": lambda width, heads, context, causal: Table(sinusoidal(context, width, halves=True)),
+    "learned": lambda width, heads, context, causal: Learned(context, width),
+    "binary": lambda width, heads, context, causal: Table(_binary_padded(context, width)),
+    "integer": lambda width, heads, context, causal: Table(integer(context).expand(-1, width)),
+    "normalised": lambda width, heads, context, causal: Table(normalised(context).expand(-1, width)),
+    "rotary": lambda width, heads, context, causal: Rotary(width // heads),
+    "alibi": lambda width, heads, context, causal: ALiBi(heads),
+    "relative": lambda width, heads, context, causal: Relative(heads, causal=causal),
+}

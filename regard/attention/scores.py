@@ -1,0 +1,79 @@
+"""How well a query fits a key: every score takes (query, key) to one number per pair.
+
+Queries are (..., query, depth), keys (..., key, depth); the answer is (..., query, key). Scores that learn keep one set
+of weights per head, found on the third axis from the end.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Score = Callable[[Tensor, Tensor], Tensor]
+
+
+def dot(query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key depth"]) -> Float[Tensor, "*s query key"]:
+    """`q . k` (Luong et al. 2015)."""
+    return query @ key.mT
+
+
+def scaled_dot(
+    query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key depth"]
+) -> Float[Tensor, "*s query key"]:
+    """`q . k / sqrt(depth)`, so that the spread of scores does not grow with the depth (Vaswani et al. 2017)."""
+    return (query / math.sqrt(query.shape[-1])) @ key.mT
+
+
+def cosine(query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key depth"]) -> Float[Tensor, "*s query key"]:
+    """`q . k / (|q| |k|)` (Graves et al. 2014)."""
+    return F.normalize(query, dim=-1) @ F.normalize(key, dim=-1).mT
+
+
+class Bilinear(nn.Module):
+    """`q W k`, the "general" score of Luong et al. 2015; query and key may have different depths."""
+
+    def __init__(self, query: int, key: int, *, heads: int = 1):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(heads, query, key) / math.sqrt(query))
+
+    def forward(
+        self, query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key other"]
+    ) -> Float[Tensor, "*s query key"]:
+        """One number per pair."""
+        return query @ self.weight @ key.mT
+
+
+class Additive(nn.Module):
+    """`v . tanh(W q + U k)` (Bahdanau et al. 2015)."""
+
+    def __init__(self, query: int, key: int, hidden: int, *, heads: int = 1):
+        super().__init__()
+        self.query = nn.Parameter(torch.randn(heads, query, hidden) / math.sqrt(query))
+        self.key = nn.Parameter(torch.randn(heads, key, hidden) / math.sqrt(key))
+        self.vector = nn.Parameter(torch.randn(heads, hidden) / math.sqrt(hidden))
+
+    def forward(
+        self, query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key other"]
+    ) -> Float[Tensor, "*s query key"]:
+        """One number per pair."""
+        hidden = torch.tanh((query @ self.query)[..., :, None, :] + (key @ self.key)[..., None, :, :])
+        return (hidden * self.vector[:, None, None, :]).sum(-1)
+
+
+class Graph(nn.Module):
+    """`LeakyReLU(a . [q ; k])` over already projected nodes (Velickovic et al. 2018)."""
+
+    def __init__(self, depth: int, *, heads: int = 1, slope: float = 0.2):
+        super().__init__()
+        self.slope = slope
+        self.query = nn.Parameter(torch.randn(heads, depth, 1) / math.sqrt(2 * depth))
+        self.key = nn.Parameter(torch.randn(heads, depth, 1) / math.sqrt(2 * depth))
+
+    def forward(
+        self, query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key depth"]
+    ) -> Float[Tensor, "*s query key"]:
+        """One number per pair."""
+        return F.leaky_relu(query @ self.query + (key @ self.key).mT, self.slope)
