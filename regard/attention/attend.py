@@ -72,9 +72,7 @@ def weigh(
 
 def attend_explicitly(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: Way) -> Tensor:
     """Scores, bias, mask, softmax, tap, dropout, weighted sum: as written in the papers."""
-    repeats = query.shape[-3] // key.shape[-3]
-    if repeats > 1:
-        key, value = key.repeat_interleave(repeats, dim=-3), value.repeat_interleave(repeats, dim=-3)
+    key, value = _shared(key, query.shape[-3]), _shared(value, query.shape[-3])
     scores = way.score(query, key)
     if way.bias is not None:
         scores = scores + way.bias(mask.distance(query.shape[-2], key.shape[-2], query.device)).to(scores.dtype)
@@ -101,7 +99,7 @@ def attend_fused(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: 
     )
     if visible is None:
         return mixed
-    blind = mask.once("blind", lambda: ~visible.any(-1, keepdim=True))
+    blind = mask.once(("blind", *_sides(query, key)), lambda: ~visible.any(-1, keepdim=True))
     return mixed.masked_fill(blind, 0.0)
 
 
@@ -137,6 +135,8 @@ def attend_edges(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: 
     """Attention along the edges of a graph: (heads, node, depth) in and out, nothing of size node x node."""
     where = mask.where
     assert isinstance(where, Edges) and not mask.causal and mask.window is None and mask.boolean is None
+    assert way.bias is None, "a graph has no distances to add a bias by"
+    key, value = _shared(key, query.shape[-3]), _shared(value, query.shape[-3])
     ends = query.index_select(-2, where.query).transpose(0, 1)[:, :, None]  # (edge, heads, 1, depth)
     starts = key.index_select(-2, where.key).transpose(0, 1)[:, :, None]
     scores = way.score(ends, starts)[..., 0, 0].T  # (heads, edge)
@@ -157,12 +157,21 @@ def attend_edges(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: 
 
 def _dense(mask: Mask, query: Tensor, key: Tensor) -> Tensor | None:
     """The boolean with an axis for the heads."""
+    if mask is EVERYONE:  # it lives as long as the program: nothing may gather in its memory
+        return None
+    visible = mask.once(("dense", *_sides(query, key)), lambda: mask.dense(*_sides(query, key)))
+    return None if visible is None else visible.unsqueeze(-3)
 
-    def make() -> Tensor | None:
-        visible = mask.dense(query.shape[-2], key.shape[-2], query.device)
-        return None if visible is None else visible.unsqueeze(-3)
 
-    return mask.once(("dense", query.shape[-2], key.shape[-2]), make)
+def _sides(query: Tensor, key: Tensor) -> tuple[int, int, torch.device]:
+    """What a mask's matrix depends on beside the mask: one without a layout serves any length, anywhere."""
+    return query.shape[-2], key.shape[-2], query.device
+
+
+def _shared(vectors: Tensor, heads: int) -> Tensor:
+    """Keys or values of a group, repeated for each head that shares it."""
+    repeats = heads // vectors.shape[-3]
+    return vectors.repeat_interleave(repeats, dim=-3) if repeats > 1 else vectors
 
 
 def _added(query: Tensor, key: Tensor, visible: Tensor | None, *, mask: Mask, bias: Bias | None) -> Tensor | None:
@@ -172,12 +181,9 @@ def _added(query: Tensor, key: Tensor, visible: Tensor | None, *, mask: Mask, bi
         return added if visible is None else added.masked_fill(~visible, torch.finfo(query.dtype).min)
     if visible is None:
         return None
-
-    def make() -> Tensor:
-        low = torch.finfo(query.dtype).min
-        return torch.zeros(visible.shape, dtype=query.dtype, device=query.device).masked_fill(~visible, low)
-
-    return mask.once(("added", query.shape[-2], key.shape[-2], query.dtype), make)
+    low = torch.finfo(query.dtype).min
+    name = ("added", *_sides(query, key), query.dtype)
+    return mask.once(name, lambda: torch.zeros_like(visible, dtype=query.dtype).masked_fill(~visible, low))
 
 
 def _unpack(row: Tensor, cells: Tensor, grid: Grid) -> Tensor:
@@ -187,8 +193,10 @@ def _unpack(row: Tensor, cells: Tensor, grid: Grid) -> Tensor:
 
 def _unpacked(mask: Mask, queries: Grid, keys: Grid, lines: int) -> Mask:
     """The same mask for the row spread over a grid."""
-    short = Grid(queries.lengths[:lines], queries.longest), Grid(keys.lengths[:lines], keys.longest)
-    return Mask(causal=mask.causal, window=mask.window, where=Padded(short[1], short[0]))
+    query = Grid(queries.lengths[:lines], queries.longest, queries.count)
+    return Mask(
+        causal=mask.causal, window=mask.window, where=Padded(Grid(keys.lengths[:lines], keys.longest), query)
+    )
 
 
 def _kernel_fits(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask, way: Way) -> bool:

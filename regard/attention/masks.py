@@ -44,6 +44,7 @@ class Row:
         parts = list(lengths)
         rest = 0 if size is None else size - sum(parts)
         assert rest >= 0, f"{sum(parts)} tokens do not fit a row of {size}"
+        assert longest > 0 or not rest, "a tail needs a bound above 0 to be cut by: say `longest`"
         while rest > 0:
             parts.append(min(rest, longest))
             rest -= parts[-1]
@@ -75,7 +76,7 @@ class Row:
         columns = torch.arange(longest, device=self.offsets.device)
         starts = self.offsets[: len(lengths)].long()
         cells = (starts[:, None] + columns).clamp(max=max(len(self.segment) - 1, 0)).flatten()
-        return cells, self.segment * longest + self.place, Grid(lengths, longest)
+        return cells, self.segment * longest + self.place, Grid(lengths, longest, self.count)
 
     def to(self, device: torch.device | str) -> Row:
         """The same row elsewhere."""
@@ -86,10 +87,11 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Sequences as the lines of a batch, padded on the right up to `longest`."""
+    """Sequences as the lines of a batch, padded on the right up to `longest`; `count` of them real if not all."""
 
     lengths: Int[Tensor, "batch"]
     longest: int
+    count: Int[Tensor, ""] | None = None
 
     @property
     def place(self) -> Int[Tensor, "place"]:

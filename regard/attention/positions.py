@@ -93,7 +93,8 @@ class Rotary(Positions):
 
     def __init__(self, depth: int, *, base: float = 10000.0):
         super().__init__()
-        assert depth % 2 == 0, f"rotary positions turn pairs of features, and {depth} is odd"
+        if depth % 2:
+            raise ValueError(f"rotary positions turn pairs of features, and {depth} per head is odd: choose other heads")
         rates = base ** (-torch.arange(0, depth, 2).float() / depth)
         self.register_buffer("rates", rates, persistent=False)
 

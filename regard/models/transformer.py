@@ -23,7 +23,9 @@ Layout = Row | Grid
 class TransformerConfig:
     """An encoder-decoder Transformer."""
 
-    vocab: int
+    name: Literal["transformer"] = "transformer"
+    """Which model this is."""
+    vocab: int = 0
     """Tokens of the source vocabulary; filled in from the tokenizer."""
     target_vocab: int | None = None
     """Tokens of the target vocabulary when it is another one."""

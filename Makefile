@@ -1,0 +1,46 @@
+# Everything happens in .venv; installing is skipped while pyproject.toml is unchanged.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check format clean
+
+demo: $(VENV)/.installed ## train a small French-English translator and show what it learned
+	$(BIN)/regard demo
+
+test: $(VENV)/.installed-test ## the whole suite on two cores
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+check: $(VENV)/.installed-dev ## formatting, lint, types, the import contract, tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+format: $(VENV)/.installed-dev ## rewrite the code in the project's style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove what these commands made, the virtual environment included
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -e .
+	@touch $@
+
+$(VENV)/.installed-test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -e '.[test]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install -e '.[dev]'
+	@touch $@ $(VENV)/.installed-test $(VENV)/.installed
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Regard needs Python 3.11 or newer: name one with 'make PYTHON=python3.12 ...'" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+		|| { echo "$(PYTHON) cannot make a virtual environment: install it first (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)

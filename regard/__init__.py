@@ -1,0 +1,46 @@
+"""Regard: attention models trained on your own data, used and looked inside.
+
+`load` opens a trained model, `train` makes one, `watch` shows where it looks. Importing this imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from torch import nn
+
+    from regard.interpret.watch import Seen
+    from regard.recipe import Outcome
+    from regard.tasks.translator import Translator
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "load", "train", "watch"]
+
+
+def load(directory: str | Path, *, device: str = "auto") -> Translator:
+    """Open a checkpoint directory, or the best one of a run folder: `load("runs/demo").translate(["Bonjour."])`."""
+    from regard import recipe
+
+    return recipe.load(directory, device=device)
+
+
+def train(recipe: str | Path | Mapping[str, Any], *settings: str, out: str | Path, **options: Any) -> Outcome:
+    """Train as a recipe says: a YAML file or the same as a mapping, changed by settings such as "model.width=256".
+
+    Options are those of `regard.recipe.train`: resume, overwrite, start, quiet.
+    """
+    from regard import recipe as recipes
+
+    return recipes.train(recipes.settings(recipe, *settings), out=out, **options)
+
+
+def watch(model: nn.Module) -> AbstractContextManager[Seen]:
+    """Collect where every attention of a model looks: `with watch(translator.model) as seen: ...`."""
+    from regard.interpret.watch import watch
+
+    return watch(model)

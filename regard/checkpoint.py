@@ -1,0 +1,328 @@
+"""A directory is a model: its files, and a manifest that vouches for every byte of them.
+
+Saving writes the files into a hidden sibling, syncs each, then the manifest, and renames. A directory that is being
+replaced steps aside first: between those two renames only its hidden `.name.old` is there, which `read` accepts in its
+place and `recover` puts back, so at every moment a valid one can be found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from regard import config
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+WEIGHTS = "model.safetensors"
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be written or must not be trusted, with the reason in one line."""
+
+
+class Disk:
+    """Every operation that can fail half-way, so that a test can make it fail."""
+
+    def make(self, directory: Path) -> None:
+        directory.mkdir(parents=True)
+
+    def write(self, path: Path, data: bytes) -> None:
+        path.write_bytes(data)
+
+    def sync(self, path: Path) -> None:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def rename(self, old: Path, new: Path) -> None:
+        os.rename(old, new)
+
+    def remove(self, directory: Path) -> None:
+        shutil.rmtree(directory)
+
+    def read(self, path: Path) -> bytes:
+        return path.read_bytes()
+
+
+disk = Disk()
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A verified directory; whatever is taken out of it is compared with the manifest once more."""
+
+    directory: Path
+    manifest: dict[str, Any]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return tuple(self.manifest["files"])
+
+    @property
+    def step(self) -> int:
+        step = self.manifest["facts"].get("step", 0)
+        if type(step) is not int or step < 0:
+            raise CheckpointError(f"{self.directory}: {MANIFEST} has step {step!r}, which is no number of steps")
+        return step
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return _explained(self.directory, lambda: config.parse(self.text("config.yaml"), name="config.yaml"))
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        return self.json("metrics.json") if "metrics.json" in self.files else {}
+
+    def text(self, name: str) -> str:
+        """A file as text."""
+        return _explained(self.directory, lambda: self.data(name).decode("utf-8"))
+
+    def json(self, name: str) -> Any:
+        """A JSON file as plain data."""
+        return _explained(self.directory, lambda: json.loads(self.text(name)))
+
+    def tensors(self, name: str = WEIGHTS) -> dict[str, Tensor]:
+        """A safetensors file as tensors by name, on the CPU."""
+        return _explained(self.directory, lambda: safetensors.torch.load(self.data(name)))
+
+    def data(self, name: str) -> bytes:
+        """A file as bytes, which are those that were saved."""
+        if name not in self.files:
+            raise CheckpointError(f"{self.directory}: holds no {name}")
+        data = _explained(self.directory, lambda: disk.read(self.directory / name))
+        if _entry(data) != self.manifest["files"][name]:
+            raise CheckpointError(f"{self.directory}: {name} is damaged, its SHA-256 differs from the manifest's")
+        return data
+
+
+def write(directory: str | Path, contents: Mapping[str, Any], *, facts: Mapping[str, Any] | None = None) -> None:
+    """Save files as one checkpoint, whole or not at all; `facts` (such as the step) go into the manifest.
+
+    Values are bytes, text, tensors by name for `.safetensors`, or plain data for `.yaml` and `.json`.
+    """
+    directory = Path(directory)
+    files = {_checked(name): _encoded(name, value) for name, value in contents.items()}
+    files[MANIFEST] = _manifest(files, facts or {})
+    aside = _sibling(directory, "partial")
+    try:
+        recover(directory)
+        if directory.exists() and not (directory / MANIFEST).exists():
+            raise CheckpointError(f"{directory}: exists and is not a checkpoint, name another place or remove it")
+        disk.make(aside)
+        for name, data in files.items():
+            disk.write(aside / name, data)
+            disk.sync(aside / name)
+        disk.sync(aside)
+        _place(aside, directory)
+    except OSError as error:
+        raise CheckpointError(f"{directory}: not saved, {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            if aside.exists():
+                disk.remove(aside)
+
+
+def read(directory: str | Path) -> Checkpoint:
+    """The checkpoint in a directory, after every one of its files was compared with the manifest."""
+    directory = Path(directory)
+    if not directory.exists() and _sibling(directory, "old").exists():
+        directory = _sibling(directory, "old")  # its writer was stopped between two renames
+    if not directory.is_dir():
+        raise CheckpointError(f"{directory}: no such checkpoint directory")
+    return _explained(directory, lambda: _verified(directory))
+
+
+def recover(directory: str | Path) -> None:
+    """Undo what a killed writer of this directory left: what is partial goes, what stepped aside comes back."""
+    directory = Path(directory)
+    aside, old = _sibling(directory, "partial"), _sibling(directory, "old")
+    if aside.exists():
+        disk.remove(aside)
+    if old.exists() and directory.exists():
+        disk.remove(old)
+    elif old.exists():
+        disk.rename(old, directory)
+
+
+def remove(directory: str | Path) -> None:
+    """Remove a checkpoint; killed meanwhile, it leaves what `recover` clears away, never half a checkpoint."""
+    directory = Path(directory)
+    recover(directory)
+    disk.rename(directory, _sibling(directory, "partial"))
+    disk.remove(_sibling(directory, "partial"))
+
+
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    """A model's state by name, each tensor once: of several names for the same memory the first one stays."""
+    owners: dict[tuple[torch.device, int], str] = {}
+    state = model.state_dict()
+    return {
+        name: tensor
+        for name, tensor in state.items()
+        if not tensor.numel() or owners.setdefault((tensor.device, tensor.data_ptr()), name) == name
+    }
+
+
+def fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Give a model the state that `weights` took; anything that does not fit is named."""
+    expected = weights(model)
+    if missing := [name for name in expected if name not in tensors]:
+        raise CheckpointError(f"weights do not fit the model: {missing[0]} is missing ({len(missing)} in all)")
+    for name, tensor in tensors.items():
+        if name not in expected:
+            raise CheckpointError(f"weights do not fit the model: it has no {name}")
+        if tensor.shape != expected[name].shape:
+            shapes = f"{tuple(tensor.shape)}, not {tuple(expected[name].shape)}"
+            raise CheckpointError(f"weights do not fit the model: {name} is {shapes}")
+    model.load_state_dict(dict(tensors), strict=False)  # the other names of a tensor follow the first
+
+
+def render(value: Any) -> bytes:
+    """Plain data as the one JSON text we write for it; numbers JSON cannot hold (NaN) become null."""
+    return (json.dumps(_finite(value), indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode("utf-8")
+
+
+def _place(aside: Path, directory: Path) -> None:
+    """Rename the finished directory to its name, or put everything back."""
+    old = _sibling(directory, "old")
+    try:
+        if directory.exists():
+            disk.rename(directory, old)
+        disk.rename(aside, directory)
+        disk.sync(directory.parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            if not aside.exists():
+                disk.rename(directory, aside)
+            if old.exists():
+                disk.rename(old, directory)
+        raise
+    with contextlib.suppress(OSError):  # the new one is in place: what stays behind is removed by the next writer
+        if old.exists():
+            disk.remove(old)
+
+
+def _sibling(directory: Path, kind: str) -> Path:
+    return directory.with_name(f".{directory.name}.{kind}")
+
+
+def _checked(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or name == MANIFEST:
+        raise CheckpointError(f"{name!r} cannot be the name of a checkpoint's file")
+    return name
+
+
+def _encoded(name: str, value: Any) -> bytes:
+    suffix = Path(name).suffix
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8")
+    assert isinstance(value, Mapping), f"{name} cannot hold a {type(value).__name__}"
+    if suffix == ".safetensors":
+        return _tensor_bytes(name, value)
+    if suffix == ".yaml":
+        return config.dump(value).encode("utf-8")
+    assert suffix == ".json", f"how should a mapping be written to {name}?"
+    return render(value)
+
+
+def _tensor_bytes(name: str, tensors: Mapping[str, Tensor]) -> bytes:
+    """Tensors in the safetensors format; two names for the same memory are refused, for they would come back as two."""
+    owners: dict[tuple[torch.device, int], str] = {}
+    ready = {}
+    for key, tensor in tensors.items():
+        owner = owners.setdefault((tensor.device, tensor.data_ptr()), key) if tensor.numel() else key
+        if owner != key:
+            raise CheckpointError(f"{name}: {owner} and {key} share memory, save only one of them")
+        ready[key] = tensor.detach().cpu().contiguous()
+        if ready[key].untyped_storage().nbytes() != ready[key].nbytes:
+            ready[key] = ready[key].clone()  # a window on something larger
+    return safetensors.torch.save(ready, metadata={"format": "pt"})
+
+
+def _entry(data: bytes) -> dict[str, Any]:
+    return {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def _manifest(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> bytes:
+    """The manifest as bytes; it vouches for itself as well, so facts cannot change unnoticed."""
+    body = {"format": FORMAT, "facts": dict(facts), "files": {name: _entry(data) for name, data in files.items()}}
+    return render({**body, "sha256": hashlib.sha256(render(body)).hexdigest()})
+
+
+def _trusted(directory: Path) -> dict[str, Any]:
+    """The manifest of a directory, if it is exactly what `_manifest` would have written."""
+    path = directory / MANIFEST
+    if not path.is_file():
+        raise CheckpointError(f"{directory}: not a checkpoint, {MANIFEST} is missing")
+    if path.stat().st_size > config.LARGEST:
+        raise CheckpointError(f"{directory}: {MANIFEST} is too large")
+    data = disk.read(path)
+    manifest = json.loads(data.decode("utf-8"))
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        found = manifest.get("format") if isinstance(manifest, dict) else None
+        raise CheckpointError(f"{directory}: {MANIFEST} has format {found!r}, this version reads {FORMAT}")
+    body = {name: value for name, value in manifest.items() if name != "sha256"}
+    sound = manifest.get("sha256") == hashlib.sha256(render(body)).hexdigest() and render(manifest) == data
+    if not sound or set(body) != {"format", "facts", "files"}:
+        raise CheckpointError(f"{directory}: {MANIFEST} is damaged")
+    if not isinstance(body["facts"], dict) or not isinstance(body["files"], dict):
+        raise CheckpointError(f"{directory}: {MANIFEST} is not a manifest")
+    for name, entry in body["files"].items():
+        _checked(name)
+        if not isinstance(entry, dict) or set(entry) != {"size", "sha256"} or type(entry["size"]) is not int:
+            raise CheckpointError(f"{directory}: {MANIFEST} says nothing usable about {name}")
+    return manifest
+
+
+def _verified(directory: Path) -> Checkpoint:
+    checkpoint = Checkpoint(directory, _trusted(directory))
+    files = checkpoint.manifest["files"]
+    present = {path.name for path in directory.iterdir() if not path.name.startswith(".")} - {MANIFEST}
+    if missing := sorted(set(files) - present):
+        raise CheckpointError(f"{directory}: {missing[0]} is missing")
+    if unknown := sorted(present - set(files)):
+        raise CheckpointError(f"{directory}: {unknown[0]} is not in the manifest, remove it")
+    for name, entry in files.items():
+        path = directory / name
+        if not path.is_file() or path.stat().st_size != entry["size"]:
+            raise CheckpointError(f"{directory}: {name} is damaged, it should have {entry['size']} bytes")
+        checkpoint.data(name)
+    return checkpoint
+
+
+def _explained(directory: Path, action: Any) -> Any:
+    """The action's result; whatever hostile or damaged bytes make it raise comes out as one line."""
+    try:
+        return action()
+    except CheckpointError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, safetensors.SafetensorError) as error:
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
+        raise CheckpointError(f"{directory}: cannot be read, {reason}") from error
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,215 @@
+"""Pairs of texts as a stream from line-aligned files, TSV or JSON lines, plain or gzipped.
+
+Only `\\n` ends a line (one `\\r` before it is dropped); U+2028, `\\x0b` or `\\x85` are part of the text. A byte order
+mark at the start is dropped, texts are brought to NFC and stripped. A bad line is refused, counted and remembered by
+its place; it never shifts the pairs after it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import re
+import unicodedata
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import IO, Any
+
+from regard.data.tally import Tally
+
+LINE = 1 << 20  # bytes; a longer line is passed over without ever being held whole
+MARK = b"\xef\xbb\xbf"
+SURROGATES = re.compile("[\ud800-\udfff]")
+JSON_SUFFIXES = {".jsonl", ".json", ".ndjson"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corpus:
+    """Where pairs of texts come from: two line-aligned files, or one TSV or JSON-lines file; each may be gzipped."""
+
+    source: str | None = None
+    """File with a text to translate in each line; goes with target."""
+    target: str | None = None
+    """File with the translation in the same line."""
+    path: str | None = None
+    """One file with both sides instead: JSON lines if named .jsonl, .json or .ndjson, else columns between tabs."""
+    columns: tuple[int, int] = (1, 2)
+    """Columns of source and target in a tab-separated file, counted from 1; others are ignored."""
+    fields: tuple[str, str] = ("source", "target")
+    """Names of source and target in JSON lines; a dot reaches inside, as in translation.fr."""
+    weight: float = 1.0
+    """How often each pair is seen in an epoch; 0.5 takes another half of them every time."""
+    tag: str | None = None
+    """Target language, such as fr, put in front of the source when one model serves several."""
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.source is None) or (self.source is None) != (self.target is None):
+            raise ValueError("a corpus needs either source and target or path")
+        if not 0 < self.weight < float("inf"):
+            raise ValueError(f"weight must be above 0, not {self.weight}")
+        if min(self.columns) < 1 or self.columns[0] == self.columns[1]:
+            raise ValueError(f"columns must be two different numbers counted from 1, not {list(self.columns)}")
+        if self.tag is not None and not re.fullmatch(r"[A-Za-z0-9_-]{1,32}", self.tag):
+            raise ValueError(f"tag must be a short code such as fr or pt-BR, not {self.tag!r}")
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files it lies in, as they were named."""
+        return (self.path,) if self.path is not None else (str(self.source), str(self.target))
+
+
+class Refusal(Exception):
+    """Why a line cannot be used, and which file of the corpus is to blame."""
+
+    def __init__(self, reason: str, file: int = 0) -> None:
+        super().__init__(reason)
+        self.reason, self.file = reason, file
+
+
+def pairs(corpus: Corpus, tally: Tally) -> Iterator[tuple[int, str, str]]:
+    """(line number, source, target) of every good line; the tally hears of the others."""
+    pair = _splitter(corpus)
+    for number, row in enumerate(_rows(corpus), start=1):
+        tally.read += 1
+        try:
+            source, target = pair(*row)
+        except Refusal as refusal:
+            tally.refuse(refusal.reason, refusal.file, number)
+        else:
+            yield number, source, target
+
+
+def locate(name: str) -> Path:
+    """The file of this name, looked for as given and then under the folder REGARD_DATA."""
+    folder = os.environ.get("REGARD_DATA")
+    given = Path(name).expanduser()
+    found = [path for path in (given, *([Path(folder).expanduser() / name] if folder else [])) if path.exists()]
+    if not found:
+        where = f"or under REGARD_DATA={folder}" if folder else "(REGARD_DATA may name a folder to look in)"
+        raise ValueError(f"no file {name} here {where}: check the path")
+    if not found[0].is_file():
+        raise ValueError(f"{name} is not a regular file: give the path of a text, TSV, JSONL or .gz file")
+    return found[0]
+
+
+def digest(name: str) -> str:
+    """SHA-256 of a file's bytes."""
+    try:
+        with locate(name).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ValueError(f"cannot read {name}: {error.strerror or error}") from None
+
+
+def lines(name: str) -> Iterator[bytes | None]:
+    """Every line without its end; None for one that is too long."""
+    try:
+        with _opened(locate(name)) as file:
+            first = file.readline(LINE + 2 + len(MARK))
+            line = first.removeprefix(MARK)
+            if line or first:  # a lone mark is an empty line, not an empty file
+                yield _whole(file, line)
+            while line := file.readline(LINE + 2):
+                yield _whole(file, line)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ValueError(f"{name} is a damaged or incomplete gzip file ({error}): fetch or compress it again") from None
+    except OSError as error:
+        raise ValueError(f"cannot read {name}: {error.strerror or error}") from None
+
+
+def _opened(path: Path) -> IO[bytes]:
+    with path.open("rb") as file:
+        zipped = path.suffix == ".gz" or file.read(2) == b"\x1f\x8b"
+    return gzip.open(path) if zipped else path.open("rb")  # type: ignore[return-value]
+
+
+def _whole(file: IO[bytes], line: bytes) -> bytes | None:
+    ended = line.endswith(b"\n")
+    line = line.removesuffix(b"\n").removesuffix(b"\r")
+    if len(line) <= LINE:
+        return line
+    while not ended and (rest := file.readline(LINE)):
+        ended = rest.endswith(b"\n")
+    return None
+
+
+def _rows(corpus: Corpus) -> Iterator[tuple[bytes | None, ...]]:
+    """Lines that belong together; files of different lengths are an error that tells both."""
+    if corpus.path is not None:
+        yield from ((line,) for line in lines(corpus.path))
+        return
+    over = object()
+    sides = [lines(name) for name in corpus.files]
+    for count, row in enumerate(zip_longest(*sides, fillvalue=over)):
+        if over in row:
+            counts = [count + (line is not over) + sum(1 for _ in side) for line, side in zip(row, sides, strict=True)]
+            raise ValueError(
+                f"{corpus.source} has {counts[0]} lines but {corpus.target} has {counts[1]}: "
+                "give files in which line n translates line n"
+            )
+        yield row  # type: ignore[misc]
+
+
+def _splitter(corpus: Corpus) -> Any:
+    """The function that takes the lines that belong together apart into source and target."""
+    if corpus.path is None:
+        return _aligned
+    suffixes = Path(corpus.path.removesuffix(".gz")).suffix.lower()
+    if suffixes in JSON_SUFFIXES:
+        return lambda line: _fields(line, corpus.fields)
+    return lambda line: _columns(line, corpus.columns)
+
+
+def _aligned(source: bytes | None, target: bytes | None) -> tuple[str, str]:
+    return _cleaned(_decoded(source)), _cleaned(_decoded(target, file=1), file=1)
+
+
+def _columns(line: bytes | None, columns: tuple[int, int]) -> tuple[str, str]:
+    cells = _decoded(line).split("\t")
+    if len(cells) < max(columns):
+        raise Refusal(f"fewer than {max(columns)} columns")
+    source, target = columns
+    return _cleaned(cells[source - 1]), _cleaned(cells[target - 1])
+
+
+def _fields(line: bytes | None, fields: tuple[str, str]) -> tuple[str, str]:
+    try:
+        record = json.loads(_decoded(line))
+    except (ValueError, RecursionError):  # RecursionError: nested a hundred thousand deep
+        raise Refusal("invalid JSON") from None
+    source, target = (_field(record, name) for name in fields)
+    return _cleaned(source), _cleaned(target)
+
+
+def _field(record: Any, name: str) -> str:
+    value = record
+    for part in [name] if isinstance(record, dict) and name in record else name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    if not isinstance(value, str):
+        raise Refusal(f"without a text named {name}")
+    if SURROGATES.search(value):
+        raise Refusal("with a lone surrogate")
+    return value
+
+
+def _decoded(line: bytes | None, file: int = 0) -> str:
+    if line is None:
+        raise Refusal(f"longer than {LINE:,} bytes", file)
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Refusal("invalid UTF-8", file) from None
+
+
+def _cleaned(text: str, file: int = 0) -> str:
+    if "\0" in text:
+        raise Refusal("with a NUL character", file)
+    text = unicodedata.normalize("NFC", text).strip()
+    if not text:
+        raise Refusal("empty on one side", file)
+    return text

@@ -1,0 +1,111 @@
+"""A text cut into sentences and the white space between them, so that joining the pieces gives it back exactly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+# What ends a sentence: stops, then closing quotes and brackets, of which French sets » apart by a space. White space
+# must follow, except after the stops of Chinese and Japanese. A line break ends one too.
+END = re.compile(
+    r"(?P<stop>[.!?…]+)(?P<close>[\"'”’»«)\]]*(?:[ \u00a0\u202f]»(?=\s|$))?)(?=\s)"
+    r"|[。！？]+[」』”）]*"
+    r"|(?=\s*\n)"
+)
+OPENING = "\"'“‘«»„‚([¿¡-–—•* \u00a0\u202f"
+LAST_WORD = re.compile(r"[^\s\"'“”‘’«»„(\[]*$")
+MONTH = re.compile(r"\s+(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")  # German: am 3. Oktober
+PAUSE = re.compile(r"[,;:，、；：](?=\s)|[，、；：]|\s[-–—](?=\s)")
+
+# Abbreviations that are seldom the last word of a sentence, without their stop and in lower case.
+ABBREVIATIONS = frozenset(
+    """
+    mr mrs ms dr prof st sr jr rev gen col capt lt sgt gov sen rep hon pres vs no nos vol fig figs ed eds al approx dept
+    est inc ltd co corp univ jan feb mar apr jun jul aug sep sept oct nov dec mt ft
+    m mm mme mmes mlle mlles me mgr pr ste bd av ch art chap env ex hab tél réf p pp cf janv févr avr juil déc
+    hr fr frl nr str bzw ca evtl ggf inkl zzgl tel abs aufl bspw geb gest jh jhd lfd sog usf vgl zt z.b z.t d.h u.a
+    u.u o.ä i.d.r s.o s.u v.a
+    e.g i.e a.m p.m
+    """.split()
+)
+
+
+class Piece(NamedTuple):
+    """A sentence and the white space after it; the text is empty only in front of a text that begins with a gap."""
+
+    text: str
+    gap: str
+
+
+def split(text: str, *, fits: Callable[[str], bool] | None = None) -> list[Piece]:
+    """The sentences of a text; one for which `fits` is false is halved, at a comma or a space if it has any.
+
+    Joining text and gap of all pieces gives the text back exactly. Made for English, French and German, harmless
+    elsewhere.
+    """
+    starts = [0, *_ends(text), len(text)]
+    parts = (text[begin:end] for begin, end in zip(starts, starts[1:], strict=False) if begin < end)
+    pieces: list[Piece] = []
+    for part in parts:
+        for piece in whole(part):
+            if piece.text or not pieces:
+                pieces.append(piece)
+            else:
+                pieces[-1] = Piece(pieces[-1].text, pieces[-1].gap + piece.gap)
+    if fits is None:
+        return pieces
+    return [part for piece in pieces for part in (_halved(piece, fits) if piece.text else [piece])]
+
+
+def whole(text: str) -> list[Piece]:
+    """The text as one piece, or two when it begins with white space; none when it is empty."""
+    inner = text.strip()
+    if not inner:
+        return [Piece("", text)] if text else []
+    begin = text.index(inner)
+    piece = Piece(inner, text[begin + len(inner) :])
+    return [Piece("", text[:begin]), piece] if begin else [piece]
+
+
+def _ends(text: str) -> Iterator[int]:
+    """Where sentences end, gaps not included."""
+    begin = 0
+    for match in END.finditer(text):
+        if match["stop"] is None or _ends_here(text, begin, match):
+            yield match.end()
+            begin = match.end()
+
+
+def _ends_here(text: str, begin: int, match: re.Match[str]) -> bool:
+    """Whether the stop just found ends a sentence rather than an abbreviation, a number or a quotation inside one."""
+    after = text[match.end() : match.end() + 40].lstrip()
+    follower = after.lstrip(OPENING)
+    if follower[:1].islower():
+        return False
+    if match["stop"] != "." or match["close"]:
+        return True
+    word = LAST_WORD.search(text[max(begin, match.start() - 40) : match.start()])[0]  # type: ignore[index]
+    if word.lower() in ABBREVIATIONS or re.fullmatch(r"[^\W\d_](?:\.[^\W\d_])*", word):
+        return False  # also initials, as in J. R. R. Tolkien or U.S.
+    if word.isdigit():
+        listed = not text[begin : match.start() - len(word)].strip()  # "1. Open the lid"
+        return not listed and not (len(word) <= 2 and MONTH.match(text, match.end()))
+    return True
+
+
+def _halved(piece: Piece, fits: Callable[[str], bool]) -> Iterator[Piece]:
+    """The piece in as few parts as fit, cut near the middle: at a pause, else at a space, else anywhere."""
+    text, gap = piece
+    if fits(text) or len(text) < 2:
+        yield piece
+        return
+    middle = len(text) / 2
+    quarter = len(text) // 4
+    inside = range(max(quarter, 1), len(text) - quarter)
+    pauses = [match.end() for match in PAUSE.finditer(text) if match.end() in inside]
+    spaces = [match.start() for match in re.finditer(r"\s+", text) if match.start() in inside]
+    cut = min(pauses or spaces or [len(text) // 2], key=lambda place: abs(place - middle))
+    rest = text[cut:].lstrip()
+    yield from _halved(Piece(text[:cut], text[cut : len(text) - len(rest)]), fits)
+    yield from _halved(Piece(rest, gap), fits)

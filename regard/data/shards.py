@@ -1,0 +1,209 @@
+"""Tokenised pairs as flat memory-mapped files in a cache keyed by content: written once, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+FORMAT = 1
+SIDES = ("source", "target")
+MANIFEST = "manifest.json"
+CHUNK = 1 << 20  # examples handled at a time while indexing
+
+
+# The cache: folders named by what they were made of.
+
+
+def folder(given: str | Path | None = None) -> Path:
+    """The cache folder: the one given, REGARD_CACHE, or ~/.cache/regard."""
+    return Path(given or os.environ.get("REGARD_CACHE") or Path("~/.cache/regard")).expanduser()
+
+
+def key(**contents: Any) -> str:
+    """SHA-256 of anything JSON can write, the format of this file included."""
+    text = json.dumps({"format": FORMAT, **contents}, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def entry(cache: Path, name: str, build: Callable[[Path], None]) -> Path:
+    """The finished folder of this name, built now unless it is there and whole.
+
+    It is written beside its place and renamed into it, so a folder under its own name is never half written. Two
+    processes may build the same at once: the first to finish is believed.
+    """
+    place = cache / name
+    if whole(place):
+        return place
+    temporary = None
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{name[:24]}-", dir=cache))
+        build(temporary)
+        _seal(temporary)
+        _publish(temporary, place)
+    except OSError as error:
+        reason = error.strerror or error
+        raise ValueError(f"cannot write the cache folder {cache} ({reason}): set REGARD_CACHE to another one") from None
+    finally:
+        if temporary:
+            shutil.rmtree(temporary, ignore_errors=True)
+    return place
+
+
+def whole(place: Path) -> bool:
+    """Whether an entry is finished and every file has the size it had then."""
+    try:
+        sizes = json.loads((place / MANIFEST).read_text(encoding="utf-8"))["sizes"]
+        return all((place / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _seal(temporary: Path) -> None:
+    sizes = {path.relative_to(temporary).as_posix(): path for path in sorted(temporary.rglob("*")) if path.is_file()}
+    manifest = {"format": FORMAT, "sizes": {name: path.stat().st_size for name, path in sizes.items()}}
+    (temporary / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    for path in (*sizes.values(), temporary / MANIFEST):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+
+
+def _publish(temporary: Path, place: Path) -> None:
+    for _ in range(3):  # somebody else may be mending or building the same
+        with contextlib.suppress(OSError):
+            temporary.rename(place)
+            return
+        if whole(place):
+            return
+        damaged = temporary.with_name(f"{temporary.name}-damaged")
+        with contextlib.suppress(OSError):
+            place.rename(damaged)
+        shutil.rmtree(damaged, ignore_errors=True)
+    raise ValueError(f"cannot put {place} in its place: remove it by hand or set REGARD_CACHE to another folder")
+
+
+# The shards: tokens, where each example begins, which line it came from, and all of them sorted into length buckets.
+
+
+class Writer:
+    """Appends tokenised pairs, corpus after corpus; memory does not grow."""
+
+    def __init__(self, place: Path, vocabs: tuple[int, int]) -> None:
+        place.mkdir(parents=True, exist_ok=True)
+        self.place = place
+        self.types = [np.dtype(np.uint16 if vocab <= 1 << 16 else np.uint32) for vocab in vocabs]
+        self.starts: list[int] = []
+        self.examples = 0
+        self._ends = [0, 0]
+        self._files = {name: (place / name).open("wb") for name in (*SIDES, *(f"{side}.offsets" for side in SIDES))}
+        self._files["lines"] = (place / "lines").open("wb")
+        for side in SIDES:
+            self._files[f"{side}.offsets"].write(np.zeros(1, np.int64).tobytes())
+
+    def begin(self) -> None:
+        """What follows belongs to the next corpus."""
+        self.starts.append(self.examples)
+
+    def add(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], lines: Sequence[int]) -> None:
+        """More examples of the present corpus, with their line numbers."""
+        for index, (side, texts) in enumerate(zip(SIDES, (sources, targets), strict=True)):
+            ends = self._ends[index] + np.cumsum([len(text) for text in texts], dtype=np.int64)
+            flat = np.fromiter(chain.from_iterable(texts), self.types[index])
+            self._files[side].write(flat.tobytes())
+            self._files[f"{side}.offsets"].write(ends.tobytes())
+            self._ends[index] = int(ends[-1]) if len(ends) else self._ends[index]
+        self._files["lines"].write(np.asarray(lines, np.int64).tobytes())
+        self.examples += len(lines)
+
+    def close(self) -> None:
+        """Stop writing; safe to call again."""
+        for file in self._files.values():
+            file.close()
+
+    def finish(self, bounds: Sequence[int]) -> None:
+        """Sort the examples into buckets and write down what the files hold."""
+        self.close()
+        meta = {
+            "examples": self.examples,
+            "starts": self.starts,
+            "types": [kind.name for kind in self.types],
+            "bounds": list(bounds),
+            "cells": [[0] * len(self.starts) for _ in bounds],
+        }
+        (self.place / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+        if self.examples:
+            meta["cells"] = _index(Shards(self.place, indexed=False), np.asarray(bounds), self.place / "order")
+            (self.place / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+
+
+class Shards:
+    """Tokenised pairs on disk, mapped into memory."""
+
+    def __init__(self, place: Path, *, indexed: bool = True) -> None:
+        meta = json.loads((place / "meta.json").read_text(encoding="utf-8"))
+        self.examples: int = meta["examples"]
+        self.starts: list[int] = meta["starts"]
+        self.bounds: list[int] = meta["bounds"]
+        self.cells: list[list[int]] = meta["cells"]
+        self.tokens = {side: _mapped(place / side, kind) for side, kind in zip(SIDES, meta["types"], strict=True)}
+        self.offsets = {side: _mapped(place / f"{side}.offsets", "int64") for side in SIDES}
+        self.lines = _mapped(place / "lines", "int64")
+        self.order = _mapped(place / "order", "int64") if indexed else self.lines
+
+    def gather(
+        self, side: str, examples: Int[np.ndarray, "examples"]
+    ) -> tuple[Int[np.ndarray, "tokens"], Int[np.ndarray, "examples"]]:
+        """Tokens of these examples end to end, and how long each is."""
+        starts = self.offsets[side][examples]
+        lengths = self.offsets[side][examples + 1] - starts
+        ends = np.cumsum(lengths)
+        places = np.arange(int(ends[-1])) + np.repeat(starts - ends + lengths, lengths)
+        return self.tokens[side][places].astype(np.int64), lengths
+
+    def origin(self, example: int) -> tuple[int, int]:
+        """Corpus and line of an example."""
+        corpus = int(np.searchsorted(self.starts, example, side="right")) - 1
+        return corpus, int(self.lines[example])
+
+
+def _mapped(path: Path, kind: str) -> np.ndarray:
+    return np.asarray(np.memmap(path, dtype=np.dtype(kind), mode="r"))  # a plain array over the same pages
+
+
+def _index(shards: Shards, bounds: Int[np.ndarray, "buckets"], path: Path) -> list[list[int]]:
+    """Write the examples sorted by bucket and corpus, stably; the number of examples in each such cell."""
+    corpora = len(shards.starts)
+    counts = np.zeros(len(bounds) * corpora, np.int64)
+    for _, cells in _cells(shards, bounds):
+        counts += np.bincount(cells, minlength=len(counts))
+    order = np.memmap(path, dtype=np.int64, mode="w+", shape=(shards.examples,))
+    filled = np.cumsum(counts) - counts
+    for start, cells in _cells(shards, bounds):
+        sorting = np.argsort(cells, kind="stable")
+        here = np.bincount(cells, minlength=len(counts))
+        within = np.arange(len(cells)) - np.repeat(np.cumsum(here) - here, here)
+        order[filled[cells[sorting]] + within] = start + sorting
+        filled += here
+    order.flush()
+    return counts.reshape(len(bounds), corpora).tolist()
+
+
+def _cells(shards: Shards, bounds: Int[np.ndarray, "buckets"]) -> Iterator[tuple[int, Int[np.ndarray, "examples"]]]:
+    """Chunk by chunk, the first example and the cell of each: its bucket and, within that, its corpus."""
+    for start in range(0, shards.examples, CHUNK):
+        stop = min(start + CHUNK, shards.examples)
+        sizes = [np.diff(shards.offsets[side][start : stop + 1]) for side in SIDES]
+        buckets = np.searchsorted(bounds, np.maximum(*sizes))
+        corpora = np.searchsorted(shards.starts, np.arange(start, stop), side="right") - 1
+        yield start, buckets * len(shards.starts) + corpora

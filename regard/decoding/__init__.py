@@ -1,0 +1,26 @@
+"""From a model's scores to an answer: greedy, at random or by beam search, under constraints."""
+
+from regard.decoding.batching import by_length, in_order
+from regard.decoding.beam import Beam, search
+from regard.decoding.constraints import Constraint, Forbid, Force, MinimumLength, NoRepeat, Prefix
+from regard.decoding.greedy import generate
+from regard.decoding.sampling import Sampler
+from regard.decoding.stepper import Hypothesis, State, Stepper
+
+__all__ = [
+    "Beam",
+    "Constraint",
+    "Forbid",
+    "Force",
+    "Hypothesis",
+    "MinimumLength",
+    "NoRepeat",
+    "Prefix",
+    "Sampler",
+    "State",
+    "Stepper",
+    "by_length",
+    "generate",
+    "in_order",
+    "search",
+]

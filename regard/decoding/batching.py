@@ -1,0 +1,42 @@
+"""Which examples are decoded together, and how their answers find back to their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
+LEAVING = 0.25  # moving a state's memory costs about as much as a step, so examples leave in groups
+
+
+def by_length(lengths: Sequence[int], *, budget: int, size: int | None = None) -> list[list[int]]:
+    """The examples' numbers in batches of similar length, the longest first, so that what does not fit fails at once.
+
+    A batch times its longest example stays within `budget` tokens and a batch within `size` examples; an example longer
+    than the budget goes alone.
+    """
+    if budget < 1 or (size is not None and size < 1):
+        raise ValueError(f"a batch of {budget} tokens and {size} examples holds nothing: give at least 1")
+    batches: list[list[int]] = []
+    for example in sorted(range(len(lengths)), key=lambda example: -lengths[example]):
+        longest = lengths[batches[-1][0]] if batches else 0
+        if not batches or (len(batches[-1]) + 1) * longest > budget or len(batches[-1]) == size:
+            batches.append([])
+        batches[-1].append(example)
+    return batches
+
+
+def in_order(batches: Sequence[Sequence[int]], answers: Iterable[Sequence[Answer]]) -> list[Answer]:
+    """The answers of every batch, put back in the order of the examples."""
+    placed = {
+        example: answer
+        for batch, of_batch in zip(batches, answers, strict=True)
+        for example, answer in zip(batch, of_batch, strict=True)
+    }
+    return [placed[example] for example in range(len(placed))]
+
+
+def staying(going: Sequence[bool]) -> list[int] | None:
+    """The rows to keep in a batch whose others are done; None while too few are done to be worth moving the rest."""
+    rows = [row for row, goes in enumerate(going) if goes]
+    return rows if not rows or len(rows) <= (1 - LEAVING) * len(going) else None

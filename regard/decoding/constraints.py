@@ -1,0 +1,302 @@
+"""What an answer must, or must not, contain; every rule reads only what is written so far.
+
+A rule removes next tokens by setting them to -inf. It never renormalises: the score of an answer stays its
+log-probability under the model. Rules combine by being listed; one holds for all examples, or `each` has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+Tokens = Sequence[int]
+ABSENT, ANY, NEVER = -1, -2, -3  # before the first token; matches everything; matches nothing
+
+
+@runtime_checkable
+class Constraint(Protocol):
+    """A rule about the next token."""
+
+    def check(self, examples: int, vocab: int) -> None:
+        """Refuse, before anything is decoded, a rule that does not fit this batch or vocabulary."""
+        ...
+
+    def forbid(
+        self,
+        scores: Float[Tensor, "batch beam vocab"],
+        written: Int[Tensor, "batch beam length"],
+        rows: Int[Tensor, "batch"],
+        eos: int,
+    ) -> None:
+        """Set to -inf, in place, what may not follow; `rows` says which examples these are, `eos` -1 that none ends."""
+        ...
+
+
+@runtime_checkable
+class Goal(Constraint, Protocol):
+    """A rule that takes steps to fulfil, so that a search must keep answers of every progress alive."""
+
+    def progress(
+        self,
+        written: Int[Tensor, "batch beam length"],
+        tokens: Int[Tensor, "batch beam choice"],
+        rows: Int[Tensor, "batch"],
+    ) -> Int[Tensor, "batch beam choice"]:
+        """How far along each answer would be with one more token."""
+        ...
+
+    def wanted(
+        self, written: Int[Tensor, "batch beam length"], rows: Int[Tensor, "batch"]
+    ) -> Int[Tensor, "batch beam phrase"]:
+        """Tokens that would bring an answer further, negative where there is none."""
+        ...
+
+
+def constrain(
+    logits: Float[Tensor, "batch beam vocab"],
+    constraints: Sequence[Constraint],
+    written: Int[Tensor, "batch beam length"],
+    rows: Int[Tensor, "batch"],
+    eos: int,
+) -> Float[Tensor, "batch beam vocab"]:
+    """The logits with -inf for all that the rules forbid."""
+    if not constraints:
+        return logits
+    scores = logits.clone(memory_format=torch.contiguous_format)  # the model's own may be a view of something
+    for constraint in constraints:
+        constraint.forbid(scores, written, rows, eos)
+    return scores
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The answer begins with these tokens."""
+
+    tokens: Tokens = ()
+    each: Sequence[Tokens] | None = None
+
+    def check(self, examples: int, vocab: int) -> None:
+        _check_count("prefixes", self.each, examples)
+        _check_tokens("prefix", self._prefixes, vocab)
+
+    def forbid(self, scores: Tensor, written: Tensor, rows: Tensor, eos: int) -> None:
+        if written.shape[-1] >= self._table.shape[-1]:
+            return
+        token = _of(self._table, rows)[:, written.shape[-1]]
+        forced = token >= 0
+        only = torch.full_like(scores, float("-inf"))
+        place = token.clamp(min=0)[:, None, None].expand(*scores.shape[:2], 1)
+        only.scatter_(-1, place, scores.gather(-1, place))
+        scores.copy_(torch.where(forced[:, None, None], only, scores))
+
+    @property
+    def _prefixes(self) -> list[list[int]]:
+        return [list(tokens) for tokens in (self.each if self.each is not None else [self.tokens])]
+
+    @cached_property
+    def _table(self) -> Int[Tensor, "examples longest"]:
+        return _padded(self._prefixes, ABSENT)
+
+
+@dataclass(frozen=True)
+class MinimumLength:
+    """The answer has at least so many tokens, its end not counted."""
+
+    length: int | Sequence[int]
+
+    def check(self, examples: int, vocab: int) -> None:
+        _check_numbers("minimum length", self.length, examples)
+
+    def forbid(self, scores: Tensor, written: Tensor, rows: Tensor, eos: int) -> None:
+        if eos >= 0:
+            short = written.shape[-1] < _of(_numbers(self.length), rows)
+            scores[..., eos].masked_fill_(short[:, None], float("-inf"))
+
+
+@dataclass(frozen=True)
+class NoRepeat:
+    """No sequence of `size` tokens occurs twice in an answer; 0 lets everything repeat."""
+
+    size: int | Sequence[int]
+
+    def check(self, examples: int, vocab: int) -> None:
+        _check_numbers("size of a repetition", self.size, examples)
+
+    def forbid(self, scores: Tensor, written: Tensor, rows: Tensor, eos: int) -> None:
+        sizes = _of(_numbers(self.size), rows)
+        for size in sorted({self.size} if isinstance(self.size, int) else set(self.size)):
+            if not 0 < size <= written.shape[-1]:
+                continue
+            earlier = written.unfold(-1, size, 1)  # (batch, beam, window, size)
+            latest = written[..., written.shape[-1] - size + 1 :]
+            again = (earlier[..., :-1] == latest[..., None, :]).all(-1) & (sizes == size)[:, None, None]
+            _remove(scores, earlier[..., -1], again)
+
+
+@dataclass(frozen=True)
+class Forbid:
+    """None of these token sequences occurs in an answer."""
+
+    phrases: Sequence[Tokens] = ()
+    each: Sequence[Sequence[Tokens]] | None = None
+
+    def check(self, examples: int, vocab: int) -> None:
+        _check_count("forbidden phrases", self.each, examples)
+        _check_phrases("forbidden phrase", _shared_and_own(self.phrases, self.each), vocab)
+
+    def forbid(self, scores: Tensor, written: Tensor, rows: Tensor, eos: int) -> None:
+        begin, last = (_of(table, rows)[:, None] for table in self._tables)  # a beam axis
+        tail = _tail(written, begin.shape[-1])[:, :, None]
+        begun = ((tail == begin) | (begin == ANY)).all(-1)
+        _remove(scores, last.expand_as(begun), begun)
+
+    @cached_property
+    def _tables(self) -> tuple[Int[Tensor, "examples phrase begin"], Int[Tensor, "examples phrase"]]:
+        """All but the last token of each phrase, aligned right, and the last ones."""
+        examples = _shared_and_own(self.phrases, self.each)
+        count = max(map(len, examples), default=0)
+        length = max((len(phrase) for phrases in examples for phrase in phrases), default=0)
+        length = max(length, 2)
+        begin = torch.full((len(examples), count, length - 1), NEVER)
+        last = torch.zeros(len(examples), count, dtype=torch.int64)
+        for i, phrases in enumerate(examples):
+            for j, phrase in enumerate(phrases):
+                begin[i, j] = torch.tensor([ANY] * (length - len(phrase)) + phrase[:-1])
+                last[i, j] = phrase[-1]
+        return begin, last
+
+
+@dataclass(frozen=True)
+class Force:
+    """Each of these token sequences occurs in an answer before it may end.
+
+    Only a beam search can aim at that. It shares its beams among answers by how many of the forced tokens they have,
+    the furthest first (dynamic beam allocation, Post and Vilar 2018), so the phrases are found with any number of beams
+    if the limit leaves room, and well with more beams than forced tokens.
+    """
+
+    phrases: Sequence[Tokens] = ()
+    each: Sequence[Sequence[Tokens]] | None = None
+
+    def check(self, examples: int, vocab: int) -> None:
+        _check_count("forced phrases", self.each, examples)
+        _check_phrases("forced phrase", _shared_and_own(self.phrases, self.each), vocab)
+
+    def forbid(self, scores: Tensor, written: Tensor, rows: Tensor, eos: int) -> None:
+        if eos >= 0:
+            missing = ~self._met(written, rows).all(-1)
+            scores[..., eos].masked_fill_(missing, float("-inf"))
+
+    def progress(
+        self,
+        written: Int[Tensor, "batch beam length"],
+        tokens: Int[Tensor, "batch beam choice"],
+        rows: Int[Tensor, "batch"],
+    ) -> Int[Tensor, "batch beam choice"]:
+        lengths = self._lengths(rows)[:, None, None]
+        tail = _tail(written, self._table.shape[-1] - 1)[:, :, None].expand(-1, -1, tokens.shape[-1], -1)
+        begun = self._begun(torch.cat([tail, tokens[..., None]], -1), rows)
+        met = self._met(written, rows)[:, :, None] | (begun == lengths)
+        partly = begun.masked_fill(met, 0).amax(-1) if met.shape[-1] else 0
+        return (lengths * met).sum(-1) + partly
+
+    def wanted(
+        self, written: Int[Tensor, "batch beam length"], rows: Int[Tensor, "batch"]
+    ) -> Int[Tensor, "batch beam phrase"]:
+        begun = self._begun(_tail(written, self._table.shape[-1])[:, :, None], rows)[:, :, 0]
+        met = self._met(written, rows)
+        phrases = _of(self._table, rows)[:, None].expand(-1, written.shape[1], -1, -1)
+        following = phrases.gather(-1, begun.masked_fill(met, 0)[..., None])[..., 0]
+        return following.masked_fill(met, ABSENT)
+
+    def _met(self, written: Tensor, rows: Tensor) -> Bool[Tensor, "batch beam phrase"]:
+        """Which phrases already occur."""
+        phrases = _of(self._table, rows)[:, None, None]  # axes for the beam and the window
+        room = F.pad(written, (0, self._table.shape[-1]), value=ABSENT)
+        windows = room.unfold(-1, self._table.shape[-1], 1)[:, :, :, None]
+        return ((windows == phrases) | (phrases == ANY)).all(-1).any(2)
+
+    def _begun(self, tail: Tensor, rows: Tensor) -> Int[Tensor, "batch beam choice phrase"]:
+        """How many first tokens of each phrase a text ends with, at most."""
+        phrases, lengths = _of(self._table, rows)[:, None, None], self._lengths(rows)[:, None, None]
+        begun = torch.zeros((*tail.shape[:-1], self._table.shape[1]), dtype=torch.int64, device=tail.device)
+        for size in range(1, self._table.shape[-1] + 1):
+            same = (tail[..., None, -size:] == phrases[..., :size]).all(-1) & (size <= lengths)
+            begun.masked_fill_(same, size)
+        return begun
+
+    def _lengths(self, rows: Tensor) -> Int[Tensor, "batch phrase"]:
+        return (_of(self._table, rows) >= 0).sum(-1)
+
+    @cached_property
+    def _table(self) -> Int[Tensor, "examples phrase longest"]:
+        """The phrases aligned left; one that is not there is empty, and met from the start."""
+        examples = _shared_and_own(self.phrases, self.each)
+        count = max(map(len, examples), default=0)
+        flat = [phrase for phrases in examples for phrase in phrases + [[]] * (count - len(phrases))]
+        return _padded(flat, ANY).reshape(len(examples), count, -1)
+
+
+def _of(table: Tensor, rows: Tensor) -> Tensor:
+    """The rows of a table that belong to these examples; a table of one row belongs to all."""
+    table = table.to(rows.device)
+    return table[rows] if len(table) > 1 else table.expand(len(rows), *table.shape[1:])
+
+
+def _tail(written: Tensor, size: int) -> Tensor:
+    """The last tokens written, ABSENT where there are not so many."""
+    padded = F.pad(written, (size, 0), value=ABSENT)
+    return padded[..., padded.shape[-1] - size :]
+
+
+def _remove(scores: Tensor, tokens: Tensor, condition: Tensor) -> None:
+    """Set tokens to -inf where the condition holds; adding keeps it free of a wait for the device."""
+    change = torch.zeros_like(tokens, dtype=scores.dtype).masked_fill_(condition, float("-inf"))
+    scores.scatter_add_(-1, tokens, change)
+
+
+def _padded(lists: Sequence[Tokens], value: int) -> Tensor:
+    longest = max([1, *map(len, lists)])
+    rows = [[*tokens, *[value] * (longest - len(tokens))] for tokens in lists]
+    return torch.tensor(rows, dtype=torch.int64).reshape(len(lists), longest)
+
+
+def _numbers(numbers: int | Sequence[int]) -> Tensor:
+    return torch.tensor([numbers] if isinstance(numbers, int) else list(numbers), dtype=torch.int64)
+
+
+def _shared_and_own(phrases: Sequence[Tokens], each: Sequence[Sequence[Tokens]] | None) -> list[list[list[int]]]:
+    """The phrases of each example, or one list for all."""
+    return [[list(phrase) for phrase in (*phrases, *own)] for own in ([()] if each is None else each)]
+
+
+def _check_numbers(name: str, numbers: int | Sequence[int], examples: int) -> None:
+    _check_count(name, None if isinstance(numbers, int) else numbers, examples)
+    if bool((_numbers(numbers) < 0).any()):
+        raise ValueError(f"{name} {numbers} is negative: 0 asks for nothing")
+
+
+def _check_count(name: str, each: Sequence[object] | None, examples: int) -> None:
+    if each is not None and len(each) != examples:
+        raise ValueError(f"{name} given for {len(each)} examples of {examples}: give one for each, or one for all")
+
+
+def _check_phrases(name: str, examples: Sequence[Sequence[Tokens]], vocab: int) -> None:
+    phrases = [phrase for own in examples for phrase in own]
+    if not all(phrases):
+        raise ValueError(f"a {name} is empty: leave it out")
+    _check_tokens(name, phrases, vocab)
+
+
+def _check_tokens(name: str, phrases: Sequence[Tokens], vocab: int) -> None:
+    for phrase in phrases:
+        wrong = [token for token in phrase if not 0 <= token < vocab]
+        if wrong:
+            raise ValueError(f"{name} {list(phrase)}: token {wrong[0]} is not in the vocabulary of {vocab}")

@@ -1,0 +1,109 @@
+"""Choosing the next token at random: pure functions on logits, where -inf means removed.
+
+They are applied in the order temperature, top-k, top-p, min-p; whatever the settings, the best token survives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+Logits = Float[Tensor, "*batch vocab"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampler:
+    """Draws tokens at random; without settings, from the model's own distribution."""
+
+    temperature: float = 1.0
+    """Above 1 flattens the distribution, below 1 sharpens it."""
+    top_k: int | None = None
+    """Only so many of the best tokens."""
+    top_p: float | None = None
+    """Only the fewest best tokens that together have this probability."""
+    min_p: float | None = None
+    """Only tokens at least this probable, relative to the best one."""
+    generator: torch.Generator | Sequence[torch.Generator]
+    """One for a batch; or one for each example, whose answers then do not depend on the batch it is in."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no distribution could follow."""
+        if not 0 < self.temperature < float("inf"):
+            raise ValueError(f"temperature {self.temperature} is not above 0: decode greedily to take the best token")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k {self.top_k} keeps no token: give at least 1, or leave it out")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p {self.top_p} is not a probability above 0: leave it out to keep every token")
+        if self.min_p is not None and not 0 <= self.min_p <= 1:
+            raise ValueError(f"min_p {self.min_p} is not between 0 and 1: leave it out to keep every token")
+
+    def warp(self, logits: Logits) -> Logits:
+        """The logits of the distribution to draw from."""
+        logits = logits if self.temperature == 1 else temperature(logits, self.temperature)
+        logits = logits if self.top_k is None else top_k(logits, self.top_k)
+        logits = logits if self.top_p is None else top_p(logits, self.top_p)
+        return logits if self.min_p is None else min_p(logits, self.min_p)
+
+    def noise(self, room: Sequence[int], samples: int) -> Float[Tensor, "batch beam longest"]:
+        """Uniform numbers for examples with so much room, those of an example from its own stream."""
+        own = self.generator
+        if isinstance(own, torch.Generator):
+            seeds = torch.randint(2**63 - 1, (len(room),), generator=own, device=own.device)
+            own = [torch.Generator().manual_seed(seed) for seed in seeds.tolist()]
+        if len(own) != len(room):
+            raise ValueError(f"{len(own)} generators for {len(room)} examples: give one each, or one for all")
+        noise = torch.zeros(len(room), samples, max(room, default=0))
+        for row, (generator, length) in enumerate(zip(own, room, strict=True)):
+            noise[row, :, :length] = torch.rand(length, samples, generator=generator, device=generator.device).T
+        return noise
+
+
+def temperature(logits: Logits, value: float) -> Logits:
+    """Divided by the temperature."""
+    return logits / value
+
+
+def top_k(logits: Logits, count: int) -> Logits:
+    """Only the `count` best tokens, and whatever equals the last of them."""
+    least = logits.topk(min(count, logits.shape[-1])).values[..., -1:]
+    return logits.masked_fill(logits < least, float("-inf"))
+
+
+def top_p(logits: Logits, mass: float) -> Logits:
+    """Only the fewest best tokens whose probabilities reach `mass` (Holtzman et al. 2020)."""
+    if mass >= 1:
+        return logits
+    probabilities, vocab = logits.softmax(-1), logits.shape[-1]
+    count = min(64, vocab)
+    best, tokens = probabilities.topk(count)
+    while count < vocab and bool((best.sum(-1) < mass).any()):  # sorting a whole vocabulary costs more than the model
+        count = min(8 * count, vocab)
+        best, tokens = probabilities.topk(count)
+    before = best.cumsum(-1).roll(1, -1)
+    before[..., 0] = 0.0
+    kept = logits.gather(-1, tokens).masked_fill(before >= mass, float("-inf"))
+    return torch.full_like(logits, float("-inf")).scatter(-1, tokens, kept)
+
+
+def min_p(logits: Logits, share: float) -> Logits:
+    """Only tokens at least `share` times as probable as the best one (Nguyen et al. 2024)."""
+    probabilities = logits.softmax(-1)
+    return logits.masked_fill(probabilities < share * probabilities.amax(-1, keepdim=True), float("-inf"))
+
+
+def sample(logits: Float[Tensor, "*batch vocab"], generator: torch.Generator | None = None) -> Int[Tensor, "*batch"]:
+    """One token drawn from the distribution of these logits."""
+    return draw(logits, torch.rand(logits.shape[:-1], generator=generator, device=logits.device))
+
+
+def draw(logits: Float[Tensor, "*batch vocab"], noise: Float[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
+    """The token that a uniform number falls on when the probabilities are laid end to end on [0, 1)."""
+    reached = logits.float().softmax(-1).cumsum(-1)
+    total = reached[..., -1]
+    # Rounding may carry a number to the very end, where nothing follows: the last probable token takes it.
+    place = torch.minimum(noise.to(total) * total, torch.nextafter(total, torch.zeros_like(total)))
+    return torch.searchsorted(reached, place[..., None], right=True).squeeze(-1).clamp(max=logits.shape[-1] - 1)

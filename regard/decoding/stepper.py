@@ -1,0 +1,75 @@
+"""What decoding knows of a model: how to start it, how to step it, and how its state moves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+@runtime_checkable
+class State(Protocol):
+    """What a model remembers between steps; its memory belongs to its newest descendant, so copy it to branch."""
+
+    def reorder(self, parents: Int[Tensor, "batch beam"]) -> State:
+        """Beam k of an example goes on from what its beam `parents[k]` was."""
+        ...
+
+    def keep(self, rows: Int[Tensor, "kept"]) -> State:
+        """Only these examples go on."""
+        ...
+
+    def join(self, other: Any) -> State:
+        """The examples of another state appended, each at its own position."""
+        ...
+
+    def copy(self) -> State:
+        """Memory of its own."""
+        ...
+
+
+@runtime_checkable
+class Stepper(Protocol):
+    """A model that writes one token at a time; the beams of an example are an axis beside the batch."""
+
+    def start(self, *inputs: Any, beams: int, limit: int) -> tuple[Float[Tensor, "batch beam vocab"], Any]:
+        """Read the inputs; answer with the scores of the first token and a state with room for `limit` tokens."""
+        ...
+
+    def step(self, tokens: Int[Tensor, "batch beam"], state: Any) -> tuple[Float[Tensor, "batch beam vocab"], Any]:
+        """Feed one token to every beam; answer with the scores of the next one."""
+        ...
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One answer of a search."""
+
+    tokens: list[int]
+    """What was written, without the end token."""
+    score: float
+    """Its log-probability under the model, the end token included when it is finished."""
+    path: list[int]
+    """The beam it was in when each of its tokens was fed back; a token that was never fed has none."""
+    finished: bool
+    """Whether it ended by itself, rather than at its limit or where no constraint let it go on."""
+    normalized: float
+    """The score it was ranked by."""
+
+
+def limits(limit: int | Sequence[int], examples: int) -> list[int]:
+    """The most tokens each example may be given, the end token included."""
+    each = [limit] * examples if isinstance(limit, int) else list(limit)
+    if len(each) != examples:
+        raise ValueError(f"{len(each)} limits for {examples} examples: give one each, or one number for all")
+    if each and min(each) < 1:
+        raise ValueError(f"limit {min(each)} leaves no room for a single token: give at least 1")
+    return each
+
+
+def most(limit: int | Sequence[int]) -> int:
+    """The room that the longest answer may need."""
+    return limit if isinstance(limit, int) else max(limit, default=1)

@@ -1,0 +1,73 @@
+"""The two-minute demonstration: train on the shipped pairs, score, translate, draw."""
+
+from __future__ import annotations
+
+import sys
+from importlib import resources
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text as Styled
+
+from regard import config, recipe
+from regard.data.readers import Corpus, pairs
+from regard.data.tally import Tally
+from regard.interpret import plots
+from regard.metrics.overlap import bleu
+from regard.tasks.translator import Translator
+
+SAMPLES = resources.files("regard") / "samples"
+SHOWN = 10
+
+
+def show(*, seconds: float, out: Path, console: Console | None = None) -> float:
+    """Train for so long whatever is reached, then print BLEU and ten translations, and write an alignment picture."""
+    console = console or Console()
+    outcome = recipe.train(settings(seconds), out=out, overwrite=True, command=sys.argv)
+    translator = recipe.load(outcome.best, device="cpu")
+    tested = [(source, target) for _, source, target in pairs(_corpus("test"), Tally())]
+    answers = translator.translate([source for source, _ in tested], split=False)
+    score = bleu(answers, [reference for _, reference in tested])
+    picture = out / "alignment.png"
+    drawn = _draw(translator, tested, picture)
+    console.print(_table(tested, answers))
+    console.print(f"BLEU {score.value:.1f} on {len(tested)} pairs never seen in training ({score.signature})")
+    console.print(f"{picture}: where the model looked while translating {drawn!r}", highlight=False, soft_wrap=True)
+    console.print(f'Try it: regard translate {out} "Je suis fatigué."', highlight=False, soft_wrap=True)
+    return score.value
+
+
+def settings(seconds: float) -> dict[str, object]:
+    """The shipped recipe over the shipped pairs."""
+    shipped = config.parse((SAMPLES / "demo.yaml").read_text(encoding="utf-8"), name="demo.yaml")
+    data = {"train": config.plain(_corpus("train")), "valid": config.plain(_corpus("valid"))}
+    shipped["data"] = {**shipped["data"], **data}
+    return config.override(shipped, [f"training.seconds={seconds}"])
+
+
+def _corpus(part: str) -> Corpus:
+    """French is the second column of the shipped files, English the first."""
+    return Corpus(path=str(SAMPLES / f"tatoeba-fra-eng.{part}.tsv.gz"), columns=(2, 1))
+
+
+def _table(tested: list[tuple[str, str]], answers: list[str]) -> Table:
+    table = Table(title="French, translated by the model, and by a person", expand=False)
+    for name in ("French", "model", "reference"):
+        table.add_column(name, overflow="fold")
+    step = max(1, len(tested) // SHOWN)
+    for (source, reference), answer in list(zip(tested, answers, strict=True))[::step][:SHOWN]:
+        table.add_row(source, Styled(answer, style="bold"), reference)
+    return table
+
+
+def _draw(translator: Translator, tested: list[tuple[str, str]], picture: Path) -> str:
+    """The alignment of the longest test sentence: the mean over heads and layers of the cross-attention."""
+    text = max((source for source, _ in tested), key=len)
+    trace = translator.look(text)
+    crosses = [one.values.mean(0) for one in trace.weights if (one.query, one.key) == ("target", "source")]
+    mean = sum(crosses[1:], crosses[0]) / len(crosses)
+    queries, keys = ([item.text for item in trace.items[side]] for side in ("target", "source"))
+    figure = plots.alignment(mean, queries=queries, keys=keys, title=f"{text}\n{trace.facts['answer']}")
+    plots.save(figure, picture)
+    return text

@@ -1,0 +1,1 @@
+"""Looking inside: watch the weights, keep them as a trace, draw them."""

@@ -1,0 +1,155 @@
+"""Watch where a model looks: collect the weights of every attention by name, padding and slots removed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.masks import Edges, Grid, Mask, Padded, Stepping
+from regard.attention.tap import Tap
+
+
+@runtime_checkable
+class Walked(Protocol):
+    """A hypothesis of a search: which beam it was at each token that was fed."""
+
+    @property
+    def path(self) -> Sequence[int]:
+        """The beam it was, token by token."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """One passing of weights through a tap."""
+
+    weights: Tensor
+    mask: Mask
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was watched: `seen["decoder.0.cross"]` has one (heads, query, key) per example."""
+
+    looks: dict[str, list[Look]] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> list[Float[Tensor, "heads query key"]]:
+        """The weights of one attention, example by example; of a decoding step, one query per beam."""
+        if name not in self.looks:
+            raise KeyError(f"no attention called {name} was seen; there are {', '.join(self.looks)}")
+        return [weights for look in self.looks[name] for weights in _by_example(look)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.looks)
+
+    def __len__(self) -> int:
+        return len(self.looks)
+
+    def along(self, hypotheses: Sequence[Walked]) -> dict[str, list[Float[Tensor, "heads query key"]]]:
+        """The weights along the path of one hypothesis per example, as if its sentence had been read at once.
+
+        Several searches in a row must be watched one by one: examples are known by their number within a search.
+        """
+        return {name: _along(looks, hypotheses) for name, looks in self.looks.items()}
+
+
+@contextmanager
+def watch(model: nn.Module) -> Iterator[Seen]:
+    """Collect the weights of every attention that runs inside the block; nothing seen is an error.
+
+    Watched attention takes the explicit path, and compiled models run eagerly meanwhile in every thread of the process.
+    """
+    seen = Seen()
+    handles = []
+    for name, module in model.named_modules():
+        if isinstance(module, Tap):
+            handles.append(module.register_forward_hook(_collector(seen, name.removesuffix(".weights"))))
+    try:
+        with _eager():
+            yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+    if not seen.looks:
+        raise ValueError("nothing was seen: no attention of this model ran while it was watched")
+
+
+def _collector(seen: Seen, name: str) -> Any:
+    def collect(_: nn.Module, arguments: tuple[Any, ...], weights: Tensor) -> None:
+        seen.looks.setdefault(name, []).append(Look(weights.detach(), arguments[1]))
+
+    return collect
+
+
+def _eager() -> Any:
+    """Compiled code would not run hooks; untouched when nothing can have been compiled."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+
+
+def _by_example(look: Look) -> list[Tensor]:
+    """Cut padding, tails and slots away."""
+    weights, where = look.weights, look.mask.where
+    if isinstance(where, Stepping):
+        rows = range(len(weights))
+        return [torch.stack([_own(look, row, beam) for beam in range(where.beams)], dim=1) for row in rows]
+    if isinstance(where, Edges):
+        dense = weights.new_zeros(len(weights), where.nodes, where.nodes)
+        dense[:, where.query, where.key] = weights
+        return [dense]
+    if isinstance(where, Padded):
+        keys = where.key.lengths.tolist()
+        queries = where.query.lengths.tolist() if isinstance(where.query, Grid) else [weights.shape[-2]] * len(keys)
+        count = _count(where)
+        return [weights[i, :, : queries[i], : keys[i]] for i in range(count)]
+    return list(weights) if weights.dim() == 4 else [weights]
+
+
+def _count(where: Padded) -> int:
+    """How many lines are real sequences."""
+    query = where.query
+    if isinstance(query, Grid) and query.count is not None:
+        return int(query.count)
+    return len(where.key.lengths)
+
+
+def _own(look: Look, row: int, beam: int) -> Float[Tensor, "heads key"]:
+    """The weights of one beam over the prompt and its own past, in order."""
+    where = look.mask.where
+    assert isinstance(where, Stepping)
+    taken = int(where.taken[row])
+    steps = torch.arange(taken, device=where.slots.device)
+    past = where.room + steps * where.beams + where.slots[row, beam, :taken]
+    prompt = torch.arange(int(where.prompt[row]), device=past.device)
+    return look.weights[row, :, beam, torch.cat([prompt, past])]
+
+
+def _along(looks: list[Look], hypotheses: Sequence[Walked]) -> list[Tensor]:
+    """Rows of the reading pass, then one row per step along each path."""
+    first = _by_example(looks[0])
+    lines = [list(weights.unbind(1)) for weights in first]
+    for look in looks[1:]:
+        where = look.mask.where
+        steps = where.query if isinstance(where, Padded) else where
+        assert isinstance(steps, Stepping), "watch one search at a time"
+        for row, (example, taken) in enumerate(zip(steps.example.tolist(), steps.taken.tolist(), strict=True)):
+            path = hypotheses[example].path
+            if taken > len(path):
+                continue
+            beam = path[taken - 1]
+            if isinstance(where, Padded):
+                lines[example].append(look.weights[row, :, beam, : int(where.key.lengths[row])])
+            else:
+                lines[example].append(_own(look, row, beam))
+    return [_square(rows) for rows in lines]
+
+
+def _square(rows: list[Tensor]) -> Float[Tensor, "heads query key"]:
+    """Rows of growing length as one matrix, the future filled with zeros."""
+    keys = max(row.shape[-1] for row in rows)
+    return torch.stack([nn.functional.pad(row, (0, keys - row.shape[-1])) for row in rows], dim=1)

@@ -1,0 +1,107 @@
+"""How much an answer shares with its references: BLEU, chrF and TER by sacreBLEU, with a reproducible signature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+References = Sequence[str] | Sequence[Sequence[str]]
+"""One reference for each answer, or several; not every answer needs the same number."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A score between 0 and 100 (TER: from 0 up, less is better), and how it was computed."""
+
+    value: float
+    signature: str
+    text: str
+
+    def __str__(self) -> str:
+        """In the words of sacreBLEU."""
+        return self.text
+
+
+def bleu(answers: Sequence[str], references: References, *, lowercase: bool = False, tokenize: str = "13a") -> Score:
+    """BLEU of a whole corpus (Papineni et al. 2002)."""
+    return _corpus(_bleu(lowercase, tokenize), answers, references)
+
+
+def chrf(answers: Sequence[str], references: References, *, lowercase: bool = False, words: int = 0) -> Score:
+    """chrF of a whole corpus (Popovic 2015); `words=2` is chrF++."""
+    return _corpus(_chrf(lowercase, words), answers, references)
+
+
+def ter(answers: Sequence[str], references: References, *, lowercase: bool = True) -> Score:
+    """Translation edit rate of a whole corpus (Snover et al. 2006)."""
+    return _corpus(_ter(lowercase), answers, references)
+
+
+def sentence_bleu(
+    answers: Sequence[str], references: References, *, lowercase: bool = False, tokenize: str = "13a"
+) -> list[Score]:
+    """BLEU of each answer by itself, counting only n-grams as long as it has."""
+    return _sentences(_bleu(lowercase, tokenize, effective_order=True), answers, references)
+
+
+def sentence_chrf(
+    answers: Sequence[str], references: References, *, lowercase: bool = False, words: int = 0
+) -> list[Score]:
+    """chrF of each answer by itself."""
+    return _sentences(_chrf(lowercase, words), answers, references)
+
+
+def sentence_ter(answers: Sequence[str], references: References, *, lowercase: bool = True) -> list[Score]:
+    """Translation edit rate of each answer by itself."""
+    return _sentences(_ter(lowercase), answers, references)
+
+
+def _bleu(lowercase: bool, tokenize: str, **more: Any) -> Any:
+    from sacrebleu.metrics.bleu import BLEU
+
+    if tokenize not in BLEU.TOKENIZERS:
+        raise ValueError(f"unknown BLEU tokenizer {tokenize}: choose one of {', '.join(sorted(BLEU.TOKENIZERS))}")
+    return BLEU(lowercase=lowercase, tokenize=tokenize, force=True, **more)  # force: no advice about tokenised text
+
+
+def _chrf(lowercase: bool, words: int) -> Any:
+    from sacrebleu.metrics.chrf import CHRF
+
+    return CHRF(lowercase=lowercase, word_order=words)
+
+
+def _ter(lowercase: bool) -> Any:
+    from sacrebleu.metrics.ter import TER
+
+    return TER(case_sensitive=not lowercase)
+
+
+def _corpus(metric: Any, answers: Sequence[str], references: References) -> Score:
+    several = _several(answers, references)
+    if not answers:
+        raise ValueError("no answers to score: a corpus needs at least one")
+    most = max(map(len, several))
+    streams = [[own[k] if k < len(own) else None for own in several] for k in range(most)]
+    result = metric.corpus_score(list(answers), streams)
+    return Score(result.score, str(metric.get_signature()), str(result))
+
+
+def _sentences(metric: Any, answers: Sequence[str], references: References) -> list[Score]:
+    scores = []
+    for answer, own in zip(answers, _several(answers, references), strict=True):
+        result = metric.sentence_score(answer, own)
+        scores.append(Score(result.score, str(metric.get_signature()), str(result)))
+    return scores
+
+
+def _several(answers: Sequence[str], references: References) -> list[list[str]]:
+    """A list of references for each answer."""
+    if isinstance(answers, str) or isinstance(references, str):
+        raise ValueError("one text given where a list is scored: put it in a list")
+    if len(answers) != len(references):
+        raise ValueError(f"{len(answers)} answers but references for {len(references)}: there must be as many")
+    several = [[own] if isinstance(own, str) else list(own) for own in references]
+    if not all(several):
+        raise ValueError(f"answer {several.index([])} has no reference: give it one, an empty one if need be")
+    return several

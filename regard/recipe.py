@@ -1,0 +1,164 @@
+"""One run as one readable function: data, model, training, scores; and the way back to a trained model."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard import checkpoint, config
+from regard.models import MODELS
+from regard.tasks import TASKS
+from regard.tasks.translator import Translator
+from regard.training import device as devices
+from regard.training import run as runs
+from regard.training.log import Log
+from regard.training.loop import Result, fit
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a training left: the run folder, its best checkpoint and how that scores."""
+
+    folder: Path
+    best: Path
+    metrics: dict[str, float]
+    result: Result
+
+    @property
+    def summary(self) -> str:
+        """One line for a person, with the command that uses the model."""
+        scores = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
+        return f"{self.best}: {scores} after {self.result.step} steps\nregard translate {self.folder} \"...\""
+
+
+def settings(recipe: str | Path | Mapping[str, Any], *changes: str) -> dict[str, Any]:
+    """The settings of a recipe file or mapping, with changes such as "model.width=256" applied."""
+    mapping = recipe if isinstance(recipe, Mapping) else config.read(recipe)
+    return config.override(mapping, changes)
+
+
+def train(
+    settings: Mapping[str, Any],
+    *,
+    out: str | Path,
+    resume: bool = False,
+    overwrite: bool = False,
+    start: str | Path | None = None,
+    command: Sequence[str] = (),
+    quiet: bool = False,
+) -> Outcome:
+    """Files in, a scored model out.
+
+    `start` names a model to go on from: its tokenizers and shape are kept, its weights are where training begins.
+    """
+    task, recipe = resolve(settings)
+    parent = _open(start) if start is not None else None
+    begun = _begun(Path(out)) if resume else None
+    prepared = task.prepare(recipe, tokenizers=_tokenizers(begun or parent))
+    recipe = _shaped(task, recipe, settings, prepared, parent)
+    run = runs.start(
+        out,
+        settings=config.plain(recipe),
+        command=shlex.join(command),
+        data=prepared.report,
+        resume=resume,
+        overwrite=overwrite,
+    )
+    torch.manual_seed(recipe.training.seed)
+    model = MODELS[recipe.model.name][0](recipe.model)
+    if parent is not None:
+        checkpoint.fill(model, parent.tensors())
+    place = devices.choose(recipe.training.device)
+    learner = task(recipe, prepared, model.to(place), fixed=devices.compiles(place, recipe.training.compile))
+    with Log(run.folder, quiet=quiet, tensorboard=recipe.training.tensorboard) as log:
+        for line in (*prepared.train.summary, *prepared.valid.summary, _described(prepared)):
+            log.note(line)
+        result = fit(learner, recipe.training, recipe.optim, run, log=log)
+    metrics = checkpoint.read(run.best).metrics
+    return Outcome(run.folder, run.best, metrics, result)
+
+
+def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The task class and the checked recipe; any unknown or impossible setting is an error here, before data is read."""
+    name = settings.get("task", "translation")
+    if name not in TASKS:
+        raise ValueError(f"task: {name!r} is not one of {', '.join(TASKS)}")
+    task = TASKS[name][0]
+    return task, config.build(task.Recipe, settings)
+
+
+def load(directory: str | Path, *, device: str = "auto") -> Translator:
+    """The model in a checkpoint directory, or the best one in a run folder, ready to use."""
+    found = _open(directory)
+    name = found.config.get("task")
+    if name not in TASKS:
+        raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(TASKS)}")
+    return TASKS[name][1].load(found, device=devices.choose(device))
+
+
+def _open(directory: str | Path) -> checkpoint.Checkpoint:
+    """A checkpoint, verified; of a run folder its best one."""
+    path = Path(directory)
+    if not path.exists():
+        raise ValueError(f"no model at {path}: give a checkpoint directory or a run folder")
+    return checkpoint.read(path / "best" if (path / "checkpoints").is_dir() else path)
+
+
+def _begun(folder: Path) -> checkpoint.Checkpoint | None:
+    """The newest checkpoint of a run that can be read: a run goes on with the tokenizers it began with."""
+    run = runs.Run(folder)
+    for step in reversed(run.steps()):
+        with contextlib.suppress(checkpoint.CheckpointError):
+            return checkpoint.read(run.directory(step))
+    return None
+
+
+def _tokenizers(parent: checkpoint.Checkpoint | None) -> Any:
+    if parent is None:
+        return None
+    translator = Translator.load(parent)
+    return translator.source, translator.target
+
+
+def _shaped(
+    task: Any, recipe: Any, settings: Mapping[str, Any], prepared: Any, parent: checkpoint.Checkpoint | None
+) -> Any:
+    """The recipe with the model's sizes settled: the parent's, those asked for, or what the data can feed."""
+    if parent is not None:
+        shape = config.build(type(recipe.model), parent.config["model"], where="model")
+        asked = dict(settings.get("model", {}))
+        wrong = [name for name, value in asked.items() if name != "dropout" and getattr(shape, name, value) != value]
+        if wrong:
+            raise ValueError(f"model.{wrong[0]} differs from the model to go on from: leave the model section out")
+        return replace(recipe, model=replace(shape, dropout=asked.get("dropout", shape.dropout)))
+    if "model" not in settings:
+        recipe = replace(recipe, model=replace(recipe.model, **derived(len(prepared.train))))
+    return task.sized(recipe, prepared)
+
+
+def derived(pairs: int) -> dict[str, Any]:
+    """Sizes of a Transformer that so many pairs can feed."""
+    for most, sizes in SIZES:
+        if pairs <= most:
+            return {"norm": "pre", **sizes}
+    return {"norm": "pre"}
+
+
+SIZES: tuple[tuple[int, dict[str, Any]], ...] = (
+    (5_000, {"width": 128, "heads": 4, "hidden": 256, "encoder": 2, "decoder": 1, "dropout": 0.3}),
+    (50_000, {"width": 128, "heads": 4, "hidden": 512, "encoder": 3, "decoder": 2, "dropout": 0.2}),
+    (500_000, {"width": 256, "heads": 4, "hidden": 1024, "encoder": 4, "decoder": 2, "dropout": 0.1}),
+)
+
+
+def _described(prepared: Any) -> str:
+    return (
+        f"{len(prepared.train):,} pairs to learn from, {len(prepared.valid):,} held out, "
+        f"{prepared.source_tokenizer.vocab:,} tokens"
+    )

@@ -1,0 +1,252 @@
+"""A trained translator in use: text in, text out, with the search, the splitting and the rejoining in between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import config
+from regard.checkpoint import Checkpoint, fill
+from regard.data import sentences
+from regard.data.tokenizers import BOS, EOS, PAD, Tokenizer
+from regard.decoding import constraints
+from regard.decoding.batching import by_length, in_order
+from regard.decoding.beam import Beam, search
+from regard.decoding.greedy import generate
+from regard.decoding.sampling import Sampler
+from regard.decoding.stepper import Hypothesis
+from regard.interpret.trace import Item, Trace, Weights
+from regard.interpret.watch import watch
+from regard.models import MODELS
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingConfig:
+    """How translations are searched for."""
+
+    beams: int = 4
+    """Hypotheses kept side by side; 1 is greedy."""
+    nbest: int = 1
+    """Answers returned per input; at most the beams."""
+    length_penalty: float = 1.0
+    """Exponent of the length by which a score is divided: 0 prefers short answers, larger ones longer."""
+    sample: bool = False
+    """Draw tokens at random instead of searching for the likeliest."""
+    temperature: float = 1.0
+    """When sampling: below 1 safer, above 1 wilder."""
+    top_k: int | None = None
+    """When sampling: only the k likeliest tokens."""
+    top_p: float | None = None
+    """When sampling: only the likeliest tokens that together have this probability."""
+    min_p: float | None = None
+    """When sampling: only tokens at least this share as likely as the likeliest."""
+    seed: int = 0
+    """When sampling: where randomness starts."""
+    prefix: str = ""
+    """Text every answer must begin with."""
+    force: tuple[str, ...] = ()
+    """Phrases every answer must contain; the text is then translated as one piece."""
+    forbid: tuple[str, ...] = ()
+    """Phrases no answer may contain."""
+    no_repeat: int = 0
+    """Length of token sequences that may not occur twice; 0 allows all."""
+    minimum: int = 0
+    """Fewest tokens of an answer."""
+    ratio: float = 2.0
+    """Longest answer, in tokens per token read, ten more always allowed."""
+    tokens: int = 4096
+    """Tokens decoded side by side, padding and beams included; bounds the memory."""
+    split: bool = True
+    """Split text into sentences and rejoin the translations."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One translation with the model's log-probability of it, and the runners-up."""
+
+    text: str
+    score: float
+    alternatives: tuple[Answer, ...] = ()
+
+
+class Translator:
+    """Translates text with a trained model."""
+
+    def __init__(
+        self, model: Any, tokenizers: tuple[Tokenizer, Tokenizer], decoding: DecodingConfig, name: str = "translator"
+    ):
+        self.model = model
+        self.source, self.target = tokenizers
+        self.decoding = decoding
+        self.name = name
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Translator:
+        """The translator a checkpoint directory holds."""
+        settings = checkpoint.config
+        build, kind = MODELS[settings["model"]["name"]]
+        model = build(config.build(kind, settings["model"], where="model"))
+        fill(model, checkpoint.tensors())
+        source = Tokenizer.parse(checkpoint.text("tokenizer.json"))
+        separate = "tokenizer.target.json" in checkpoint.files
+        target = Tokenizer.parse(checkpoint.text("tokenizer.target.json")) if separate else source
+        decoding = config.build(DecodingConfig, settings.get("decoding", {}), where="decoding")
+        return cls(model.to(device).eval(), (source, target), decoding, name=checkpoint.directory.name)
+
+    @property
+    def languages(self) -> list[str]:
+        """Target languages to choose from; none when there is only one."""
+        return list(self.source.tags)
+
+    def translate(self, texts: str | Sequence[str], *, to: str | None = None, **settings: Any) -> list[str]:
+        """Translate one text or many; settings are those of `DecodingConfig`."""
+        return [answer.text for answer in self.answers(texts, to=to, **settings)]
+
+    def answers(self, texts: str | Sequence[str], *, to: str | None = None, **settings: Any) -> list[Answer]:
+        """Translations with their scores and alternatives, in the order of the texts."""
+        decoding = config.build(DecodingConfig, {**config.plain(self.decoding), **settings}, where="decoding")
+        texts = [texts] if isinstance(texts, str) else list(texts)
+        plans = [self._plan(text, decoding) for text in texts]
+        wanted = [piece.text for plan in plans for piece in plan if piece.text]
+        found = iter(self._search(wanted, to, decoding))
+        return [_rejoin(plan, [next(found) for piece in plan if piece.text]) for plan in plans]
+
+    def look(self, text: str, *, to: str | None = None) -> Trace:
+        """Translate one sentence and keep where every head looked while the winning beam was written."""
+        read = self._encode(text, to)
+        decoding = replace(self.decoding, nbest=1, sample=False)
+        with watch(self.model) as seen:
+            [[best, *_]] = self._decode([read], [0], decoding)
+        along = seen.along([best])
+        written = [*best.tokens, EOS][: len(best.path) + 1]
+        items = {
+            "source": _items(self.source, read),
+            "target": _items(self.target, written),
+            "fed": _items(self.target, [BOS, *written[:-1]]),
+        }
+        weights = [Weights(name, *_axes(name), values=found[0]) for name, found in along.items()]
+        facts = {"text": text, "answer": self.target.decode(best.tokens), "score": best.score}
+        return Trace(self.name, "translation", items, weights, facts)
+
+    def _plan(self, text: str, decoding: DecodingConfig) -> list[sentences.Piece]:
+        """The text cut into what is translated and the white space that is kept."""
+        if not decoding.split or decoding.force or decoding.prefix:
+            return sentences.whole(text)
+        return sentences.split(text, fits=lambda part: len(self.source.encode(part)) + 2 <= self._context)
+
+    @property
+    def _context(self) -> int:
+        return self.model.config.context
+
+    def _encode(self, text: str, to: str | None) -> list[int]:
+        tag = self._tag(to)
+        ids = [*tag, *self.source.encode(text)]
+        room = self._context - 1
+        if len(ids) > room:
+            raise ValueError(f"{len(ids)} tokens in one sentence, the model reads {room}: split the text")
+        return [*ids, EOS]
+
+    def _tag(self, to: str | None) -> list[int]:
+        if to is None:
+            if len(self.languages) > 1:
+                raise ValueError(f"say which language to translate to: {', '.join(self.languages)}")
+            return [self.source.tag(name) for name in self.languages]
+        if not self.languages:
+            return []
+        return [self.source.tag(to)]
+
+    def _search(self, texts: Sequence[str], to: str | None, decoding: DecodingConfig) -> list[Answer]:
+        """Answers for sentences, decoded in batches of similar length."""
+        read = [self._encode(text, to) for text in texts]
+        copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
+        batches = by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // copies))
+        found = ([_answer(self.target, each) for each in self._decode(read, batch, decoding)] for batch in batches)
+        return in_order(batches, found)
+
+    def _decode(
+        self, read: Sequence[list[int]], numbers: Sequence[int], decoding: DecodingConfig
+    ) -> list[list[Hypothesis]]:
+        """The search itself, over the token ids of the sentences with these numbers."""
+        device = next(self.model.parameters()).device
+        inputs = _padded([read[number] for number in numbers], device)
+        room = self._context - 1
+        limits = [min(room, int(decoding.ratio * len(read[number])) + 10) for number in numbers]
+        wanted = self._constraints(decoding)
+        if not decoding.sample:
+            beams = max(decoding.beams, decoding.nbest)
+            beam = Beam(beams=beams, nbest=decoding.nbest, length_penalty=decoding.length_penalty)
+            return search(self.model, inputs, beam, limit=limits, eos=EOS, constraints=wanted)
+        sampler = Sampler(
+            temperature=decoding.temperature,
+            top_k=decoding.top_k,
+            top_p=decoding.top_p,
+            min_p=decoding.min_p,
+            generator=[torch.Generator().manual_seed(hash((decoding.seed, number))) for number in numbers],
+        )
+        return generate(
+            self.model, inputs, limit=limits, eos=EOS, pick=sampler, samples=decoding.nbest, constraints=wanted
+        )
+
+    def _constraints(self, decoding: DecodingConfig) -> list[constraints.Constraint]:
+        """What the settings demand of an answer, in tokens."""
+        wanted: list[constraints.Constraint] = []
+        if decoding.prefix:
+            wanted.append(constraints.Prefix(self.target.encode(decoding.prefix)))
+        if decoding.force:
+            wanted.append(constraints.Force([self.target.encode(phrase) for phrase in decoding.force]))
+        if decoding.forbid:
+            wanted.append(constraints.Forbid([self.target.encode(phrase) for phrase in decoding.forbid]))
+        if decoding.no_repeat:
+            wanted.append(constraints.NoRepeat(decoding.no_repeat))
+        if decoding.minimum:
+            wanted.append(constraints.MinimumLength(decoding.minimum))
+        return wanted
+
+
+def _padded(read: Sequence[list[int]], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Token ids as what a translation model starts from: source, lengths, prompt."""
+    lengths = [len(ids) for ids in read]
+    longest = max(lengths)
+    source = torch.tensor([ids + [PAD] * (longest - len(ids)) for ids in read], device=device)
+    prompt = torch.full((len(read), 1), BOS, device=device)
+    return source, torch.tensor(lengths, device=device), prompt
+
+
+def _answer(tokenizer: Tokenizer, hypotheses: Sequence[Hypothesis]) -> Answer:
+    """The best hypothesis in words, with the others behind it."""
+    best, *others = [Answer(tokenizer.decode(each.tokens), each.score) for each in hypotheses]
+    return replace(best, alternatives=tuple(others))
+
+
+def _rejoin(plan: Sequence[sentences.Piece], found: Sequence[Answer]) -> Answer:
+    """Translations of the pieces with the white space that stood between them; the k-th best of each together."""
+    ranks = 1 + min((len(answer.alternatives) for answer in found), default=0)
+    joined = []
+    for rank in range(ranks):
+        ranked = iter([(answer, *answer.alternatives)[rank] for answer in found])
+        parts, score = [], 0.0
+        for piece in plan:
+            if piece.text:
+                answer = next(ranked)
+                parts.append(answer.text)
+                score += answer.score
+            parts.append(piece.gap)
+        joined.append(Answer("".join(parts), score))
+    return replace(joined[0], alternatives=tuple(joined[1:]))
+
+
+def _items(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Item]:
+    words = tokenizer.words(ids)
+    pieces = tokenizer.pieces(ids)
+    return [Item(piece, word=word, special=word is None) for piece, word in zip(pieces, words, strict=True)]
+
+
+def _axes(name: str) -> tuple[str, str]:
+    """Which items an attention's queries and keys are."""
+    if name.startswith("encoder"):
+        return "source", "source"
+    return ("target", "source") if name.endswith("cross") else ("target", "fed")

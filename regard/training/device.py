@@ -1,0 +1,53 @@
+"""Where training runs and in which precision; what cannot be had is refused in one line."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Literal
+
+import torch
+
+Precision = Literal["auto", "float32", "bfloat16"]
+Switch = Literal["auto", "on", "off"]
+
+
+def choose(name: str = "auto") -> torch.device:
+    """The device of that name; `auto` takes the first there is of cuda, mps, cpu."""
+    there = _there()
+    if name == "auto":
+        return torch.device(there[0])
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise ValueError(f"device {name!r} is unknown, use auto or one of {', '.join(there)}") from None
+    too_many = device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()
+    if device.type not in there or too_many:
+        raise ValueError(f"device {name!r} is not on this machine, use auto or one of {', '.join(there)}")
+    return device
+
+
+def precision(device: torch.device, wanted: Precision = "auto") -> torch.dtype:
+    """The dtype of matrix products: bfloat16 only where CUDA hardware computes with it."""
+    capable = device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 8
+    if wanted == "bfloat16" and not capable:
+        remedy = "use float32, or a CUDA device of capability 8.0 or more"
+        raise ValueError(f"precision bfloat16 is not for {device}, where it is emulated and very slow: {remedy}")
+    return torch.bfloat16 if capable and wanted != "float32" else torch.float32
+
+
+def autocast(device: torch.device, dtype: torch.dtype) -> contextlib.AbstractContextManager[None]:
+    """A context in which products are computed in `dtype`; float32 changes nothing."""
+    if dtype is torch.float32:
+        return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=dtype)
+
+
+def compiles(device: torch.device, wanted: Switch = "auto") -> bool:
+    """Whether steps are compiled: on CUDA unless it is off; elsewhere compiling costs more than it brings."""
+    return device.type == "cuda" and wanted != "off"
+
+
+def _there() -> list[str]:
+    cuda = ["cuda"] if torch.cuda.is_available() else []
+    mps = ["mps"] if torch.backends.mps.is_available() else []
+    return [*cuda, *mps, "cpu"]

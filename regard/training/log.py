@@ -1,0 +1,151 @@
+"""What a run tells: to the terminal, to train.log, to metrics.jsonl and to TensorBoard."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from regard.checkpoint import disk, render
+
+SHOWN = 2  # samples on the terminal; the run folder has them all
+
+
+class Log:
+    """The one listener of the loop: a progress bar on a terminal, plain lines elsewhere, files in the run folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        quiet: bool = False,
+        tensorboard: bool = False,
+        console: Console | None = None,
+        step: int = 0,
+    ) -> None:
+        self.console = console or Console(stderr=True)
+        self.quiet = quiet
+        self._lines = open(folder / "train.log", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
+        self._records = open(folder / "metrics.jsonl", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
+        self._writer = _writer(folder / "tensorboard", step) if tensorboard else None
+        self._bar = _bar(self.console) if self.console.is_terminal and not quiet else None
+        self._task = self._bar.add_task("", total=1.0, text="") if self._bar else None
+        self._values = self._best = ""
+
+    def __enter__(self) -> Log:
+        if self._bar:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar:
+            self._bar.stop()
+        for file in (self._lines, self._records, *([self._writer] if self._writer else [])):
+            file.close()
+
+    def note(self, text: str) -> None:
+        """One sentence."""
+        self._say(text)
+
+    def advance(self, step: int, share: float) -> None:
+        """A step is done; `share` of the whole run lies behind."""
+        if self._bar and self._task is not None:
+            text = f"step {step}{self._values}{self._best}"
+            self._bar.update(self._task, completed=min(1.0, share), text=text)
+
+    def step(self, step: int, values: Mapping[str, float]) -> None:
+        """What training measured since the last time."""
+        self._record(step, "training", values)
+        self._values = "".join(f" {words}" for words in _words(values))
+        self._say(f"step {step} {self._values}", terminal=self._bar is None)
+
+    def evaluation(
+        self, step: int, metrics: Mapping[str, float], samples: Sequence[Mapping[str, Any]], *, kind: str, best: bool
+    ) -> None:
+        """What an evaluation found, with a few of the answers."""
+        self._record(step, kind, metrics)
+        shown = "  ".join(_words(metrics))
+        self._say(f"step {step}  {kind}: {shown}{'  (best so far)' if best else ''}")
+        for sample in samples[:SHOWN]:
+            for name, text in sample.items():
+                self._say(_cut(f"    {name:<10}{text}"))
+
+    def best(self, name: str, value: float) -> None:
+        """The score to beat."""
+        self._best = f" best {name} {_number(value)}"
+
+    def saved(self, step: int, directory: Path) -> None:
+        """A checkpoint is safe on the disk."""
+        self._say(f"step {step}  saved {directory.parent.name}/{directory.name}", terminal=False)
+
+    def _say(self, text: str, *, terminal: bool = True) -> None:
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
+        self._lines.write(f"{now} {text}\n")
+        self._lines.flush()
+        if terminal and not self.quiet:
+            self.console.print(text, markup=False, highlight=False, soft_wrap=self._bar is None)
+
+    def _record(self, step: int, kind: str, values: Mapping[str, float]) -> None:
+        record = json.loads(render({"step": step, "kind": kind, **values}))
+        self._records.write(json.dumps(record) + "\n")
+        self._records.flush()
+        if self._writer:
+            for name, value in values.items():
+                self._writer.add_scalar(f"{kind}/{name}", value, step)
+
+
+def forget(path: Path, *, after: int) -> None:
+    """Drop from a metrics file what lies beyond a step, was said of the run's end, or was cut short by a crash."""
+    if not path.exists():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
+        try:
+            record = json.loads(line)
+            if record["step"] <= after and record["kind"] != "average":
+                kept.append(line + "\n")
+        except (ValueError, KeyError, TypeError):
+            continue
+    aside = path.with_name(f".{path.name}.partial")
+    disk.write(aside, "".join(kept).encode("utf-8"))
+    disk.sync(aside)
+    disk.rename(aside, path)
+
+
+def _bar(console: Console) -> Progress:
+    columns = TextColumn("{task.percentage:>3.0f}%"), BarColumn(bar_width=8), TextColumn("{task.fields[text]}")
+    return Progress(*columns, TimeElapsedColumn(), console=console)
+
+
+def _writer(folder: Path, step: int) -> Any:
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(folder), purge_step=step + 1)
+
+
+def _words(values: Mapping[str, float]) -> list[str]:
+    """Numbers with their names, short enough to stand side by side; a speed reads `12.3k tokens/s`."""
+    suffix = "_per_second"
+    return [
+        f"{_number(value)} {name.removesuffix(suffix)}/s" if name.endswith(suffix) else f"{name} {_number(value)}"
+        for name, value in values.items()
+        if name != "skipped" or value
+    ]
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    if abs(value) >= 10_000:
+        return f"{value / 1000:.1f}k" if abs(value) < 1_000_000 else f"{value / 1_000_000:.1f}M"
+    return f"{value:.2e}" if 0 < abs(value) < 0.01 else f"{value:.4g}"
+
+
+def _cut(text: str, width: int = 80) -> str:
+    text = " ".join(text.splitlines())
+    return text if len(text) <= width else f"{text[: width - 3]}..."

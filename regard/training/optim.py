@@ -1,0 +1,84 @@
+"""How weights follow gradients: the optimizer's settings, and optimizers built from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from regard.training.schedules import SCHEDULES
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimConfig:
+    """How weights follow gradients."""
+
+    name: Literal["adam", "adamw", "sgd"] = "adam"
+    """The rule: adam (decay added to the gradient), adamw (decay apart from it), sgd."""
+    rate: float = 1e-3
+    """The highest learning rate, reached at the end of the warm-up."""
+    betas: tuple[float, float] = (0.9, 0.98)
+    """How much of the past the two averages of adam keep."""
+    eps: float = 1e-9
+    """What adam adds to its denominator."""
+    momentum: float = 0.0
+    """How much of the past sgd keeps."""
+    weight_decay: float = 0.0
+    """Pull of matrices towards zero; biases and norms are left alone."""
+    warmup: int = 400
+    """Steps over which the rate rises."""
+    schedule: Literal["inverse_root", "constant", "linear", "cosine"] = "inverse_root"
+    """How the rate goes on after the warm-up; linear and cosine end at zero with the last step."""
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "eps"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
+        for name in ("weight_decay", "warmup"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be below 0, not {getattr(self, name)}")
+        if not all(0 <= share < 1 for share in (*self.betas, self.momentum)):
+            raise ValueError(f"betas {list(self.betas)} and momentum {self.momentum} must be at least 0 and below 1")
+
+
+def build(parameters: Iterable[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
+    """An optimizer of these parameters; vectors (biases, norms) are in a group without decay."""
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    assert trained, "an optimizer needs something to train"
+    groups: list[dict[str, Any]] = [
+        {"params": [parameter for parameter in trained if parameter.ndim >= 2], "weight_decay": config.weight_decay},
+        {"params": [parameter for parameter in trained if parameter.ndim < 2], "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    fused = True if all(parameter.is_cuda for parameter in trained) else None  # None: let torch choose
+    if config.name == "sgd":
+        return torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum, fused=fused)
+    kind = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
+    return kind(groups, lr=config.rate, betas=config.betas, eps=config.eps, fused=fused)
+
+
+def rate_at(config: OptimConfig, step: int, steps: int) -> float:
+    """The learning rate of a step, counted from 1, out of `steps`."""
+    return config.rate * SCHEDULES[config.schedule](step, warmup=config.warmup, steps=steps)
+
+
+def update(optimizer: torch.optim.Optimizer, total: Any, *, rate: float, clip: float | None) -> torch.Tensor:
+    """Divide gradients by `total`, clip their norm, step; answers whether the update was skipped as not finite.
+
+    A fused optimizer is told on the device, so that nothing waits for the answer.
+    """
+    parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    torch._foreach_div_([parameter.grad for parameter in parameters], total)
+    norm = nn.utils.clip_grad_norm_(parameters, float("inf") if clip is None else clip)
+    broken = ~torch.isfinite(norm)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    if optimizer.defaults["fused"]:
+        optimizer.found_inf = broken.float()  # type: ignore[attr-defined]
+        optimizer.step()
+    elif not broken:
+        optimizer.step()
+    return broken

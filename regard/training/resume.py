@@ -1,0 +1,81 @@
+"""The state of a training run as the files of a checkpoint, and back, exact to the bit.
+
+Batches and dropout are functions of the row, so weights, optimizers and a few numbers are all there is to keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard import config
+from regard.checkpoint import Checkpoint, CheckpointError, fill, weights
+
+TENSORS = "training.safetensors"
+NUMBERS = "training.json"
+
+
+@dataclass
+class Best:
+    """The best evaluation so far."""
+
+    step: int
+    metrics: dict[str, float | None]
+
+
+@dataclass
+class Progress:
+    """Where a run stands."""
+
+    step: int = 0
+    seconds: float = 0.0
+    best: Best | None = None
+    stale: int = 0
+    """Evaluations since the best one."""
+    evaluated: int = -1
+    """The step of the last evaluation."""
+    skipped: int = 0
+    """Updates left out because a gradient was not finite."""
+    counts: dict[str, float] = field(default_factory=dict)
+    """Tokens and whatever else the task counts, from the start."""
+
+
+def files(
+    model: nn.Module, optimizers: Mapping[str, torch.optim.Optimizer], progress: Progress
+) -> dict[str, dict[str, Any]]:
+    """What a checkpoint must hold for training to go on from it."""
+    tensors: dict[str, Tensor] = {}
+    numbers: dict[str, Any] = {}
+    for part, optimizer in optimizers.items():
+        for index, entries in optimizer.state_dict()["state"].items():
+            for key, value in entries.items():
+                (tensors if isinstance(value, Tensor) else numbers)[f"{part}/{index}/{key}"] = value
+    return {
+        "model.safetensors": weights(model),
+        TENSORS: tensors,
+        NUMBERS: {"progress": asdict(progress), "optimizers": numbers},
+    }
+
+
+def restore(checkpoint: Checkpoint, model: nn.Module, optimizers: Mapping[str, torch.optim.Optimizer]) -> Progress:
+    """Give model and optimizers the state in a checkpoint; rates and the like stay as they are set now."""
+    fill(model, checkpoint.tensors())
+    saved = checkpoint.json(NUMBERS)
+    entries: dict[str, Any] = {**saved["optimizers"], **checkpoint.tensors(TENSORS)}
+    states: dict[str, dict[int, dict[str, Any]]] = {part: {} for part in optimizers}
+    for name, value in entries.items():
+        part, index, key = name.split("/")
+        if part not in states:
+            raise CheckpointError(f"{checkpoint.directory}: trained a part {part!r} that this task does not have")
+        states[part].setdefault(int(index), {})[key] = value
+    for part, optimizer in optimizers.items():
+        fresh = optimizer.state_dict()
+        count = sum(len(group["params"]) for group in fresh["param_groups"])
+        if any(index >= count for index in states[part]):
+            raise CheckpointError(f"{checkpoint.directory}: {part} trained more tensors than the {count} of this task")
+        optimizer.load_state_dict({**fresh, "state": states[part]})
+    return config.build(Progress, saved["progress"], where=NUMBERS)

@@ -1,0 +1,168 @@
+"""Caches are written in place and never moved; a small index knows whose past lies where."""
+
+import random
+
+import pytest
+import torch
+
+from regard.attention.cache import Cache, Past, Remembered
+from regard.attention.masks import Grid, Stepping, stepping
+
+GROUPS, DEPTH, FEATURES = 2, 3, 2
+
+
+def begin(*, batch=2, beams=3, limit=4, room=2, source=None):
+    """A past of two layers, its prompt filled with recognisable numbers."""
+    where = Stepping.begin(torch.full((batch,), room), beams=beams, limit=limit, room=room)
+    like = torch.zeros(batch, GROUPS, room, DEPTH)
+    caches = tuple(Cache.empty(like, FEATURES, room + beams * limit) for _ in range(2))
+    for cache in caches:
+        cache.keys[:, :, :room], cache.values[:, :, :room] = 0.5, 0.25
+    memories = ()
+    if source is not None:
+        keys = torch.randn(batch, GROUPS, source, DEPTH)
+        memories = (Remembered(keys, torch.randn(batch, GROUPS, source, FEATURES)),) * 2
+    grid = None if source is None else Grid(torch.full((batch,), source), source)
+    return Past(where, caches, memories, grid)
+
+
+def feed(past, label):
+    """One more token of every beam, whose keys are full of `label(example, beam)`; answers what may be looked at."""
+    past = past.advance()
+    batch, beams = past.where.slots.shape[:2]
+    labels = torch.tensor([[float(label(example, beam)) for beam in range(beams)] for example in range(batch)])
+    key = labels[:, None, :, None].expand(-1, GROUPS, -1, DEPTH)
+    value = -labels[:, None, :, None].expand(-1, GROUPS, -1, FEATURES)
+    return past, [cache.extend(key, value, stepping(past.where)) for cache in past.caches]
+
+
+def sights(past, answers):
+    """What each beam of each example sees: the labels of the visible keys, in order, prompt first."""
+    allowed = past.where.allowed()
+    keys, values = answers[-1]
+    assert allowed.shape == (*past.where.slots.shape[:2], keys.shape[2])
+    assert torch.equal(values[:, 0, past.where.room :, 0], -keys[:, 0, past.where.room :, 0])
+    return [[keys[e, 0, row, 0].tolist() for row in beams] for e, beams in enumerate(allowed)]
+
+
+def shuffle(past, generator):
+    """Random parents for every beam, and the past that goes on from them."""
+    batch, beams = past.where.slots.shape[:2]
+    parents = [[generator.randrange(beams) for _ in range(beams)] for _ in range(batch)]
+    return parents, past.reorder(torch.tensor(parents))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_beam_sees_the_prompt_and_exactly_its_own_past_through_any_reordering(seed):
+    generator, past, numbers = random.Random(seed), begin(), iter(range(1000, 9999))
+    histories = [[[] for _ in range(3)] for _ in range(2)]
+    for _ in range(4):
+        parents, past = shuffle(past, generator)
+        fed = [[next(numbers) for _ in range(3)] for _ in range(2)]
+        histories = [
+            [histories[e][parents[e][k]] + [fed[e][k]] for k in range(3)] for e in range(2)
+        ]
+        past, answers = feed(past, lambda example, beam, fed=fed: fed[example][beam])
+        expected = [[[0.5, 0.5, *history] for history in beams] for beams in histories]
+        assert sights(past, answers) == expected
+        newest, places = past.where.places(3, answers[0][0].shape[2])
+        assert newest.eq(2 + len(histories[0][0]) - 1).all()
+        seen = [places[e][past.where.allowed()[e, k]].tolist() for e in range(2) for k in range(3)]
+        assert seen == [[*range(2 + len(histories[0][0]))]] * 6
+
+
+def test_keys_never_move_and_what_was_written_stays_bit_for_bit():
+    generator, past = random.Random(0), begin()
+    addresses = [(cache.keys.data_ptr(), cache.values.data_ptr()) for cache in past.caches]
+    for step in range(4):
+        _, past = shuffle(past, generator)
+        before = [(cache.keys.clone(), cache.values.clone()) for cache in past.caches]
+        past, answers = feed(past, lambda example, beam, step=step: 100 * step + 10 * example + beam + 1)
+        written = slice(2 + step * 3, 2 + (step + 1) * 3)
+        for cache, (keys, values), answer in zip(past.caches, before, answers, strict=True):
+            assert answer[0].data_ptr() == cache.keys.data_ptr()  # a view, not a copy
+            for now, then in ((cache.keys, keys), (cache.values, values)):
+                changed = (now != then).any(-1).any(1)
+                assert changed[:, written].all()
+                changed[:, written] = False
+                assert not changed.any()
+        assert [(cache.keys.data_ptr(), cache.values.data_ptr()) for cache in past.caches] == addresses
+
+
+def test_reordering_touches_the_index_of_slots_only():
+    past = feed(begin(source=4), lambda example, beam: beam)[0]
+    after = past.reorder(torch.tensor([[2, 2, 0], [1, 0, 1]]))
+    assert after.caches is past.caches
+    assert after.memories is past.memories
+    assert after.where.slots[:, :, 0].tolist() == [[2, 2, 0], [1, 0, 1]]
+    assert past.where.slots[:, :, 0].tolist() == [[0, 1, 2]] * 2
+
+
+def test_only_kept_examples_go_on():
+    past = feed(begin(batch=3, source=4), lambda example, beam: 10 * example + beam)[0]
+    kept = past.keep(torch.tensor([2, 0]))
+    assert kept.where.example.tolist() == [2, 0]
+    assert len(kept.source.lengths) == 2
+    assert torch.equal(kept.memories[1].values, past.memories[1].values[[2, 0]])
+    kept, answers = feed(kept, lambda example, beam: 100 + 10 * example + beam)
+    assert sights(kept, answers)[0] == [[0.5, 0.5, 20 + beam, 100 + beam] for beam in range(3)]
+    assert sights(kept, answers)[1] == [[0.5, 0.5, beam, 110 + beam] for beam in range(3)]
+
+
+def test_joined_examples_go_on_from_their_own_positions_under_the_larger_limit():
+    early, late = begin(batch=1, limit=2, source=3), begin(batch=2, limit=5, source=6)
+    early = feed(feed(early, lambda example, beam: 1)[0], lambda example, beam: 2)[0]
+    joined = early.join(late)
+    assert joined.where.taken.tolist() == [2, 0, 0]
+    assert joined.where.example.tolist() == [0, 1, 2]
+    assert joined.where.slots.shape == (3, 3, 5)
+    assert joined.source.lengths.tolist() == [3, 6, 6]
+    assert joined.source.longest == 6
+    assert joined.memories[0].keys.shape[:3] == (3, GROUPS, 6)
+    for step in range(3):
+        joined, answers = feed(joined, lambda example, beam, step=step: 100 * (step + 1) + 10 * example + beam)
+        first, second, third = sights(joined, answers)
+        for beam in range(3):
+            news = [[100.0 * (n + 1) + 10 * example + beam for n in range(step + 1)] for example in range(3)]
+            assert first[beam] == [0.5, 0.5, 1, 2, *news[0]]
+            assert second[beam] == [0.5, 0.5, *news[1]]
+            assert third[beam] == [0.5, 0.5, *news[2]]
+        newest, _ = joined.where.places(3, 0)
+        assert newest[:, 0].tolist() == [4 + step, 2 + step, 2 + step]
+
+
+def test_examples_keep_their_numbers_when_others_leave_and_join():
+    past = begin(batch=3).keep(torch.tensor([2]))
+    assert past.join(begin(batch=2)).where.example.tolist() == [2, 3, 4]
+
+
+def test_a_copy_has_caches_of_its_own_and_shares_the_source():
+    past = feed(begin(source=4), lambda example, beam: beam)[0]
+    branch = past.copy()
+    assert branch.caches[0].keys.data_ptr() != past.caches[0].keys.data_ptr()
+    assert branch.memories[0].keys.data_ptr() == past.memories[0].keys.data_ptr()
+    before = [(cache.keys.clone(), cache.values.clone()) for cache in past.caches]
+    branch, answers = feed(branch, lambda example, beam: 7)
+    assert sights(branch, answers)[0][1] == [0.5, 0.5, 1, 7]
+    for cache, (keys, values) in zip(past.caches, before, strict=True):
+        assert torch.equal(cache.keys, keys)
+        assert torch.equal(cache.values, values)
+
+
+def test_examples_of_different_prompts_see_their_own_and_no_more():
+    where = Stepping.begin(torch.tensor([1, 3]), beams=2, limit=2, room=3).advance()
+    assert where.allowed()[0].int().tolist() == [[1, 0, 0, 1, 0], [1, 0, 0, 0, 1]]
+    assert where.allowed()[1].int().tolist() == [[1, 1, 1, 1, 0], [1, 1, 1, 0, 1]]
+    assert where.places(2, 5)[0].tolist() == [[1, 1], [3, 3]]
+
+
+@pytest.mark.parametrize("difference", [{"beams": 2}, {"room": 1}])
+def test_pasts_of_other_shapes_cannot_join(difference):
+    with pytest.raises(AssertionError, match="must agree to join"):
+        begin().join(begin(**difference))
+
+
+def test_a_past_beyond_its_limit_is_refused():
+    past = feed(begin(limit=1), lambda example, beam: 1)[0]
+    with pytest.raises((RuntimeError, AssertionError, IndexError, ValueError)):
+        feed(past, lambda example, beam: 1)

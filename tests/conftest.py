@@ -1,0 +1,90 @@
+"""What every test starts from: one thread, fixed seeds, checked tensor shapes, a cache of its own."""
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"  # read once, when torch loads
+os.environ.setdefault("MPLBACKEND", "Agg")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import hypothesis
+import numpy as np
+import pytest
+import torch
+from jaxtyping import install_import_hook
+
+PACKAGES = ("attention", "models", "decoding", "data", "metrics", "training", "tasks", "interpret")
+
+# From here on the axis names in these packages' signatures are checked on every call. JAXTYPING_DISABLE=1 turns it off.
+install_import_hook([f"regard.{package}" for package in PACKAGES], "beartype.beartype")
+
+torch.set_num_threads(1)
+
+hypothesis.settings.register_profile(
+    "regard",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=25,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture, hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("regard")
+
+
+@pytest.fixture(autouse=True)
+def seeds() -> None:
+    """Every test starts from the same random state, whatever ran before it."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache folder of this session's own, never the user's; child processes inherit it."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGARD_CACHE", str(folder))
+        yield folder
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Two line-aligned text files and what is in them."""
+
+    source: Path
+    target: Path
+    pairs: list[tuple[str, str]]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Corpus:
+    """A tiny French-English corpus with a grammar: 180 pairs in `train.fr` and `train.en`, in a fixed mixed order."""
+    pairs = sentences()
+    source, target = tmp_path / "train.fr", tmp_path / "train.en"
+    source.write_text("".join(f"{french}\n" for french, _ in pairs), encoding="utf-8")
+    target.write_text("".join(f"{english}\n" for _, english in pairs), encoding="utf-8")
+    return Corpus(source, target, pairs)
+
+
+def sentences() -> list[tuple[str, str]]:
+    """Every sentence of a small grammar; adjectives change sides, so the alignment is not the diagonal."""
+    nouns = [("chat", "cat"), ("chien", "dog"), ("garçon", "boy"), ("veau", "calf"), ("roi", "king"), ("loup", "wolf")]
+    adjectives = [("", ""), ("noir", "black"), ("blanc", "white"), ("fatigué", "tired"), ("français", "French")]
+    verbs = [("dort", "sleeps"), ("mange", "eats"), ("court vite", "runs fast")]
+    endings = [(".", "."), (" !", "!")]
+    pairs = [
+        (
+            f"Le {noun[0]} {adjective[0]} {verb[0]}".replace("  ", " ") + end[0],
+            f"The {adjective[1]} {noun[1]} {verb[1]}".replace("  ", " ") + end[1],
+        )
+        for noun, adjective, verb, end in product(nouns, adjectives, verbs, endings)
+    ]
+    random.Random(0).shuffle(pairs)
+    return pairs

@@ -1,0 +1,63 @@
+"""Traces and pictures: what is saved is what is read, and pixels equal numbers."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from regard.attention.positions import sinusoidal
+from regard.interpret import plots, trace
+from regard.interpret.trace import Item, Trace, Weights
+
+
+@pytest.fixture
+def example() -> Trace:
+    items = {
+        "source": [Item("Le", word=0), Item(" chat", word=1), Item("<eos>", special=True)],
+        "target": [Item("The", word=0), Item(" cat", word=1)],
+        "patches": [Item("", box=(0.0, 0.0, 0.5, 0.5))],
+    }
+    weights = [Weights("decoder.0.cross", "target", "source", torch.rand(4, 2, 3))]
+    return Trace("demo", "translation", items, weights, {"score": -1.5})
+
+
+def test_a_trace_comes_back_as_it_was_saved(example: Trace, tmp_path: Path):
+    example.save(tmp_path / "one.json")
+    back = trace.load(tmp_path / "one.json")
+    assert back.items == example.items
+    assert back.facts == example.facts
+    assert torch.equal(back.find("decoder.0.cross").values, example.find("decoder.0.cross").values)
+    head = json.loads((tmp_path / "one.json").read_text())
+    assert head["format"] == 1
+    assert head["weights"] == [{"name": "decoder.0.cross", "axes": ["head", "target", "source"], "shape": [4, 2, 3]}]
+
+
+def test_another_format_is_refused(example: Trace, tmp_path: Path):
+    example.save(tmp_path / "one.json")
+    head = json.loads((tmp_path / "one.json").read_text()) | {"format": 2}
+    (tmp_path / "one.json").write_text(json.dumps(head))
+    with pytest.raises(ValueError, match="format 2"):
+        trace.load(tmp_path / "one.json")
+
+
+def test_weights_must_fit_the_items(example: Trace):
+    with pytest.raises(ValueError, match="2 x 2 for 2 x 3"):
+        Trace("demo", "translation", example.items, [Weights("x", "target", "source", torch.rand(4, 2, 2))])
+
+
+def test_the_pixels_of_an_alignment_are_its_numbers(example: Trace, tmp_path: Path):
+    weights = example.find("decoder.0.cross").values.mean(0)
+    figure = plots.alignment(weights, queries=["The", " cat"], keys=["Le", " chat", "$"], title="an alignment")
+    assert np.allclose(figure.axes[0].images[0].get_array(), weights.numpy())
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["The", "cat"]
+    plots.save(figure, tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ValueError, match="choose png"):
+        plots.save(figure, tmp_path / "picture.txt")
+
+
+def test_a_position_table_is_drawn_place_by_feature():
+    figure = plots.positions(sinusoidal(50, 32), title="sinusoidal")
+    assert figure.axes[0].images[0].get_array().shape == (50, 32)

@@ -1,0 +1,268 @@
+"""The rules of the house, read off the source: who imports whom, what only one file may do, how long things get."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LINES = 400
+FUNCTION_LINES = 60
+PARAMETERS = 8
+EXCEPTIONS: dict[str, str] = {}  # "regard/file.py:function": why it may break one of the three bounds above
+NAMELESS = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
+KERNELS = {"scaled_dot_product_attention", "varlen_attn", "flex_attention"}
+MODEL_PARTS = {"__init__", "blocks", "recurrent", "convolution"}  # what models are made of; every other file is a model
+PRINTERS = ("regard/cli.py", "regard/demo.py", "regard/serve/", "regard/training/log.py")
+PICKLES = {"pickle", "dill", "marshal", "shelve", "cloudpickle", "joblib", "torch.load", "torch.save"}
+YAML = {f"yaml.{name}" for name in ("load", "full_load", "unsafe_load", "Loader", "FullLoader", "UnsafeLoader")}
+BANNED = PICKLES | YAML | {"eval", "exec"}
+MACHINE_PATH = re.compile(r"""(?<![\w.~/>-])/(?:home|root|work|Users|tmp|mnt|media|opt|var|usr|data|scratch)/\w""")
+
+
+@cache
+def sources() -> dict[str, ast.Module]:
+    """Every file of the package as a syntax tree, by its path in the repository."""
+    paths = sorted((ROOT / "regard").rglob("*.py"))
+    return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+
+
+def mentions(tree: ast.AST) -> set[str]:
+    """Full dotted names of everything imported or used, with `np`, `F` and the like spelled out."""
+    aliases, names = {}, set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            prefix = f"{'.' * node.level}{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
+            for alias in node.names:
+                full = prefix + alias.name
+                names.add(full)
+                if alias.asname or prefix:
+                    aliases[alias.asname or alias.name] = full
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Name):
+            first, _, rest = ast.unparse(node).partition(".")
+            names.add(aliases.get(first, first) + (f".{rest}" if rest else ""))
+    return names
+
+
+def offenders(wrong: Callable[[str], bool], *, allowed: tuple[str, ...] = (), within: str = "regard/") -> list[str]:
+    """`file: name` for every forbidden name outside the files that may use it."""
+    return [
+        f"{path}: {name}"
+        for path, tree in sources().items()
+        if path.startswith(within) and not path.startswith(allowed or ("-",))
+        for name in sorted(mentions(tree))
+        if wrong(name)
+    ]
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function and method."""
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def last(name: str) -> str:
+    """The last part of a dotted name."""
+    return name.rpartition(".")[2]
+
+
+def under(name: str, package: str) -> bool:
+    """Whether a dotted name is a package or something in it."""
+    return name == package or name.startswith(f"{package}.")
+
+
+def banned(name: str) -> bool:
+    """Whether a name can run code hidden in a file."""
+    return any(under(name, each) for each in BANNED)
+
+
+# The finders find.
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("import numpy as np\nnp.load(path)", "numpy.load"),
+        ("import torch.nn.functional as F\nF.softmax(x, -1)", "torch.nn.functional.softmax"),
+        ("import torch.distributed as dist", "torch.distributed"),
+        ("from torch import distributed", "torch.distributed"),
+        ("from torch import load\nload(path)", "torch.load"),
+        ("from regard.models.gpt import GPT", "regard.models.gpt.GPT"),
+        ("from .gpt import GPT", ".gpt.GPT"),
+        ("if x:\n    print(1)", "print"),
+        ("import sys\nsys.argv[1:]", "sys.argv"),
+        ("(a @ b).softmax(-1)", "(a @ b).softmax"),
+    ],
+)
+def test_a_forbidden_name_would_be_found(code, name):
+    assert name in mentions(ast.parse(code))
+
+
+def test_calling_eval_of_a_model_is_no_crime_and_eval_of_a_string_is():
+    assert not any(banned(name) for name in mentions(ast.parse("model.eval()\ntorch.loads\nyaml.safe_load(x)")))
+    assert any(banned(name) for name in mentions(ast.parse("eval('1')")))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("'/home/me/x'", True),
+        ("see /opt/x/y", True),
+        ("https://a.b/home/x", False),
+        ("a/tmp/b", False),
+        ("~/data/x", False),
+    ],
+)
+def test_a_path_of_somebodys_machine_would_be_found(text, found):
+    assert bool(MACHINE_PATH.search(text)) == found
+
+
+# Who may import whom.
+
+
+def test_the_import_contract_holds(capfd):
+    cli = pytest.importorskip("importlinter.cli", reason="import-linter is not installed (pip install -e '.[test]')")
+    status = cli.lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True)
+    assert status == 0, capfd.readouterr().out
+
+
+def test_the_attention_core_knows_nothing_of_regard():
+    inside = ("regard.attention",)
+    assert not offenders(lambda name: under(name, "regard") and not name.startswith(inside), within="regard/attention/")
+
+
+def test_the_public_doors_are_for_those_outside():
+    doors = {"regard.load", "regard.train", "regard.watch"}
+    assert not offenders(doors.__contains__, allowed=("regard/cli.py", "regard/demo.py", "regard/serve/"))
+
+
+def test_models_never_import_one_another():
+    models = {Path(path).stem for path in sources() if Path(path).parent.as_posix() == "regard/models"} - MODEL_PARTS
+    for model in models:
+        others = {f"{prefix}{other}" for other in models - {model} for prefix in ("regard.models.", ".")}
+        tree = sources()[f"regard/models/{model}.py"]
+        assert not [name for name in mentions(tree) if any(under(name, other) for other in others)], model
+
+
+def test_only_one_file_knows_of_other_processes():
+    assert not offenders(lambda name: under(name, "torch.distributed"), allowed=("regard/training/distributed.py",))
+
+
+def test_other_peoples_models_are_met_in_tests_only():
+    assert not offenders(lambda name: under(name, "transformers"))
+
+
+@pytest.mark.parametrize("heavy", ["matplotlib", "tensorboard", "torch.utils.tensorboard", "sacrebleu"])
+def test_a_heavy_import_waits_inside_the_function_that_needs_it(heavy):
+    top = {
+        path: ast.Module([n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)], [])
+        for path, tree in sources().items()
+    }
+    assert not [path for path, tree in top.items() if any(under(name, heavy) for name in mentions(tree))]
+
+
+@pytest.mark.parametrize(
+    "code", ["import regard", "import regard.cli", "sys.argv[1:] = ['--help']; import regard.cli; regard.cli.main()"]
+)
+def test_nothing_heavy_is_imported_before_it_is_needed(code):
+    script = (
+        f"import sys, atexit\natexit.register(lambda: print('HEAVY', *{{'torch', 'numpy'}} & set(sys.modules)))\n{code}"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].split() == ["HEAVY"]
+
+
+# What only one place may do.
+
+
+def test_only_attend_calls_a_fused_kernel():
+    assert not offenders(lambda name: last(name) in KERNELS, allowed=("regard/attention/attend.py",))
+
+
+def test_there_is_one_softmax_over_keys():
+    only = ("regard/attention/attend.py",)
+    assert not offenders(lambda name: last(name) in {"softmax", "Softmax"}, allowed=only, within="regard/attention/")
+
+
+def test_only_the_surfaces_print():
+    assert not offenders(
+        lambda name: name == "print" or name.startswith(("sys.stdout", "sys.stderr")), allowed=PRINTERS
+    )
+
+
+def test_only_the_command_line_reads_its_arguments():
+    assert not offenders(lambda name: under(name, "sys.argv"), allowed=("regard/cli.py",))
+
+
+def test_no_file_can_run_code():
+    assert not offenders(banned)
+    keywords = [
+        (path, node) for path, tree in sources().items() for node in ast.walk(tree) if isinstance(node, ast.keyword)
+    ]
+    assert not [path for path, node in keywords if node.arg == "allow_pickle" and ast.unparse(node.value) != "False"]
+    assert not [path for path, node in keywords if node.arg == "trust_remote_code"]
+
+
+def test_no_path_of_somebodys_machine():
+    files = [path for part in ("regard", "recipes", "scripts") for path in sorted((ROOT / part).rglob("*"))]
+    texts = {path: path.read_text(encoding="utf-8") for path in files if path.suffix in {".py", ".yaml", ".md"}}
+    assert not [f"{path}: {found[0]}" for path, text in texts.items() if (found := MACHINE_PATH.search(text))]
+
+
+# How it reads.
+
+
+def test_files_stay_short():
+    lengths = {path: len((ROOT / path).read_text(encoding="utf-8").splitlines()) for path in sources()}
+    assert not {path: length for path, length in lengths.items() if length > LINES and path not in EXCEPTIONS}
+
+
+def test_functions_stay_short():
+    lengths = {
+        f"{path}:{function.name}": function.end_lineno - function.lineno + 1
+        for path, tree in sources().items()
+        for function in functions(tree)
+    }
+    assert not {name: length for name, length in lengths.items() if length > FUNCTION_LINES and name not in EXCEPTIONS}
+
+
+def test_functions_take_few_parameters():
+    counts = {}
+    for path, tree in sources().items():
+        for function in functions(tree):
+            if any(".command" in ast.unparse(decorator) for decorator in function.decorator_list):
+                continue  # a command's parameters are its flags, which users type one by one
+            taken = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
+            counts[f"{path}:{function.name}"] = len([each for each in taken if each.arg not in {"self", "cls"}])
+    assert not {name: count for name, count in counts.items() if count > PARAMETERS and name not in EXCEPTIONS}
+
+
+def test_every_exception_is_still_needed():
+    names = {f"{path}:{function.name}" for path, tree in sources().items() for function in functions(tree)} | set(
+        sources()
+    )
+    assert set(EXCEPTIONS) <= names
+
+
+def test_every_file_has_a_name_that_says_something():
+    assert not [path for path in sources() if NAMELESS & set(Path(path).with_suffix("").parts)]
+
+
+def test_everything_public_says_what_it_is():
+    silent = []
+    for path, tree in sources().items():
+        public = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
+        silent += [path] if not ast.get_docstring(tree) else []
+        silent += [f"{path}:{n.name}" for n in public if not n.name.startswith("_") and not ast.get_docstring(n)]
+    assert not silent
+
+
+def test_every_recipe_is_under_test():
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("*.py")))
+    assert not [path.name for path in sorted((ROOT / "recipes").glob("*.yaml")) if path.stem not in tests]
