@@ -52,7 +52,7 @@ class Disk:
             os.close(descriptor)
 
     def rename(self, old: Path, new: Path) -> None:
-        os.rename(old, new)
+        os.replace(old, new)
 
     def remove(self, directory: Path) -> None:
         shutil.rmtree(directory)
@@ -192,6 +192,17 @@ def fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
             shapes = f"{tuple(tensor.shape)}, not {tuple(expected[name].shape)}"
             raise CheckpointError(f"weights do not fit the model: {name} is {shapes}")
     model.load_state_dict(dict(tensors), strict=False)  # the other names of a tensor follow the first
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write one file whole or not at all."""
+    aside = _sibling(path, "tmp")
+    try:
+        disk.write(aside, data)
+        disk.sync(aside)
+        disk.rename(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
 
 
 def render(value: Any) -> bytes:

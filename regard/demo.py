@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -21,10 +21,10 @@ SAMPLES = resources.files("regard") / "samples"
 SHOWN = 10
 
 
-def show(*, seconds: float, out: Path, console: Console | None = None) -> float:
+def show(*, seconds: float, out: Path, command: Sequence[str] = (), console: Console | None = None) -> float:
     """Train for so long whatever is reached, then print BLEU and ten translations, and write an alignment picture."""
     console = console or Console()
-    outcome = recipe.train(settings(seconds), out=out, overwrite=True, command=sys.argv)
+    outcome = recipe.train(settings(seconds), out=out, overwrite=True, command=command)
     translator = recipe.load(outcome.best, device="cpu")
     tested = [(source, target) for _, source, target in pairs(_corpus("test"), Tally())]
     answers = translator.translate([source for source, _ in tested], split=False)

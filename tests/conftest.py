@@ -88,3 +88,28 @@ def sentences() -> list[tuple[str, str]]:
     ]
     random.Random(0).shuffle(pairs)
     return pairs
+
+
+SMALL = {
+    "task": "translation",
+    "data": {"tokens": 512, "longest": 64},
+    "tokenizer": {"vocab": 320},
+    "model": {"width": 64, "heads": 4, "hidden": 128, "encoder": 1, "decoder": 1, "norm": "pre", "dropout": 0.0},
+    "optim": {"rate": 0.01, "warmup": 20},
+    "training": {"steps": 150, "evaluate": 75, "save": 75, "log": 30, "tensorboard": False},
+    "decoding": {"beams": 2},
+}
+"""A recipe that learns the little grammar in seconds; `data.train` is still to be named."""
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    """The run folder of a model that has learnt the little grammar; nobody writes into it."""
+    from regard import recipe
+
+    place = tmp_path_factory.mktemp("trained")
+    for side, texts in zip(("fr", "en"), zip(*sentences(), strict=True), strict=True):
+        (place / f"train.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    files = {"source": str(place / "train.fr"), "target": str(place / "train.en")}
+    settings = {**SMALL, "data": {**SMALL["data"], "train": files}}
+    return recipe.train(settings, out=place / "run", quiet=True).folder

@@ -127,11 +127,24 @@ def test_every_flipped_bit_is_found(saved: Path, data: st.DataObject) -> None:
     refuses(saved, path, good, flipped(good, data.draw(st.integers(0, 8 * len(good) - 1))))
 
 
-def test_every_flipped_bit_of_the_manifest_is_found(saved: Path) -> None:
-    path = saved / "manifest.json"
-    good = path.read_bytes()
+def test_every_flipped_bit_of_the_manifest_is_found(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = (saved / "manifest.json").read_bytes()
+    monkeypatch.setattr(checkpoint, "disk", disk := RottenDisk())
     for bit in range(8 * len(good)):
-        refuses(saved, path, good, flipped(good, bit))
+        disk.manifest = flipped(good, bit)
+        with pytest.raises(CheckpointError):
+            checkpoint.read(saved)
+    disk.manifest = good
+    checkpoint.read(saved)
+
+
+class RottenDisk(Disk):
+    """A disk that gives something else for the manifest, which spares the real one ten thousand writes."""
+
+    manifest: bytes
+
+    def read(self, path: Path) -> bytes:
+        return self.manifest if path.name == "manifest.json" else super().read(path)
 
 
 @given(st.data())
@@ -294,6 +307,20 @@ def test_a_writer_killed_anywhere_leaves_a_valid_checkpoint_and_the_next_one_tid
     checkpoint.write(copied, CONTENTS, facts={"step": 9})
     assert checkpoint.read(copied).step == 9
     assert names(copied.parent) == ["best"]
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "metrics.jsonl"
+    checkpoint.replace(path, b"old")
+    for operation in (1, 2, 3):
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoint, "disk", FailingDisk(operation, error=OSError("full")))
+            with pytest.raises(OSError, match="full"):
+                checkpoint.replace(path, b"new")
+        assert path.read_bytes() == b"old"
+        assert names(tmp_path) == ["metrics.jsonl"]
+    checkpoint.replace(path, b"new")
+    assert path.read_bytes() == b"new"
 
 
 def names(folder: Path) -> list[str]:

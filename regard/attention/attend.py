@@ -134,7 +134,9 @@ def attend_row(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: Wa
 def attend_edges(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: Way) -> Tensor:
     """Attention along the edges of a graph: (heads, node, depth) in and out, nothing of size node x node."""
     where = mask.where
-    assert isinstance(where, Edges) and not mask.causal and mask.window is None and mask.boolean is None
+    assert isinstance(where, Edges)
+    assert mask.boolean is None, "edges are all that a graph allows"
+    assert (mask.causal, mask.window) == (False, None), "nodes of a graph stand nowhere"
     assert way.bias is None, "a graph has no distances to add a bias by"
     key, value = _shared(key, query.shape[-3]), _shared(value, query.shape[-3])
     ends = query.index_select(-2, where.query).transpose(0, 1)[:, :, None]  # (edge, heads, 1, depth)
@@ -194,9 +196,7 @@ def _unpack(row: Tensor, cells: Tensor, grid: Grid) -> Tensor:
 def _unpacked(mask: Mask, queries: Grid, keys: Grid, lines: int) -> Mask:
     """The same mask for the row spread over a grid."""
     query = Grid(queries.lengths[:lines], queries.longest, queries.count)
-    return Mask(
-        causal=mask.causal, window=mask.window, where=Padded(Grid(keys.lengths[:lines], keys.longest), query)
-    )
+    return Mask(causal=mask.causal, window=mask.window, where=Padded(Grid(keys.lengths[:lines], keys.longest), query))
 
 
 def _kernel_fits(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask, way: Way) -> bool:
@@ -240,4 +240,3 @@ def _kernel_names_groups() -> bool:
     from torch.nn.attention.varlen import varlen_attn
 
     return "enable_gqa" in inspect.signature(varlen_attn).parameters
-

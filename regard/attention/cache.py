@@ -97,7 +97,8 @@ class Past:
     def join(self, other: Past) -> Past:
         """The examples of another past appended, each at its own position; their numbers go on from ours."""
         mine, theirs = self.where, other.where
-        assert mine.beams == theirs.beams and mine.room == theirs.room, "beams and prompt room must agree to join"
+        same = mine.beams, mine.room
+        assert same == (theirs.beams, theirs.room), "beams and prompt room must agree to join"
         limit = max(mine.slots.shape[2], theirs.slots.shape[2])
         slots = [F.pad(where.slots, (0, limit - where.slots.shape[2])) for where in (mine, theirs)]
         first = int(mine.example.max()) + 1 if len(mine.example) else 0

@@ -87,14 +87,16 @@ class Learned(Positions):
 
 
 class Rotary(Positions):
-    """Queries and keys turned by an angle proportional to their place, so that scores see distances (Su et al. 2021)."""
+    """Queries and keys turn in proportion to their place, so that scores see distances (Su et al. 2021)."""
 
     rates: Tensor
 
     def __init__(self, depth: int, *, base: float = 10000.0):
         super().__init__()
         if depth % 2:
-            raise ValueError(f"rotary positions turn pairs of features, and {depth} per head is odd: choose other heads")
+            raise ValueError(
+                f"rotary positions turn pairs of features, and {depth} per head is odd: choose other heads"
+            )
         rates = base ** (-torch.arange(0, depth, 2).float() / depth)
         self.register_buffer("rates", rates, persistent=False)
 

@@ -128,7 +128,7 @@ class Pairs:
         source_tokens, target_tokens, label_tokens, numbers = tensors
         return PairBatch(source_tokens, source_row, target_tokens, target_row, label_tokens, numbers)
 
-    def places(self, examples: Sequence[int] | Int[Tensor, "pairs"]) -> list[str]:
+    def places(self, examples: Sequence[int] | Int[Tensor, "pairs"] | Int[np.ndarray, "pairs"]) -> list[str]:
         """Where these examples come from, as `train.fr:1042`."""
         origins = (self.shards.origin(int(example)) for example in examples)
         return [f"{self.corpora[corpus].files[0]}:{line}" for corpus, line in origins]

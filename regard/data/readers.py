@@ -16,9 +16,10 @@ import unicodedata
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BufferedIOBase
 from itertools import zip_longest
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from regard.data.tally import Tally
 
@@ -122,13 +123,13 @@ def lines(name: str) -> Iterator[bytes | None]:
         raise ValueError(f"cannot read {name}: {error.strerror or error}") from None
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path) -> BufferedIOBase:
     with path.open("rb") as file:
         zipped = path.suffix == ".gz" or file.read(2) == b"\x1f\x8b"
-    return gzip.open(path) if zipped else path.open("rb")  # type: ignore[return-value]
+    return gzip.open(path) if zipped else path.open("rb")
 
 
-def _whole(file: IO[bytes], line: bytes) -> bytes | None:
+def _whole(file: BufferedIOBase, line: bytes) -> bytes | None:
     ended = line.endswith(b"\n")
     line = line.removesuffix(b"\n").removesuffix(b"\r")
     if len(line) <= LINE:

@@ -4,31 +4,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 # What ends a sentence: stops, then closing quotes and brackets, of which French sets » apart by a space. White space
-# must follow, except after the stops of Chinese and Japanese. A line break ends one too.
+# must follow, except after the stops of Chinese and Japanese. A line break ends one too. Nothing here backtracks:
+# a million stops in a row take a moment.
 END = re.compile(
-    r"(?P<stop>[.!?…]+)(?P<close>[\"'”’»«)\]]*(?:[ \u00a0\u202f]»(?=\s|$))?)(?=\s)"
-    r"|[。！？]+[」』”）]*"
-    r"|(?=\s*\n)"
+    r"(?<![.!?…])(?P<stop>[.!?…]++)(?P<close>[\"'”’»«)\]]*+(?:[ \u00a0\u202f]»(?=\s|$))?)(?=\s)"
+    r"|[。！？]++[」』”）]*+"
+    r"|(?<=\S)(?=\s*\n)"
 )
+SPACE = re.compile(r"\s*")
 OPENING = "\"'“‘«»„‚([¿¡-–—•* \u00a0\u202f"
 LAST_WORD = re.compile(r"[^\s\"'“”‘’«»„(\[]*$")
 MONTH = re.compile(r"\s+(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")  # German: am 3. Oktober
 PAUSE = re.compile(r"[,;:，、；：](?=\s)|[，、；：]|\s[-–—](?=\s)")
 
 # Abbreviations that are seldom the last word of a sentence, without their stop and in lower case.
-ABBREVIATIONS = frozenset(
-    """
+ENGLISH = """
     mr mrs ms dr prof st sr jr rev gen col capt lt sgt gov sen rep hon pres vs no nos vol fig figs ed eds al approx dept
-    est inc ltd co corp univ jan feb mar apr jun jul aug sep sept oct nov dec mt ft
+    est inc ltd co corp univ jan feb mar apr jun jul aug sep sept oct nov dec mt ft e.g i.e a.m p.m
+"""
+FRENCH = """
     m mm mme mmes mlle mlles me mgr pr ste bd av ch art chap env ex hab tél réf p pp cf janv févr avr juil déc
-    hr fr frl nr str bzw ca evtl ggf inkl zzgl tel abs aufl bspw geb gest jh jhd lfd sog usf vgl zt z.b z.t d.h u.a
-    u.u o.ä i.d.r s.o s.u v.a
-    e.g i.e a.m p.m
-    """.split()
-)
+"""
+GERMAN = """
+    hr fr frl nr str bzw ca evtl ggf inkl zzgl tel abs aufl bspw geb gest jh jhd lfd sog usf vgl zt z.b z.t d.h u.a u.u
+    o.ä i.d.r s.o s.u v.a
+"""
+ABBREVIATIONS = frozenset(f"{ENGLISH} {FRENCH} {GERMAN}".split())
 
 
 class Piece(NamedTuple):
@@ -45,7 +50,7 @@ def split(text: str, *, fits: Callable[[str], bool] | None = None) -> list[Piece
     elsewhere.
     """
     starts = [0, *_ends(text), len(text)]
-    parts = (text[begin:end] for begin, end in zip(starts, starts[1:], strict=False) if begin < end)
+    parts = (text[begin:end] for begin, end in pairwise(starts) if begin < end)
     pieces: list[Piece] = []
     for part in parts:
         for piece in whole(part):
@@ -89,7 +94,7 @@ def _ends_here(text: str, begin: int, match: re.Match[str]) -> bool:
     if word.lower() in ABBREVIATIONS or re.fullmatch(r"[^\W\d_](?:\.[^\W\d_])*", word):
         return False  # also initials, as in J. R. R. Tolkien or U.S.
     if word.isdigit():
-        listed = not text[begin : match.start() - len(word)].strip()  # "1. Open the lid"
+        listed = SPACE.match(text, begin).end() == match.start() - len(word)  # type: ignore[union-attr] # "1. Open it"
         return not listed and not (len(word) <= 2 and MONTH.match(text, match.end()))
     return True
 

@@ -86,7 +86,7 @@ def search(
         going = _settle(found, front)
         rows = staying(going)
         if rows == []:
-            return [answers.kept for answers in found]
+            return [[answer for _, answer in answers.kept] for answers in found]
         if rows is not None:
             kept = torch.tensor(rows, device=logits.device)
             state, front, parents = state.keep(kept), front.keep(kept), parents[kept]
@@ -100,6 +100,8 @@ class _Front(NamedTuple):
     total: Float[Tensor, "batch beam"]
     written: Int[Tensor, "batch beam length"]
     slots: Int[Tensor, "batch beam length"]
+    progress: Int[Tensor, "batch beam"]
+    """How much of what must be said is said; none where nothing must."""
 
     @classmethod
     def first(cls, logits: Float[Tensor, "batch beam vocab"]) -> _Front:
@@ -108,7 +110,8 @@ class _Front(NamedTuple):
         total = torch.full((batch, beams), DEAD, device=logits.device)
         total[:, 0] = 0.0  # beams start equal: let only the first one speak
         nothing = torch.zeros(batch, beams, 0, dtype=torch.int64, device=logits.device)
-        return cls(torch.arange(batch, device=logits.device), total, nothing, nothing)
+        rows = torch.arange(batch, device=logits.device)
+        return cls(rows, total, nothing, nothing, torch.zeros_like(total, dtype=torch.int64))
 
     def keep(self, rows: Int[Tensor, "kept"]) -> _Front:
         """Only these examples go on."""
@@ -121,34 +124,36 @@ class _Ranked(NamedTuple):
     score: Float[Tensor, "batch choice"]
     parent: Int[Tensor, "batch choice"]
     token: Int[Tensor, "batch choice"]
+    progress: Int[Tensor, "batch choice"]
     stuck: Bool[Tensor, "batch beam"]
 
 
 @dataclass
 class _Found:
-    """The answers to one example so far, best first."""
+    """The answers to one example so far, best first, and what each is worth."""
 
     beam: Beam
     limit: int
     endings: int = 0
-    kept: list[Hypothesis] = field(default_factory=list)
+    kept: list[tuple[tuple[bool, int, float], Hypothesis]] = field(default_factory=list)
 
-    def add(self, tokens: list[int], path: list[int], score: float, finished: bool) -> None:
+    def add(self, answer: Hypothesis, progress: int) -> None:
         """Keep an answer if it is among the best; an unfinished one is a last resort, however probable."""
-        normalized = self.beam.normalized(score, len(tokens) + finished)
-        answers = [*self.kept, Hypothesis(tokens, score, path, finished, normalized)]
-        answers.sort(key=lambda answer: (answer.finished, answer.normalized), reverse=True)
-        self.kept = answers[: self.beam.nbest]
-        self.endings += finished
+        worth = (answer.finished, 0 if answer.finished else progress, answer.normalized)
+        self.kept.append((worth, answer))
+        self.kept.sort(key=lambda pair: pair[0], reverse=True)
+        del self.kept[self.beam.nbest :]
+        self.endings += answer.finished
 
     def could_gain(self, best: float, length: int) -> bool:
         """Whether a live hypothesis, the best of which has this score, may still change the answers."""
         if best == DEAD or length >= self.limit:
             return False
-        if len(self.kept) < self.beam.nbest or not self.kept[-1].finished:
+        (finished, _, least), _ = self.kept[-1] if self.kept else ((False, 0, DEAD), None)
+        if len(self.kept) < self.beam.nbest or not finished:
             return True
         enough = max(self.beam.nbest, self.beam.patience * self.beam.beams)
-        return self.endings < enough and self.beam.hope(best, length, self.limit) > self.kept[-1].normalized
+        return self.endings < enough and self.beam.hope(best, length, self.limit) > least
 
 
 def _rank(logits: Tensor, front: _Front, constraints: Sequence[Constraint], eos: int) -> _Ranked:
@@ -167,12 +172,14 @@ def _rank(logits: Tensor, front: _Front, constraints: Sequence[Constraint], eos:
     score = score.masked_fill_(value.isneginf(), DEAD).flatten(1)
     count = min(2 * beams, score.shape[1])
     if goals:
-        progress = torch.stack([goal.progress(front.written, token, front.rows) for goal in goals]).sum(0)
-        order = share(score, progress.flatten(1))[:, :count]
+        progress = torch.stack([goal.progress(front.written, token, front.rows) for goal in goals]).sum(0).flatten(1)
+        order = share(score, progress)[:, :count]
     else:
+        progress = torch.zeros_like(token).flatten(1)
         order = score.topk(count).indices
     parent = order.div(token.shape[-1], rounding_mode="floor")
-    return _Ranked(score.gather(1, order), parent, token.flatten(1).gather(1, order), stuck)
+    score, token, progress = (each.gather(1, order) for each in (score, token.flatten(1), progress))
+    return _Ranked(score, parent, token, progress, stuck)
 
 
 def _with_wanted(scores: Tensor, value: Tensor, token: Tensor, wanted: list[Tensor]) -> tuple[Tensor, Tensor]:
@@ -200,13 +207,13 @@ def _advance(front: _Front, ranked: _Ranked, eos: int) -> tuple[_Front, Tensor]:
     beams = front.total.shape[1]
     stops = ranked.token == eos
     order = stops.long().sort(dim=1, stable=True).indices[:, :beams]
-    score, parent, token = (each.gather(1, order) for each in (ranked.score, ranked.parent, ranked.token))
+    score, parent, token, progress = (each.gather(1, order) for each in ranked[:4])
     total = score.masked_fill(stops.gather(1, order), DEAD)
     index = parent[..., None].expand(-1, -1, front.written.shape[-1])
     here = torch.arange(beams, device=token.device).expand_as(token)
     written = torch.cat([front.written.gather(1, index), token[..., None]], -1)
     slots = torch.cat([front.slots.gather(1, index), here[..., None]], -1)
-    return _Front(front.rows, total, written, slots), parent
+    return _Front(front.rows, total, written, slots, progress), parent
 
 
 def _settle(found: list[_Found], front: _Front) -> list[bool]:
@@ -227,9 +234,10 @@ def _collect(found: list[_Found], front: _Front, row: Tensor, place: Tensor, sco
     """Add hypotheses, given by their row and beam, to the answers of their examples."""
     if len(row) == 0:
         return
-    facts = (front.rows[row], front.written[row, place], front.slots[row, place], score)
-    for example, tokens, path, value in zip(*(fact.tolist() for fact in facts), strict=True):
-        found[example].add(tokens, path, value, finished)
+    facts = (front.rows[row], *(each[row, place] for each in (front.written, front.slots, front.progress)), score)
+    for example, tokens, path, progress, value in zip(*(fact.tolist() for fact in facts), strict=True):
+        normalized = found[example].beam.normalized(value, len(tokens) + finished)
+        found[example].add(Hypothesis(tokens, value, path, finished, normalized), progress)
 
 
 def top(

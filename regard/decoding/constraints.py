@@ -241,7 +241,8 @@ class Force:
         examples = _shared_and_own(self.phrases, self.each)
         count = max(map(len, examples), default=0)
         flat = [phrase for phrases in examples for phrase in phrases + [[]] * (count - len(phrases))]
-        return _padded(flat, ANY).reshape(len(examples), count, -1)
+        table = _padded(flat, ANY)
+        return table.reshape(len(examples), count, table.shape[-1])
 
 
 def _of(table: Tensor, rows: Tensor) -> Tensor:

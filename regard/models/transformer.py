@@ -168,9 +168,7 @@ class Transformer(nn.Module):
         return logits.expand(-1, beams, -1), past
 
     @torch.no_grad()
-    def step(
-        self, tokens: Int[Tensor, "batch beam"], state: Past
-    ) -> tuple[Float[Tensor, "batch beam vocab"], Past]:
+    def step(self, tokens: Int[Tensor, "batch beam"], state: Past) -> tuple[Float[Tensor, "batch beam vocab"], Past]:
         """Feed one more token to every beam."""
         past = state.advance()
         assert past.source is not None
@@ -201,5 +199,3 @@ def _initialise(module: nn.Module) -> None:
         nn.init.xavier_uniform_(module.weight)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
-
-

@@ -58,6 +58,13 @@ class TranslationRecipe:
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
     """How translations are searched for."""
 
+    def __post_init__(self) -> None:
+        if self.data.longest > self.model.context:
+            raise ValueError(
+                f"data.longest is {self.data.longest} tokens, more than model.context, {self.model.context}: "
+                "lower the one or raise the other"
+            )
+
 
 class Translation:
     """What the training loop needs to know about translating."""
@@ -79,11 +86,15 @@ class Translation:
 
     @staticmethod
     def sized(recipe: TranslationRecipe, prepared: Prepared) -> TranslationRecipe:
-        """The recipe with the vocabulary sizes that the tokenizers turned out to have."""
+        """The recipe with the vocabulary sizes that the tokenizers turned out to have.
+
+        No piece longer than those it learns from will be translated at once.
+        """
         source, target = prepared.source_tokenizer, prepared.target_tokenizer
         other = None if target is source else target.vocab
         model = replace(recipe.model, vocab=source.vocab, target_vocab=other)
-        return replace(recipe, model=model)
+        longest = min(recipe.decoding.longest, recipe.data.longest)
+        return replace(recipe, model=model, decoding=replace(recipe.decoding, longest=longest))
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""

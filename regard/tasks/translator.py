@@ -58,6 +58,8 @@ class DecodingConfig:
     """Fewest tokens of an answer."""
     ratio: float = 2.0
     """Longest answer, in tokens per token read, ten more always allowed."""
+    longest: int = 128
+    """Most tokens translated as one piece; a longer sentence is cut at a comma or a space."""
     tokens: int = 4096
     """Tokens decoded side by side, padding and beams included; bounds the memory."""
     split: bool = True
@@ -136,7 +138,8 @@ class Translator:
         """The text cut into what is translated and the white space that is kept."""
         if not decoding.split or decoding.force or decoding.prefix:
             return sentences.whole(text)
-        return sentences.split(text, fits=lambda part: len(self.source.encode(part)) + 2 <= self._context)
+        most = min(decoding.longest, self._context)
+        return sentences.split(text, fits=lambda part: len(self.source.encode(part)) + 2 <= most)
 
     @property
     def _context(self) -> int:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from regard.checkpoint import disk, render
+from regard.checkpoint import render, replace
 
+Number = int | float
 SHOWN = 2  # samples on the terminal; the run folder has them all
 
 
@@ -58,14 +59,14 @@ class Log:
             text = f"step {step}{self._values}{self._best}"
             self._bar.update(self._task, completed=min(1.0, share), text=text)
 
-    def step(self, step: int, values: Mapping[str, float]) -> None:
+    def step(self, step: int, values: Mapping[str, Number]) -> None:
         """What training measured since the last time."""
         self._record(step, "training", values)
         self._values = "".join(f" {words}" for words in _words(values))
         self._say(f"step {step} {self._values}", terminal=self._bar is None)
 
     def evaluation(
-        self, step: int, metrics: Mapping[str, float], samples: Sequence[Mapping[str, Any]], *, kind: str, best: bool
+        self, step: int, metrics: Mapping[str, Number], samples: Sequence[Mapping[str, Any]], *, kind: str, best: bool
     ) -> None:
         """What an evaluation found, with a few of the answers."""
         self._record(step, kind, metrics)
@@ -75,9 +76,9 @@ class Log:
             for name, text in sample.items():
                 self._say(_cut(f"    {name:<10}{text}"))
 
-    def best(self, name: str, value: float) -> None:
+    def best(self, value: Number) -> None:
         """The score to beat."""
-        self._best = f" best {name} {_number(value)}"
+        self._best = f" best {_number(value)}"
 
     def saved(self, step: int, directory: Path) -> None:
         """A checkpoint is safe on the disk."""
@@ -90,7 +91,7 @@ class Log:
         if terminal and not self.quiet:
             self.console.print(text, markup=False, highlight=False, soft_wrap=self._bar is None)
 
-    def _record(self, step: int, kind: str, values: Mapping[str, float]) -> None:
+    def _record(self, step: int, kind: str, values: Mapping[str, Number]) -> None:
         record = json.loads(render({"step": step, "kind": kind, **values}))
         self._records.write(json.dumps(record) + "\n")
         self._records.flush()
@@ -111,15 +112,14 @@ def forget(path: Path, *, after: int) -> None:
                 kept.append(line + "\n")
         except (ValueError, KeyError, TypeError):
             continue
-    aside = path.with_name(f".{path.name}.partial")
-    disk.write(aside, "".join(kept).encode("utf-8"))
-    disk.sync(aside)
-    disk.rename(aside, path)
+    replace(path, "".join(kept).encode("utf-8"))
 
 
 def _bar(console: Console) -> Progress:
-    columns = TextColumn("{task.percentage:>3.0f}%"), BarColumn(bar_width=8), TextColumn("{task.fields[text]}")
-    return Progress(*columns, TimeElapsedColumn(), console=console)
+    """Bar, numbers and time left, which together fit 80 columns."""
+    return Progress(
+        BarColumn(bar_width=8), TextColumn("{task.fields[text]}", markup=False), TimeRemainingColumn(), console=console
+    )
 
 
 def _writer(folder: Path, step: int) -> Any:
@@ -128,7 +128,7 @@ def _writer(folder: Path, step: int) -> Any:
     return SummaryWriter(str(folder), purge_step=step + 1)
 
 
-def _words(values: Mapping[str, float]) -> list[str]:
+def _words(values: Mapping[str, Number]) -> list[str]:
     """Numbers with their names, short enough to stand side by side; a speed reads `12.3k tokens/s`."""
     suffix = "_per_second"
     return [
@@ -138,12 +138,12 @@ def _words(values: Mapping[str, float]) -> list[str]:
     ]
 
 
-def _number(value: float | None) -> str:
+def _number(value: Number | None) -> str:
     if value is None:
         return "-"
     if abs(value) >= 10_000:
         return f"{value / 1000:.1f}k" if abs(value) < 1_000_000 else f"{value / 1_000_000:.1f}M"
-    return f"{value:.2e}" if 0 < abs(value) < 0.01 else f"{value:.4g}"
+    return f"{value:.1e}" if 0 < abs(value) < 0.01 else f"{value:.4g}"
 
 
 def _cut(text: str, width: int = 80) -> str:

@@ -73,7 +73,7 @@ class Step:
     """What a task says of one row: the loss summed over what it counts, how much that is, and what to report."""
 
     loss: Tensor
-    weight: float | Tensor
+    weight: int | float | Tensor
     counts: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -81,7 +81,7 @@ class Step:
 class Evaluation:
     """Scores by name, and a few answers to look at."""
 
-    metrics: Mapping[str, float]
+    metrics: Mapping[str, int | float]
     samples: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -201,7 +201,7 @@ class _Loop:
             optimizer.zero_grad()
             total: Any = 0
             for row, batch in zip(rows, batches, strict=True):
-                torch.manual_seed(hash64(self.config.seed, row, number))
+                device.seed(self.device, hash64(self.config.seed, row, number))
                 with device.autocast(self.device, self.dtype):
                     step = self.forward(batch, part)
                 step.loss.backward()
@@ -238,23 +238,23 @@ class _Loop:
         """Score the model as it is; the best so far goes to best/."""
         began, progress = time.monotonic(), self.progress
         self.task.model.eval()
-        torch.manual_seed(self.config.seed)
+        device.seed(self.device, self.config.seed)
         with torch.no_grad(), device.autocast(self.device, self.dtype):
             evaluation = self.task.evaluate()
         self.task.model.train()
         name, direction = self.task.goal
-        metrics = dict(evaluation.metrics)
-        better = improves(metrics[name], progress.best and progress.best.metrics[name], direction)
+        metrics: dict[str, int | float | None] = dict(evaluation.metrics)
+        better = improves(metrics[name], progress.best.metrics[name] if progress.best else None, direction)
         if kind == "evaluation":
             self.metrics, progress.evaluated = metrics, progress.step
             progress.stale = 0 if better else progress.stale + 1
+            self.run.show(progress.step, evaluation.samples)
         if better:
             progress.best = Best(progress.step, metrics)
             files = {"model.safetensors": checkpoint.weights(self.task.model), "metrics.json": metrics}
             checkpoint.write(self.run.best, {**self.task.contents(), **files}, facts={"step": progress.step})
-            self.log.best(name, metrics[name])
-        self.log.evaluation(progress.step, metrics, evaluation.samples, kind=kind, best=better)
-        self.run.show(progress.step, evaluation.samples)
+            self.log.best(evaluation.metrics[name])
+        self.log.evaluation(progress.step, evaluation.metrics, evaluation.samples, kind=kind, best=better)
         self.window.began += time.monotonic() - began
 
     def save(self) -> None:
@@ -297,9 +297,11 @@ class _Loop:
                 self.log.note(f"the best so far is lost: {error}")
                 progress.best = None
             return
-        best = progress.best and progress.best.metrics[name]
+        best = progress.best.metrics[name] if progress.best else None
         if found.step <= progress.step and improves(found.metrics.get(name), best, direction):
-            progress.best = Best(found.step, found.metrics)
+            progress.best, best = Best(found.step, found.metrics), found.metrics[name]
+        if best is not None:
+            self.log.best(best)
 
 
 @dataclass
@@ -322,13 +324,15 @@ class _Window:
 
 def mean(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     """The mean of several sets of weights; what is not floating point is the last one's."""
-    total: dict[str, Tensor] = {}
+    sums: dict[str, Tensor] = {}
     last: Mapping[str, Tensor] = {}
-    for count, last in enumerate(states, start=1):
-        for name, tensor in last.items():
-            total[name] = total.get(name, torch.zeros((), dtype=torch.float64)) + tensor.double()
+    count = 0
+    for state in states:
+        count, last = count + 1, state
+        for name, tensor in state.items():
+            sums[name] = tensor.double() + sums.get(name, 0)
     return {
-        name: (total[name] / count).to(tensor.dtype) if tensor.is_floating_point() else tensor
+        name: (sums[name] / count).to(tensor.dtype) if tensor.is_floating_point() else tensor
         for name, tensor in last.items()
     }
 

@@ -24,7 +24,7 @@ class Best:
     """The best evaluation so far."""
 
     step: int
-    metrics: dict[str, float | None]
+    metrics: dict[str, int | float | None]
 
 
 @dataclass

@@ -19,7 +19,7 @@ import torch
 import regard
 from regard import checkpoint, config
 from regard.checkpoint import Checkpoint, CheckpointError
-from regard.training.log import forget
+from regard.training.log import Log, forget
 from regard.training.resume import NUMBERS, TENSORS
 
 FIXED = ("task", "model", "tokenizer", "data")  # settings the weights or the data order depend on
@@ -58,11 +58,16 @@ class Run:
                 with contextlib.suppress(OSError):  # the next pruning tries again
                     checkpoint.remove(self.directory(step))
 
+    def log(self, *, quiet: bool = False, tensorboard: bool = False) -> Log:
+        """The listener that writes into this folder."""
+        step = self.latest.step if self.latest else 0
+        return Log(self.folder, quiet=quiet, tensorboard=tensorboard, step=step)
+
     def show(self, step: int, samples: Sequence[Mapping[str, Any]]) -> None:
         """Keep what the model answered at a step."""
         folder = self.folder / "samples"
         folder.mkdir(exist_ok=True)
-        (folder / f"step-{step}.json").write_bytes(checkpoint.render(list(samples)))
+        checkpoint.replace(folder / f"step-{step}.json", checkpoint.render(list(samples)))
 
 
 def start(
@@ -118,10 +123,8 @@ def _resumed(folder: Path, settings: Mapping[str, Any], data: Mapping[str, Any])
     before = config.read(folder / "config.yaml")
     changes = dict(_differences(before, settings))
     fixed = [change for name, change in changes.items() if name.partition(".")[0] in FIXED]
-    if (folder / "data.json").exists():
-        seen = json.loads((folder / "data.json").read_bytes())
-        moved = dict(_differences({"data.json": seen}, {"data.json": data}))
-        fixed += [change for name, change in moved.items() if name.endswith("fingerprint")]
+    moved = dict(_differences({"data.json": _seen(folder)}, {"data.json": data}))
+    fixed += [change for name, change in moved.items() if name.endswith("fingerprint")]
     if fixed:
         shown = ", ".join(fixed[:8]) + (f" and {len(fixed) - 8} more" if len(fixed) > 8 else "")
         raise ValueError(f"{folder} cannot go on with what it was not begun with: {shown}; use another folder")
@@ -131,12 +134,20 @@ def _resumed(folder: Path, settings: Mapping[str, Any], data: Mapping[str, Any])
     return Run(folder, latest, tuple(notes))
 
 
+def _seen(folder: Path) -> Any:
+    """What the run said of its data when it began."""
+    try:
+        return json.loads((folder / "data.json").read_bytes())
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{folder / 'data.json'} cannot be read, which going on needs: {error}") from None
+
+
 def _newest(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint that can be trusted; damaged ones are put aside under a name that says so."""
     for place in (folder, folder / "checkpoints"):
         for leftover in [*place.glob(".*.partial"), *place.glob(".*.old")]:
             checkpoint.recover(place / leftover.stem[1:])
-    notes = []
+    notes: list[str] = []
     run = Run(folder)
     for step in reversed(run.steps()):
         try:
@@ -166,9 +177,9 @@ def _describe(
     folder: Path, settings: Mapping[str, Any], command: str, data: Mapping[str, Any], *, append: bool
 ) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.yaml").write_text(config.dump(settings), encoding="utf-8")
-    (folder / "env.json").write_bytes(checkpoint.render(environment()))
-    (folder / "data.json").write_bytes(checkpoint.render(data))
+    checkpoint.replace(folder / "config.yaml", config.dump(settings).encode("utf-8"))
+    checkpoint.replace(folder / "env.json", checkpoint.render(environment()))
+    checkpoint.replace(folder / "data.json", checkpoint.render(data))
     with open(folder / "command.txt", "a" if append else "w", encoding="utf-8") as file:
         file.write(f"{command}\n")
 

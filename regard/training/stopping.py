@@ -31,7 +31,7 @@ class Signals:
         self.__exit__()
 
 
-def improves(value: float | None, best: float | None, direction: str) -> bool:
+def improves(value: int | float | None, best: int | float | None, direction: str) -> bool:
     """Whether a score beats the best so far; one that is no number never does."""
     if value is None or value != value:
         return False

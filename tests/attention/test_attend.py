@@ -62,7 +62,7 @@ def watched():
 
 
 WAYS = {
-    "fused": lambda: Way(),
+    "fused": Way,
     "explicit": lambda: Way(tap=watched()),
     "with a bias": lambda: Way(bias=ALiBi(HEADS).bias),
     "with a bias, explicit": lambda: Way(bias=ALiBi(HEADS).bias, tap=watched()),
@@ -160,6 +160,6 @@ def test_gradients_of_the_explicit_path_are_those_of_its_formula():
 
 
 def test_a_bias_on_a_graph_is_refused():
-    mask, (queries,), keys, _ = CASES["edges"]
+    mask, (_queries,), keys, _ = CASES["edges"]
     with pytest.raises(AssertionError, match="no distances"):
         attend(*torch.randn(3, HEADS, keys, DEPTH), mask=mask, way=Way(bias=ALiBi(HEADS).bias))

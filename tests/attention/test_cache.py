@@ -59,9 +59,7 @@ def test_every_beam_sees_the_prompt_and_exactly_its_own_past_through_any_reorder
     for _ in range(4):
         parents, past = shuffle(past, generator)
         fed = [[next(numbers) for _ in range(3)] for _ in range(2)]
-        histories = [
-            [histories[e][parents[e][k]] + [fed[e][k]] for k in range(3)] for e in range(2)
-        ]
+        histories = [[histories[e][parents[e][k]] + [fed[e][k]] for k in range(3)] for e in range(2)]
         past, answers = feed(past, lambda example, beam, fed=fed: fed[example][beam])
         expected = [[[0.5, 0.5, *history] for history in beams] for beams in histories]
         assert sights(past, answers) == expected

@@ -79,10 +79,7 @@ def test_causal_and_window_count_places_inside_each_sequence(size, backwards):
     mask = mask & window(size) if size is not None else mask
     tokens = [(number, place) for number, length in enumerate(LENGTHS) for place in range(length)]
     expected = [
-        [
-            mine == theirs and (not backwards or j <= i) and (size is None or abs(i - j) <= size)
-            for theirs, j in tokens
-        ]
+        [mine == theirs and (not backwards or j <= i) and (size is None or abs(i - j) <= size) for theirs, j in tokens]
         for mine, i in tokens
     ]
     assert matrix(mask, (5, 5)).tolist() == expected

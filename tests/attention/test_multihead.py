@@ -56,7 +56,10 @@ def test_heads_joined_then_projected_are_the_sum_of_projected_heads(groups):
 def test_grouped_keys_are_keys_repeated_for_each_head_of_the_group(groups, watched):
     grouped, full = MultiHead(8, Heads(4, groups=groups)), MultiHead(8, 4)
     repeated = {
-        name: number.view(groups, 2, -1).repeat_interleave(4 // groups, dim=0).view(8, -1).view_as(full.state_dict()[name])
+        name: number.view(groups, 2, -1)
+        .repeat_interleave(4 // groups, dim=0)
+        .view(8, -1)
+        .view_as(full.state_dict()[name])
         if name.startswith(("key", "value"))
         else number
         for name, number in grouped.state_dict().items()

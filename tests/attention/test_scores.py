@@ -89,7 +89,9 @@ def test_every_score_serves_a_batch_a_row_an_edge_list_and_a_decoding_step_alike
     assert torch.allclose(attend(query, key, value, mask=edges, way=way), expected, atol=1e-12)
 
     def batch(parts):
-        return torch.stack([torch.cat([p, 99 * torch.ones(HEADS, 4 - p.shape[1], p.shape[2]).double()], 1) for p in parts])
+        return torch.stack(
+            [torch.cat([p, 99 * torch.ones(HEADS, 4 - p.shape[1], p.shape[2]).double()], 1) for p in parts]
+        )
 
     grid = Grid(torch.tensor(lengths), 4)
     together = attend(*(batch(part) for part in parts), mask=padded(grid), way=way)
@@ -137,7 +139,7 @@ def test_many_queries_get_what_each_would_get_alone():
 def test_a_soft_dictionary_hardens_into_a_plain_one(score):
     words = ["chat", "chien", "loup", "roi"]
     plain = {word: torch.randn(3) for word in words}
-    keys = {word: row for word, row in zip(words, torch.eye(4), strict=True)}
+    keys = dict(zip(words, torch.eye(4), strict=True))
     asked = ["roi", "chat", "roi"]
     expected = torch.stack([plain[word] for word in asked])
     key, value = torch.stack([*keys.values()])[None], torch.stack([*plain.values()])[None]

@@ -6,7 +6,7 @@ again fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +16,8 @@ from torch import Tensor
 
 from regard.decoding.beam import Beam
 from regard.decoding.stepper import Stepper
+
+ROOM = 12  # tokens that any text here has at most
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,27 @@ class Case:
     examples: int
     vocab: int
     eos: int
+    read: dict[tuple[int, ...], tuple[list[float], Any]] = field(default_factory=dict)
 
     def every(self) -> tuple[Any, ...]:
         """The inputs for all examples."""
         return self.inputs(list(range(self.examples)))
+
+    def following(self, example: int, tokens: Sequence[int]) -> list[float]:
+        """Log-probabilities of what may follow a text, by feeding it one token at a time to a single beam."""
+        return self._reading(example, *tokens)[0]
+
+    def _reading(self, example: int, *tokens: int) -> tuple[list[float], Any]:
+        """The same with the state there, each text read once."""
+        text = (example, *tokens)
+        if text not in self.read:
+            if tokens:
+                _, state = self._reading(*text[:-1])
+                logits, state = self.model.step(torch.tensor([tokens[-1:]]), state.copy())
+            else:
+                logits, state = self.model.start(*self.inputs([example]), beams=1, limit=ROOM)
+            self.read[text] = logits[0, 0].detach().log_softmax(-1).tolist(), state
+        return self.read[text]
 
 
 class Spent:
@@ -156,12 +175,11 @@ class Slots:
 
     examples: int
     vocab: int
-    room: int = 12
     seen: dict[tuple[int, int, int], list[int]] = field(default_factory=dict)
     """(example, position, slot) -> the text that the beam in that slot had then."""
 
     def __post_init__(self) -> None:
-        self.weight = 1.5 * torch.randn(self.examples, self.room, self.vocab, self.vocab)
+        self.weight = 1.5 * torch.randn(self.examples, ROOM, self.vocab, self.vocab)
         self.first = torch.randn(self.examples, self.vocab)
 
     def start(self, example: Tensor, *, beams: int, limit: int) -> tuple[Tensor, SlotState]:
@@ -195,7 +213,7 @@ def case(model: Any, *, examples: int, vocab: int, eos: int = 0) -> Case:
 
 def markov(examples: int = 5, vocab: int = 4) -> Case:
     """Nothing but the last token and the place matters."""
-    return case(Markov(1.5 * torch.randn(examples, 12, vocab + 1, vocab)), examples=examples, vocab=vocab)
+    return case(Markov(1.5 * torch.randn(examples, ROOM, vocab + 1, vocab)), examples=examples, vocab=vocab)
 
 
 def recurrent(examples: int = 5, vocab: int = 4) -> Case:
@@ -212,31 +230,24 @@ CASES: dict[str, Callable[..., Case]] = {"markov": markov, "recurrent": recurren
 
 
 def surprises(case: Case, example: int, tokens: list[int]) -> list[float]:
-    """The log-probability of each token, by feeding them one at a time with a single beam."""
-    logits, state = case.model.start(*case.inputs([example]), beams=1, limit=len(tokens) + 1)
-    found = []
-    for token in tokens:
-        found.append(float(logits[0, 0].log_softmax(-1)[token]))
-        logits, state = case.model.step(torch.tensor([[token]]), state)
-    return found
+    """The log-probability of each token of a text."""
+    return [case.following(example, tokens[:place])[token] for place, token in enumerate(tokens)]
 
 
 def every_text(case: Case, example: int, limit: int) -> list[tuple[list[int], float, bool]]:
     """(tokens, log-probability, finished) of everything that can be written within a limit, by brute force."""
     found: list[tuple[list[int], float, bool]] = []
 
-    def visit(logits: Tensor, state: Any, tokens: list[int], score: float) -> None:
-        gains = logits[0, 0].log_softmax(-1).tolist()
-        for token, gain in enumerate(gains):
+    def visit(tokens: list[int], score: float) -> None:
+        for token, gain in enumerate(case.following(example, tokens)):
             if token == case.eos:
                 found.append((tokens, score + gain, True))
             elif len(tokens) + 1 == limit:
                 found.append(([*tokens, token], score + gain, False))
             else:
-                after = case.model.step(torch.tensor([[token]]), state.copy())
-                visit(*after, [*tokens, token], score + gain)
+                visit([*tokens, token], score + gain)
 
-    visit(*case.model.start(*case.inputs([example]), beams=1, limit=limit), [], 0.0)
+    visit([], 0.0)
     return found
 
 

@@ -21,7 +21,7 @@ def build(positions="sinusoidal", **settings):
     for number in model.parameters():
         if number.dim() > 1:
             torch.nn.init.normal_(number, std=0.5)
-    return model
+    return model.double()
 
 
 class Beams:
@@ -45,7 +45,7 @@ class Beams:
         tokens = [[generator.randrange(4, VOCAB) for _ in texts] for texts in self.texts]
         self.logits, self.state = self.model.step(torch.tensor(tokens), self.state)
         self.texts = [
-            [text + [token] for text, token in zip(texts, row, strict=True)]
+            [[*text, token] for text, token in zip(texts, row, strict=True)]
             for texts, row in zip(self.texts, tokens, strict=True)
         ]
 
@@ -72,7 +72,7 @@ class Beams:
         with torch.no_grad():
             features = self.model(*batches, layouts=tuple(layouts))
             read = self.model.logits(features[torch.arange(len(targets)), layouts[1].lengths - 1])
-        assert torch.allclose(self.logits.flatten(0, 1), read, atol=1e-4)
+        assert torch.allclose(self.logits.flatten(0, 1), read, atol=1e-8)
 
 
 @pytest.mark.parametrize("positions", SCHEMES)
@@ -174,7 +174,7 @@ def test_padding_and_company_never_change_an_answer():
         second, _ = model.step(tokens.expand(len(source), -1), state)
         answers.append((first[0], second[0]))
     for lonely, accompanied in zip(*answers, strict=True):
-        assert torch.allclose(lonely, accompanied, atol=1e-5)
+        assert torch.allclose(lonely, accompanied, atol=1e-8)
 
 
 def test_an_empty_source_is_answered_in_finite_numbers_and_leaves_its_neighbours_alone():

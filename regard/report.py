@@ -1,0 +1,117 @@
+"""Tables a person reads in a terminal: what layers and models cost, what position schemes promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from rich.table import Table
+from torch import Tensor
+
+from regard import config, cost, recipe
+from regard.attention.positions import binary, integer, normalised, sinusoidal
+from regard.interpret import plots
+from regard.models.transformer import TransformerConfig
+
+CODES: dict[str, Callable[[int], Tensor]] = {
+    "normalised": normalised,
+    "integer": integer,
+    "binary": lambda length: binary(length, 16),
+    "sinusoidal": lambda length: sinusoidal(length, 64),
+}
+
+
+def layers(rows: Sequence[cost.Layer]) -> Table:
+    """The complexity table, computed."""
+    table = Table(title="One layer, computed")
+    for name in ("layer", "cost", "operations", "steps", "path", "pairs", "learned"):
+        table.add_column(name, justify="left" if name in ("layer", "cost") else "right", no_wrap=True)
+    for row in rows:
+        numbers = (row.operations, row.steps, row.path, row.weights, row.parameters)
+        table.add_row(row.name, row.complexity, *(_short(number) for number in numbers))
+    return table
+
+
+def growth(timings: Sequence[cost.Timing]) -> Table:
+    """The same layers, timed."""
+    table = Table(title="Milliseconds on this machine")
+    table.add_column("layer")
+    for length in timings[0].lengths:
+        table.add_column(f"n={length}", justify="right")
+    table.add_column("grows as", justify="right")
+    for timing in timings:
+        times = (f"{1000 * seconds:.2f}" for seconds in timing.seconds)
+        table.add_row(timing.name, *times, f"n^{timing.exponent:.2f}")
+    return table
+
+
+def pixels() -> str:
+    """Why images are cut into patches."""
+    whole, cut = cost.image_pairs(1024, 1024), cost.image_pairs(1024, 1024, patch=16)
+    return f"1024 x 1024 pixels: {whole:.2e} pairs as they are, {cut:.2e} as 16 x 16 patches."
+
+
+def bill(model: str, settings: Sequence[str]) -> Table:
+    """What training a recipe or a preset takes, as planned."""
+    plan = config.build(cost.Plan, config.override({}, settings))
+    asked = cost.estimate(_shape(model), plan)
+    table = Table(title=f"{model}: {plan.steps:,} steps of {plan.pairs:,} pairs on {plan.count} x {plan.gpu}")
+    table.add_column("what")
+    table.add_column("how much", justify="right")
+    hours = asked.seconds / 3600
+    for name, value in (
+        ("parameters", f"{asked.parameters:,}"),
+        ("operations", f"{asked.operations:.3g}"),
+        ("memory of weights", _bytes(asked.weights)),
+        ("memory of gradients and optimizer", _bytes(asked.optimizer)),
+        ("memory of activations", _bytes(asked.activations)),
+        ("fits one GPU", "yes" if asked.fits else "no: smaller steps or more GPUs"),
+        ("time", f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.1f} days"),
+        ("price", f"{asked.price:,.0f}" if asked.price else "set hourly"),
+    ):
+        table.add_row(name, value)
+    return table
+
+
+def schemes() -> Table:
+    """What position codes promise, each checked on the code itself."""
+    table = Table(title="Codes for places")
+    for name in ("code", "every place its own", "bounded", "a step means the same in every length"):
+        table.add_column(name, justify="left" if name == "code" else "center", overflow="fold")
+    for name, code in CODES.items():
+        short, long = code(20), code(200)
+        own = len(torch.unique(long, dim=0)) == len(long)
+        bounded = bool(code(2000).abs().max() <= 1.0)
+        steady = torch.allclose(short[1] - short[0], long[1] - long[0])
+        table.add_row(name, *("yes" if holds else "no" for holds in (own, bounded, steady)))
+    return table
+
+
+def draw(scheme: str, path: Path) -> None:
+    """A heat map of one code."""
+    if scheme not in CODES:
+        raise ValueError(f"cannot draw {scheme}: choose one of {', '.join(CODES)}")
+    plots.save(plots.positions(CODES[scheme](128), title=f"{scheme}: one line per place"), path)
+
+
+def _shape(model: str) -> TransformerConfig:
+    """The model of a preset or a recipe file, with a vocabulary of 37,000 where none is named."""
+    if model in TransformerConfig.PRESETS:
+        return TransformerConfig(vocab=37_000, **TransformerConfig.PRESETS[model])
+    if not Path(model).exists():
+        raise ValueError(f"{model} is neither a recipe file nor one of {', '.join(TransformerConfig.PRESETS)}")
+    _, resolved = recipe.resolve(recipe.settings(model))
+    vocab = resolved.model.vocab or resolved.tokenizer.vocab or 37_000
+    return config.build(TransformerConfig, {**config.plain(resolved.model), "vocab": vocab})
+
+
+def _short(number: int) -> str:
+    """A number a person can take in."""
+    if number == 0:
+        return "-"
+    return f"{number:,}" if number < 1_000_000 else f"{number:.2e}"
+
+
+def _bytes(count: int) -> str:
+    return f"{count / 1e9:.2f} GB"

@@ -1,0 +1,172 @@
+"""Tokenizers: any NFC text survives, nothing typed becomes a command, the same texts give the same file."""
+
+import json
+import os
+import subprocess
+import sys
+import unicodedata
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from regard.data.tokenizers import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, TokenizerConfig, derived, train
+
+KINDS = ("bpe", "unigram", "words", "characters")
+TEXTS = [
+    f"{article} {noun} {verb} {place}."
+    for article, noun, verb, place in [
+        ("Le", "chat", "dort", "là-bas"),
+        ("Un", "chien", "mange", "à l'école"),
+        ("The", "cat", "sleeps", "over there"),
+        ("A", "dog", "doesn't eat", "at school"),
+    ]
+    for _ in range(5)
+]
+TRAINED = {kind: train(TEXTS, TokenizerConfig(kind=kind, vocab=420), tags=["fr", "de"]) for kind in KINDS}
+
+commands = ["<eos>", "<pad>", "<2fr>", "<unk>", "Ġ", "▁"]
+awkward = [*commands, " ", "  ", "\n", "\t", "\r", "é", "😀", "\u0301", "\0", "\ufeff", "chat"]
+texts = st.text() | st.lists(st.sampled_from(awkward) | st.text(max_size=3)).map("".join)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(texts)
+def test_any_nfc_text_survives_and_never_becomes_a_special_token(kind, text):
+    text = unicodedata.normalize("NFC", text)
+    tokenizer = TRAINED[kind]
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
+    assert all(id > max(tokenizer.tags.values()) for id in ids)
+    assert tokenizer.decode([BOS, *ids, EOS, PAD]) == text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(texts)
+def test_pieces_read_as_the_text_and_words_count_up(kind, text):
+    text = unicodedata.normalize("NFC", text)
+    tokenizer = TRAINED[kind]
+    ids = tokenizer.encode(text)
+    assert len(tokenizer.pieces(ids)) == len(tokenizer.words(ids)) == len(ids)
+    if text.isascii():
+        assert "".join(tokenizer.pieces(ids)).removeprefix("" if kind == "characters" else " ") == text
+    words = tokenizer.words(ids)
+    assert all(after - before >= 0 for before, after in pairwise(words))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(st.lists(st.integers(0, 400)))
+def test_ids_of_no_text_can_still_be_shown(kind, ids):
+    tokenizer = TRAINED[kind]
+    ids = [id for id in ids if id < tokenizer.vocab]
+    assert isinstance(tokenizer.decode(ids), str)
+    assert all(tokenizer.pieces(ids))
+    assert len(tokenizer.words(ids)) == len(ids)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_same_texts_in_any_order_give_the_same_file(kind):
+    again = train(reversed(TEXTS), TokenizerConfig(kind=kind, vocab=420), tags=["de", "fr"])
+    assert again.json() == TRAINED[kind].json()
+    assert Tokenizer.parse(again.json()).json() == again.json()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_special_tokens_come_first_then_tags(kind):
+    tokenizer = TRAINED[kind]
+    assert (PAD, BOS, EOS, UNK) == (0, 1, 2, 3)
+    assert tokenizer.pieces(range(6)) == [*SPECIALS, "<2de>", "<2fr>"]
+    assert tokenizer.tags == {"de": 4, "fr": 5}
+    assert tokenizer.tag("fr") == 5
+    assert tokenizer.vocab == len(json.loads(tokenizer.json())["model"]["vocab"])
+    with pytest.raises(ValueError, match=r"'es'.*de, fr"):
+        tokenizer.tag("es")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_parsed_and_many_at_once_equal_one_by_one(kind):
+    tokenizer, parsed = TRAINED[kind], Tokenizer.parse(TRAINED[kind].json())
+    odd = ["<eos>", "", " Le chat", "x\ny"]
+    assert parsed.encode_many(odd) == [tokenizer.encode(text) for text in odd]
+
+
+def test_each_kind_cuts_as_its_name_says():
+    pieces = {kind: tokenizer.pieces(tokenizer.encode("Le chat dort.")) for kind, tokenizer in TRAINED.items()}
+    assert pieces["words"] == [" Le", " chat", " dort", "."]
+    assert pieces["characters"] == list("Le chat dort.")
+    assert len(pieces["bpe"]) <= 8
+    assert len(pieces["unigram"]) <= 10
+    assert TRAINED["characters"].pieces(TRAINED["characters"].encode("à😀")) == [
+        "à",
+        "<0xF0>",
+        "<0x9F>",
+        "<0x98>",
+        "<0x80>",
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pieces_are_grouped_into_the_words_of_the_text(kind):
+    tokenizer = TRAINED[kind]
+    ids = [BOS, *tokenizer.encode("Le chat n'est pas là-bas… dit-il 😀 !"), EOS]
+    words = tokenizer.words(ids)
+    assert words[0] is None
+    assert words[-1] is None
+    grouped = {}
+    for id, word in zip(ids[1:-1], words[1:-1], strict=True):
+        grouped.setdefault(word, []).append(id)
+    shown = [tokenizer.decode(grouped[word]).strip() for word in sorted(grouped)]
+    assert shown == ["Le", "chat", "n'est", "pas", "là-bas", "…", "dit-il", "😀", "!"]
+
+
+def test_text_that_is_no_text_is_an_error():
+    with pytest.raises(ValueError, match="lone surrogate"):
+        TRAINED["bpe"].encode("a\ud800")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "not json", json.dumps({"model": {"type": "BPE", "vocab": {}, "merges": []}})]
+)
+def test_a_file_that_is_no_tokenizer_is_an_error_of_one_line(text):
+    with pytest.raises(ValueError) as error:
+        Tokenizer.parse(text)
+    assert "\n" not in str(error.value)
+
+
+def test_a_vocabulary_grows_with_the_text():
+    assert 1500 < derived("bpe", 700_000) < 2500
+    sizes = [derived("bpe", 10**power) for power in range(10)]
+    assert sizes == sorted(sizes)
+    assert sizes[-1] == 32_000
+    assert train(TEXTS, TokenizerConfig(), characters=1000).vocab <= 512
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hardly_any_text_is_enough(kind):
+    tokenizer = train(["a"], TokenizerConfig(kind=kind))
+    assert tokenizer.decode(tokenizer.encode("zoo é")) == "zoo é"
+
+
+def test_a_vocabulary_without_room_for_bytes_is_an_error():
+    with pytest.raises(ValueError, match="between 300"):
+        TokenizerConfig(vocab=100)
+
+
+def test_forking_after_parallel_work_is_safe_and_silent():
+    code = """
+import multiprocessing
+from regard.data.tokenizers import TokenizerConfig, train
+tokenizer = train(["un chat"] * 50, TokenizerConfig())
+def work(queue): queue.put([len(ids) for ids in tokenizer.encode_many(["un chat"] * 1000)][-1])
+tokenizer.encode_many(["un chat"] * 1000)
+context = multiprocessing.get_context("fork")
+queue = context.Queue()
+child = context.Process(target=work, args=(queue,))
+child.start()
+print(queue.get(timeout=60) == len(tokenizer.encode("un chat")))
+child.join()
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "TOKENIZERS_PARALLELISM"}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=120)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("True\n", "", 0)

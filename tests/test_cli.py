@@ -1,0 +1,134 @@
+"""The command line as a stranger meets it: one line for every mistake, counts that match, data on stdout."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from regard.cli import run
+from tests.conftest import Corpus
+
+
+def words(text: str) -> list[str]:
+    return text.split()
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("train --sorce x", "--source"),
+        ("tran", "train"),
+        ("translate", "Missing argument"),
+        ("translate nowhere hello", "no model at nowhere"),
+        ("train missing.yaml", "missing.yaml"),
+        ("train", "give a recipe file"),
+        ("train --source a.fr", "--source and --target go together"),
+        ("train --source a.fr --target a.en", "a.fr"),
+        ("train --source a.fr --target a.en optim.warmpu=1", "did you mean warmup"),
+        ("cost nothing", "neither a recipe file nor one of"),
+        ("cost base --set gpuu=A100", "did you mean gpu"),
+        ("cost base --set gpu=Z9000", "unknown GPU"),
+        ("positions sinusoidal", "--plot"),
+        ("demo --seconds 0", "seconds"),
+    ],
+)
+def test_a_mistake_is_answered_in_one_line_with_the_remedy(
+    command: str, told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert run(words(command)) != 0
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert error.count("\n") == 1 and error.startswith("regard: ")
+    assert told in error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_train_then_translate_from_two_files(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    files = f"--source {corpus.source} --target {corpus.target}"
+    assert run(words(f"train {files} training.steps=2 training.tensorboard=false tokenizer.vocab=320")) == 0
+    assert "bleu" in capsys.readouterr().out
+    assert run(words(f"train {files} training.steps=3 tokenizer.vocab=320")) == 1
+    assert "--resume" in capsys.readouterr().err
+    assert run(words("train training.steps=3 --resume --out runs/train")) == 0
+    assert "after 3 steps" in capsys.readouterr().out
+    assert run(["translate", "runs/train", "Le roi dort."]) == 0
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_lines_of_standard_input_match_lines_of_output(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    text = "Le roi dort.\n\n  Le loup mange !  \r\nLe chat\u2028dort.\x85\n\nLe roi dort. Le loup dort."
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert run(["translate", str(trained), "-"]) == 0
+    lines = capsys.readouterr().out.split("\n")
+    assert len(lines) == 7 and lines[-1] == ""
+    assert lines[0] == "The king sleeps." and lines[1] == lines[4] == ""
+    assert lines[2].startswith("  ") and lines[2].endswith("  ")
+    assert lines[5] == "The king sleeps. The wolf sleeps."
+
+
+def test_files_in_and_out(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "in.fr").write_text("Le roi dort.\n\nLe loup dort !\n", encoding="utf-8")
+    command = ["translate", str(trained), "-i", str(tmp_path / "in.fr"), "-o", str(tmp_path / "out.en")]
+    assert run(command) == 0
+    assert (tmp_path / "out.en").read_text(encoding="utf-8") == "The king sleeps.\n\nThe wolf sleeps!\n"
+    assert capsys.readouterr().out == ""
+
+
+def test_a_failure_half_way_leaves_the_old_output_alone(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "in.fr").write_bytes(b"Le roi dort.\n\xff\xfe\n")
+    (tmp_path / "out.en").write_text("precious\n")
+    command = ["translate", str(trained), "-i", str(tmp_path / "in.fr"), "-o", str(tmp_path / "out.en")]
+    assert run(command) == 1
+    assert "in.fr:2: not UTF-8" in capsys.readouterr().err
+    assert (tmp_path / "out.en").read_text() == "precious\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.fr", "out.en"]
+
+
+def test_json_has_scores_and_alternatives(trained: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["translate", str(trained), "Le roi dort.", "--json", "--nbest", "3"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["translation"] == "The king sleeps."
+    assert answer["score"] < 0 and len(answer["alternatives"]) == 2
+    assert all(other["translation"] != answer["translation"] for other in answer["alternatives"])
+
+
+def test_nbest_numbers_its_lines(trained: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["translate", str(trained), "Le roi dort.", "Le loup dort.", "--nbest", "2"]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [row[0] for row in rows] == ["1", "1", "2", "2"]
+    assert rows[0][2] == "The king sleeps."
+
+
+def test_cost_prints_the_table_and_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["cost", "--no-measure"]) == 0
+    printed = capsys.readouterr().out
+    assert "O(n² d)" in printed and "1.10e+12" in printed and "1.68e+07" in printed
+    assert run(["cost", "base"]) == 0
+    assert "63,082,496" in capsys.readouterr().out
+
+
+def test_positions_are_judged_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["positions", "binary", "--plot", str(tmp_path / "binary.png")]) == 0
+    assert "normalised" in capsys.readouterr().out
+    assert (tmp_path / "binary.png").stat().st_size > 1000
+
+
+def test_the_demo_trains_scores_translates_and_draws(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["demo", "--seconds", "10", "--out", str(tmp_path / "demo")]) == 0
+    printed = capsys.readouterr().out
+    assert "BLEU" in printed and printed.count("│") >= 10
+    assert (tmp_path / "demo" / "alignment.png").read_bytes().startswith(b"\x89PNG")
+    assert max(len(line) for line in printed.splitlines() if "│" in line) <= 80

@@ -1,0 +1,40 @@
+"""Devices and precisions: what cannot be had is refused in one line."""
+
+import contextlib
+
+import pytest
+import torch
+
+from regard.training import device
+
+CPU = torch.device("cpu")
+
+
+def test_auto_takes_the_best_there_is() -> None:
+    best = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+    assert device.choose("auto").type == best
+    assert device.choose("cpu") == CPU
+
+
+@pytest.mark.parametrize("name", ["cuda:99", "xpu", "gpu", "tpu:0"])
+def test_a_device_that_is_not_there_is_refused_with_those_that_are(name: str) -> None:
+    with pytest.raises(ValueError, match=f"device '{name}' is .*use auto or one of .*cpu"):
+        device.choose(name)
+
+
+def test_bfloat16_on_a_cpu_is_refused_with_the_remedy() -> None:
+    with pytest.raises(ValueError, match=r"precision bfloat16 is not for cpu.*use float32, or a CUDA device"):
+        device.precision(CPU, "bfloat16")
+    assert device.precision(CPU, "auto") is device.precision(CPU, "float32") is torch.float32
+
+
+def test_seeding_is_that_of_torch() -> None:
+    torch.manual_seed(2**63 - 1)
+    expected = torch.rand(3)
+    device.seed(CPU, 2**63 - 1)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_nothing_is_cast_or_compiled_on_a_cpu() -> None:
+    assert isinstance(device.autocast(CPU, torch.float32), contextlib.nullcontext)
+    assert not device.compiles(CPU, "on")

@@ -1,0 +1,87 @@
+"""What a run tells, and where."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+from rich.console import Console
+
+from regard.training.log import Log, forget
+
+SAMPLE = {"source": "Le chat " + "très " * 30, "reference": "The cat", "answer": "The\ncat"}
+
+
+def told(folder: Path, *, terminal: bool) -> str:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=terminal, width=80, color_system=None, legacy_windows=False)
+    with Log(folder, console=console) as log:
+        log.note("going on from step 100")
+        values = {"loss": 3.21456, "tokens_per_second": 12345.6, "rate": 0.000698, "skipped": 0}
+        log.step(100_000, values)
+        log.best(19.234)
+        log.advance(100_000, 0.5)
+        log.evaluation(100_000, {"loss": 2.9, "bleu": 19.234}, [SAMPLE] * 5, kind="evaluation", best=True)
+        log.saved(100_000, folder / "checkpoints" / "step-100000")
+    return stream.getvalue()
+
+
+def test_plain_lines_where_there_is_no_terminal(tmp_path: Path) -> None:
+    lines = told(tmp_path, terminal=False).splitlines()
+    assert lines[0] == "going on from step 100"
+    assert lines[1] == "step 100000  loss 3.215 12.3k tokens/s rate 7.0e-04"
+    assert lines[2] == "step 100000  evaluation: loss 2.9  bleu 19.23  (best so far)"
+    assert lines[5] == "    answer    The cat"
+    assert max(map(len, lines)) <= 80
+    assert len(lines) == 3 + 2 * 3, "two samples are enough for a terminal"
+    assert "\x1b" not in "".join(lines)
+
+
+def test_a_bar_that_fits_eighty_columns_on_a_terminal(tmp_path: Path) -> None:
+    text = told(tmp_path, terminal=True)
+    bar = [line for line in text.replace("\r", "\n").split("\n") if "━" in line][-1]
+    assert "step 100000 loss 3.215 12.3k tokens/s rate 7.0e-04 best 19.23" in bar
+    assert "…" not in bar
+    assert "evaluation: loss 2.9" in text
+
+
+def test_everything_goes_to_the_files_and_quiet_means_only_there(tmp_path: Path, capsys) -> None:
+    told(tmp_path, terminal=False)
+    with Log(tmp_path, quiet=True) as log:
+        log.note("psst")
+        log.step(2, {"loss": float("nan")})
+    text = (tmp_path / "train.log").read_text()
+    assert "saved checkpoints/step-100000" in text
+    assert "psst" in text
+    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert records[1] == {"step": 100_000, "kind": "evaluation", "loss": 2.9, "bleu": 19.234}
+    assert records[2] == {"step": 2, "kind": "training", "loss": None}
+    assert capsys.readouterr() == ("", "")
+
+
+def test_curves_for_tensorboard_stay_in_the_run_folder(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    with Log(tmp_path, quiet=True, tensorboard=True) as log:
+        log.step(1, {"loss": 2.0})
+        log.step(2, {"loss": 1.0})
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("training/loss")] == [(1, 2.0), (2, 1.0)]
+
+
+def test_forgetting_keeps_only_whole_lines_up_to_a_step(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    lines = [{"step": step, "kind": kind} for step in (1, 2, 3) for kind in ("training", "evaluation")]
+    lines.insert(3, {"step": 2, "kind": "average"})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 1, "ki')
+    forget(path, after=2)
+    kept = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["step"], line["kind"]) for line in kept] == [
+        (1, "training"),
+        (1, "evaluation"),
+        (2, "training"),
+        (2, "evaluation"),
+    ]
+    forget(tmp_path / "none.jsonl", after=2)

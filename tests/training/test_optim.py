@@ -1,0 +1,84 @@
+"""Optimizers: their groups, and updates that divide, clip and skip."""
+
+import pytest
+import torch
+from torch import nn
+
+from regard.training.optim import OptimConfig, build, update
+
+
+def model() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 4), nn.LayerNorm(4), nn.Linear(4, 1))
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "sgd"])
+def test_biases_and_norms_do_not_decay(name: str) -> None:
+    network = model()
+    optimizer = build(network.parameters(), OptimConfig(name=name, weight_decay=0.1))
+    decayed = {id(p) for group in optimizer.param_groups if group["weight_decay"] for p in group["params"]}
+    assert decayed == {id(network[0].weight), id(network[2].weight)}
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == 6
+
+
+def test_frozen_parameters_are_left_out() -> None:
+    network = model()
+    network[0].requires_grad_(False)
+    optimizer = build(network.parameters(), OptimConfig())
+    assert sum(len(group["params"]) for group in optimizer.param_groups) == 4
+
+
+def test_settings_reach_the_optimizer() -> None:
+    adam = build(model().parameters(), OptimConfig(betas=(0.5, 0.6), eps=1e-5, rate=2.0))
+    assert (adam.defaults["betas"], adam.defaults["eps"], adam.defaults["lr"]) == ((0.5, 0.6), 1e-5, 2)
+    assert OptimConfig().betas == (0.9, 0.98)
+    assert OptimConfig().eps == 1e-9
+    assert build(model().parameters(), OptimConfig(name="sgd", momentum=0.5)).defaults["momentum"] == 0.5
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"rate": 0.0}, {"eps": -1.0}, {"warmup": -1}, {"weight_decay": -0.1}, {"betas": (0.9, 1.0)}, {"momentum": 1.0}],
+)
+def test_senseless_settings_are_refused(settings: dict) -> None:
+    with pytest.raises(ValueError, match=f"{next(iter(settings))}.* must"):
+        OptimConfig(**settings)
+
+
+def weight_with(gradient: list[float]) -> nn.Parameter:
+    weight = nn.Parameter(torch.zeros(len(gradient)))
+    weight.grad = torch.tensor(gradient)
+    return weight
+
+
+@pytest.mark.parametrize("total", [10, 10.0, torch.tensor(10)])
+def test_an_update_divides_then_clips(total: object) -> None:
+    weight = weight_with([30.0, 40.0])
+    skipped = update(build([weight], OptimConfig(name="sgd", rate=9.0)), total, rate=1.0, clip=1.0)
+    assert not skipped
+    assert torch.allclose(weight, torch.tensor([-0.6, -0.8]), atol=1e-5)
+
+
+def test_without_clipping_a_gradient_stays_as_long_as_it_is() -> None:
+    weight = weight_with([30.0, 40.0])
+    update(build([weight], OptimConfig(name="sgd")), 1, rate=1.0, clip=None)
+    assert torch.equal(weight, torch.tensor([-30.0, -40.0]))
+
+
+@pytest.mark.parametrize("clip", [1.0, None])
+@pytest.mark.parametrize(("gradient", "total"), [(float("nan"), 1), (float("inf"), 1), (0.0, 0)])
+def test_a_gradient_that_is_not_finite_changes_nothing(gradient: float, total: int, clip: float | None) -> None:
+    weight = weight_with([gradient, 1.0])
+    optimizer = build([weight], OptimConfig())
+    assert update(optimizer, total, rate=1.0, clip=clip)
+    assert torch.equal(weight, torch.zeros(2))
+    assert not optimizer.state
+
+
+def test_a_fused_optimizer_skips_on_the_device() -> None:
+    weight = weight_with([float("nan"), 1.0])
+    optimizer = torch.optim.Adam([weight], fused=True)
+    assert update(optimizer, 1, rate=1.0, clip=1.0)
+    assert torch.equal(weight, torch.zeros(2))
+    weight.grad = torch.ones(2)
+    assert not update(optimizer, 1, rate=1.0, clip=1.0)
+    assert torch.allclose(weight, torch.full((2,), -1.0))

@@ -1,0 +1,130 @@
+"""Run folders: never overwritten by accident, and only gone on in with the same model and data."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard import checkpoint, config
+from regard.training import run as runs
+
+SETTINGS: dict[str, Any] = {
+    "task": "translation",
+    "model": {"width": 128, "depth": 2},
+    "data": {"train": ["a.fr"]},
+    "optim": {"rate": 0.1},
+}
+DATA = {"train": {"pairs": 10, "fingerprint": "aa"}}
+
+
+def begun(folder: Path, *, step: int | None = None) -> Path:
+    run = runs.start(folder, settings=SETTINGS, command="regard train a.yaml", data=DATA)
+    if step is not None:
+        files = {"training.json": {}, "training.safetensors": {}}
+        checkpoint.write(run.directory(step), files, facts={"step": step})
+    return folder
+
+
+def test_a_new_folder_tells_what_is_run_on_what(tmp_path: Path) -> None:
+    run = runs.start(tmp_path / "deep" / "run", settings=SETTINGS, command="regard train a.yaml", data=DATA)
+    assert config.read(run.folder / "config.yaml") == SETTINGS
+    assert (run.folder / "command.txt").read_text() == "regard train a.yaml\n"
+    assert json.loads((run.folder / "data.json").read_text()) == DATA
+    environment = (run.folder / "env.json").read_text()
+    assert {"regard", "python", "packages", "system"} <= json.loads(environment).keys()
+    assert socket.gethostname() not in environment
+    assert str(Path.home()) not in environment
+    assert run.latest is None
+
+
+def test_a_folder_that_is_not_empty_is_refused_with_both_ways_out(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run")
+    with pytest.raises(ValueError, match="is not empty: go on in it with --resume, or start anew with --overwrite"):
+        begun(folder)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="is a file"):
+        begun(tmp_path / "file")
+
+
+def test_overwriting_removes_the_run_and_nothing_else(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run", step=3)
+    (folder / "thesis.tex").write_text("years of work")
+    run = runs.start(folder, settings={"task": "other"}, overwrite=True)
+    assert run.latest is None
+    assert run.steps() == []
+    assert config.read(folder / "config.yaml") == {"task": "other"}
+    assert (folder / "thesis.tex").read_text() == "years of work"
+
+
+def test_resuming_where_nothing_was_saved_starts_from_0_and_says_so(tmp_path: Path) -> None:
+    for folder in (tmp_path / "none", begun(tmp_path / "begun")):
+        run = runs.start(folder, settings=SETTINGS, data=DATA, resume=True)
+        assert run.latest is None
+        assert "holds no checkpoint to go on from: starting from step 0" in run.notes[-1]
+
+
+def test_resuming_goes_on_from_the_newest_checkpoint(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run", step=9)
+    files = {"training.json": {}, "training.safetensors": {}}
+    checkpoint.write(folder / "checkpoints" / "step-10", files, facts={"step": 10})
+    checkpoint.write(folder / "checkpoints" / "step-11", {"config.yaml": {}}, facts={"step": 11})
+    checkpoint.write(folder / "checkpoints" / "step-12", files, facts={"step": 3})
+    run = runs.start(folder, settings=SETTINGS, command="again", data=DATA, resume=True)
+    assert run.latest is not None
+    assert run.latest.step == 10
+    assert [note for note in run.notes if "is not the training state of step" in note] == list(run.notes[:2])
+    assert (folder / "command.txt").read_text() == "regard train a.yaml\nagain\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["model.width=256"], "model.width: 128 -> 256"),
+        (["model.depth=null", "model.width=64"], "model.width: 128 -> 64, model.depth: 2 -> null"),
+        (["task=language"], "task: translation -> language"),
+        (["data.train=[b.fr]"], r"data.train: \['a.fr'\] -> \['b.fr'\]"),
+        (["tokenizer.size=5"], "tokenizer: null -> "),
+    ],
+)
+def test_resuming_with_another_model_or_data_is_refused_with_the_difference(
+    changes: list[str], message: str, tmp_path: Path
+) -> None:
+    folder = begun(tmp_path / "run", step=2)
+    with pytest.raises(ValueError, match=message) as caught:
+        runs.start(folder, settings=config.override(SETTINGS, changes), data=DATA, resume=True)
+    assert "\n" not in str(caught.value)
+    assert config.read(folder / "config.yaml") == SETTINGS, "a refused resume changes nothing"
+
+
+def test_resuming_on_other_data_under_the_same_name_is_refused(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run", step=2)
+    with pytest.raises(ValueError, match=r"data\.json\.train\.fingerprint: aa -> bb"):
+        runs.start(folder, settings=SETTINGS, data={"train": {"pairs": 10, "fingerprint": "bb"}}, resume=True)
+
+
+def test_resuming_without_knowing_the_data_is_refused(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run", step=2)
+    (folder / "data.json").write_text("{")
+    with pytest.raises(ValueError, match=r"data\.json cannot be read"):
+        runs.start(folder, settings=SETTINGS, data=DATA, resume=True)
+
+
+def test_other_changes_are_allowed_and_said(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run", step=2)
+    changed = config.override(SETTINGS, ["optim.rate=0.2"])
+    run = runs.start(folder, settings=changed, data=DATA, resume=True)
+    assert "changed since the run began: optim.rate: 0.1 -> 0.2" in run.notes
+    assert config.read(folder / "config.yaml") == changed
+
+
+def test_what_a_killed_writer_left_is_cleared_away(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run", step=2)
+    (folder / "checkpoints" / ".step-3.partial").mkdir()
+    (folder / "checkpoints" / "step-2").rename(folder / "checkpoints" / ".step-2.old")
+    run = runs.start(folder, settings=SETTINGS, data=DATA, resume=True)
+    assert run.latest is not None
+    assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == ["step-2"]
