@@ -17,7 +17,6 @@ from regard.tasks import TASKS
 from regard.tasks.translator import Translator
 from regard.training import device as devices
 from regard.training import run as runs
-from regard.training.log import Log
 from regard.training.loop import Result, fit
 
 
@@ -32,9 +31,12 @@ class Outcome:
 
     @property
     def summary(self) -> str:
-        """One line for a person, with the command that uses the model."""
+        """Two lines for a person: how it went, and the command to go on with."""
+        how = f"{self.folder}: {self.result.step} steps, stopped by {self.result.reason}"
+        if self.result.reason == "interrupted" or not self.metrics:
+            return f"{how}\ngo on with: regard train --resume --out {self.folder}"
         scores = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
-        return f"{self.best}: {scores} after {self.result.step} steps\nregard translate {self.folder} \"...\""
+        return f'{how}, best {scores}\nuse it with: regard translate {self.folder} "..."'
 
 
 def settings(recipe: str | Path | Mapping[str, Any], *changes: str) -> dict[str, Any]:
@@ -76,16 +78,16 @@ def train(
         checkpoint.fill(model, parent.tensors())
     place = devices.choose(recipe.training.device)
     learner = task(recipe, prepared, model.to(place), fixed=devices.compiles(place, recipe.training.compile))
-    with Log(run.folder, quiet=quiet, tensorboard=recipe.training.tensorboard) as log:
+    with run.log(quiet=quiet, tensorboard=recipe.training.tensorboard) as log:
         for line in (*prepared.train.summary, *prepared.valid.summary, _described(prepared)):
             log.note(line)
         result = fit(learner, recipe.training, recipe.optim, run, log=log)
-    metrics = checkpoint.read(run.best).metrics
+    metrics = checkpoint.read(run.best).metrics if run.best.exists() else {}
     return Outcome(run.folder, run.best, metrics, result)
 
 
 def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The task class and the checked recipe; any unknown or impossible setting is an error here, before data is read."""
+    """The task class and the checked recipe: what is unknown or impossible is an error here, before data is read."""
     name = settings.get("task", "translation")
     if name not in TASKS:
         raise ValueError(f"task: {name!r} is not one of {', '.join(TASKS)}")

@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -219,8 +220,8 @@ def _variable_length(query: Tensor, key: Tensor, value: Tensor, *, where: Packed
     from torch.nn.attention.varlen import varlen_attn
 
     reach = -1 if mask.window is None else mask.window
-    extra = {"enable_gqa": True} if query.shape[0] != key.shape[0] and _kernel_names_groups() else {}
-    mixed = varlen_attn(
+    extra: dict[str, Any] = {"enable_gqa": True} if query.shape[0] != key.shape[0] and _kernel_names_groups() else {}
+    mixed: Any = varlen_attn(
         query.transpose(0, 1),
         key.transpose(0, 1),
         value.transpose(0, 1),

@@ -23,7 +23,7 @@ WORD = re.compile(r"\w+(?:['’-]\w+)*['’]?|[^\w\s]+")
 LARGEST = {"bpe": 32_000, "unigram": 32_000, "words": 32_000, "characters": 8_000}
 
 # Threads of the Rust library do not survive a fork: switched off for the moment of forking, they stay off in the child
-# and come back in the parent. Without this it warns on every fork.
+# and come back in the parent. Older versions of the library warn on every fork without this.
 _PARALLEL = "TOKENIZERS_PARALLELISM"
 _before_fork: list[str | None] = []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -157,7 +157,7 @@ class Transformer(nn.Module):
         """Read the source and the beginning of the target; the source is held once, whatever the beams."""
         grid = Grid(lengths, source.shape[1])
         memory = self.encode(source, grid)
-        memories = tuple(block.cross.remember(memory) for block in self.decoder)
+        memories = tuple(cast(DecoderBlock, block).cross.remember(memory) for block in self.decoder)
         room = prompt.shape[1]
         where = Stepping.begin(torch.full_like(lengths, room), beams=beams, limit=limit, room=room)
         caches = tuple(self._empty_cache(len(source), room + beams * limit, memory) for _ in self.decoder)

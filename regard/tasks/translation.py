@@ -15,7 +15,7 @@ from regard.data.pairs import PairBatch, PairsConfig, Prepared, Text, prepare
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.metrics.likelihood import count, label_smoothed
 from regard.metrics.overlap import bleu
-from regard.models.transformer import TransformerConfig
+from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.translator import DecodingConfig, Translator
 from regard.training.loop import Evaluation, Step, TrainingConfig
 from regard.training.optim import OptimConfig
@@ -72,7 +72,7 @@ class Translation:
     goal: tuple[str, Literal["max", "min"]] = ("bleu", "max")
     Recipe = TranslationRecipe
 
-    def __init__(self, recipe: TranslationRecipe, prepared: Prepared, model: nn.Module, *, fixed: bool = False):
+    def __init__(self, recipe: TranslationRecipe, prepared: Prepared, model: Transformer, *, fixed: bool = False):
         self.recipe = recipe
         self.prepared = prepared
         self.model = model
@@ -187,6 +187,6 @@ def _card(recipe: TranslationRecipe, prepared: Prepared) -> str:
         f"A Transformer of {model.encoder}+{model.decoder} blocks, {model.width} wide, {model.heads} heads, "
         f"{model.vocab} tokens, trained with Regard on {len(prepared.train)} pairs ({languages}).\n\n"
         + "".join(f"- trained on `{name.rsplit('/', 1)[-1]}`\n" for name in names)
-        + "\nScores are in `metrics.json`. Use it with `regard translate DIRECTORY \"text\"`, or in Python:\n\n"
-        "```python\nimport regard\n\nregard.load(\"DIRECTORY\").translate([\"text\"])\n```\n"
+        + '\nScores are in `metrics.json`. Use it with `regard translate DIRECTORY "text"`, or in Python:\n\n'
+        '```python\nimport regard\n\nregard.load("DIRECTORY").translate(["text"])\n```\n'
     )

@@ -9,7 +9,7 @@ from regard.decoding.beam import Beam, search
 from regard.decoding.constraints import Constraint, Forbid, Force, Goal, MinimumLength, NoRepeat, Prefix, constrain
 from regard.decoding.greedy import generate
 from regard.decoding.sampling import Sampler
-from tests.decoding.steppers import every_text, markov, ranked, slots, surprises
+from tests.decoding.steppers import every_text, markov, ranked, recurrent, slots, surprises
 
 WIDE = Beam(beams=130, nbest=130)
 
@@ -71,7 +71,7 @@ def stuck(answer, limit=4):
 
 
 @pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("make", [markov, slots])
+@pytest.mark.parametrize("make", [markov, recurrent])
 def test_a_wide_search_under_a_rule_finds_all_that_obeys_it_best_first(name, make):
     rule, obeys = RULES[name]
     case = make()

@@ -46,7 +46,7 @@ def textbook(case, example, beam, limit):
     return ranked(endings + unfinished, beam)[: beam.nbest]
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.6, 1.0, 2.0, -0.5])
+@pytest.mark.parametrize("penalty", [0.0, 1.0, -0.5])
 def test_a_beam_as_wide_as_all_texts_is_exhaustive_search(case, penalty):
     limit = 4 if case.vocab <= 4 else 3
     others = case.vocab - 1
@@ -60,9 +60,10 @@ def test_a_beam_as_wide_as_all_texts_is_exhaustive_search(case, penalty):
         assert [answer.score for answer in answers] == pytest.approx([score for _, score, _ in truth], abs=1e-4)
 
 
-@pytest.mark.parametrize("penalty", [0.0, 1.0])
-@pytest.mark.parametrize(("beams", "nbest"), [(2, 1), (3, 2), (5, 5)])
-@pytest.mark.parametrize("patience", [0.0, 1.0, math.inf])
+@pytest.mark.parametrize(("beams", "nbest"), [(2, 1), (5, 3)])
+@pytest.mark.parametrize(
+    ("patience", "penalty"), [(0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (math.inf, 0.0), (math.inf, 1.0)]
+)
 def test_search_finds_what_the_textbook_loop_finds(case, beams, nbest, patience, penalty):
     beam = Beam(beams=beams, nbest=nbest, patience=patience, length_penalty=penalty)
     found = search(case.model, case.every(), beam, limit=LIMIT, eos=case.eos)

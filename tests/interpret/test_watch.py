@@ -33,7 +33,8 @@ def test_every_attention_is_seen_by_name(model: Transformer):
     (source, sources), (target, targets) = grid(tokens(SOURCES)), grid(tokens(TARGETS))
     with watch(model) as seen:
         model(source, target, layouts=(sources, targets))
-    names = {f"{side}.{layer}.{part}" for side, part in (("encoder", "attention"), ("decoder", "attention"), ("decoder", "cross")) for layer in (0, 1)}  # fmt: skip
+    parts = ("encoder", "attention"), ("decoder", "attention"), ("decoder", "cross")
+    names = {f"{side}.{layer}.{part}" for side, part in parts for layer in (0, 1)}
     assert set(seen) == names
     for weights, source_length, target_length in zip(seen["decoder.1.cross"], SOURCES, TARGETS, strict=True):
         assert weights.shape == (4, target_length, source_length)
@@ -124,8 +125,6 @@ def test_an_error_inside_the_block_is_not_hidden(model: Transformer):
     with pytest.raises(ZeroDivisionError), watch(model):
         raise ZeroDivisionError
     assert not any(module._forward_hooks for module in model.modules())
-
-
 
 
 def test_an_unknown_name_is_answered_with_those_there_are(model: Transformer):

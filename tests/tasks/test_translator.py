@@ -49,7 +49,8 @@ def test_scores_are_log_probabilities_of_the_whole_answer(translator: Translator
             features = translator.model(torch.tensor([source]), torch.tensor([fed]), layouts=tuple(layouts))
             truth = translator.model.logits(features).log_softmax(-1)[0]
             total = sum(float(truth[place, token]) for place, token in enumerate([*one.tokens, EOS]))
-            assert one.finished and one.score == pytest.approx(total, abs=1e-3)
+            assert one.finished
+            assert one.score == pytest.approx(total, abs=1e-3)
 
 
 def test_white_space_survives_and_sentences_are_translated_one_by_one(translator: Translator):
