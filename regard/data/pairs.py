@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache as remembered
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -193,8 +193,8 @@ def prepare(
     `tokenizer_config` plays no part.
     """
     corpora = {"train": config.train, "valid": config.valid or ()}
-    contents = _contents(corpora, config)
     before = _stamps(corpora)
+    contents = _contents(corpora, config)
     found = remembered(
         lambda: indexing.survey(
             config.train, corpora["valid"], reject=config.reject, most=config.held, part=config.held_share
@@ -221,7 +221,8 @@ def prepare(
     recipe = shards.key(**contents, **cutting, tokenizers=[tokenizer.json() for tokenizer in tokenizers])
     place = shards.entry(home, f"pairs-{recipe}", write_shards)
     train = Pairs(place / "train", config.train, tokens=config.tokens, seed=seed)
-    valid = Pairs(place / "valid", config.valid or config.train, tokens=config.tokens, seed=seed)
+    measured = [replace(corpus, weight=1.0) for corpus in config.valid or config.train]
+    valid = Pairs(place / "valid", measured, tokens=config.tokens, seed=seed)
     return Prepared(train, valid, *tokenizers)
 
 
@@ -230,7 +231,8 @@ def _contents(corpora: dict[str, tuple[Corpus, ...]], config: PairsConfig) -> di
 
     def described(corpus: Corpus) -> dict[str, Any]:
         digests = [digest(name) for name in corpus.files]
-        return {"files": digests, "columns": corpus.columns, "fields": corpus.fields, "tag": corpus.tag}
+        read = {"form": corpus.form, "columns": corpus.columns, "fields": corpus.fields, "tag": corpus.tag}
+        return {"files": digests, **read}
 
     held = None if config.valid else [config.held, config.held_share]
     sets = {name: [described(corpus) for corpus in group] for name, group in corpora.items()}

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from regard.data.tally import Tally
 
@@ -62,6 +62,14 @@ class Corpus:
     def files(self) -> tuple[str, ...]:
         """The files it lies in, as they were named."""
         return (self.path,) if self.path is not None else (str(self.source), str(self.target))
+
+    @property
+    def form(self) -> Literal["aligned", "columns", "json"]:
+        """How its lines are read."""
+        if self.path is None:
+            return "aligned"
+        suffix = Path(self.path.removesuffix(".gz")).suffix.lower()
+        return "json" if suffix in JSON_SUFFIXES else "columns"
 
 
 class Refusal(Exception):
@@ -158,12 +166,9 @@ def _rows(corpus: Corpus) -> Iterator[tuple[bytes | None, ...]]:
 
 def _splitter(corpus: Corpus) -> Any:
     """The function that takes the lines that belong together apart into source and target."""
-    if corpus.path is None:
-        return _aligned
-    suffixes = Path(corpus.path.removesuffix(".gz")).suffix.lower()
-    if suffixes in JSON_SUFFIXES:
+    if corpus.form == "json":
         return lambda line: _fields(line, corpus.fields)
-    return lambda line: _columns(line, corpus.columns)
+    return (lambda line: _columns(line, corpus.columns)) if corpus.form == "columns" else _aligned
 
 
 def _aligned(source: bytes | None, target: bytes | None) -> tuple[str, str]:

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -19,6 +20,8 @@ from jaxtyping import Int
 FORMAT = 1
 SIDES = ("source", "target")
 MANIFEST = "manifest.json"
+UNFINISHED = ".regard-unfinished-"
+WEEK = 7 * 24 * 3600
 CHUNK = 1 << 20  # examples handled at a time while indexing
 
 
@@ -48,7 +51,8 @@ def entry(cache: Path, name: str, build: Callable[[Path], None]) -> Path:
     temporary = None
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{name[:24]}-", dir=cache))
+        _sweep(cache)
+        temporary = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=cache))
         build(temporary)
         _seal(temporary)
         _publish(temporary, place)
@@ -68,6 +72,14 @@ def whole(place: Path) -> bool:
         return all((place / name).stat().st_size == size for name, size in sizes.items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
+
+
+def _sweep(cache: Path) -> None:
+    """Remove what a killed process left half written more than a week ago."""
+    for left in cache.glob(f"{UNFINISHED}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > WEEK:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _seal(temporary: Path) -> None:

@@ -160,7 +160,8 @@ class Transformer(nn.Module):
         memories = tuple(cast(DecoderBlock, block).cross.remember(memory) for block in self.decoder)
         room = prompt.shape[1]
         where = Stepping.begin(torch.full_like(lengths, room), beams=beams, limit=limit, room=room)
-        caches = tuple(self._empty_cache(len(source), room + beams * limit, memory) for _ in self.decoder)
+        size = room + beams * limit
+        caches = tuple(Cache.empty(held.keys, held.values.shape[-1], size) for held in memories)
         read = Grid(where.prompt, room)
         past = Past(where, caches, memories, grid)
         features = self._decode(prompt, past, masks=(padded(read, read) & causal(), padded(grid, read)))
@@ -186,11 +187,6 @@ class Transformer(nn.Module):
     def _embed_target(self, tokens: Tensor, places: Tensor) -> Tensor:
         embedding = self.embedding if self.config.share == "all" else self.target_embedding
         return embedding(tokens, places, self.decoder_positions)
-
-    def _empty_cache(self, batch: int, size: int, like: Tensor) -> Cache:
-        depth = self.config.width // self.config.heads
-        shape = batch, self.config.groups or self.config.heads, size, depth
-        return Cache(like.new_zeros(shape), like.new_zeros(shape))
 
 
 def _initialise(module: nn.Module) -> None:

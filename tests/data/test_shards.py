@@ -73,6 +73,16 @@ def test_a_full_disk_is_one_clear_line(tmp_path):
         entry(tmp_path / "file", "one", build)
 
 
+def test_what_a_killed_process_left_is_swept_away_after_a_week(tmp_path):
+    old, new = (tmp_path / f"{shards.UNFINISHED}{name}" for name in ("old", "new"))
+    for path in (old, new):
+        path.mkdir()
+        (path / "tokens").write_bytes(b"1")
+    os.utime(old, (0, 0))
+    entry(tmp_path, "one", build)
+    assert leftovers(tmp_path) == [new.name]
+
+
 def test_two_builders_at_once_agree(tmp_path):
     def slow(place: Path) -> None:
         build(place)

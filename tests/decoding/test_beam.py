@@ -129,6 +129,21 @@ def test_search_stops_once_nothing_alive_can_win_and_eagerly_if_asked():
     assert 0 == steps["eager"] < steps["sure"] < steps["all"] < 11
 
 
+@pytest.mark.parametrize(
+    ("penalty", "first", "rest", "best"),
+    [
+        (1.0, [0.7, 0.3], [0.001, 0.999], [1, 1, 1, 1, 1]),  # one token more would not do, five do
+        (-0.5, [0.37, 0.63], [0.999, 0.001], [1]),  # at the limit it would be too late
+    ],
+)
+def test_search_goes_on_while_any_length_could_still_win(penalty, first, rest, best):
+    rows = [first, *[rest] * 4, [0.999, 0.001]]
+    model = certain(*torch.tensor(rows).log().tolist())
+    beam = Beam(beams=2, length_penalty=penalty, patience=math.inf)
+    [[answer]] = search(model.model, model.every(), beam, limit=6, eos=0)
+    assert answer.tokens == best
+
+
 def test_done_examples_leave_the_batch():
     table = torch.full((8, 12, 4, 3), 0.0)
     for example in range(8):

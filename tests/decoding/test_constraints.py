@@ -124,7 +124,11 @@ def test_greedy_and_random_answers_obey_too(name, samples):
     case = slots()
     pick = Sampler(generator=torch.Generator().manual_seed(0)) if samples else None
     found = generate(case.model, case.every(), limit=6, eos=0, pick=pick, samples=samples or 1, constraints=[rule])
-    assert all(obeys(answer.tokens, answer.finished) for own in found for answer in own)
+    for example, own in enumerate(found):
+        for answer in own:
+            assert obeys(answer.tokens, answer.finished)
+            written = [*answer.tokens, 0] if answer.finished else answer.tokens
+            assert answer.score == pytest.approx(sum(surprises(case, example, written)), abs=1e-4)
 
 
 @pytest.mark.parametrize("name", [name for name in RULES if "forced" not in name])
@@ -195,6 +199,27 @@ def test_an_unfinished_answer_that_says_what_it_must_comes_before_a_likelier_one
         says = [has(answer.tokens, [1, 2]) for answer in own]
         assert says[0]
         assert says == sorted(says, reverse=True)
+
+
+def test_phrases_that_begin_alike_do_not_make_an_answer_twice():
+    case = markov(vocab=12)
+    force = [Force([[7], [7, 8]])]
+    for own in search(case.model, case.every(), Beam(beams=2, nbest=2), limit=8, eos=0, constraints=force):
+        assert len({(*answer.tokens, answer.finished) for answer in own}) == 2
+
+
+def test_progress_counts_what_is_said_and_what_is_begun():
+    force, row = Force([[5, 6, 5, 7], [8]]), torch.arange(1)
+    for text, wanted, following in [
+        ([], [5, 8], {5: 1, 8: 1, 1: 0}),
+        ([5, 6], [5, 8], {5: 3, 8: 1, 6: 0}),
+        ([5, 6, 5], [7, 8], {7: 4, 6: 2, 5: 1, 8: 1}),  # 5 6 5 6: the last two begin it again
+        ([8, 5, 6, 5], [7, -1], {7: 5, 6: 3, 8: 1}),
+        ([5, 6, 5, 7, 8, 5], [-1, -1], {6: 5, 1: 5}),
+    ]:
+        written, tokens = torch.tensor([[text]], dtype=torch.int64), torch.tensor([[list(following)]])
+        assert force.wanted(written, row).tolist() == [[wanted]]
+        assert force.progress(written, tokens, row).tolist() == [[list(following.values())]]
 
 
 def test_rules_that_contradict_each_other_are_met_as_far_as_possible():

@@ -1,0 +1,163 @@
+"""The documents tell the truth: every option has its place, every example runs, the reference is what the code says."""
+
+import re
+import runpy
+import shutil
+from pathlib import Path
+
+import pytest
+import typer.main
+
+from regard import config
+from regard.cli import app, run
+from regard.cost import GPUS, Plan
+from regard.tasks.translation import TranslationRecipe
+from regard.tasks.translator import DecodingConfig
+from tests.documents import BRIEF, DOCUMENTS, ROOT, SMALL, Block, Desk, blocks, lay, regards
+
+COMMANDS = typer.main.get_command(app).commands
+PAGES = ROOT / "docs" / "commands"
+FOLLOWED = [path for path in DOCUMENTS if path.name != "README.md"]
+
+
+def shown(path: Path) -> str:
+    """A document's name for a test."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def examples() -> list[tuple[str, list[str]]]:
+    """Every `regard` command of every document, with its place."""
+    lines = [(block.place, line) for path in DOCUMENTS for block in blocks(path, "sh") for line in block.lines]
+    return [(place, words) for place, line in lines if (words := regards(line)) is not None]
+
+
+def anchors(document: Path) -> set[str]:
+    """The names that headings can be linked by."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+# The reference of settings.
+
+
+def test_the_recipe_reference_is_what_the_code_says():
+    page = runpy.run_path(str(ROOT / "scripts" / "make_docs.py"))["reference"]()
+    assert (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8") == page, "run python scripts/make_docs.py"
+
+
+def test_the_recipe_reference_has_every_setting_and_its_help():
+    page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    rows = config.describe(TranslationRecipe)
+    assert not [row.name for row in rows if not row.help]
+    assert not [row.name for row in rows if f"`{row.name.rpartition('.')[2]}`" not in page or row.help not in page]
+
+
+# One page per command.
+
+
+def test_every_command_has_a_page_and_every_page_a_command():
+    assert {path.stem for path in PAGES.glob("*.md")} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_on_its_page(name):
+    page = (PAGES / f"{name}.md").read_text(encoding="utf-8")
+    options = [option for each in COMMANDS[name].params for option in (*each.opts, *each.secondary_opts)]
+    missing = [option for option in options if option.startswith("-") and f"`{option}`" not in page]
+    assert not missing
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_page_names_no_option_that_does_not_exist(name):
+    page = (PAGES / f"{name}.md").read_text(encoding="utf-8")
+    table = page.partition("## Options")[2].partition("\n## ")[0]
+    known = {option for each in COMMANDS[name].params for option in (*each.opts, *each.secondary_opts)}
+    assert set(re.findall(r"`(--?[\w-]+)`", table)) <= known
+
+
+def test_the_page_about_cost_has_every_setting_of_a_plan():
+    page = (PAGES / "cost.md").read_text(encoding="utf-8")
+    for row in config.describe(Plan):
+        assert f"| `{row.name}` | {row.default.removesuffix('.0')} |" in page
+    assert ", ".join(GPUS) in page
+
+
+# Examples.
+
+
+@pytest.mark.parametrize(("place", "words"), examples())
+def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, words):
+    command = COMMANDS[words[0]]
+    given = command.make_context(words[0], list(words[1:])).params  # an unknown option or a bad value raises here
+    if words[0] == "train":
+        settings = [word for word in given["recipe"] or [] if "=" in word]
+        config.build(TranslationRecipe, config.override({"data": {"train": {"path": "x"}}}, settings))
+    elif "settings" in given:
+        kind = DecodingConfig if words[0] == "translate" else Plan
+        config.build(kind, config.override({}, given["settings"] or []))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run that most pages speak of, trained for two steps."""
+    folder = tmp_path_factory.mktemp("model")
+    lay(folder)
+    files = ["--source", str(folder / "a.fr"), "--target", str(folder / "a.en")]
+    assert run(["train", *files, "--out", str(folder / "runs" / "a"), *BRIEF]) == 0
+    return folder / "runs" / "a"
+
+
+@pytest.mark.parametrize("document", FOLLOWED, ids=shown)
+def test_a_reader_can_follow_the_document(document, model, tmp_path, monkeypatch):
+    lay(tmp_path)
+    for name in ("a", "demo"):
+        shutil.copytree(model, tmp_path / "runs" / name)
+    Desk(tmp_path, monkeypatch).follow(document)
+
+
+def test_a_wrong_example_would_be_found(tmp_path, monkeypatch, capsys):
+    desk = Desk(tmp_path, monkeypatch)
+    with pytest.raises(AssertionError, match="nowhere:1: regard translat"):
+        desk.type("regard translat x", "nowhere:1")
+    with pytest.raises(AssertionError, match="nobody tests"):
+        desk.type("rm -rf runs", "nowhere:1")
+    assert "No such command" in capsys.readouterr().err
+    assert [block.lines for block in [Block("sh", "# a\nregard \\\n demo\n", "")]] == [["regard   demo"]]
+    assert regards("A=b regard train - < x > y  # why") == ["train", "-"]
+    assert all("=" in setting for setting in (*BRIEF, *SMALL))
+
+
+# Links.
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=shown)
+def test_links_lead_somewhere(document):
+    text = re.sub(r"^```.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if link.startswith("https://"):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (document.parent / name).resolve() if name else document
+        assert target.exists(), link
+        assert target.is_relative_to(ROOT), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_every_document_can_be_reached_from_the_readme():
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        document = waiting.pop()
+        reached.add(document)
+        links = re.findall(r"\]\(([^)#\s]+\.md)", document.read_text(encoding="utf-8"))
+        pages = {(document.parent / link).resolve() for link in links if "://" not in link}
+        waiting += [page for page in pages if page not in reached]
+    assert set(DOCUMENTS) <= reached
+
+
+def test_pictures_are_small_and_shown():
+    pictures = sorted((ROOT / "docs" / "pictures").iterdir())
+    texts = "\n".join(document.read_text(encoding="utf-8") for document in DOCUMENTS)
+    assert pictures
+    for picture in pictures:
+        assert picture.stat().st_size < 150_000, picture
+        assert f"pictures/{picture.name})" in texts

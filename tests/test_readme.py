@@ -1,0 +1,86 @@
+"""The README tells the truth: its commands run, its tree is the disk's, its links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.documents import ROOT, Desk, blocks, lay, targets
+
+README = ROOT / "README.md"
+TEXT = README.read_text(encoding="utf-8")
+MADE = {"build", "dist", "runs"}  # folders that commands make
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    lay(tmp_path)
+    return Desk(tmp_path, monkeypatch)
+
+
+def tree() -> dict[str, str]:
+    """Every path of the README's tree with its purpose."""
+    [block] = [block for block in blocks(README, "text") if block.text.startswith("regard/\n")]
+    found, folders = {}, []
+    for line in block.text.rstrip("\n").split("\n"):
+        name, _, purpose = line.strip().partition(" ")
+        depth = (len(line) - len(line.lstrip())) // 2
+        folders[depth:] = [name]
+        found["".join(folders)] = purpose.strip()
+    return found
+
+
+def test_a_reader_can_follow_the_readme_from_top_to_bottom(desk):
+    desk.follow(README)
+    assert {path.name for path in (desk.folder / "runs").iterdir()} == {"a", "b"}
+
+
+def test_the_demo_behind_make_demo_runs(desk):
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ndemo:")[2].partition("\n\n")[0]
+    assert recipe.rstrip().endswith("/regard demo")
+    desk.patch.chdir(desk.folder)
+    desk.type("regard demo", "Makefile")
+    assert (desk.folder / "runs" / "demo" / "alignment.png").stat().st_size > 1000
+
+
+def test_the_tree_names_every_module_and_folder():
+    modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "regard").rglob("*.py")}
+    inner = {path for path in modules if path.endswith("/__init__.py") and path.count("/") > 1}
+    packages = {path.removesuffix("__init__.py") for path in inner}
+    top = {f"{path.name}/" for path in ROOT.iterdir() if path.is_dir() and path.name not in MADE}
+    top = {name for name in top if not name.startswith((".", "__")) and not name.endswith(".egg-info/")}
+    assert (modules - inner) | packages | top <= set(tree())
+
+
+def test_the_tree_names_nothing_that_is_not_there():
+    missing = [path for path in tree() if not (ROOT / path).exists()]
+    assert not missing
+    assert all((ROOT / path).is_dir() == path.endswith("/") for path in tree())
+
+
+def test_everything_in_the_tree_has_a_purpose():
+    assert not [path for path, purpose in tree().items() if not purpose and path != "regard/"]
+
+
+def test_the_reading_order_names_files():
+    files = re.findall(r"`(regard/[\w/]+\.py)`", TEXT)
+    assert files
+    assert not [name for name in files if not (ROOT / name).is_file()]
+
+
+def test_the_promised_commands_are_there():
+    commands = {line for block in blocks(README, "sh") for line in block.lines}
+    assert {"make demo", "make test", "make check", "pip install ."} <= commands
+    assert {"demo", "test", "check"} <= targets()
+
+
+def test_versions_are_those_of_the_package():
+    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert re.search(r'"(torch[^"]+)"', settings)[1] in TEXT
+    assert 'requires-python = ">=3.11"' in settings
+    assert "Python 3.11 or newer" in TEXT
+
+
+def test_it_can_be_read_in_three_minutes():
+    prose = re.sub(r"^```.*?^```$", "", TEXT, flags=re.MULTILINE | re.DOTALL)
+    assert len(prose.split()) < 3 * 250
