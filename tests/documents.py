@@ -29,12 +29,13 @@ SMALL = [
     "model.decoder=1",
     "tokenizer.vocab=400",
 ]
-FILES = {  # language by language, where the documents and the recipes look for text
+RAW = {name: [f"data/multi30k/raw/{part}.{name}.gz" for part in ("train", "val")] for name in ("en", "de")}
+FILES = {  # where the documents and the recipes look for text, by language
     "fr": ["a.fr", "new.fr"],
-    "en": ["a.en", "new.en", "data/train.en", "data/valid.en", "data/multi30k/raw/train.en.gz", "data/multi30k/raw/val.en.gz"],
-    "de": ["data/train.de", "data/valid.de", "data/multi30k/raw/train.de.gz", "data/multi30k/raw/val.de.gz"],
-}  # fmt: skip
-TABLE = "data/tatoeba-eng-fra/fra.txt.gz"
+    "en": ["a.en", "new.en", "data/train.en", "data/valid.en", *RAW["en"]],
+    "de": ["data/train.de", "data/valid.de", *RAW["de"]],
+}
+TABLES = ["data/tatoeba-eng-fra/fra.txt.gz", "regard/samples/tatoeba-fra-eng.train.tsv.gz"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def blocks(document: Path, *languages: str) -> list[Block]:
 
 def regards(line: str) -> list[str] | None:
     """The words after `regard` in a shell line, variables before it and redirections left out; None for other lines."""
-    words = [word for word in shlex.split(line, comments=True)]
+    words = shlex.split(line, comments=True)
     while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
         words.pop(0)
     if not words or words[0] != "regard":
@@ -80,10 +81,11 @@ def lay(desk: Path) -> None:
     texts = {"en": [pair[0] for pair in pairs], "fr": [pair[1] for pair in pairs], "de": [pair[1] for pair in pairs]}
     for language, names in FILES.items():
         for name in names:
-            _write(desk / name, texts[language][: 3 if name.startswith("new") else None])
-    _write(desk / TABLE, ["\t".join(pair) for pair in pairs])
-    (desk / "recipes").symlink_to(ROOT / "recipes")
-    (desk / "regard").symlink_to(ROOT / "regard")
+            few = "val" in name or name.startswith("new")
+            _write(desk / name, texts[language][: 8 if few else None])
+    for name in TABLES:
+        _write(desk / name, ["\t".join(pair) for pair in pairs])
+    shutil.copytree(ROOT / "recipes", desk / "recipes")
 
 
 def _write(path: Path, lines: list[str]) -> None:

@@ -263,10 +263,7 @@ def share(score: Float[Tensor, "batch choice"], progress: Int[Tensor, "batch cho
     Without it, hypotheses that pay for a required word are crowded out by those that put it off.
     """
     score, order = score.sort(dim=1, descending=True, stable=True)
-    level = progress.gather(1, order)
-    grouped, members = level.sort(dim=1, stable=True)
-    within = torch.arange(level.shape[1], device=level.device) - torch.searchsorted(grouped, grouped)
-    turn = torch.empty_like(level).scatter_(1, members, within)  # how many of its level are better
-    levels = level.amax() + 1
-    turn = (turn * levels + (levels - 1 - level)).masked_fill(score.isneginf(), torch.iinfo(torch.int64).max)
-    return order.gather(1, turn.sort(dim=1, stable=True).indices)
+    level, members = (-progress.gather(1, order)).sort(dim=1, stable=True)  # the furthest first, then by score
+    turn = torch.arange(level.shape[1], device=level.device) - torch.searchsorted(level, level)
+    turn = turn.masked_fill(score.gather(1, members).isneginf(), level.shape[1])
+    return order.gather(1, members.gather(1, turn.sort(dim=1, stable=True).indices))

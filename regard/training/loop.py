@@ -133,7 +133,7 @@ def fit(
         while (reason := loop.reason(signals)) is None:
             loop.step()
             done = loop.progress.step
-            if done % config.log == 0 or done % config.save == 0:
+            if any(done % often == 0 for often in (config.log, config.evaluate, config.save)):
                 loop.report()
             if done % config.evaluate == 0:
                 loop.evaluate()
