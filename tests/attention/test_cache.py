@@ -151,7 +151,9 @@ def test_examples_of_different_prompts_see_their_own_and_no_more():
     where = Stepping.begin(torch.tensor([1, 3]), beams=2, limit=2, room=3).advance()
     assert where.allowed()[0].int().tolist() == [[1, 0, 0, 1, 0], [1, 0, 0, 0, 1]]
     assert where.allowed()[1].int().tolist() == [[1, 1, 1, 1, 0], [1, 1, 1, 0, 1]]
-    assert where.places(2, 5)[0].tolist() == [[1, 1], [3, 3]]
+    newest, keys = where.places(2, 5)
+    assert newest.tolist() == [[1, 1], [3, 3]]
+    assert keys.tolist() == [[0, 1, 2, 1, 1], [0, 1, 2, 3, 3]]
 
 
 @pytest.mark.parametrize("difference", [{"beams": 2}, {"room": 1}])

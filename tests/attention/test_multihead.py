@@ -147,6 +147,20 @@ def test_with_positions_order_matters(name):
     assert moved.abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("name", ["rotary", "alibi", "relative"])
+@pytest.mark.parametrize("watched", [False, True])
+def test_a_sequence_that_starts_later_is_read_the_same_way(name, watched):
+    """Schemes of distances: three tokens nobody may look at only move the others along."""
+    attention, positions = MultiHead(8, 2), scheme(name, width=8, heads=2, context=16, causal=False)
+    for table in positions.parameters():
+        torch.nn.init.normal_(table)
+    if watched:
+        attention.weights.register_forward_hook(lambda *_: None)
+    x = 3 * torch.randn(1, 8, 8)
+    later = attention(x, mask=allow(torch.arange(8).expand(8, 8) >= 3), positions=positions)[:, 3:]
+    assert torch.allclose(later, attention(x[:, 3:], positions=positions), atol=1e-5)
+
+
 def test_a_mask_moves_with_the_tokens_it_speaks_about():
     attention, x, order = MultiHead(8, 2), torch.randn(1, 4, 8), [2, 0, 3, 1]
     visible = torch.rand(4, 4) < 0.5

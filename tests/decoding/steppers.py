@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.decoding.beam import Beam
 from regard.decoding.stepper import Stepper
+from regard.models.transformer import Transformer, TransformerConfig
 
 ROOM = 12  # tokens that any text here has at most
 
@@ -226,7 +227,26 @@ def slots(examples: int = 5, vocab: int = 4) -> Case:
     return case(Slots(examples, vocab), examples=examples, vocab=vocab)
 
 
-CASES: dict[str, Callable[..., Case]] = {"markov": markov, "recurrent": recurrent, "slots": slots}
+def transformer(examples: int = 5, vocab: int = 6) -> Case:
+    """The real thing: caches with slots, and a source of its own length for each example."""
+    sizes = {"width": 16, "heads": 2, "hidden": 16, "encoder": 1, "decoder": 2, "positions": "rotary", "dropout": 0.0}
+    model = Transformer(TransformerConfig(vocab=vocab, **sizes)).eval()
+    for number in model.parameters():  # sharp enough for answers to differ
+        torch.nn.init.normal_(number, std=0.5)
+    sources, lengths = torch.randint(vocab, (examples, 6)), torch.randint(1, 7, (examples,))
+
+    def inputs(chosen: list[int]) -> tuple[Tensor, ...]:
+        return sources[chosen], lengths[chosen], torch.ones(len(chosen), 1, dtype=torch.int64)
+
+    return Case(model, inputs, examples, vocab, eos=0)
+
+
+CASES: dict[str, Callable[..., Case]] = {
+    "markov": markov,
+    "recurrent": recurrent,
+    "slots": slots,
+    "transformer": transformer,
+}
 
 
 def surprises(case: Case, example: int, tokens: list[int]) -> list[float]:

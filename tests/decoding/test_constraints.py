@@ -239,6 +239,12 @@ def test_rules_that_contradict_each_other_are_met_as_far_as_possible():
         ] * 5
 
 
+def test_an_empty_batch_obeys_every_rule():
+    case = markov()
+    for rule, _ in RULES.values():
+        assert search(case.model, case.inputs([]), limit=3, eos=0, constraints=[rule]) == []
+
+
 def test_a_prefix_longer_than_the_limit_is_cut():
     case = markov()
     [[answer]] = search(case.model, case.inputs([0]), limit=2, eos=0, constraints=[Prefix([1, 2, 3])])
