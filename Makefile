@@ -3,20 +3,29 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check format clean
+.PHONY: demo test check faults chromium format clean
 
 demo: $(VENV)/.installed ## train a small French-English translator and show what it learned
 	$(BIN)/regard demo
 
-test: $(VENV)/.installed-test ## the whole suite on two cores
+test: $(VENV)/.installed-test chromium ## the whole suite on two cores
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-check: $(VENV)/.installed-dev ## formatting, lint, types, the import contract, tests
+check: $(VENV)/.installed-dev chromium ## formatting, lint, types, the import contract, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+faults: $(VENV)/.installed-test ## the long fault-injection runs: kills, full disks, huge files
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m faults
+
+chromium: ## a browser for the page's tests, installed where possible; without one they are skipped
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
+		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
+		&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-liberation; } \
+		|| echo "no Chromium: the browser tests are skipped (apt install chromium)"
 
 format: $(VENV)/.installed-dev ## rewrite the code in the project's style
 	$(BIN)/ruff format .

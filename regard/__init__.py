@@ -22,8 +22,11 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "load", "train", "watch"]
 
 
-def load(directory: str | Path, *, device: str = "auto") -> Translator:
-    """Open a checkpoint directory, or the best one of a run folder: `load("runs/demo").translate(["Bonjour."])`."""
+def load(directory: str | Path | None = None, *, device: str = "auto") -> Translator:
+    """Open a checkpoint directory, or the best one of a run folder: `load("runs/demo").translate(["Bonjour."])`.
+
+    Without a directory it is the model that comes with Regard: `load().translate("Good morning.", to="fr")`.
+    """
     from regard import recipe
 
     return recipe.load(directory, device=device)

@@ -12,9 +12,10 @@ import hashlib
 import json
 import math
 import os
+import platform
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,19 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+import regard
 from regard import config
+from regard.shrink import restore
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 WEIGHTS = "model.safetensors"
+VERSIONS = {"regard": regard.__version__, "torch": str(torch.__version__), "python": platform.python_version()}
+BLOCK = 1 << 12  # what a file's size is rounded up to on most disks
+FLOATS = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+WHOLES = {torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8"}
+DTYPES = {torch.bool: "BOOL", **FLOATS, **WHOLES}  # and what safetensors calls them
+Pieces = Sequence[bytes | memoryview]  # the contents of a file, end to end
 
 
 class CheckpointError(ValueError):
@@ -38,11 +47,19 @@ class CheckpointError(ValueError):
 class Disk:
     """Every operation that can fail half-way, so that a test can make it fail."""
 
-    def make(self, directory: Path) -> None:
-        directory.mkdir(parents=True)
+    def free(self, directory: Path) -> int:
+        there = next(place for place in (directory, *directory.absolute().parents) if place.is_dir())
+        return shutil.disk_usage(there).free
 
-    def write(self, path: Path, data: bytes) -> None:
-        path.write_bytes(data)
+    def make(self, directory: Path) -> None:
+        if not directory.parent.exists():
+            self.make(directory.parent)
+            self.sync(directory.parent.parent)
+        directory.mkdir()
+
+    def write(self, path: Path, pieces: Pieces) -> None:
+        with open(path, "wb") as file:
+            file.writelines(pieces)
 
     def sync(self, path: Path) -> None:
         descriptor = os.open(path, os.O_RDONLY)
@@ -54,8 +71,11 @@ class Disk:
     def rename(self, old: Path, new: Path) -> None:
         os.replace(old, new)
 
-    def remove(self, directory: Path) -> None:
-        shutil.rmtree(directory)
+    def remove(self, path: Path) -> None:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
     def read(self, path: Path) -> bytes:
         return path.read_bytes()
@@ -99,15 +119,16 @@ class Checkpoint:
         return _explained(self.directory, lambda: json.loads(self.text(name)))
 
     def tensors(self, name: str = WEIGHTS) -> dict[str, Tensor]:
-        """A safetensors file as tensors by name, on the CPU."""
-        return _explained(self.directory, lambda: safetensors.torch.load(self.data(name)))
+        """A safetensors file as tensors by name, on the CPU; shrunken weights as the floats they stand for."""
+        grown = restore if name == WEIGHTS else dict  # a training goes on with what it had, to the bit
+        return _explained(self.directory, lambda: grown(safetensors.torch.load(self.data(name))))
 
     def data(self, name: str) -> bytes:
         """A file as bytes, which are those that were saved."""
         if name not in self.files:
             raise CheckpointError(f"{self.directory}: holds no {name}")
         data = _explained(self.directory, lambda: disk.read(self.directory / name))
-        if _entry(data) != self.manifest["files"][name]:
+        if _entry([data]) != self.manifest["files"][name]:
             raise CheckpointError(f"{self.directory}: {name} is damaged, its SHA-256 differs from the manifest's")
         return data
 
@@ -119,24 +140,24 @@ def write(directory: str | Path, contents: Mapping[str, Any], *, facts: Mapping[
     """
     directory = Path(directory)
     files = {_checked(name): _encoded(name, value) for name, value in contents.items()}
-    files[MANIFEST] = _manifest(files, facts or {})
+    entries = {name: _entry(pieces) for name, pieces in files.items()}
+    files[MANIFEST] = [_manifest(entries, {"versions": VERSIONS, **(facts or {})})]
     aside = _sibling(directory, "partial")
     try:
         recover(directory)
         if directory.exists() and not (directory / MANIFEST).exists():
             raise CheckpointError(f"{directory}: exists and is not a checkpoint, name another place or remove it")
+        _afford(directory, [entry["size"] for entry in entries.values()])
         disk.make(aside)
-        for name, data in files.items():
-            disk.write(aside / name, data)
+        for name, pieces in files.items():
+            disk.write(aside / name, pieces)
             disk.sync(aside / name)
         disk.sync(aside)
         _place(aside, directory)
     except OSError as error:
-        raise CheckpointError(f"{directory}: not saved, {error.strerror or error}") from error
+        raise CheckpointError(f"{directory}: not saved, {_reason(error)}") from error
     finally:
-        with contextlib.suppress(OSError):
-            if aside.exists():
-                disk.remove(aside)
+        _discard(aside)
 
 
 def read(directory: str | Path) -> Checkpoint:
@@ -150,11 +171,12 @@ def read(directory: str | Path) -> Checkpoint:
 
 
 def recover(directory: str | Path) -> None:
-    """Undo what a killed writer of this directory left: what is partial goes, what stepped aside comes back."""
+    """Undo what a killed writer of this place left: what is partial goes, what stepped aside comes back."""
     directory = Path(directory)
-    aside, old = _sibling(directory, "partial"), _sibling(directory, "old")
-    if aside.exists():
-        disk.remove(aside)
+    old = _sibling(directory, "old")
+    for aside in (_sibling(directory, "partial"), _sibling(directory, "tmp")):
+        if os.path.lexists(aside):
+            disk.remove(aside)
     if old.exists() and directory.exists():
         disk.remove(old)
     elif old.exists():
@@ -166,7 +188,7 @@ def remove(directory: str | Path) -> None:
     directory = Path(directory)
     recover(directory)
     disk.rename(directory, _sibling(directory, "partial"))
-    disk.remove(_sibling(directory, "partial"))
+    _discard(_sibling(directory, "partial"))
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
@@ -198,11 +220,20 @@ def replace(path: Path, data: bytes) -> None:
     """Write one file whole or not at all."""
     aside = _sibling(path, "tmp")
     try:
-        disk.write(aside, data)
+        if not path.parent.exists():
+            disk.make(path.parent)
+        disk.write(aside, [data])
         disk.sync(aside)
         disk.rename(aside, path)
+    except OSError as error:
+        raise CheckpointError(f"{path}: not written, {_reason(error)}") from error
     finally:
-        aside.unlink(missing_ok=True)
+        _discard(aside)
+
+
+def fingerprint(value: Any) -> str:
+    """SHA-256 of plain data."""
+    return hashlib.sha256(render(value)).hexdigest()
 
 
 def render(value: Any) -> bytes:
@@ -225,9 +256,24 @@ def _place(aside: Path, directory: Path) -> None:
             if old.exists():
                 disk.rename(old, directory)
         raise
-    with contextlib.suppress(OSError):  # the new one is in place: what stays behind is removed by the next writer
-        if old.exists():
-            disk.remove(old)
+    _discard(old)
+
+
+def _discard(path: Path) -> None:
+    """Remove what is no longer needed; where even a second attempt fails, the next `recover` tries again."""
+    for _ in range(2):
+        with contextlib.suppress(OSError):
+            if os.path.lexists(path):
+                disk.remove(path)
+            return
+
+
+def _afford(directory: Path, sizes: Sequence[int]) -> None:
+    """Refuse before anything is written what the disk has no room for; folder and manifest are small."""
+    needed = sum(-(-size // BLOCK) * BLOCK for size in sizes) + 4 * BLOCK
+    if needed > (free := disk.free(directory)):
+        amounts = f"it needs {needed / 1e6:,.2f} MB and {free / 1e6:,.2f} MB are free"
+        raise CheckpointError(f"{directory}: not saved, {amounts}: make room on the disk")
 
 
 def _sibling(directory: Path, kind: str) -> Path:
@@ -240,43 +286,54 @@ def _checked(name: str) -> str:
     return name
 
 
-def _encoded(name: str, value: Any) -> bytes:
+def _encoded(name: str, value: Any) -> Pieces:
     suffix = Path(name).suffix
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, str):
-        return value.encode("utf-8")
+    if isinstance(value, bytes | str):
+        return [value if isinstance(value, bytes) else value.encode("utf-8")]
     assert isinstance(value, Mapping), f"{name} cannot hold a {type(value).__name__}"
     if suffix == ".safetensors":
-        return _tensor_bytes(name, value)
+        return _tensor_pieces(name, value)
     if suffix == ".yaml":
-        return config.dump(value).encode("utf-8")
+        return [config.dump(value).encode("utf-8")]
     assert suffix == ".json", f"how should a mapping be written to {name}?"
-    return render(value)
+    return [render(value)]
 
 
-def _tensor_bytes(name: str, tensors: Mapping[str, Tensor]) -> bytes:
-    """Tensors in the safetensors format; two names for the same memory are refused, for they would come back as two."""
+def _tensor_pieces(name: str, tensors: Mapping[str, Tensor]) -> Pieces:
+    """Tensors in the safetensors format, without a copy of those that are on the CPU already.
+
+    Two names for the same memory are refused, for they would come back as two.
+    """
     owners: dict[tuple[torch.device, int], str] = {}
-    ready = {}
-    for key, tensor in tensors.items():
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    pieces: list[bytes | memoryview] = []
+    end = 0
+    for key, tensor in sorted(tensors.items(), key=lambda entry: (-entry[1].itemsize, entry[0])):  # keeps them aligned
         owner = owners.setdefault((tensor.device, tensor.data_ptr()), key) if tensor.numel() else key
         if owner != key:
             raise CheckpointError(f"{name}: {owner} and {key} share memory, save only one of them")
-        ready[key] = tensor.detach().cpu().contiguous()
-        if ready[key].untyped_storage().nbytes() != ready[key].nbytes:
-            ready[key] = ready[key].clone()  # a window on something larger
-    return safetensors.torch.save(ready, metadata={"format": "pt"})
+        if tensor.dtype not in DTYPES:
+            raise CheckpointError(f"{name}: {key} is of {tensor.dtype}, which the format does not know")
+        pieces.append(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        start, end = end, end + tensor.nbytes
+        header[key] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
+    head = json.dumps(header).encode("utf-8")
+    head += b" " * (-len(head) % 8)
+    return [len(head).to_bytes(8, "little"), head, *pieces]
 
 
-def _entry(data: bytes) -> dict[str, Any]:
-    return {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+def _entry(pieces: Pieces) -> dict[str, Any]:
+    digest, size = hashlib.sha256(), 0
+    for piece in pieces:
+        digest.update(piece)
+        size += memoryview(piece).nbytes
+    return {"size": size, "sha256": digest.hexdigest()}
 
 
-def _manifest(files: Mapping[str, bytes], facts: Mapping[str, Any]) -> bytes:
+def _manifest(entries: Mapping[str, Any], facts: Mapping[str, Any]) -> bytes:
     """The manifest as bytes; it vouches for itself as well, so facts cannot change unnoticed."""
-    body = {"format": FORMAT, "facts": dict(facts), "files": {name: _entry(data) for name, data in files.items()}}
-    return render({**body, "sha256": hashlib.sha256(render(body)).hexdigest()})
+    body = {"format": FORMAT, "facts": dict(facts), "files": dict(entries)}
+    return render({**body, "sha256": fingerprint(body)})
 
 
 def _trusted(directory: Path) -> dict[str, Any]:
@@ -292,7 +349,7 @@ def _trusted(directory: Path) -> dict[str, Any]:
         found = manifest.get("format") if isinstance(manifest, dict) else None
         raise CheckpointError(f"{directory}: {MANIFEST} has format {found!r}, this version reads {FORMAT}")
     body = {name: value for name, value in manifest.items() if name != "sha256"}
-    sound = manifest.get("sha256") == hashlib.sha256(render(body)).hexdigest() and render(manifest) == data
+    sound = manifest.get("sha256") == fingerprint(body) and render(manifest) == data
     if not sound or set(body) != {"format", "facts", "files"}:
         raise CheckpointError(f"{directory}: {MANIFEST} is damaged")
     if not isinstance(body["facts"], dict) or not isinstance(body["files"], dict):
@@ -327,8 +384,11 @@ def _explained(directory: Path, action: Any) -> Any:
     except CheckpointError:
         raise
     except (OSError, ValueError, KeyError, TypeError, RecursionError, safetensors.SafetensorError) as error:
-        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise CheckpointError(f"{directory}: cannot be read, {reason}") from error
+        raise CheckpointError(f"{directory}: cannot be read, {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(getattr(error, "strerror", None) or error).split())
 
 
 def _finite(value: Any) -> Any:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from regard.tasks import TASKS
 from regard.tasks.translator import Translator
 from regard.training import device as devices
 from regard.training import run as runs
+from regard.training.history import recorded
 from regard.training.loop import Result, fit
 
 
@@ -64,6 +66,12 @@ def train(
     begun = _begun(Path(out)) if resume else None
     prepared = task.prepare(recipe, tokenizers=_tokenizers(begun or parent))
     recipe = _shaped(task, recipe, settings, prepared, parent)
+    place = devices.choose(recipe.training.device)
+    torch.manual_seed(recipe.training.seed)
+    model = MODELS[recipe.model.name][0](recipe.model).to(place)
+    if parent is not None:
+        checkpoint.fill(model, parent.tensors())
+    learner = task(recipe, prepared, model, fixed=devices.compiles(place, recipe.training.compile))
     run = runs.start(
         out,
         settings=config.plain(recipe),
@@ -72,16 +80,16 @@ def train(
         resume=resume,
         overwrite=overwrite,
     )
-    torch.manual_seed(recipe.training.seed)
-    model = MODELS[recipe.model.name][0](recipe.model)
-    if parent is not None:
-        checkpoint.fill(model, parent.tensors())
-    place = devices.choose(recipe.training.device)
-    learner = task(recipe, prepared, model.to(place), fixed=devices.compiles(place, recipe.training.compile))
-    with run.log(quiet=quiet, tensorboard=recipe.training.tensorboard) as log:
+    with (
+        _threads(recipe),
+        recorded(run.folder) as end,
+        run.log(quiet=quiet, tensorboard=recipe.training.tensorboard) as log,
+    ):
         for line in (*prepared.train.summary, *prepared.valid.summary, _described(prepared)):
             log.note(line)
         result = fit(learner, recipe.training, recipe.optim, run, log=log)
+        state = "failed" if result.failed else "interrupted" if result.reason == "interrupted" else "finished"
+        end |= {"state": state, "reason": result.reason}
     metrics = checkpoint.read(run.best).metrics if run.best.exists() else {}
     return Outcome(run.folder, run.best, metrics, result)
 
@@ -92,16 +100,24 @@ def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
     if name not in TASKS:
         raise ValueError(f"task: {name!r} is not one of {', '.join(TASKS)}")
     task = TASKS[name][0]
-    return task, config.build(task.Recipe, settings)
+    named = dict(settings)
+    if "model" in named and _automatic(named):
+        named["model"] = {key: value for key, value in named["model"].items() if key != "preset"}
+    return task, config.build(task.Recipe, named)
 
 
-def load(directory: str | Path, *, device: str = "auto") -> Translator:
-    """The model in a checkpoint directory, or the best one in a run folder, ready to use."""
-    found = _open(directory)
+def load(directory: str | Path | None = None, *, device: str = "auto") -> Translator:
+    """The model in a checkpoint directory, or the best one in a run folder, ready to use; the shipped one for None."""
+    found = _open(shipped() if directory is None else directory)
     name = found.config.get("task")
     if name not in TASKS:
         raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(TASKS)}")
     return TASKS[name][1].load(found, device=devices.choose(device))
+
+
+def shipped() -> Path:
+    """The model that comes with Regard: English-French, both ways."""
+    return Path(str(resources.files("regard") / "pretrained" / "en-fr"))
 
 
 def _open(directory: str | Path) -> checkpoint.Checkpoint:
@@ -110,6 +126,18 @@ def _open(directory: str | Path) -> checkpoint.Checkpoint:
     if not path.exists():
         raise ValueError(f"no model at {path}: give a checkpoint directory or a run folder")
     return checkpoint.read(path / "best" if (path / "checkpoints").is_dir() else path)
+
+
+@contextlib.contextmanager
+def _threads(recipe: Any) -> Iterator[None]:
+    """As many CPU threads as the rows are worth: small ones lose more by sharing than they gain."""
+    before = torch.get_num_threads()
+    small = recipe.data.tokens * recipe.model.width < SHARED
+    torch.set_num_threads(recipe.training.threads or (1 if small else before))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _begun(folder: Path) -> checkpoint.Checkpoint | None:
@@ -139,9 +167,16 @@ def _shaped(
         if wrong:
             raise ValueError(f"model.{wrong[0]} differs from the model to go on from: leave the model section out")
         return replace(recipe, model=replace(shape, dropout=asked.get("dropout", shape.dropout)))
-    if "model" not in settings:
-        recipe = replace(recipe, model=replace(recipe.model, **derived(len(prepared.train))))
+    if _automatic(settings):
+        sizes = derived(len(prepared.train)) | {**settings.get("model", {})}
+        sizes.pop("preset", None)
+        recipe = replace(recipe, model=config.build(type(recipe.model), sizes, where="model"))
     return task.sized(recipe, prepared)
+
+
+def _automatic(settings: Mapping[str, Any]) -> bool:
+    """Whether the data shall decide the sizes that nobody named."""
+    return "model" not in settings or settings["model"].get("preset") == AUTO
 
 
 def derived(pairs: int) -> dict[str, Any]:
@@ -152,6 +187,8 @@ def derived(pairs: int) -> dict[str, Any]:
     return {"norm": "pre"}
 
 
+AUTO = "auto"
+SHARED = 500_000  # features of a row from which on threads help
 SIZES: tuple[tuple[int, dict[str, Any]], ...] = (
     (5_000, {"width": 128, "heads": 4, "hidden": 256, "encoder": 2, "decoder": 1, "dropout": 0.3}),
     (50_000, {"width": 128, "heads": 4, "hidden": 512, "encoder": 3, "decoder": 2, "dropout": 0.2}),

@@ -6,13 +6,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
+from rich import box
 from rich.table import Table
+from rich.text import Text
 from torch import Tensor
 
 from regard import config, cost, recipe
 from regard.attention.positions import binary, integer, normalised, sinusoidal
-from regard.interpret import plots
+from regard.interpret import measures, plots
 from regard.models.transformer import TransformerConfig
+from regard.training import history
 
 CODES: dict[str, Callable[[int], Tensor]] = {
     "normalised": normalised,
@@ -93,6 +96,48 @@ def draw(scheme: str, path: Path) -> None:
     if scheme not in CODES:
         raise ValueError(f"cannot draw {scheme}: choose one of {', '.join(CODES)}")
     plots.save(plots.positions(CODES[scheme](128), title=f"{scheme}: one line per place"), path)
+
+
+def runs(summaries: Sequence[history.Summary]) -> Table:
+    """One line per run."""
+    table = Table(title=None if summaries else "no runs here yet")
+    for name, justify in (("run", "left"), ("state", "left"), ("step", "right"), ("best", "left"), ("why", "left")):
+        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for one in summaries:
+        best = ", ".join(f"{name} {value:.4g}" for name, value in one.best.items())
+        table.add_row(one.name, one.state, f"{one.step:,}", best or "-", one.reason or "-")
+    return table
+
+
+def findings(rows: Sequence[tuple[str, str]]) -> Table:
+    """What a check of data found, a name and a remark in each line."""
+    table = Table(show_header=False, box=None, padding=(0, 1))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(word) for word in row))
+    return table
+
+
+def differences(first: Path, second: Path, rows: Sequence[tuple[str, str, str]]) -> Table:
+    """What two runs do not share."""
+    table = Table(title=None if rows else "the runs do not differ")
+    for name in ("what", str(first), str(second)):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def measured(found: measures.Table) -> Table:
+    """A table of measures, each number with its control beside it."""
+    table = Table(title=found.title, caption=found.note, box=box.SIMPLE, padding=(0, 1, 0, 0))
+    for number, name in enumerate(found.columns):
+        table.add_column(name, overflow="fold", no_wrap=number == 0)
+    for row in found.rows:
+        cells = ("-" if cell is None else f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row)
+        table.add_row(*cells)
+    return table
 
 
 def _shape(model: str) -> TransformerConfig:

@@ -36,6 +36,7 @@ FILES = {  # where the documents and the recipes look for text, by language
     "de": ["data/train.de", "data/valid.de", *RAW["de"]],
 }
 TABLES = ["data/tatoeba-eng-fra/fra.txt.gz", "regard/samples/tatoeba-fra-eng.train.tsv.gz"]
+TABLES += [f"data/tatoeba/{part}.tsv.gz" for part in ("train", "made", "valid", "test")]
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Desk:
                 exec(compile(code, block.place, "exec"), self.names)  # what a reader would type
                 continue
             for line in block.lines:
-                if regards(line) != ["demo"]:  # seconds that test_readme spends once for all
+                if regards(line) != ["demo"]:  # it takes seconds, which test_cli spends once for all
                     self.type(line, block.place)
 
     def type(self, line: str, place: str) -> None:
@@ -138,8 +139,6 @@ class Desk:
 
     def shortened(self, words: list[str]) -> list[str]:
         """The command as the document has it, but brief and small."""
-        if words[:1] == ["demo"]:
-            return [*words, "--seconds", "1"]
         if words[:1] == ["cost"] and "--plot" not in words:
             return [*words, "--no-measure"]
         if words[:1] != ["train"]:

@@ -72,6 +72,23 @@ def test_transposed_and_sliced_tensors_come_back_as_they_looked(tmp_path: Path) 
     assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
 
 
+@pytest.mark.parametrize("dtype", checkpoint.DTYPES, ids=str)
+def test_every_kind_of_number_is_written_as_the_library_writes_it(dtype: torch.dtype, tmp_path: Path) -> None:
+    tensors = {"é": torch.tensor([[0, 1], [2, 100]]).to(dtype), "scalar": torch.tensor(1).to(dtype), "b": torch.ones(3)}
+    checkpoint.write(tmp_path / "best", {"training.safetensors": tensors})
+    ours = (tmp_path / "best" / "training.safetensors").read_bytes()
+    theirs = safetensors.torch.load(safetensors.torch.save(tensors))
+    for loaded in (safetensors.torch.load(ours), checkpoint.read(tmp_path / "best").tensors("training.safetensors")):
+        assert loaded.keys() == theirs.keys()
+        assert all(torch.equal(loaded[name], theirs[name]) for name in theirs)
+        assert all(loaded[name].dtype == theirs[name].dtype for name in theirs)
+
+
+def test_a_kind_of_number_that_the_format_does_not_know_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: a is of torch\.complex128"):
+        checkpoint.write(tmp_path / "best", {"model.safetensors": {"a": torch.ones(1, dtype=torch.complex128)}})
+
+
 def test_two_names_for_the_same_memory_are_refused(tmp_path: Path) -> None:
     weight = torch.ones(2)
     with pytest.raises(CheckpointError, match=r"model\.safetensors: a and b share memory"):
@@ -110,9 +127,9 @@ def test_weights_that_do_not_fit_are_named(change: Callable[[dict], Any], messag
 
 def test_a_removal_that_is_cut_short_leaves_no_half_checkpoint(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint, "disk", FailingDisk(2, error=OSError("dead")))
-        with pytest.raises(OSError, match="dead"):
-            checkpoint.remove(copied)
+        patch.setattr(checkpoint, "disk", FailingDisk(2, error=OSError("dead"), dead=True))
+        checkpoint.remove(copied)
+    assert names(copied.parent) == [".best.partial"]
     checkpoint.recover(copied)
     assert names(copied.parent) == []
 
@@ -256,20 +273,20 @@ class FailingDisk(Disk):
 
     def __init__(self, fails: int, *, error: BaseException, dead: bool = False) -> None:
         self.left, self.error, self.dead = fails, error, dead
-        for name in ("make", "write", "sync", "rename", "remove"):
+        for name in ("free", "make", "write", "sync", "rename", "remove"):
             setattr(self, name, self.counted(getattr(super(), name)))
 
     def counted(self, operation: Callable) -> Callable:
-        def run(*arguments: Any) -> None:
+        def run(*arguments: Any) -> Any:
             self.left -= 1
             if self.left == 0 or (self.dead and self.left < 0):
                 raise self.error
-            operation(*arguments)
+            return operation(*arguments)
 
         return run
 
 
-OPERATIONS = 2 + 2 * len(CONTENTS) + 2 + 3  # make, files, manifest, directory; two renames, the parent
+OPERATIONS = 3 + 2 * len(CONTENTS) + 2 + 3  # free, make, files, manifest, directory; two renames, the parent
 WRITES = [(operation, True) for operation in range(1, OPERATIONS + 1)]
 WRITES += [(operation, False) for operation in range(1, OPERATIONS)]  # one rename less when nothing is replaced
 
@@ -309,13 +326,27 @@ def test_a_writer_killed_anywhere_leaves_a_valid_checkpoint_and_the_next_one_tid
     assert names(copied.parent) == ["best"]
 
 
+def test_a_checkpoint_without_room_is_refused_with_both_amounts(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Disk, "free", lambda disk, directory: 3_000_000)
+    big = {"model.safetensors": {"a": torch.zeros(1_000_000)}}
+    with pytest.raises(CheckpointError, match=r"best: not saved, it needs 4\.02 MB and 3\.00 MB are free"):
+        checkpoint.write(copied, big)
+    assert checkpoint.read(copied).step == 7
+    assert names(copied.parent) == ["best"]
+
+
+def test_room_is_asked_of_the_disk_that_will_hold_the_checkpoint(tmp_path: Path) -> None:
+    assert checkpoint.disk.free(tmp_path / "not" / "yet" / "there") > 0
+    assert checkpoint.disk.free(Path("not/yet/there")) > 0
+
+
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "metrics.jsonl"
     checkpoint.replace(path, b"old")
     for operation in (1, 2, 3):
         with monkeypatch.context() as patch:
             patch.setattr(checkpoint, "disk", FailingDisk(operation, error=OSError("full")))
-            with pytest.raises(OSError, match="full"):
+            with pytest.raises(CheckpointError, match=r"metrics\.jsonl: not written, full"):
                 checkpoint.replace(path, b"new")
         assert path.read_bytes() == b"old"
         assert names(tmp_path) == ["metrics.jsonl"]

@@ -20,8 +20,8 @@ def words(text: str) -> list[str]:
     [
         ("train --sorce x", "--source"),
         ("tran", "train"),
-        ("translate", "Missing argument"),
-        ("translate nowhere hello", "no model at nowhere"),
+        ("translate", "give either texts"),
+        ("translate nowhere/at/all hello", "no model at nowhere/at/all"),
         ("train missing.yaml", "missing.yaml"),
         ("train", "give a recipe file"),
         ("train --source a.fr", "--source and --target go together"),

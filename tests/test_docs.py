@@ -59,10 +59,16 @@ def test_every_command_has_a_page_and_every_page_a_command():
     assert {path.stem for path in PAGES.glob("*.md")} == set(COMMANDS)
 
 
+def options_of(command) -> list[str]:
+    """The options of a command and of the commands below it."""
+    own = [option for each in command.params for option in (*each.opts, *each.secondary_opts)]
+    return [*own, *(option for below in getattr(command, "commands", {}).values() for option in options_of(below))]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_on_its_page(name):
     page = (PAGES / f"{name}.md").read_text(encoding="utf-8")
-    options = [option for each in COMMANDS[name].params for option in (*each.opts, *each.secondary_opts)]
+    options = options_of(COMMANDS[name])
     missing = [option for option in options if option.startswith("-") and f"`{option}`" not in page]
     assert not missing
 
@@ -71,7 +77,7 @@ def test_every_option_is_on_its_page(name):
 def test_a_page_names_no_option_that_does_not_exist(name):
     page = (PAGES / f"{name}.md").read_text(encoding="utf-8")
     table = page.partition("## Options")[2].partition("\n## ")[0]
-    known = {option for each in COMMANDS[name].params for option in (*each.opts, *each.secondary_opts)}
+    known = set(options_of(COMMANDS[name]))
     assert set(re.findall(r"`(--?[\w-]+)`", table)) <= known
 
 
@@ -110,7 +116,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("document", FOLLOWED, ids=shown)
 def test_a_reader_can_follow_the_document(document, model, tmp_path, monkeypatch):
     lay(tmp_path)
-    for name in ("a", "demo"):
+    for name in ("a", "b", "demo"):
         shutil.copytree(model, tmp_path / "runs" / name)
     Desk(tmp_path, monkeypatch).follow(document)
 

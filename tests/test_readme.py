@@ -1,5 +1,6 @@
 """The README tells the truth: its commands run, its tree is the disk's, its links lead somewhere."""
 
+import gzip
 import re
 from pathlib import Path
 
@@ -35,12 +36,17 @@ def test_a_reader_can_follow_the_readme_from_top_to_bottom(desk):
     assert {path.name for path in (desk.folder / "runs").iterdir()} == {"a", "b"}
 
 
-def test_the_demo_behind_make_demo_runs(desk):
+def test_make_demo_is_regard_demo():
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ndemo:")[2].partition("\n\n")[0]
     assert recipe.rstrip().endswith("/regard demo")
-    desk.patch.chdir(desk.folder)
-    desk.type("regard demo", "Makefile")
-    assert (desk.folder / "runs" / "demo" / "alignment.png").stat().st_size > 1000
+
+
+def test_the_sentences_shown_are_those_the_demo_is_tested_on():
+    test = gzip.decompress((ROOT / "regard" / "samples" / "tatoeba-fra-eng.test.tsv.gz").read_bytes()).decode("utf-8")
+    pairs = {(french, english) for english, french, _ in (line.split("\t") for line in test.splitlines())}
+    rows = re.findall(r"^│ (.+?) +│ (.+?) +│ (.+?) +│$", TEXT, re.MULTILINE)
+    assert len(rows) == 10
+    assert {(source, reference) for source, _, reference in rows} <= pairs
 
 
 def test_the_tree_names_every_module_and_folder():

@@ -119,6 +119,13 @@ def test_sizes_follow_the_data_when_no_model_is_named(corpus: Corpus, tmp_path: 
     assert widths[-1] == 512
 
 
+def test_what_is_named_is_laid_over_the_derived_sizes(corpus: Corpus, tmp_path: Path):
+    settings = tiny(corpus, "training.steps=1") | {"model": {"preset": "auto", "width": 32}}
+    shape = checkpoint.read(recipe.train(settings, out=tmp_path / "run", quiet=True).best).config["model"]
+    assert shape["width"] == 32
+    assert shape["encoder"] == recipe.derived(180)["encoder"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -13,6 +13,8 @@ RECIPES = {
     "deep-encoder": {},
     "multi30k-en-de": {},
     "paper-base": {},
+    "shipped": {"languages": ["en", "fr"]},
+    "shipped-teacher": {"languages": ["en", "fr"]},
     "tatoeba-both-ways": {"languages": ["en", "fr"]},
     "tatoeba-fr-en": {},
 }

@@ -11,20 +11,23 @@ import re
 from dataclasses import dataclass, field
 
 NOT_WORD = re.compile(r"\W+")
+NOT_WORD_ASCII = bytes(byte for byte in range(128) if NOT_WORD.match(chr(byte)))
 
 
 def sentence(text: str) -> int:
     """A 64-bit number alike for texts that differ in case, spaces and punctuation only."""
-    return _number(NOT_WORD.sub("", text.casefold()) or text)
+    if text.isascii():  # the same, many times faster
+        return _number(text.lower().encode().translate(None, NOT_WORD_ASCII) or text.encode())
+    return _number((NOT_WORD.sub("", text.casefold()) or text).encode())
 
 
 def share(source: str, target: str) -> float:
     """A number in [0, 1) that looks random and depends on the pair alone."""
-    return _number(f"{source}\t{target}") / 2**64
+    return _number(f"{source}\t{target}".encode()) / 2**64
 
 
-def _number(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+def _number(text: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 
 @dataclass(frozen=True)
@@ -48,13 +51,11 @@ class Choice:
     """
 
     most: int
-    pairs: int = 0
     _chosen: dict[int, dict[str | None, tuple[float, int, int, int]]] = field(default_factory=dict)
     _heap: list[int] = field(default_factory=list)  # negated, so that the largest number chosen is on top
 
     def offer(self, corpus: int, line: int, texts: tuple[str, str], tag: str | None) -> None:
         """One more pair of this line of this corpus."""
-        self.pairs += 1
         number = sentence(texts[0])
         if number not in self._chosen:
             if len(self._heap) >= self.most:
@@ -68,9 +69,9 @@ class Choice:
         if best is None or rank < best[0]:
             self._chosen[number][tag] = (rank, corpus, line, sentence(texts[1]))
 
-    def held(self, part: float) -> Held:
-        """The pairs of at most `most` sentences and about this part of all pairs, but at least one."""
-        count = max(1, round(part * self.pairs))
+    def held(self, part: float, *, of: int) -> Held:
+        """The pairs of at most `most` sentences and about this part of so many pairs, but at least one."""
+        count = max(1, round(part * of))
         lines: set[tuple[int, int]] = set()
         sentences: set[int] = set()
         for number in sorted(self._chosen):

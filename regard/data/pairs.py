@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache as remembered
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import tokenizers as library
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -18,7 +17,8 @@ from torch import Tensor
 from regard.attention.masks import Row
 from regard.data import indexing, shards
 from regard.data.packing import buckets, pack
-from regard.data.readers import Corpus, digest, locate
+from regard.data.readers import Corpus
+from regard.data.sources import Sources
 from regard.data.tally import Tally
 from regard.data.tokenizers import BOS, PAD, Tokenizer, TokenizerConfig
 
@@ -43,6 +43,10 @@ class PairsConfig:
     """Most tokens of a text, its end and tag included."""
     overlong: Literal["drop", "cut"] = "drop"
     """What happens to longer training pairs; validation pairs are cut for the loss and kept whole for the score."""
+    ratio: float | None = None
+    """Leave out training pairs of which one side is over this many times as long as the other, in characters."""
+    duplicates: Literal["keep", "drop"] = "keep"
+    """What happens to training pairs that were there before, with the same tag; the first always stays."""
     reject: float = 0.01
     """Share of unusable lines above which nothing is trained."""
 
@@ -57,8 +61,18 @@ class PairsConfig:
             raise ValueError(
                 f"held must be at least 1 and held_share between 0 and 1, not {self.held} and {self.held_share}"
             )
+        if self.ratio is not None and self.ratio < 1:
+            raise ValueError(
+                f"ratio is that of the longer to the shorter text and must be at least 1, not {self.ratio}"
+            )
         if len({corpus.tag is None for corpus in (*self.train, *(self.valid or ()))}) > 1:
             raise ValueError("some corpora have a tag and some have none: tag all of them or none")
+
+    @property
+    def rules(self) -> indexing.Rules:
+        """What decides over a pair before it is tokenised."""
+        names = ("reject", "held", "held_share", "ratio", "duplicates")
+        return indexing.Rules(**{name: getattr(self, name) for name in names})
 
 
 @dataclass(frozen=True)
@@ -94,12 +108,17 @@ class Text(NamedTuple):
 class Pairs:
     """Tokenised pairs on disk; row g of them is a pure function of (seed, g)."""
 
-    def __init__(self, place: Path, corpora: Sequence[Corpus], *, tokens: int, seed: int) -> None:
+    def __init__(
+        self, place: Path, corpora: Sequence[Corpus], digests: Sequence[Sequence[str]], *, tokens: int, seed: int
+    ) -> None:
         self.place, self.corpora, self.tokens, self.seed = place, tuple(corpora), tokens, seed
+        self.digests = digests
+        """SHA-256 of every file of every corpus."""
         self.shards = shards.Shards(place)
         weights = [corpus.weight for corpus in corpora]
         self.packing = pack(self.shards.cells, self.shards.bounds, weights=weights, tokens=tokens, seed=seed)
-        self.fingerprint = shards.key(shards=[place.parent.name, place.name], weights=weights, tokens=tokens)
+        self.fingerprint = self.shards.fingerprint
+        """Of the examples, wherever their files lie; seed, tokens and weights decide their order."""
 
     def __len__(self) -> int:
         """Pairs, each counted once whatever its weight."""
@@ -116,7 +135,18 @@ class Pairs:
         `fixed` fills every row up to the token budget and to one number of segments, so that a compiled step fits all.
         """
         places, longest = self.packing.row(row)
-        examples = self.shards.order[places]
+        return self._packed(self.shards.order[places], longest, fixed)
+
+    def halves(self, batch: PairBatch, *, fixed: bool = False) -> list[PairBatch]:
+        """The same pairs as two batches, or the batch itself when it has only one pair."""
+        examples = batch.examples.numpy()
+        if len(examples) < 2:
+            return [batch]
+        middle = len(examples) // 2
+        longest = batch.source_row.longest
+        return [self._packed(part, longest, fixed) for part in (examples[:middle], examples[middle:])]
+
+    def _packed(self, examples: Int[np.ndarray, "pairs"], longest: int, fixed: bool) -> PairBatch:
         source, source_row = self._side("source", examples, longest, fixed)
         labels, target_row = self._side("target", examples, longest, fixed)
         target = np.empty_like(labels)
@@ -141,16 +171,19 @@ class Pairs:
     @property
     def report(self) -> dict[str, Any]:
         """Counts and first places of everything that was refused, left out or shortened, as JSON."""
-        corpora = [tally.report(corpus.files) for tally, corpus in zip(self._tallies(), self.corpora, strict=True)]
+        each = zip(self.tallies, self.corpora, self.digests, strict=True)
+        corpora = [{**tally.report(corpus.files), "sha256": list(digests)} for tally, corpus, digests in each]
         return {"pairs": len(self), "rows": self.rows, "fingerprint": self.fingerprint, "corpora": corpora}
 
     @property
     def summary(self) -> list[str]:
         """The report in words."""
-        tallies = zip(self._tallies(), self.corpora, strict=True)
-        return [line for tally, corpus in tallies for line in tally.lines(corpus.files)]
+        each = zip(self.tallies, self.corpora, strict=True)
+        return [line for tally, corpus in each for line in tally.lines(corpus.files)]
 
-    def _tallies(self) -> list[Tally]:
+    @property
+    def tallies(self) -> list[Tally]:
+        """What happened to the lines of each corpus."""
         return [Tally.parse(plain) for plain in json.loads((self.place / indexing.TALLIES).read_text(encoding="utf-8"))]
 
     def _side(
@@ -192,68 +225,35 @@ def prepare(
     Tokenizers are trained on the training texts unless those of a model are given, in which case
     `tokenizer_config` plays no part.
     """
-    corpora = {"train": config.train, "valid": config.valid or ()}
-    before = _stamps(corpora)
-    contents = _contents(corpora, config)
-    found = remembered(
-        lambda: indexing.survey(
-            config.train, corpora["valid"], reject=config.reject, most=config.held, part=config.held_share
-        )
-    )
+    sources = Sources.find(config.train, config.valid or (), config.rules)
+    home = shards.folder(cache)
 
-    def train_tokenizers(place: Path) -> None:
-        trained = indexing.tokenizers(config.train, found(), tokenizer_config)
-        for side, tokenizer in zip(shards.SIDES, trained, strict=True):
-            (place / f"{side}.json").write_text(tokenizer.json(), encoding="utf-8")
-        _unchanged(corpora, before)
+    @remembered
+    def found() -> indexing.Survey:
+        survey = sources.survey(home)
+        survey.check(sources.train, sources.valid)
+        return survey
+
+    if tokenizers is None:
+        tokenizers = sources.tokenizers(tokenizer_config, home, found)
+    _check_tags(config, tokenizers[0])
 
     def write_shards(place: Path) -> None:
         assert tokenizers is not None
         _write_shards(place, config, found(), tokenizers)
-        _unchanged(corpora, before)
+        sources.unchanged()
 
-    home = shards.folder(cache)
-    if tokenizers is None:
-        recipe = shards.key(**contents, tokenizer=asdict(tokenizer_config), library=library.__version__)
-        tokenizers = _parsed(shards.entry(home, f"tokenizers-{recipe}", train_tokenizers), tokenizer_config.joint)
-    _check_tags(config, tokenizers[0])
     cutting = {"bounds": buckets(config.longest), "overlong": config.overlong}
-    recipe = shards.key(**contents, **cutting, tokenizers=[tokenizer.json() for tokenizer in tokenizers])
+    recipe = shards.key(**sources.contents, **cutting, tokenizers=[tokenizer.json() for tokenizer in tokenizers])
     place = shards.entry(home, f"pairs-{recipe}", write_shards)
-    train = Pairs(place / "train", config.train, tokens=config.tokens, seed=seed)
+    order = {"tokens": config.tokens, "seed": seed}
+    train = Pairs(place / "train", config.train, sources.digests["train"], **order)
     measured = [replace(corpus, weight=1.0) for corpus in config.valid or config.train]
-    valid = Pairs(place / "valid", measured, tokens=config.tokens, seed=seed)
+    valid = Pairs(place / "valid", measured, sources.digests["valid" if config.valid else "train"], **order)
+    for pairs in (train, valid) if config.valid else (train,):
+        for tally, corpus in zip(pairs.tallies, pairs.corpora, strict=True):
+            tally.check(config.reject, corpus.files)  # an earlier run may have been less strict
     return Prepared(train, valid, *tokenizers)
-
-
-def _contents(corpora: dict[str, tuple[Corpus, ...]], config: PairsConfig) -> dict[str, Any]:
-    """What decides which texts are used: bytes of files and how they are read, never their names."""
-
-    def described(corpus: Corpus) -> dict[str, Any]:
-        digests = [digest(name) for name in corpus.files]
-        read = {"form": corpus.form, "columns": corpus.columns, "fields": corpus.fields, "tag": corpus.tag}
-        return {"files": digests, **read}
-
-    held = None if config.valid else [config.held, config.held_share]
-    sets = {name: [described(corpus) for corpus in group] for name, group in corpora.items()}
-    return {**sets, "held": held, "reject": config.reject}
-
-
-def _stamps(corpora: dict[str, tuple[Corpus, ...]]) -> dict[str, tuple[int, int]]:
-    names = {name for group in corpora.values() for corpus in group for name in corpus.files}
-    stats = {name: locate(name).stat() for name in names}
-    return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}
-
-
-def _unchanged(corpora: dict[str, tuple[Corpus, ...]], before: dict[str, tuple[int, int]]) -> None:
-    for name, stamp in _stamps(corpora).items():
-        if stamp != before[name]:
-            raise ValueError(f"{name} changed while it was read: start again once it is complete")
-
-
-def _parsed(place: Path, joint: bool) -> tuple[Tokenizer, Tokenizer]:
-    source = Tokenizer.parse((place / "source.json").read_text(encoding="utf-8"))
-    return source, source if joint else Tokenizer.parse((place / "target.json").read_text(encoding="utf-8"))
 
 
 def _check_tags(config: PairsConfig, tokenizer: Tokenizer) -> None:
@@ -272,10 +272,10 @@ def _write_shards(
     valid = indexing.Split(place / "valid", tokenizers, longest=config.longest, cut=True, texts=True)
     try:
         if config.valid is None:
-            indexing.index(config.train, found.held, train, valid)
+            indexing.index(config.train, found, train, valid)
         else:
-            indexing.index(config.train, found.held, train, None)
-            indexing.index(config.valid, found.held, valid, None)
+            indexing.index(config.train, found, train, None)
+            indexing.measure(config.valid, valid)
         train.finish(config.train)
         valid.finish(config.valid or config.train)
     finally:

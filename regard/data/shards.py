@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-FORMAT = 1
+FORMAT = 2
 SIDES = ("source", "target")
 MANIFEST = "manifest.json"
 UNFINISHED = ".regard-unfinished-"
 WEEK = 7 * 24 * 3600
-CHUNK = 1 << 20  # examples handled at a time while indexing
+CHUNK = 1 << 17  # examples handled at a time while indexing
 
 
 # The cache: folders named by what they were made of.
@@ -146,32 +146,29 @@ class Writer:
     def finish(self, bounds: Sequence[int]) -> None:
         """Sort the examples into buckets and write down what the files hold."""
         self.close()
-        meta = {
-            "examples": self.examples,
-            "starts": self.starts,
-            "types": [kind.name for kind in self.types],
-            "bounds": list(bounds),
-            "cells": [[0] * len(self.starts) for _ in bounds],
-        }
+        kinds = [kind.name for kind in self.types]
+        shape = {"examples": self.examples, "starts": self.starts, "types": kinds, "bounds": list(bounds)}
+        fingerprint = _fingerprint(self.place, shape)
+        cells = _index(self.place, self.starts, self.examples, np.asarray(bounds))
+        meta = {**shape, "cells": cells, "fingerprint": fingerprint}
         (self.place / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
-        if self.examples:
-            meta["cells"] = _index(Shards(self.place, indexed=False), np.asarray(bounds), self.place / "order")
-            (self.place / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
 
 
 class Shards:
     """Tokenised pairs on disk, mapped into memory."""
 
-    def __init__(self, place: Path, *, indexed: bool = True) -> None:
+    def __init__(self, place: Path) -> None:
         meta = json.loads((place / "meta.json").read_text(encoding="utf-8"))
         self.examples: int = meta["examples"]
         self.starts: list[int] = meta["starts"]
         self.bounds: list[int] = meta["bounds"]
         self.cells: list[list[int]] = meta["cells"]
+        self.fingerprint: str = meta["fingerprint"]
+        """Of the examples and their order on disk, whichever lines of whichever files they were."""
         self.tokens = {side: _mapped(place / side, kind) for side, kind in zip(SIDES, meta["types"], strict=True)}
         self.offsets = {side: _mapped(place / f"{side}.offsets", "int64") for side in SIDES}
         self.lines = _mapped(place / "lines", "int64")
-        self.order = _mapped(place / "order", "int64") if indexed else self.lines
+        self.order = _mapped(place / "order", "int64")
 
     def gather(
         self, side: str, examples: Int[np.ndarray, "examples"]
@@ -193,29 +190,43 @@ def _mapped(path: Path, kind: str) -> np.ndarray:
     return np.asarray(np.memmap(path, dtype=np.dtype(kind), mode="r"))  # a plain array over the same pages
 
 
-def _index(shards: Shards, bounds: Int[np.ndarray, "buckets"], path: Path) -> list[list[int]]:
+def _fingerprint(place: Path, shape: dict[str, Any]) -> str:
+    """SHA-256 of all examples, which stays the same when the format of the cache changes."""
+    total = hashlib.sha256(json.dumps(shape, sort_keys=True).encode())
+    for path in sorted(place.iterdir()):
+        if path.name not in {"lines", "order", "meta.json"}:
+            with path.open("rb") as file:
+                total.update(hashlib.file_digest(file, "sha256").digest())
+    return total.hexdigest()
+
+
+def _index(place: Path, starts: list[int], examples: int, bounds: Int[np.ndarray, "buckets"]) -> list[list[int]]:
     """Write the examples sorted by bucket and corpus, stably; the number of examples in each such cell."""
-    corpora = len(shards.starts)
-    counts = np.zeros(len(bounds) * corpora, np.int64)
-    for _, cells in _cells(shards, bounds):
+    counts = np.zeros(len(bounds) * len(starts), np.int64)
+    for _, cells in _cells(place, starts, examples, bounds):
         counts += np.bincount(cells, minlength=len(counts))
-    order = np.memmap(path, dtype=np.int64, mode="w+", shape=(shards.examples,))
     filled = np.cumsum(counts) - counts
-    for start, cells in _cells(shards, bounds):
-        sorting = np.argsort(cells, kind="stable")
-        here = np.bincount(cells, minlength=len(counts))
-        within = np.arange(len(cells)) - np.repeat(np.cumsum(here) - here, here)
-        order[filled[cells[sorting]] + within] = start + sorting
-        filled += here
-    order.flush()
-    return counts.reshape(len(bounds), corpora).tolist()
+    with (place / "order").open("wb") as file:  # written piece by piece: what is mapped would stay in memory
+        for start, cells in _cells(place, starts, examples, bounds):
+            sorting = np.argsort(cells, kind="stable")
+            here = np.bincount(cells, minlength=len(counts))
+            for cell, numbers in enumerate(np.split(start + sorting, np.cumsum(here)[:-1])):
+                file.seek(int(filled[cell]) * numbers.itemsize)
+                file.write(numbers.tobytes())
+            filled += here
+    return counts.reshape(len(bounds), len(starts)).tolist()
 
 
-def _cells(shards: Shards, bounds: Int[np.ndarray, "buckets"]) -> Iterator[tuple[int, Int[np.ndarray, "examples"]]]:
+def _cells(
+    place: Path, starts: list[int], examples: int, bounds: Int[np.ndarray, "buckets"]
+) -> Iterator[tuple[int, Int[np.ndarray, "examples"]]]:
     """Chunk by chunk, the first example and the cell of each: its bucket and, within that, its corpus."""
-    for start in range(0, shards.examples, CHUNK):
-        stop = min(start + CHUNK, shards.examples)
-        sizes = [np.diff(shards.offsets[side][start : stop + 1]) for side in SIDES]
+    for start in range(0, examples, CHUNK):
+        stop = min(start + CHUNK, examples)
+        sizes = [
+            np.diff(np.fromfile(place / f"{side}.offsets", np.int64, count=stop - start + 1, offset=start * 8))
+            for side in SIDES
+        ]
         buckets = np.searchsorted(bounds, np.maximum(*sizes))
-        corpora = np.searchsorted(shards.starts, np.arange(start, stop), side="right") - 1
-        yield start, buckets * len(shards.starts) + corpora
+        corpora = np.searchsorted(starts, np.arange(start, stop), side="right") - 1
+        yield start, buckets * len(starts) + corpora

@@ -20,6 +20,8 @@ from tokenizers import Tokenizer as Engine
 PAD, BOS, EOS, UNK = range(4)
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 WORD = re.compile(r"\w+(?:['’-]\w+)*['’]?|[^\w\s]+")
+EXCERPT = 1 << 14  # characters of a text that a tokenizer learns from
+ENDLESS = re.compile(r"(\w{64})\w{192,}|([^\w\s]{64})[^\w\s]{192,}")  # no words; learning takes their length squared
 LARGEST = {"bpe": 32_000, "unigram": 32_000, "words": 32_000, "characters": 8_000}
 
 # Threads of the Rust library do not survive a fork: switched off for the moment of forking, they stay off in the child
@@ -84,6 +86,8 @@ class Tokenizer:
         self._bytes = [None if id in special else _bytes(name) for name, id in self._names]
         tags = {match[1]: id for name, id in self._names if id in special and (match := re.fullmatch(r"<2(.+)>", name))}
         self.tags: dict[str, int] = tags
+        self.reach = max(len(piece) for piece in self._bytes if piece is not None)
+        """Most bytes, and so most characters, that one token can stand for."""
 
     @classmethod
     def parse(cls, text: str) -> Tokenizer:
@@ -161,6 +165,7 @@ def train(
 
     `characters`, the amount of text it will serve, decides its size where the config does not.
     """
+    texts = map(excerpt, texts)
     special = [*SPECIALS, *(f"<2{tag}>" for tag in sorted(tags))]
     size = config.vocab or derived(config.kind, characters or 0)
     if config.kind == "bpe":
@@ -179,6 +184,11 @@ def train(
         engine = _engine(_listed(texts, size, special, config), config.kind)
     engine.add_special_tokens(special)
     return Tokenizer(engine)
+
+
+def excerpt(text: str) -> str:
+    """What is learnt from a text: its beginning, and the beginning of what cannot be a word."""
+    return ENDLESS.sub(r"\1\2", text[:EXCERPT]) if len(text) >= 256 else text
 
 
 def derived(kind: str, characters: int) -> int:

@@ -28,7 +28,7 @@ def alignment(
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.set_xlabel("read")
-    axes.xaxis.set_label_position("bottom")
+    axes.xaxis.set_label_position("top")
     axes.set_ylabel("written")
     figure.colorbar(shown, ax=axes, shrink=0.8, label="attention weight")
     if title:

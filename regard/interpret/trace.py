@@ -59,7 +59,7 @@ class Trace:
         for one in self.weights:
             if one.name == name:
                 return one
-        raise KeyError(f"no weights called {name}; there are {', '.join(one.name for one in self.weights)}")
+        raise ValueError(f"no weights called {name}; there are {', '.join(one.name for one in self.weights)}")
 
     def save(self, path: Path) -> None:
         """Write `path` (ending in .json) and the tensors beside it."""
@@ -79,6 +79,12 @@ class Trace:
         tensors = {one.name: one.values.detach().cpu().contiguous() for one in self.weights}
         save_file(tensors, path.with_suffix(".safetensors"))
         path.write_text(json.dumps(head, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        """The page of this trace, as notebooks show it."""
+        from regard.interpret.page import frame
+
+        return frame(self)
 
 
 def load(path: Path) -> Trace:

@@ -17,8 +17,9 @@ from regard.metrics.likelihood import count, label_smoothed
 from regard.metrics.overlap import bleu
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.translator import DecodingConfig, Translator
-from regard.training.loop import Evaluation, Step, TrainingConfig
+from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
+from regard.training.task import Evaluation, Step
 
 WHOLE = 1 << 24  # logits held at once; beyond, they are computed in chunks, twice
 
@@ -30,9 +31,9 @@ class ObjectiveConfig:
     smoothing: float = 0.1
     """Share of probability spread over all tokens instead of the right one."""
     beams: int = 1
-    """Beams of the translations that are scored while training; the final score uses those of decoding."""
+    """Beams of the translations that are scored; greedy ones are quick and rank checkpoints as well."""
     judged: int = 500
-    """Held-out pairs translated at an evaluation while training; the loss is taken over all of them."""
+    """Held-out pairs translated at an evaluation; the loss is taken over all of them."""
     samples: int = 5
     """Held-out sentences whose translations are shown at every evaluation."""
 
@@ -104,6 +105,16 @@ class Translation:
         """The pairs of one row."""
         return self.prepared.train.batch(row, fixed=self.fixed)
 
+    def split(self, batch: PairBatch) -> list[PairBatch]:
+        """A row that does not fit the memory, in halves."""
+        return self.prepared.train.halves(batch, fixed=self.fixed)
+
+    def places(self, batch: PairBatch) -> list[str]:
+        """Where the pairs of a row come from, the longest first."""
+        lengths = batch.source_row.lengths + batch.target_row.lengths
+        order = lengths[: len(batch.examples)].cpu().argsort(descending=True, stable=True)
+        return self.prepared.train.places(batch.examples[order])
+
     def step(self, batch: PairBatch, part: str) -> Step:
         """The smoothed surprise at every target token, summed."""
         batch = batch.to(self._device)
@@ -128,7 +139,7 @@ class Translation:
         return next(self.model.parameters()).device
 
     @torch.no_grad()
-    def evaluate(self, *, final: bool = False) -> Evaluation:
+    def evaluate(self) -> Evaluation:
         """Loss per token over all held-out pairs, BLEU over some of them, and a few translations to look at."""
         training = self.model.training
         self.model.eval()
@@ -138,8 +149,8 @@ class Translation:
             batch = valid.batch(row).to(self._device)
             loss += float(self._loss(batch, 0.0))
             written += int(count(batch.labels))
-        texts = self.texts if final else self.texts[: self.recipe.objective.judged]
-        answers = self.translate(texts, beams=self.recipe.decoding.beams if final else self.recipe.objective.beams)
+        texts = self.texts[: self.recipe.objective.judged]
+        answers = self.translate(texts, beams=self.recipe.objective.beams)
         score = bleu(answers, [text.reference for text in texts])
         self.model.train(training)
         samples = [

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from regard import config
+from regard.attention.masks import Grid
 from regard.checkpoint import Checkpoint, fill
-from regard.data import sentences
+from regard.data import languages, sentences
 from regard.data.tokenizers import BOS, EOS, PAD, Tokenizer
 from regard.decoding import constraints
 from regard.decoding.batching import by_length, in_order
@@ -19,6 +20,7 @@ from regard.decoding.beam import Beam, search
 from regard.decoding.greedy import generate
 from regard.decoding.sampling import Sampler
 from regard.decoding.stepper import Hypothesis
+from regard.interpret.steps import Steps, inside, predictions
 from regard.interpret.trace import Item, Trace, Weights
 from regard.interpret.watch import watch
 from regard.models import MODELS
@@ -104,6 +106,12 @@ class Translator:
         """Target languages to choose from; none when there is only one."""
         return list(self.source.tags)
 
+    def direction(self, text: str) -> str | None:
+        """The language to translate into, guessed from a text that is in one of the others; None if nothing tells."""
+        read = languages.guess(text, self.languages)
+        others = [code for code in self.languages if code != read]
+        return others[0] if read is not None and len(others) == 1 else None
+
     def translate(self, texts: str | Sequence[str], *, to: str | None = None, **settings: Any) -> list[str]:
         """Translate one text or many; settings are those of `DecodingConfig`."""
         return [answer.text for answer in self.answers(texts, to=to, **settings)]
@@ -132,7 +140,22 @@ class Translator:
         }
         weights = [Weights(name, *_axes(name), values=found[0]) for name, found in along.items()]
         facts = {"text": text, "answer": self.target.decode(best.tokens), "score": best.score}
+        facts |= {"read": read, "written": written}
         return Trace(self.name, "translation", items, weights, facts)
+
+    def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> Steps:
+        """The vectors of the decoder's attentions (or of those named) while the answer is read again in one go."""
+        read, written = trace.facts["read"], trace.facts["written"]
+        device = next(self.model.parameters()).device
+        inputs = torch.tensor([read], device=device), torch.tensor([[BOS, *written[:-1]]], device=device)
+        layouts = tuple(Grid(torch.tensor([len(ids)], device=device), len(ids)) for ids in (read, written))
+        names = names or [one.name for one in trace.weights if one.name.startswith("decoder")]
+
+        def read_again() -> Tensor:
+            return self.model.logits(self.model(*inputs, layouts=layouts))[0]
+
+        found, logits = inside(self.model, read_again, names=names)
+        return Steps(found, predictions(logits, written, lambda token: self.target.pieces([token])[0], top=top))
 
     def _plan(self, text: str, decoding: DecodingConfig) -> list[sentences.Piece]:
         """The text cut into what is translated and the white space that is kept."""
@@ -159,7 +182,7 @@ class Translator:
                 raise ValueError(f"say which language to translate to: {', '.join(self.languages)}")
             return [self.source.tag(name) for name in self.languages]
         if not self.languages:
-            return []
+            raise ValueError(f"this model has one direction and cannot be sent to {to!r}: leave the language out")
         return [self.source.tag(to)]
 
     def _search(self, texts: Sequence[str], to: str | None, decoding: DecodingConfig) -> list[Answer]:

@@ -30,7 +30,7 @@ class Log:
         step: int = 0,
     ) -> None:
         self.console = console or Console(stderr=True)
-        self.quiet = quiet
+        self.folder, self.quiet = folder, quiet
         self._lines = open(folder / "train.log", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
         self._records = open(folder / "metrics.jsonl", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
         self._writer = _writer(folder / "tensorboard", step) if tensorboard else None
@@ -84,6 +84,20 @@ class Log:
         """A checkpoint is safe on the disk."""
         self._say(f"step {step}  saved {directory.parent.name}/{directory.name}", terminal=False)
 
+    def fault(self, step: int, values: Mapping[str, Number]) -> None:
+        """How often something was wrong that no measurement of training tells."""
+        self._record(step, "fault", values)
+
+    def rewind(self, step: int, values: Mapping[str, Number]) -> None:
+        """Training went back to a step: what was measured beyond it is forgotten, `values` are what remains of it."""
+        self._records.close()
+        forget(self.folder / "metrics.jsonl", after=step)
+        self._records = open(self.folder / "metrics.jsonl", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
+        if self._writer:
+            self._writer.close()
+            self._writer = _writer(self.folder / "tensorboard", step)
+        self.fault(step + 1, values)  # a run resumed at the step will go back by itself, and say so
+
     def _say(self, text: str, *, terminal: bool = True) -> None:
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
         self._lines.write(f"{now} {text}\n")
@@ -134,7 +148,7 @@ def _words(values: Mapping[str, Number]) -> list[str]:
     return [
         f"{_number(value)} {name.removesuffix(suffix)}/s" if name.endswith(suffix) else f"{name} {_number(value)}"
         for name, value in values.items()
-        if name != "skipped" or value
+        if name != "skipped" or value  # the one fault that is always counted
     ]
 
 

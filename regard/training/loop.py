@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard import checkpoint
 from regard.training import device, resume
+from regard.training.guard import Faults, Guard, recall
 from regard.training.log import Log
+from regard.training.memory import Piece, fitted
 from regard.training.optim import OptimConfig, build, rate_at, update
 from regard.training.resume import Best, Progress
 from regard.training.run import Run
 from regard.training.stopping import Signals, improves
+from regard.training.task import Evaluation, Step, Task
+from regard.training.window import Window
 
-Reason = Literal["steps", "seconds", "patience", "interrupted"]
+__all__ = ["Evaluation", "Result", "Step", "Task", "TrainingConfig", "fit", "hash64", "mean"]
+
+PLANNED = ("steps", "seconds", "patience")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,8 +57,16 @@ class TrainingConfig:
     """Newest checkpoints whose mean is tried as the last candidate for the best weights; 0 or 1: none."""
     patience: int | None = None
     """Stop after this many evaluations without a better one."""
+    spike: float | None = None
+    """Deviations above its running mean at which a step's loss is a leap that is not learnt from, such as 8."""
+    failures: int = 5
+    """Steps in a row without an update (not finite, or leaps) that send training back to the last good checkpoint."""
+    retreats: int = 3
+    """Times training goes back, and on with other rows, without getting any further before it stops."""
     device: str = "auto"
     """auto takes the first there is of cuda, mps, cpu."""
+    threads: int | None = None
+    """CPU threads; null takes one for rows too small to share and otherwise all there are."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of matrix products; bfloat16 needs CUDA of capability 8.0 or more, where auto takes it."""
     compile: Literal["auto", "on", "off"] = "auto"
@@ -60,53 +75,15 @@ class TrainingConfig:
     """Write curves for TensorBoard into the run folder."""
 
     def __post_init__(self) -> None:
-        for name in ("steps", "rows", "log", "evaluate", "save", "keep", "keep_every", "patience", "seconds", "clip"):
+        counts = ("steps", "rows", "log", "evaluate", "save", "keep", "keep_every", "patience", "failures", "threads")
+        for name in (*counts, "seconds", "clip", "spike"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name} must be above 0, not {value}")
+        if self.retreats < 0:
+            raise ValueError(f"retreats must not be below 0, not {self.retreats}")
         if self.average > self.keep:
             raise ValueError(f"average {self.average} needs as many checkpoints, but keep is {self.keep}")
-
-
-@dataclass(frozen=True)
-class Step:
-    """What a task says of one row: the loss summed over what it counts, how much that is, and what to report."""
-
-    loss: Tensor
-    weight: int | float | Tensor
-    counts: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Scores by name, and a few answers to look at."""
-
-    metrics: Mapping[str, int | float]
-    samples: list[dict[str, Any]] = field(default_factory=list)
-
-
-@runtime_checkable
-class Task(Protocol):
-    """What the loop needs to know of something that can be learnt."""
-
-    model: nn.Module
-    goal: tuple[str, Literal["max", "min"]]
-    rows: int
-
-    def parts(self) -> dict[str, list[nn.Parameter]]:
-        """The parameters of each optimizer, stepped in this order."""
-
-    def batch(self, row: int) -> Any:
-        """The data of a row, a pure function of its number; rows count on across epochs."""
-
-    def step(self, batch: Any, part: str) -> Step:
-        """The loss that this part's parameters should lower."""
-
-    def evaluate(self) -> Evaluation:
-        """How good the model is now."""
-
-    def contents(self) -> dict[str, Any]:
-        """The files of a checkpoint beside weights, metrics and manifest."""
 
 
 @dataclass(frozen=True)
@@ -114,11 +91,17 @@ class Result:
     """How a training ended."""
 
     step: int
-    reason: Reason
+    reason: str
+    """steps, seconds, patience, interrupted, or a sentence that begins with `diverged:` or `out of memory:`."""
     seconds: float
     best: Best | None
-    skipped: int
+    faults: Faults
     counts: dict[str, float]
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended neither as planned nor by request."""
+        return self.reason not in (*PLANNED, "interrupted")
 
 
 def fit(
@@ -129,23 +112,28 @@ def fit(
     Going on from `run.latest` is exact to the bit. `optim` is one setting for all parts or one for each by name.
     """
     with Signals() as signals:
-        loop = _Loop(task, config, optim, run, log)
-        while (reason := loop.reason(signals)) is None:
+        loop = _Loop(task, config, optim, run, log, signals)
+        if loop.owes_evaluation:
+            loop.evaluate()
+        while (reason := loop.reason()) is None:
             loop.step()
             done = loop.progress.step
-            if any(done % often == 0 for often in (config.log, config.evaluate, config.save)):
+            if why := loop.guard.lost(done):
+                loop.go_back(why)
+                continue
+            if loop.owes_evaluation or done % config.log == 0 or done % config.save == 0:
                 loop.report()
-            if done % config.evaluate == 0:
+            if loop.owes_evaluation:
                 loop.evaluate()
             if done % config.save == 0:
                 loop.save()
         if loop.window.steps:
             loop.report()
-        if reason != "interrupted" and loop.progress.evaluated != loop.progress.step:
+        if reason in PLANNED and loop.progress.evaluated != loop.progress.step:
             loop.evaluate()
-        if loop.saved != loop.progress.step:
+        if loop.saved != loop.progress.step and loop.worth_saving:
             loop.save()
-        if not signals.asked:
+        if reason in PLANNED and not signals.asked:
             loop.average()
     return loop.result(reason)
 
@@ -153,8 +141,8 @@ def fit(
 class _Loop:
     """What a training holds between two steps, and the things it does."""
 
-    def __init__(self, task: Task, config: TrainingConfig, optim: Any, run: Run, log: Log) -> None:
-        self.task, self.config, self.run, self.log = task, config, run, log
+    def __init__(self, task: Task, config: TrainingConfig, optim: Any, run: Run, log: Log, signals: Signals) -> None:
+        self.task, self.config, self.run, self.log, self.signals = task, config, run, log, signals
         self.device = device.choose(config.device)
         self.dtype = device.precision(self.device, config.precision)
         compiled = device.compiles(self.device, config.compile)
@@ -163,28 +151,42 @@ class _Loop:
         parts = task.parts()
         self.optim = {part: optim[part] if isinstance(optim, Mapping) else optim for part in parts}
         self.optimizers = {part: build(parameters, self.optim[part]) for part, parameters in parts.items()}
+        self.guard = Guard(task, config, log, self.device)
         self.progress, self.metrics, self.saved = Progress(), {}, -1
         for note in run.notes:
             log.note(note)
+        if run.damaged:
+            log.fault(run.latest.step if run.latest else 0, {"damaged": run.damaged})
         if run.latest is not None:
             self.progress = resume.restore(run.latest, task.model, self.optimizers)
             self.metrics, self.saved = run.latest.metrics, run.latest.step
+            self.guard.adopt(recall(run.latest))
+            self._prune()
             self._trust_best()
         size = sum(parameter.numel() for parameter in task.model.parameters())
         log.note(f"training {size:,} parameters on {self.device} in {str(self.dtype).removeprefix('torch.')}")
         if config.compile == "on" and not compiled:
             log.note(f"compile: on is ignored on {self.device}, where compiling takes longer than it saves")
         self.began = time.monotonic() - self.progress.seconds
-        self.window = _Window(began=time.monotonic())
+        self.window = Window()
 
     @property
     def seconds(self) -> float:
         return time.monotonic() - self.began
 
-    def reason(self, signals: Signals) -> Reason | None:
+    @property
+    def owes_evaluation(self) -> bool:
+        """Whether an evaluation is due that was not made, be it because somebody interrupted it."""
+        step = self.progress.step
+        due = step % self.config.evaluate == 0 or step == self.config.steps
+        return step > 0 and due and self.progress.evaluated != step
+
+    def reason(self) -> str | None:
         """Why to stop now, if there is a reason."""
         config, progress = self.config, self.progress
-        if signals.asked:
+        if self.guard.reason is not None:
+            return self.guard.reason
+        if self.signals.asked:
             return "interrupted"
         if progress.step >= config.steps:
             return "steps"
@@ -194,45 +196,48 @@ class _Loop:
 
     def step(self) -> None:
         """For every part, its rows forward and backward and one update; randomness is that of the row."""
-        first = self.progress.step * self.config.rows
-        rows = range(first, first + self.config.rows)
-        batches = [self.task.batch(row) for row in rows]
-        for number, (part, optimizer) in enumerate(self.optimizers.items()):
-            optimizer.zero_grad()
-            total: Any = 0
-            for row, batch in zip(rows, batches, strict=True):
-                device.seed(self.device, hash64(self.config.seed, row, number))
-                with device.autocast(self.device, self.dtype):
-                    step = self.forward(batch, part)
-                step.loss.backward()
-                total = total + step.weight
-                self.window.add(part, step, counted=number == 0)
-            rate = rate_at(self.optim[part], self.progress.step + 1, self.config.steps)
-            self.window.skipped += update(optimizer, total, rate=rate, clip=self.config.clip)
-        self.window.steps += 1
+        first = self.progress.step * self.config.rows + self.guard.health.passed
+        pieces = [Piece(row, self.task.batch(row)) for row in range(first, first + self.config.rows)]
         self.progress.step += 1
+        for number, part in enumerate(self.optimizers):
+            self._update(part, number, pieces)
+        self.window.steps += 1
         share = self.progress.step / self.config.steps
         self.log.advance(self.progress.step, max(share, self.seconds / (self.config.seconds or float("inf"))))
 
+    def _update(self, part: str, number: int, pieces: list[Piece]) -> None:
+        """One part's update, unless something in it is not finite or leaps; pieces that do not fit are split."""
+        optimizer, now = self.optimizers[part], self.progress.step
+
+        def backward(piece: Piece) -> tuple[int, Step]:
+            device.seed(self.device, hash64(self.config.seed, piece.row, number, *piece.path))
+            forward = self.task.step if piece.path else self.forward  # nothing is compiled for halves
+            with device.autocast(self.device, self.dtype):
+                step = forward(piece.batch, part)
+            step.loss.backward()
+            return piece.row, replace(step, loss=step.loss.detach())
+
+        done = fitted(pieces, backward, start=optimizer.zero_grad, split=lambda piece: self.guard.split(now, piece))
+        loss = sum((step.loss for _, step in done), start=torch.zeros((), device=self.device))
+        total = sum(step.weight for _, step in done)
+        verdict = self.guard.judge(part, loss / total, total)
+        rate = rate_at(self.optim[part], now, self.config.steps)
+        broken = update(optimizer, total, rate=rate, clip=self.config.clip, veto=~verdict.sound)
+        self.guard.saw(now, [(row, step.loss, step.weight) for row, step in done], verdict, broken)
+        self.window.add(part, torch.where(broken, 0, loss), torch.where(broken, 0, total))
+        if number == 0:
+            self.window.count(step for _, step in done)
+
     def report(self) -> None:
         """Read what gathered on the device since the last report, and say it."""
-        window, progress = self.window, self.progress
-        counts = {name: float(count) for name, count in window.counts.items()}
+        self.guard.hear()
+        values, counts = self.window.read()
         for name, count in counts.items():
-            progress.counts[name] = progress.counts.get(name, 0.0) + count
-        skipped = int(window.skipped)
-        progress.skipped += skipped
-        single = len(window.losses) == 1
-        values = {
-            "loss" if single else f"{part}_loss": float(loss) / max(float(window.weights[part]), 1e-9)
-            for part, loss in window.losses.items()
-        }
-        for name in list(counts)[:1]:
-            values[f"{name}_per_second"] = counts[name] / max(time.monotonic() - window.began, 1e-9)
+            self.progress.counts[name] = self.progress.counts.get(name, 0.0) + count
         first = next(iter(self.optim.values()))
-        values |= {"rate": rate_at(first, progress.step, self.config.steps), "skipped": skipped}
-        self.log.step(progress.step, values)
-        self.window = _Window(began=time.monotonic())
+        rate = rate_at(first, self.progress.step, self.config.steps)
+        self.log.step(self.progress.step, {**values, "rate": rate, **self.guard.news()})
+        self.window = Window()
 
     def evaluate(self, kind: str = "evaluation") -> None:
         """Score the model as it is; the best so far goes to best/."""
@@ -240,19 +245,21 @@ class _Loop:
         self.task.model.eval()
         device.seed(self.device, self.config.seed)
         with torch.no_grad(), device.autocast(self.device, self.dtype):
-            evaluation = self.task.evaluate()
+            evaluation = self.signals.attempt(self.task.evaluate)
         self.task.model.train()
+        if evaluation is None:
+            return
         name, direction = self.task.goal
         metrics: dict[str, int | float | None] = dict(evaluation.metrics)
         better = improves(metrics[name], progress.best.metrics[name] if progress.best else None, direction)
         if kind == "evaluation":
-            self.metrics, progress.evaluated = metrics, progress.step
+            self.metrics, progress.evaluated, self.saved = metrics, progress.step, -1  # what was saved knows less
             progress.stale = 0 if better else progress.stale + 1
             self.run.show(progress.step, evaluation.samples)
         if better:
             progress.best = Best(progress.step, metrics)
             files = {"model.safetensors": checkpoint.weights(self.task.model), "metrics.json": metrics}
-            checkpoint.write(self.run.best, {**self.task.contents(), **files}, facts={"step": progress.step})
+            checkpoint.write(self.run.best, {**self.task.contents(), **files}, facts=self.run.facts(progress.step))
             self.log.best(evaluation.metrics[name])
         self.log.evaluation(progress.step, evaluation.metrics, evaluation.samples, kind=kind, best=better)
         self.window.began += time.monotonic() - began
@@ -261,13 +268,58 @@ class _Loop:
         """A checkpoint to go on from."""
         began, progress = time.monotonic(), self.progress
         progress.seconds = self.seconds
+        self.guard.saving(progress.step)
         files = resume.files(self.task.model, self.optimizers, progress) | {"metrics.json": self.metrics}
+        files[resume.NUMBERS]["health"] = asdict(self.guard.remembered())
         directory = self.run.directory(progress.step)
-        checkpoint.write(directory, {**self.task.contents(), **files}, facts={"step": progress.step})
-        self.run.prune(keep=self.config.keep, every=self.config.keep_every)
+        checkpoint.write(directory, {**self.task.contents(), **files}, facts=self.run.facts(progress.step))
+        self._prune()
         self.saved = progress.step
         self.log.saved(progress.step, directory)
         self.window.began += time.monotonic() - began
+
+    @property
+    def worth_saving(self) -> bool:
+        """Whether training could go on from here."""
+        return self.guard.health.streak < self.config.failures and self.guard.unsound() is None
+
+    def go_back(self, why: str) -> None:
+        """Be again as at the last good checkpoint, but go on with the rows after those tried; or find a reason to stop.
+
+        Nothing is written: killed from here on, the run replays its failure from that checkpoint and ends up the same.
+        """
+        guard, before = self.guard, self.progress
+        found = self._good(guard.goals(self.run.steps()))
+        if found is None:
+            return guard.despair(before.step, why)
+        for step in reversed(self.run.steps()):
+            if step > found.step:
+                checkpoint.remove(self.run.directory(step))
+        self.progress = resume.restore(found, self.task.model, self.optimizers)
+        self.progress.best, self.progress.stale = before.best, before.stale  # its weights are safe in best/
+        health = recall(found)
+        guard.retreat(health, step=before.step, to=found.step, rows=self.config.rows)
+        self.metrics, self.saved = found.metrics, found.step
+        self.window = Window()
+        self.log.rewind(found.step, guard.health.faults.since(health.faults))
+        self.log.note(f"step {before.step}: {why}: back to step {found.step}, and on with the rows after these")
+
+    def _good(self, steps: Iterable[int]) -> checkpoint.Checkpoint | None:
+        """The first of these checkpoints that is whole."""
+        for step in steps:
+            try:
+                return checkpoint.read(self.run.directory(step))
+            except checkpoint.CheckpointError as error:
+                self.log.note(str(error))
+        return None
+
+    def _prune(self) -> None:
+        """Remove checkpoints but the newest, the last that were due, and every n-th."""
+        every = self.config.keep_every
+        for step in self.run.steps()[:-1]:
+            if step not in self.guard.health.saved and (not every or step % every):
+                with contextlib.suppress(OSError):  # the next pruning tries again
+                    checkpoint.remove(self.run.directory(step))
 
     def average(self) -> None:
         """Try the mean of the newest checkpoints as the last candidate."""
@@ -278,14 +330,15 @@ class _Loop:
             )
             self.evaluate("average")
 
-    def result(self, reason: Reason) -> Result:
+    def result(self, reason: str) -> Result:
         """The end: the model gets the best weights there are."""
         progress = self.progress
         if progress.best is not None:
             checkpoint.fill(self.task.model, checkpoint.read(self.run.best).tensors())
         best = "" if progress.best is None else f", best at step {progress.best.step}"
         self.log.note(f"stopped at step {progress.step} ({reason}) after {self.seconds:.0f} s{best}")
-        return Result(progress.step, reason, self.seconds, progress.best, progress.skipped, dict(progress.counts))
+        faults = replace(self.guard.health.faults)
+        return Result(progress.step, reason, self.seconds, progress.best, faults, dict(progress.counts))
 
     def _trust_best(self) -> None:
         """Hold what best/ contains against the saved progress: it may be damaged, or newer by an average."""
@@ -302,24 +355,6 @@ class _Loop:
             progress.best, best = Best(found.step, found.metrics), found.metrics[name]
         if best is not None:
             self.log.best(best)
-
-
-@dataclass
-class _Window:
-    """Sums since the last report, left on the device until then."""
-
-    began: float
-    losses: dict[str, Any] = field(default_factory=dict)
-    weights: dict[str, Any] = field(default_factory=dict)
-    counts: dict[str, Any] = field(default_factory=dict)
-    skipped: Any = 0
-    steps: int = 0
-
-    def add(self, part: str, step: Step, *, counted: bool) -> None:
-        self.losses[part] = self.losses.get(part, 0) + step.loss.detach()
-        self.weights[part] = self.weights.get(part, 0) + step.weight
-        for name, count in step.counts.items() if counted else ():
-            self.counts[name] = self.counts.get(name, 0) + count
 
 
 def mean(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:

@@ -11,6 +11,8 @@ from torch import nn
 
 from regard.training.schedules import SCHEDULES
 
+LARGEST = 1e18  # norm of a gradient: adam squares it, and float32 ends at 3e38
+
 
 @dataclass(frozen=True, kw_only=True)
 class OptimConfig:
@@ -55,7 +57,7 @@ def build(parameters: Iterable[nn.Parameter], config: OptimConfig) -> torch.opti
     groups = [group for group in groups if group["params"]]
     fused = True if all(parameter.is_cuda for parameter in trained) else None  # None: let torch choose
     if config.name == "sgd":
-        return torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum, fused=fused)
+        return _with_momentum(torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum, fused=fused))
     kind = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
     return kind(groups, lr=config.rate, betas=config.betas, eps=config.eps, fused=fused)
 
@@ -65,15 +67,20 @@ def rate_at(config: OptimConfig, step: int, steps: int) -> float:
     return config.rate * SCHEDULES[config.schedule](step, warmup=config.warmup, steps=steps)
 
 
-def update(optimizer: torch.optim.Optimizer, total: Any, *, rate: float, clip: float | None) -> torch.Tensor:
-    """Divide gradients by `total`, clip their norm, step; answers whether the update was skipped as not finite.
+def update(
+    optimizer: torch.optim.Optimizer, total: Any, *, rate: float, clip: float | None, veto: torch.Tensor | bool = False
+) -> torch.Tensor:
+    """Divide gradients by `total`, clip their norm, step; answers whether nothing changed: by veto, or as not finite.
 
+    A gradient no longer than `LARGEST` leaves weights and averages finite, so neither need be looked at afterwards.
     A fused optimizer is told on the device, so that nothing waits for the answer.
     """
     parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    if not parameters:
+        return torch.ones((), dtype=torch.bool, device=optimizer.param_groups[0]["params"][0].device)
     torch._foreach_div_([parameter.grad for parameter in parameters], total)
     norm = nn.utils.clip_grad_norm_(parameters, float("inf") if clip is None else clip)
-    broken = ~torch.isfinite(norm)
+    broken = ~(norm <= LARGEST) | veto
     for group in optimizer.param_groups:
         group["lr"] = rate
     if optimizer.defaults["fused"]:
@@ -82,3 +89,12 @@ def update(optimizer: torch.optim.Optimizer, total: Any, *, rate: float, clip: f
     elif not broken:
         optimizer.step()
     return broken
+
+
+def _with_momentum(optimizer: torch.optim.SGD) -> torch.optim.SGD:
+    """The same, with momentum at rest: torch's fused one starts from unset memory when its first step is skipped."""
+    for group in optimizer.param_groups:
+        if group["fused"] and group["momentum"]:
+            for parameter in group["params"]:
+                optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return optimizer

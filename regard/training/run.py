@@ -7,9 +7,9 @@ import json
 import os
 import platform
 import re
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,14 @@ import torch
 import regard
 from regard import checkpoint, config
 from regard.checkpoint import Checkpoint, CheckpointError
+from regard.training.changes import changes
+from regard.training.lock import NAME, Lock
 from regard.training.log import Log, forget
 from regard.training.resume import NUMBERS, TENSORS
 
-FIXED = ("task", "model", "tokenizer", "data")  # settings the weights or the data order depend on
+STEP = re.compile(r"step-[0-9]+")
 OURS = (
-    *("config.yaml", "command.txt", "env.json", "data.json", "checkpoints", "best", ".best.old", ".best.partial"),
+    *("checkpoints", "best", "damaged-best", "state.json", "config.yaml", "command.txt", "env.json", "data.json"),
     *("metrics.jsonl", "train.log", "samples", "tensorboard", "report.html"),
 )
 
@@ -36,6 +38,11 @@ class Run:
     folder: Path
     latest: Checkpoint | None = None
     notes: tuple[str, ...] = ()
+    damaged: int = 0
+    """Checkpoints that were put aside because they could not be trusted."""
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    """Of the settings and of the data; every manifest repeats them."""
+    lock: Lock | None = field(default=None, repr=False, compare=False)
 
     @property
     def best(self) -> Path:
@@ -46,10 +53,14 @@ class Run:
         """The checkpoint directory of a step."""
         return self.folder / "checkpoints" / f"step-{step}"
 
+    def facts(self, step: int) -> dict[str, Any]:
+        """What the manifest of a checkpoint should say beside its files."""
+        return {"step": step, **self.fingerprints}
+
     def steps(self) -> list[int]:
         """The steps that were saved and kept, in order."""
         names = [path.name for path in (self.folder / "checkpoints").glob("step-*")]
-        return sorted(int(name[5:]) for name in names if re.fullmatch(r"step-\d+", name))
+        return sorted(int(name[5:]) for name in names if STEP.fullmatch(name))
 
     def prune(self, *, keep: int, every: int | None = None) -> None:
         """Remove checkpoints but the last `keep` and each whose step divides by `every`."""
@@ -58,16 +69,30 @@ class Run:
                 with contextlib.suppress(OSError):  # the next pruning tries again
                     checkpoint.remove(self.directory(step))
 
-    def log(self, *, quiet: bool = False, tensorboard: bool = False) -> Log:
-        """The listener that writes into this folder."""
+    @contextlib.contextmanager
+    def log(self, *, quiet: bool = False, tensorboard: bool = False) -> Iterator[Log]:
+        """The listener that writes into this folder; with its block the run ends, and others may use the folder."""
         step = self.latest.step if self.latest else 0
-        return Log(self.folder, quiet=quiet, tensorboard=tensorboard, step=step)
+        try:
+            with Log(self.folder, quiet=quiet, tensorboard=tensorboard, step=step) as log:
+                try:
+                    yield log
+                except BaseException as error:
+                    log.quiet = True  # whoever catches it tells the terminal
+                    with contextlib.suppress(OSError):
+                        log.note(f"failed: {' '.join(str(error).split()) or type(error).__name__}")
+                    raise
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let others use the folder."""
+        if self.lock is not None:
+            self.lock.release()
 
     def show(self, step: int, samples: Sequence[Mapping[str, Any]]) -> None:
         """Keep what the model answered at a step."""
-        folder = self.folder / "samples"
-        folder.mkdir(exist_ok=True)
-        checkpoint.replace(folder / f"step-{step}.json", checkpoint.render(list(samples)))
+        checkpoint.replace(self.folder / "samples" / f"step-{step}.json", checkpoint.render(list(samples)))
 
 
 def start(
@@ -79,21 +104,35 @@ def start(
     resume: bool = False,
     overwrite: bool = False,
 ) -> Run:
-    """Open a folder for one run: a new or empty one, one to go on in (`resume`), or one to start anew (`overwrite`)."""
+    """Open a folder for one run: a new or empty one, one to go on in (`resume`), or one to start anew (`overwrite`).
+
+    It stays locked until the run's log is closed, or `close`.
+    """
     folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"{folder} is a file, name a folder for the run")
-    filled = folder.exists() and any(folder.iterdir())
-    if filled and not resume and not overwrite:
-        raise ValueError(f"{folder} is not empty: go on in it with --resume, or start anew with --overwrite")
+    _admit(folder, anything=resume or overwrite)
     settings, data = config.plain(settings), config.plain(data or {})
-    run = Run(folder)
-    if resume:
-        run = _resumed(folder, settings, data)
-    elif filled:
-        _clear(folder)
-    _describe(folder, settings, command, data, append=resume)
-    return run
+    try:
+        _make(folder)
+        lock = Lock(folder)
+    except OSError as error:
+        raise ValueError(f"{folder} cannot be used, {error.strerror or error}") from error
+    try:
+        filled = _admit(folder, anything=resume or overwrite)  # now that nobody else changes it
+        _recover(folder)
+        run = Run(folder)
+        if resume:
+            run = _resumed(folder, settings, data)
+        elif filled:
+            _clear(folder)
+        _describe(folder, settings, command, data, append=resume)
+    except BaseException as error:
+        lock.release()
+        if isinstance(error, OSError):
+            raise CheckpointError(f"{folder} cannot be used, {error.strerror or error}") from error
+        raise
+    contents = {name: known.get("fingerprint") for name, known in data.items() if isinstance(known, Mapping)}
+    marks = {"config": checkpoint.fingerprint(settings), "data": checkpoint.fingerprint(contents)}
+    return replace(run, fingerprints=marks, lock=lock)
 
 
 def environment() -> dict[str, Any]:
@@ -113,25 +152,33 @@ def environment() -> dict[str, Any]:
     }
 
 
+def _admit(folder: Path, *, anything: bool) -> bool:
+    """Whether something is in the folder already, which only those who expect it may touch."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file, name a folder for the run")
+    filled = folder.exists() and any(path.name != NAME for path in folder.iterdir())
+    if filled and not anything:
+        raise ValueError(f"{folder} is not empty: go on in it with --resume, or start anew with --overwrite")
+    return filled
+
+
 def _resumed(folder: Path, settings: Mapping[str, Any], data: Mapping[str, Any]) -> Run:
     """The run to go on with, or one that starts from 0 where there is nothing to go on from, and says so."""
-    latest, notes = _newest(folder)
+    latest, damaged = _newest(folder)
     if latest is None:
+        notes = [_quarantined(directory, error) for directory, error in damaged]
         notes.append(f"{folder} holds no checkpoint to go on from: starting from step 0")
         forget(folder / "metrics.jsonl", after=0)
-        return Run(folder, notes=tuple(notes))
-    before = config.read(folder / "config.yaml")
-    changes = dict(_differences(before, settings))
-    fixed = [change for name, change in changes.items() if name.partition(".")[0] in FIXED]
-    moved = dict(_differences({"data.json": _seen(folder)}, {"data.json": data}))
-    fixed += [change for name, change in moved.items() if name.endswith("fingerprint")]
-    if fixed:
+        return Run(folder, notes=tuple(notes), damaged=len(damaged))
+    found = changes(config.read(folder / "config.yaml"), settings, _seen(folder), data)
+    if fixed := found.refused:
         shown = ", ".join(fixed[:8]) + (f" and {len(fixed) - 8} more" if len(fixed) > 8 else "")
         raise ValueError(f"{folder} cannot go on with what it was not begun with: {shown}; use another folder")
-    notes += [f"changed since the run began: {change}" for change in changes.values()]
+    notes = [_quarantined(directory, error) for directory, error in damaged]
+    notes += [f"changed since the run began: {change}" for change in found.warned]
     notes.append(f"going on from step {latest.step}")
     forget(folder / "metrics.jsonl", after=latest.step)
-    return Run(folder, latest, tuple(notes))
+    return Run(folder, latest, tuple(notes), damaged=len(damaged))
 
 
 def _seen(folder: Path) -> Any:
@@ -142,62 +189,74 @@ def _seen(folder: Path) -> Any:
         raise ValueError(f"{folder / 'data.json'} cannot be read, which going on needs: {error}") from None
 
 
-def _newest(folder: Path) -> tuple[Checkpoint | None, list[str]]:
-    """The newest checkpoint that can be trusted; damaged ones are put aside under a name that says so."""
-    for place in (folder, folder / "checkpoints"):
-        for leftover in [*place.glob(".*.partial"), *place.glob(".*.old")]:
-            checkpoint.recover(place / leftover.stem[1:])
-    notes: list[str] = []
-    run = Run(folder)
+def _newest(folder: Path) -> tuple[Checkpoint | None, list[tuple[Path, CheckpointError]]]:
+    """The newest checkpoint that can be trusted, and what is damaged; where nothing else is left that is an error."""
+    run, latest = Run(folder), None
+    damaged: list[tuple[Path, CheckpointError]] = []
     for step in reversed(run.steps()):
         try:
             found = checkpoint.read(run.directory(step))
             if found.step != step or not {TENSORS, NUMBERS} <= set(found.files):
                 raise CheckpointError(f"{found.directory}: is not the training state of step {step}")
-            return found, notes
+            latest = found
+            break
         except CheckpointError as error:
-            aside = run.directory(step).with_name(f"damaged-step-{step}")
-            shutil.rmtree(aside, ignore_errors=True)
-            checkpoint.disk.rename(run.directory(step), aside)
-            notes.append(f"skipped, and renamed to {aside.name}: {error}")
-    return None, notes
+            damaged.append((run.directory(step), error))
+    if latest is None and damaged:
+        remedy = "put a sound copy in its place, or start anew with --overwrite"
+        raise CheckpointError(f"{folder}: no checkpoint is left that can be trusted, {remedy}; {damaged[0][1]}")
+    if run.best.exists():
+        try:
+            checkpoint.read(run.best)
+        except CheckpointError as error:
+            damaged.append((run.best, error))
+    return latest, damaged
+
+
+def _quarantined(directory: Path, error: CheckpointError) -> str:
+    """Put a damaged checkpoint aside under a name that says so, and the note of it."""
+    aside = directory.with_name(f"damaged-{directory.name}")
+    if aside.exists():
+        checkpoint.disk.remove(aside)
+    checkpoint.disk.rename(directory, aside)
+    return f"skipped, and renamed to {aside.name}: {error}"
+
+
+def _recover(folder: Path) -> None:
+    """Clear away what killed writers of this folder left, and nothing that is not ours."""
+    for name in OURS:
+        checkpoint.recover(folder / name)
+    for place, pattern in (("checkpoints", r"(step-[0-9]+)\.\w+"), ("samples", r"(step-[0-9]+\.json)\.tmp")):
+        for path in list((folder / place).glob(".step-*")):
+            if match := re.fullmatch(rf"\.{pattern}", path.name):
+                checkpoint.recover(folder / place / match[1])
 
 
 def _clear(folder: Path) -> None:
-    """Remove what an earlier run wrote; whatever else lies in the folder stays."""
+    """Remove what an earlier run wrote, checkpoints first; whatever else lies in the folder stays."""
     for name in OURS:
-        path = folder / name
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+        if (folder / name).exists() or (folder / name).is_symlink():
+            checkpoint.remove(folder / name)
+
+
+def _make(folder: Path) -> None:
+    if not folder.exists():
+        with contextlib.suppress(FileExistsError):  # another trainer was faster: the lock decides
+            checkpoint.disk.make(folder)
 
 
 def _describe(
     folder: Path, settings: Mapping[str, Any], command: str, data: Mapping[str, Any], *, append: bool
 ) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     checkpoint.replace(folder / "config.yaml", config.dump(settings).encode("utf-8"))
     checkpoint.replace(folder / "env.json", checkpoint.render(environment()))
     checkpoint.replace(folder / "data.json", checkpoint.render(data))
-    with open(folder / "command.txt", "a" if append else "w", encoding="utf-8") as file:
-        file.write(f"{command}\n")
+    path = folder / "command.txt"
+    commands = path.read_bytes() if append and path.exists() else b""
+    checkpoint.replace(path, commands + f"{command}\n".encode())
 
 
-def _differences(before: Any, after: Any, name: str = "") -> Iterable[tuple[str, str]]:
-    """Every setting that differs, as (name, `name: before -> after`)."""
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        for key in [*before, *(key for key in after if key not in before)]:
-            yield from _differences(before.get(key), after.get(key), f"{name}.{key}" if name else key)
-    elif before != after:
-        yield name, f"{name}: {_shown(before)} -> {_shown(after)}"
-
-
-def _shown(value: Any) -> str:
-    text = "null" if value is None else str(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
-
-
+@cache
 def _version(package: str) -> str | None:
     try:
         return metadata.version(package)

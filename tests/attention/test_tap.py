@@ -57,6 +57,16 @@ def test_weights_sum_to_one_over_visible_keys_and_rebuild_the_output(name):
     assert torch.allclose(watched, joined, atol=1e-6)
 
 
+def test_a_watcher_of_a_filled_row_is_told_which_lines_are_real():
+    attention, seen, row = MultiHead(8, 2), [], Row.of([2, 3], longest=3, size=9, segments=6)
+    attention.weights.register_forward_hook(lambda tap, inputs, weights: seen.append((weights, inputs[1])))
+    attention(torch.randn(9, 8), mask=packed(row))
+    ((weights, told),) = seen
+    assert told.where.query.count == 2
+    assert told.where.query.lengths[:2].tolist() == [2, 3]
+    assert len(weights) == len(told.where.query.lengths) == 4  # the tail takes two more, the empty ones none
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_edited_weights_take_effect(name):
     shape, mask = CASES[name]

@@ -144,15 +144,33 @@ def test_the_same_content_under_other_names_is_not_read_twice(prepared, corpus, 
 
 
 def test_other_content_or_settings_get_another_place_in_the_cache(prepared, corpus, tmp_path):
-    seen = {prepared.train.fingerprint}
     base = settings(corpus)
-    half = replace(base.train[0], weight=0.5)
-    for change in ({"longest": 20}, {"held": 2}, {"overlong": "cut"}, {"tokens": 200}, {"train": (half,)}):
-        seen.add(prepare(replace(base, **change), SMALL, seed=3, cache=tmp_path / "cache").train.fingerprint)
-    seen.add(prepare(base, TokenizerConfig(vocab=330), seed=3, cache=tmp_path / "cache").train.fingerprint)
+    for change in ({"longest": 20}, {"held": 2}, {"overlong": "cut"}, {"ratio": 3.0}, {"duplicates": "drop"}):
+        prepare(replace(base, **change), SMALL, seed=3, cache=tmp_path / "cache")
+    prepare(base, TokenizerConfig(vocab=330), seed=3, cache=tmp_path / "cache")
     corpus.target.write_text(corpus.target.read_text(encoding="utf-8").replace("cat", "Cat"), encoding="utf-8")
-    seen.add(prepare(base, SMALL, seed=3, cache=tmp_path / "cache").train.fingerprint)
-    assert len(seen) == 8
+    prepare(base, SMALL, seed=3, cache=tmp_path / "cache")
+    assert len(list((tmp_path / "cache").glob("pairs-*"))) == 8
+
+
+def test_a_fingerprint_is_that_of_the_examples(prepared, corpus, tmp_path):
+    base = settings(corpus)
+
+    def fingerprint(**changes) -> str:
+        return prepare(replace(base, **changes), SMALL, seed=4, cache=tmp_path / "cache").train.fingerprint
+
+    half = replace(base.train[0], weight=0.5)
+    alike = [{"tokens": 200}, {"train": (half,)}, {"ratio": 100.0}, {"duplicates": "drop"}, {"overlong": "cut"}]
+    assert {fingerprint(**change) for change in [{}, *alike]} == {prepared.train.fingerprint}
+    other = [{"longest": 20}, {"held": 2}, {"ratio": 1.2}]
+    with corpus.source.open("a") as source, corpus.target.open("a") as target:
+        source.write("\xff\n")  # one more line that says nothing
+        target.write("\n")
+    assert fingerprint() == prepared.train.fingerprint
+    text = corpus.target.read_text(encoding="utf-8")
+    corpus.target.write_text(text.replace("cat", "bat", 1), encoding="utf-8")
+    changed = {fingerprint(**change) for change in [{}, *other]}
+    assert len(changed | {prepared.train.fingerprint}) == 5
 
 
 def test_the_same_bytes_read_in_another_way_are_other_content(tmp_path):
@@ -281,6 +299,18 @@ def test_a_corpus_of_texts_too_long_is_an_error_that_says_so(corpus, tmp_path):
     valid = (Corpus(source=str(corpus.source), target=str(corpus.target)),)
     with pytest.raises(ValueError, match=r"no pair is left for train: 180 longer than 4 tokens.*data\.longest"):
         prepare(settings(corpus, valid=valid, longest=4), SMALL, seed=0, cache=tmp_path / "cache")
+
+
+def test_huge_texts_wait_for_no_others(prepared, tmp_path):
+    tokenizers = (prepared.source_tokenizer, prepared.target_tokenizer)
+    split = indexing.Split(tmp_path / "split", tokenizers, longest=32, cut=True)
+    split.begin(Corpus(path="a.tsv"))
+    for line in range(1, 4):
+        split.add(line, "mot " * (indexing.WAITING // 8), "word")
+    assert split.writer.examples == 2, "two of them are as much as is tokenised at once"
+    split.flush()
+    assert split.writer.examples == 3
+    split.writer.close()
 
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(corpus, tmp_path, monkeypatch):

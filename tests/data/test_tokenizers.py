@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 import unicodedata
 from itertools import pairwise
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.tokenizers import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, TokenizerConfig, derived, train
+from regard.data.tokenizers import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, TokenizerConfig, derived, excerpt, train
 
 KINDS = ("bpe", "unigram", "words", "characters")
 TEXTS = [
@@ -173,3 +174,26 @@ child.join()
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
     assert (ran.stdout, ran.stderr, ran.returncode) == ("True False\n", "", 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_endless_word_is_learnt_from_in_a_moment(kind):
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    endless = "".join(letters[n * n % 26] + letters[n * 7 % 26] for n in range(100_000))
+    started = time.monotonic()
+    learnt = train([*TEXTS, endless, f"{endless} fin", "=" * 200_000], TokenizerConfig(kind=kind, vocab=420))
+    assert time.monotonic() - started < 5
+    assert learnt.decode(learnt.encode("Le chat dort.")) == "Le chat dort."
+
+
+@given(st.lists(st.sampled_from(["a", "bc", "é", " ", ".", "!?"]) | st.text(max_size=2), max_size=40).map("".join))
+def test_what_could_be_a_word_is_learnt_from_whole(text):
+    assert excerpt(text * 3) == text * 3 or len(text) > 50
+    assert excerpt(f"{text} {'x' * 256} {text}") == f"{text} {'x' * 64} {text}"
+    assert excerpt(f"{text} {'x' * 255} {text}") == f"{text} {'x' * 255} {text}"
+
+
+def test_a_token_reaches_no_further_than_its_bytes():
+    tokenizer = TRAINED["words"]
+    assert tokenizer.reach == max(len(piece.encode()) for piece in tokenizer.pieces(range(270, tokenizer.vocab)))
+    assert TRAINED["characters"].reach == 2

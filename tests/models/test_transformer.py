@@ -165,6 +165,15 @@ def test_packed_padded_and_filled_up_agree_in_outputs_and_gradients_for_every_po
             assert mine is None or torch.allclose(mine, theirs, atol=1e-8)
 
 
+def test_learned_distances_look_both_ways_in_the_encoder_and_only_back_in_the_decoder():
+    model = build(positions="relative")
+    both = model.encoder_positions.bias(torch.tensor([[-2, 0, 2, 5]]))
+    back = model.decoder_positions.bias(torch.tensor([[0, 2, 5]]))
+    assert len(both[0, 0].unique()) == 4
+    assert len(back[0, 0].unique()) == 1  # whoever cannot be seen needs no number
+    assert model.encoder_positions.table is not model.decoder_positions.table
+
+
 def test_sharing_embeddings_is_having_equal_ones():
     shared, target, separate = (build(share=share) for share in ("all", "target", "none"))
     weights = shared.state_dict()
@@ -251,6 +260,12 @@ def test_a_model_learns_one_batch_by_heart_and_recites_it(settings):
         logits, state = model.step(written[-1], state)
     for line, answer in zip(torch.cat(written, dim=1), answers, strict=True):
         assert line[: len(answer) + 1].tolist() == [*answer.tolist(), 2]
+
+
+@pytest.mark.parametrize("pre", [False, True])
+def test_dropping_every_change_leaves_the_input(pre):
+    residual, x = Residual(8, pre=pre, dropout=1.0), torch.randn(3, 8)
+    assert torch.equal(residual(x, torch.exp), x if pre else residual.norm(x))
 
 
 def test_dropout_acts_in_training_only():

@@ -102,6 +102,11 @@ def test_an_unknown_setting_is_answered_with_the_nearest(translator: Translator)
         translator.translate("Le roi dort.", beems=3)
 
 
+def test_a_language_is_refused_by_a_model_of_one_direction(translator: Translator):
+    with pytest.raises(ValueError, match="one direction"):
+        translator.translate("Le roi dort.", to="de")
+
+
 def test_a_trace_holds_every_attention_of_the_winning_beam(translator: Translator):
     trace = translator.look("Le chat noir dort.")
     assert [one.name for one in trace.weights] == ["encoder.0.attention", "decoder.0.attention", "decoder.0.cross"]

@@ -85,3 +85,21 @@ def test_forgetting_keeps_only_whole_lines_up_to_a_step(tmp_path: Path) -> None:
         (2, "evaluation"),
     ]
     forget(tmp_path / "none.jsonl", after=2)
+
+
+def test_going_back_forgets_what_lay_beyond_and_keeps_what_was_wrong_there(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    with Log(tmp_path, quiet=True, tensorboard=True) as log:
+        for step in (1, 2, 3):
+            log.step(step, {"loss": float(step), "skipped": 1})
+        log.rewind(1, {"skipped": 2, "rolled_back": 1})
+        log.step(2, {"loss": 7.0, "skipped": 0})
+    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [(record["step"], record["kind"]) for record in records] == [(1, "training"), (2, "fault"), (2, "training")]
+    assert sum(record["skipped"] for record in records) == 3
+    forget(tmp_path / "metrics.jsonl", after=1)  # resumed there, the run will go back, and say so, once more
+    assert "rolled_back" not in (tmp_path / "metrics.jsonl").read_text()
+    events = EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("training/loss")] == [(1, 1.0), (2, 7.0)]

@@ -144,6 +144,45 @@ def test_a_signal_ends_it_after_the_step_with_everything_saved(number: int, regr
     assert (resumed.step, resumed.reason) == (6, "steps")
 
 
+def test_an_interrupted_evaluation_is_made_up_for(regression: Any, train: Any) -> None:
+    settings = {"steps": 8, "evaluate": 4, "save": 8}
+    _, whole = train(regression(), "whole", **settings)
+    task = regression()
+    evaluate = task.evaluate
+
+    def interrupting() -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return evaluate()
+
+    task.evaluate = interrupting
+    result, run = train(task, "parts", **settings)
+    assert (result.step, result.reason, result.best) == (4, "interrupted", None)
+    resumed, _ = train(regression(), "parts", resume=True, **settings)
+    train(regression(), "parts", resume=True, **settings)  # there is nothing left to make up for
+    assert [record["step"] for record in records(run) if record["kind"] == "evaluation"] == [4, 8]
+    assert resumed.best is not None
+    assert (run.best / "model.safetensors").read_bytes() == (whole.best / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize("settings", [{"steps": 8}, {"steps": 99, "patience": 1, "evaluate": 4}], ids=str)
+def test_a_run_that_is_over_is_not_evaluated_again(settings: dict[str, Any], regression: Any, train: Any) -> None:
+    settings = {"save": 2, "evaluate": 3, **settings}
+    for _ in range(3):
+        task = regression()
+        task.scores = iter([1.0, 2.0, 3.0, 4.0])
+        _, run = train(task, **settings, resume=True)
+    steps = [record["step"] for record in records(run) if record["kind"] == "evaluation"]
+    assert steps == ([3, 6, 8] if settings["steps"] == 8 else [4, 8])
+
+
+def test_the_checkpoint_of_an_interruption_neither_stays_nor_displaces_another(regression: Any, train: Any) -> None:
+    settings = {"steps": 9, "save": 3, "keep": 2}
+    for stop in (4, 5, 7, 8):
+        train(regression(), **(settings | {"steps": stop}), resume=True)
+    _, run = train(regression(), **settings, resume=True)
+    assert run.steps() == [6, 9]
+
+
 def test_the_mean_of_weights_is_their_mean() -> None:
     states = [
         {"a": torch.tensor([1.0, 2.0]), "n": torch.tensor(1)},
@@ -179,7 +218,7 @@ def test_updates_that_are_not_finite_are_skipped_and_counted(regression: Any, tr
     task = regression()
     task.inputs[0, 0] = float("nan")  # one row of three
     result, run = train(task, steps=9)
-    assert result.skipped == 3
+    assert result.faults.skipped == 3
     assert all(tensor.isfinite().all() for tensor in weights(run, 9).values())
     assert result.best is None, "its evaluation is not a number"
 
@@ -198,7 +237,14 @@ def test_compiling_asked_for_on_a_cpu_is_ignored_aloud(regression: Any, train: A
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"steps": 0}, "steps must be above 0"), ({"clip": -1.0}, "clip must be"), ({"average": 9}, "average 9 needs")],
+    [
+        ({"steps": 0}, "steps must be above 0"),
+        ({"clip": -1.0}, "clip must be"),
+        ({"average": 9}, "average 9 needs"),
+        ({"failures": 0}, "failures must be above 0"),
+        ({"spike": 0.0}, "spike must be above 0"),
+        ({"retreats": -1}, "retreats must not be below 0"),
+    ],
 )
 def test_senseless_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):

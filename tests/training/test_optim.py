@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from regard.training.optim import OptimConfig, build, update
+from regard.training.optim import LARGEST, OptimConfig, build, update
 
 
 def model() -> nn.Module:
@@ -82,3 +82,44 @@ def test_a_fused_optimizer_skips_on_the_device() -> None:
     weight.grad = torch.ones(2)
     assert not update(optimizer, 1, rate=1.0, clip=1.0)
     assert torch.allclose(weight, torch.full((2,), -1.0))
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_veto_changes_nothing(fused: bool) -> None:
+    weight = weight_with([1.0, 1.0])
+    optimizer = torch.optim.Adam([weight], fused=fused)
+    for veto in (True, torch.tensor(True)):
+        assert update(optimizer, 1, rate=1.0, clip=1.0, veto=veto)
+    assert torch.equal(weight, torch.zeros(2))
+    assert not update(optimizer, 1, rate=1.0, clip=1.0, veto=torch.tensor(False))
+    assert not torch.equal(weight, torch.zeros(2))
+
+
+@pytest.mark.parametrize("config", [OptimConfig(), OptimConfig(name="adamw"), OptimConfig(name="sgd", momentum=0.9)])
+@pytest.mark.parametrize("length", [LARGEST / 2, LARGEST * 10, 3e38])
+def test_no_finite_gradient_is_too_long_for_weights_and_averages(config: OptimConfig, length: float) -> None:
+    weight = weight_with([length, 1.0])
+    optimizer = build([weight], config)
+    assert bool(update(optimizer, 1, rate=1.0, clip=None)) == (length > LARGEST)
+    weight.grad = torch.ones(2)
+    assert not update(optimizer, 1, rate=1.0, clip=None)
+    assert all(tensor.isfinite().all() for state in optimizer.state.values() for tensor in (weight, *state.values()))
+
+
+def test_without_any_gradient_nothing_changes() -> None:
+    weight = nn.Parameter(torch.zeros(2))
+    assert update(build([weight], OptimConfig()), 0, rate=1.0, clip=1.0)
+
+
+def test_fused_momentum_is_at_rest_after_a_first_step_that_was_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nn.Parameter, "is_cuda", True)  # so that the fused one is built
+    empty = torch.empty_like
+    monkeypatch.setattr(torch, "empty_like", lambda tensor: empty(tensor).fill_(float("nan")))  # as memory may be
+    weight = weight_with([float("nan"), 1.0])
+    optimizer = build([weight], OptimConfig(name="sgd", momentum=0.5, rate=1.0))
+    assert optimizer.defaults["fused"]
+    assert update(optimizer, 1, rate=1.0, clip=None)
+    for expected in (-1.0, -2.5):
+        weight.grad = torch.ones(2)
+        assert not update(optimizer, 1, rate=1.0, clip=None)
+        assert torch.equal(weight, torch.full((2,), expected))

@@ -86,7 +86,6 @@ def test_resuming_goes_on_from_the_newest_checkpoint(tmp_path: Path) -> None:
         (["model.width=256"], "model.width: 128 -> 256"),
         (["model.depth=null", "model.width=64"], "model.width: 128 -> 64, model.depth: 2 -> null"),
         (["task=language"], "task: translation -> language"),
-        (["data.train=[b.fr]"], r"data.train: \['a.fr'\] -> \['b.fr'\]"),
         (["tokenizer.size=5"], "tokenizer: null -> "),
     ],
 )
@@ -115,16 +114,73 @@ def test_resuming_without_knowing_the_data_is_refused(tmp_path: Path) -> None:
 
 def test_other_changes_are_allowed_and_said(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run", step=2)
-    changed = config.override(SETTINGS, ["optim.rate=0.2"])
+    changed = config.override(SETTINGS, ["optim.rate=0.2", "training.log=7"])
     run = runs.start(folder, settings=changed, data=DATA, resume=True)
     assert "changed since the run began: optim.rate: 0.1 -> 0.2" in run.notes
+    assert not any("training.log" in note for note in run.notes), "what moves no weight need not be said"
     assert config.read(folder / "config.yaml") == changed
 
 
-def test_what_a_killed_writer_left_is_cleared_away(tmp_path: Path) -> None:
+def test_what_killed_writers_left_is_cleared_away_and_nothing_else(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run", step=2)
-    (folder / "checkpoints" / ".step-3.partial").mkdir()
+    for ours in ("checkpoints/.step-3.partial", ".best.partial", ".checkpoints.partial"):
+        (folder / ours).mkdir()
+    (folder / "samples").mkdir()
+    for ours in (".config.yaml.tmp", ".metrics.jsonl.tmp", "samples/.step-3.json.tmp"):
+        (folder / ours).write_text("half")
     (folder / "checkpoints" / "step-2").rename(folder / "checkpoints" / ".step-2.old")
+    theirs = [".thesis.partial", ".thesis.old", "checkpoints/.mine.partial", "checkpoints/.step-x.tmp"]
+    for name in theirs:
+        (folder / name).write_text("years of work")
     run = runs.start(folder, settings=SETTINGS, data=DATA, resume=True)
     assert run.latest is not None
-    assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == ["step-2"]
+    hidden = [path.relative_to(folder).as_posix() for path in folder.rglob(".*") if path.name != ".lock"]
+    assert sorted(hidden) == sorted(theirs)
+    assert run.steps() == [2]
+
+
+def test_nothing_is_cleared_away_under_a_trainer_at_work(tmp_path: Path) -> None:
+    run = runs.start(tmp_path / "run", settings=SETTINGS, data=DATA)
+    (run.folder / "checkpoints" / ".step-3.partial").mkdir(parents=True)
+    for how in ({"resume": True}, {"overwrite": True}):
+        with pytest.raises(ValueError, match="in use"):
+            runs.start(run.folder, settings=SETTINGS, data=DATA, **how)
+    assert (run.folder / "checkpoints" / ".step-3.partial").is_dir()
+
+
+def test_overwriting_follows_no_link(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run")
+    (tmp_path / "big-disk").mkdir()
+    (tmp_path / "big-disk" / "thesis.tex").write_text("years of work")
+    (folder / "checkpoints").symlink_to(tmp_path / "big-disk")
+    (folder / "best").symlink_to(tmp_path / "nowhere")
+    runs.start(folder, settings=SETTINGS, overwrite=True)
+    assert (tmp_path / "big-disk" / "thesis.tex").exists()
+    assert not any(path.is_symlink() for path in folder.iterdir())
+
+
+def test_the_last_checkpoints_and_every_so_many_steps_are_kept(tmp_path: Path) -> None:
+    run = runs.start(tmp_path / "run", settings=SETTINGS)
+    for step in range(1, 13):
+        checkpoint.write(run.directory(step), {"training.json": {}}, facts=run.facts(step))
+        run.prune(keep=2, every=5)
+    assert run.steps() == [5, 10, 11, 12]
+    assert [path.name for path in (run.folder / "checkpoints").glob(".*")] == []
+
+
+def test_a_manifest_tells_settings_data_and_versions(tmp_path: Path) -> None:
+    def facts(settings: dict[str, Any], data: dict[str, Any]) -> dict[str, Any]:
+        run = runs.start(tmp_path / "run", settings=settings, data=data, overwrite=True)
+        checkpoint.write(run.directory(3), {"training.json": {}}, facts=run.facts(3))
+        found = checkpoint.read(run.directory(3))
+        assert found.step == 3
+        assert found.manifest["format"] == 1
+        return found.manifest["facts"]
+
+    first = facts(SETTINGS, DATA)
+    assert first.keys() == {"step", "config", "data", "versions"}
+    assert first["versions"].keys() == {"regard", "torch", "python"}
+    assert facts(SETTINGS, DATA | {"read": 11, "train": DATA["train"] | {"pairs": 11}}) == first
+    other = facts(config.override(SETTINGS, ["optim.rate=0.2"]), {"train": {"fingerprint": "bb"}})
+    assert other["config"] != first["config"]
+    assert other["data"] != first["data"]

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 
 import pytest
 
@@ -25,11 +26,43 @@ def test_the_first_signal_is_a_request_and_the_second_strikes(number: signal.Sig
         signal.signal(number, before)
 
 
-def test_handlers_are_put_back() -> None:
-    before = signal.getsignal(signal.SIGTERM)
+def test_everything_is_put_back() -> None:
+    before, threads = signal.getsignal(signal.SIGTERM), threading.active_count()
     with Signals():
         assert signal.getsignal(signal.SIGTERM) != before
     assert signal.getsignal(signal.SIGTERM) == before
+    assert signal.set_wakeup_fd(-1) == -1
+    assert threading.active_count() == threads
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with Signals() as signals:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert signals.asked
+            assert signals.number == signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_attempt_ends_with_its_answer_or_at_a_request() -> None:
+    def asking() -> str:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(60)
+        return "too late"
+
+    with Signals() as signals:
+        assert signals.attempt(lambda: "done") == "done"
+        with pytest.raises(KeyError):
+            signals.attempt(lambda: {}["missing"])
+        assert signals.attempt(asking) is None
+        assert signals.asked
+        assert signals.attempt(lambda: "not even tried") is None
+    with Signals() as signals:
+        os.kill(os.getpid(), signal.SIGTERM)  # outside of an attempt it is only heard
+        assert signals.asked
 
 
 def test_outside_the_main_thread_signals_are_left_alone() -> None:

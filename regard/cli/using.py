@@ -1,0 +1,154 @@
+"""Commands that use a model."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from regard.cli import looking
+from regard.cli.lines import arguments, blocks, lines_of, writer
+
+if TYPE_CHECKING:
+    from regard.tasks.translator import Answer, Translator
+
+
+def translate(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="WORD",
+            help="A checkpoint directory or run folder (the shipped model when there is none), then texts; "
+            "- reads lines from standard input.",
+        ),
+    ] = None,
+    input: Annotated[Path | None, typer.Option("--input", "-i", help="File to read lines from.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write lines to.")] = None,
+    to: Annotated[
+        str | None, typer.Option(help="Target language, when the model has several; guessed when not given.")
+    ] = None,
+    beams: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept side by side; 1 is greedy.")] = None,
+    nbest: Annotated[int | None, typer.Option(min=1, help="Answers per line.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line, with scores.")] = False,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", "-s", help="A decoding setting, such as length_penalty=1.2.")
+    ] = None,
+) -> None:
+    """Translate text with a trained model; line counts always match."""
+    import regard
+    from regard import config
+
+    model, texts = _model(words or [])
+    if bool(texts) == (input is not None):
+        raise ValueError("give either texts, or - for standard input, or --input FILE")
+    chosen = config.override({}, settings or [])
+    chosen |= {name: value for name, value in (("beams", beams), ("nbest", nbest)) if value is not None}
+    if nbest and "beams" not in chosen and not chosen.get("sample"):
+        chosen["beams"] = max(nbest, 4)
+    translator = regard.load(model)
+    lines = lines_of(input) if input is not None else arguments(texts or [])
+    with writer(output) as write:
+        number = 0
+        for block in blocks(lines, 256):
+            to = to or _guessed(translator, block)
+            for text, answer in zip(block, translator.answers(block, to=to, **chosen), strict=True):
+                number += 1
+                write(_as_json(text, answer) if as_json else _as_lines(number, answer))
+
+
+def explain(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="WORD",
+            help="A checkpoint directory or run folder (the shipped model when there is none), then a text.",
+        ),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option(help="Target language, when the model has several; guessed when not given.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A page (.html), picture (.png, .svg) or trace (.json) to write."),
+    ] = None,
+    attention: Annotated[
+        str | None,
+        typer.Option(help="Which attention, such as decoder.1.cross; the last cross-attention when not given."),
+    ] = None,
+    head: Annotated[int | None, typer.Option(min=0, help="Which head; their mean when not given.")] = None,
+    level: Annotated[str, typer.Option(help="word or subword.")] = "word",
+    step: Annotated[int | None, typer.Option(min=0, help="Show the arithmetic of this written token.")] = None,
+    alignments: Annotated[bool, typer.Option("--alignments", help="Print links, as 0-0 1-2: read-written.")] = False,
+    measures: Annotated[
+        bool, typer.Option("--measures", help="Measure all heads against alignments drawn by hand, with controls.")
+    ] = False,
+    interventions: Annotated[
+        bool,
+        typer.Option("--interventions", help="Measure also what silencing heads and leaving words out does: minutes."),
+    ] = False,
+) -> None:
+    """Translate a sentence and show where the model looked: in the terminal, as a page, a picture or a trace."""
+    import regard
+
+    model, texts = _model(words or [])
+    if measures or interventions:
+        looking.measure(regard.load(model), to, interventions=interventions)
+        return
+    if len(texts) != 1:
+        raise ValueError(f"give one text to explain, not {len(texts)}")
+    if level not in ("word", "subword"):
+        raise ValueError(f"--level {level}: choose word or subword")
+    translator = regard.load(model)
+    trace = translator.look(texts[0], to=to or _guessed(translator, texts))
+    if output is not None:
+        looking.write(translator, trace, output, attention=attention, head=head, level=level)
+        print(f"{output}: where the model looked")
+    elif alignments:
+        print(looking.links(trace, attention, head))
+    elif step is not None:
+        print(looking.arithmetic(translator, trace, step, attention=attention, head=head or 0))
+    else:
+        print(trace.facts["answer"], file=sys.stderr)
+        print(looking.matrix(trace, attention, head, level))
+
+
+def _model(words: list[str]) -> tuple[Path | None, list[str]]:
+    """A model is a directory, or what looks like a path to one; all other words are text."""
+    if not words:
+        return None, []
+    first = words[0]
+    path_like = first != "-" and len(first.split()) == 1 and (os.sep in first or Path(first).is_dir())
+    return (Path(first), words[1:]) if path_like else (None, words)
+
+
+def _guessed(translator: Translator, texts: list[str]) -> str | None:
+    """The language to translate into when nobody said it, and a word about the guess."""
+    if len(translator.languages) < 2:
+        return None
+    to = translator.direction("\n".join(texts))
+    if to is not None:
+        print(f"regard: translating to {to}, guessed from the text; --to chooses", file=sys.stderr)
+    return to
+
+
+def _as_json(text: str, answer: Answer) -> str:
+    """One object: the source, the best answer, and the others if asked for."""
+    head = {"source": text, "translation": answer.text, "score": round(answer.score, 6)}
+    others = [{"translation": other.text, "score": round(other.score, 6)} for other in answer.alternatives]
+    return json.dumps(head | ({"alternatives": others} if others else {}), ensure_ascii=False)
+
+
+def _as_lines(number: int, answer: Answer) -> str:
+    """The answer in one line; several answers as number, score and text."""
+    if not answer.alternatives:
+        return _one_line(answer.text)
+    ranked = (answer, *answer.alternatives)
+    return "\n".join(f"{number}\t{one.score:.4f}\t{_one_line(one.text)}" for one in ranked)
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", " ")

@@ -1,0 +1,139 @@
+"""Which of very many texts were met before, in memory that hardly grows: keys wait on disk, parted by their value.
+
+A text is known by 64 bits of its hash. Lines are numbered `place(corpus, line)`, so that places sort as they were read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+from jaxtyping import UInt64
+
+from regard.data.shards import UNFINISHED
+
+ROWS = 1 << 17  # held in memory; more of them go to disk
+PARTS = 256
+LINES = 48  # bits of a place that number the line; the others number the corpus
+
+
+def key(*texts: str) -> int:
+    """64 bits of a hash of these texts, none of which holds a NUL."""
+    return int.from_bytes(hashlib.blake2b("\0".join(texts).encode(), digest_size=8).digest(), "little")
+
+
+def place(corpus: int, line: int) -> int:
+    """One number for a line of a corpus."""
+    return corpus << LINES | line
+
+
+def origin(place: int) -> tuple[int, int]:
+    """Corpus and line of a place."""
+    return int(place) >> LINES, int(place) & (1 << LINES) - 1
+
+
+class Marks:
+    """One bit for every line of every corpus; line numbers count from 1."""
+
+    def __init__(self, lines: Sequence[int]) -> None:
+        self._bits = [bytearray(count // 8 + 1) for count in lines]
+
+    def add(self, places: UInt64[np.ndarray, "places"]) -> None:
+        """Mark these places; marking one twice is marking it once."""
+        corpora, lines = places >> np.uint64(LINES), places & np.uint64((1 << LINES) - 1)
+        for number in np.unique(corpora):
+            chosen = lines[corpora == number]
+            bits = np.left_shift(1, chosen % np.uint64(8), dtype=np.uint64).astype(np.uint8)
+            np.bitwise_or.at(np.frombuffer(self._bits[int(number)], np.uint8), chosen // np.uint64(8), bits)
+
+    def has(self, corpus: int, line: int) -> bool:
+        """Whether this line is marked."""
+        return bool(self._bits[corpus][line >> 3] >> (line & 7) & 1)
+
+    def __len__(self) -> int:
+        """How many lines are marked."""
+        return sum(int.from_bytes(bits, "little").bit_count() for bits in self._bits)
+
+    def first(self, most: int) -> list[tuple[int, int]]:
+        """The first marked lines, as (corpus, line)."""
+        found: list[tuple[int, int]] = []
+        for corpus, bits in enumerate(self._bits):
+            for byte in np.flatnonzero(np.frombuffer(bits, np.uint8))[:most].tolist():
+                found += [(corpus, byte * 8 + bit) for bit in range(8) if bits[byte] >> bit & 1]
+            if len(found) >= most:
+                break
+        return found[:most]
+
+
+class Keys:
+    """Rows of numbers that begin with a key, given back in parts within which all rows of a key are together.
+
+    Within a part, rows are in the order in which they came.
+    """
+
+    def __init__(self, scratch: Path, columns: int) -> None:
+        self.scratch, self.columns = scratch, columns
+        self._waiting = array("Q")
+        self._folder: Path | None = None
+
+    def __enter__(self) -> Keys:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def add(self, *row: int) -> None:
+        """One more row; its first number is the key."""
+        self._waiting.extend(row)
+        if len(self._waiting) >= ROWS * self.columns:
+            self._spill()
+
+    def parts(self) -> Iterator[UInt64[np.ndarray, "rows columns"]]:
+        """All rows, part by part."""
+        if self._folder is None:
+            yield np.array(self._waiting, np.uint64).reshape(-1, self.columns)
+            return
+        self._spill()
+        for path in sorted(self._folder.iterdir()):
+            yield np.fromfile(path, np.uint64).reshape(-1, self.columns)
+
+    def _spill(self) -> None:
+        rows = np.array(self._waiting, np.uint64).reshape(-1, self.columns)
+        self._waiting = array("Q")
+        part = rows[:, 0] % np.uint64(PARTS)
+        rows = rows[np.argsort(part, kind="stable")]
+        ends = np.cumsum(np.bincount(part.astype(np.int64), minlength=PARTS))
+        try:
+            if self._folder is None:
+                self.scratch.mkdir(parents=True, exist_ok=True)
+                self._folder = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=self.scratch))
+            for number, chunk in enumerate(np.split(rows, ends[:-1])):
+                with (self._folder / f"{number:03}").open("ab") as file:
+                    file.write(chunk.tobytes())
+        except OSError as error:
+            reason = error.strerror or error
+            raise ValueError(f"cannot write to {self.scratch} ({reason}): set REGARD_CACHE to another folder") from None
+
+
+def again(keys: UInt64[np.ndarray, "rows"]) -> np.ndarray:
+    """Which rows have a key that an earlier row has, as row numbers."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    return order[1:][ordered[1:] == ordered[:-1]]
+
+
+def differing(keys: UInt64[np.ndarray, "rows"], values: UInt64[np.ndarray, "rows"]) -> np.ndarray:
+    """For each key with more than one value, the first row whose value is not that of the key's first row."""
+    order = np.argsort(keys, kind="stable")
+    ordered, found = keys[order], values[order]
+    begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(order) else order
+    group = np.repeat(np.arange(len(begins)), np.diff(np.r_[begins, len(order)]))
+    other = np.flatnonzero(found != found[begins][group])
+    return order[other[np.unique(group[other], return_index=True)[1]]]

@@ -1,0 +1,79 @@
+"""A test set as it was written: no line is cleaned, left out or moved, so that scores equal those of other tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from regard.data.readers import LINE, Corpus, lines
+
+Pair = tuple[str, str]
+
+
+def read(corpus: Corpus) -> list[Pair]:
+    """Source and reference of every line; a line that has not both stops everything, by its place."""
+    if corpus.path is not None:
+        own = _fields if corpus.form == "json" else _columns
+        pairs = [own(corpus, number, line) for number, line in numbered(corpus.path)]
+    else:
+        sources, references = (texts(name) for name in corpus.files)
+        if len(sources) != len(references):
+            raise ValueError(
+                f"{corpus.source} has {len(sources)} lines but {corpus.target} has {len(references)}: "
+                "give files in which line n translates line n"
+            )
+        pairs = list(zip(sources, references, strict=True))
+    if not pairs:
+        raise ValueError(f"{corpus.files[0]} is empty: give a file with at least one pair")
+    return pairs
+
+
+def texts(name: str) -> list[str]:
+    """The lines of a file, as they are."""
+    return [line for _, line in numbered(name)]
+
+
+def answers(name: str, count: int) -> list[str]:
+    """The answers in a file, one for each of so many sources."""
+    found = texts(name)
+    if len(found) != count:
+        raise ValueError(f"{name} has {len(found)} lines for {count} sources: give one answer per line, in their order")
+    return found
+
+
+def numbered(name: str) -> Iterator[tuple[int, str]]:
+    """Every line of a file with its number, counted from 1."""
+    for number, line in enumerate(lines(name), start=1):
+        if line is None:
+            raise ValueError(f"{name}:{number}: longer than {LINE:,} bytes, cut the line")
+        try:
+            yield number, line.decode("utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(f"{name}:{number}: not UTF-8, convert the text first") from None
+
+
+def _columns(corpus: Corpus, number: int, line: str) -> Pair:
+    cells = line.split("\t")
+    source, target = corpus.columns
+    if len(cells) < max(source, target):
+        raise ValueError(f"{corpus.path}:{number}: {len(cells)} columns, wanted column {max(source, target)}")
+    return cells[source - 1], cells[target - 1]
+
+
+def _fields(corpus: Corpus, number: int, line: str) -> Pair:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{corpus.path}:{number}: not JSON, give one object per line") from None
+    source, target = (_field(corpus, number, record, name) for name in corpus.fields)
+    return source, target
+
+
+def _field(corpus: Corpus, number: int, record: Any, name: str) -> str:
+    value = record
+    for part in [name] if isinstance(record, dict) and name in record else name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    if not isinstance(value, str):
+        raise ValueError(f"{corpus.path}:{number}: no text named {name}, name it by the fields of the corpus")
+    return value

@@ -1,0 +1,149 @@
+"""Change something and see what follows: heads silenced one by one, source words left out one by one.
+
+Where a model looks is not yet why it answers; what happens without a head or a word comes nearer to it.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.multihead import MultiHead
+from regard.interpret.forced import Reader
+from regard.interpret.patterns import rollout
+from regard.interpret.trace import Trace
+from regard.interpret.words import merge, units
+
+SHUFFLES = 20
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """One head: by how much the loss grows when it is silent, and when it looks evenly instead."""
+
+    where: str
+    head: int
+    silent: float
+    even: float
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Rank correlation between what a method gives a source word and what its deletion costs, with controls."""
+
+    method: str
+    value: float
+    permuted: float
+    letters: float
+    sentences: int
+
+
+@contextmanager
+def ablated(model: nn.Module, where: str, head: int, *, way: Literal["silent", "even"] = "silent") -> Iterator[None]:
+    """Inside the block, one head of one attention has weights of zero, or the same for all it may see."""
+    module = dict(model.named_modules()).get(where)
+    if not isinstance(module, MultiHead):
+        names = [name for name, each in model.named_modules() if isinstance(each, MultiHead)]
+        raise ValueError(f"no attention called {where}; there are {', '.join(names)}")
+    if not 0 <= head < module.heads:
+        raise ValueError(f"{where} has heads 0 to {module.heads - 1}, not {head}")
+
+    def edit(_: nn.Module, __: tuple[Any, ...], weights: Tensor) -> Tensor:
+        own = weights.select(-3, head)
+        seen = (own > 0).to(own)
+        instead = torch.zeros_like(own) if way == "silent" else seen / seen.sum(-1, keepdim=True).clamp(min=1.0)
+        return torch.cat([weights.narrow(-3, 0, head), instead.unsqueeze(-3), weights[..., head + 1 :, :, :]], dim=-3)
+
+    # compiled code would not run the hook
+    eager = torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+    handle = module.weights.register_forward_hook(edit)
+    try:
+        with eager:
+            yield
+    finally:
+        handle.remove()
+
+
+def ablation(model: nn.Module, loss: Callable[[], float]) -> list[Ablation]:
+    """Each head's effect on `loss`, any number that the model's answers have and that is better when smaller."""
+    before = loss()
+    found = []
+    for where, module in model.named_modules():
+        if not isinstance(module, MultiHead):
+            continue
+        for head in range(module.heads):
+            with ablated(model, where, head):
+                silent = loss() - before
+            with ablated(model, where, head, way="even"):
+                even = loss() - before
+            found.append(Ablation(where, head, silent, even))
+    return found
+
+
+def loss_of(reader: Reader, pairs: Sequence[tuple[str, str]]) -> Callable[[], float]:
+    """The cross-entropy per token of these answers, computed anew at each call."""
+    coded = [reader.encode(*pair) for pair in pairs]
+    read, written = [one for one, _ in coded], [other for _, other in coded]
+    tokens = sum(len(ids) + 1 for ids in written)
+    return lambda: -sum(reader.scores(read, written)) / tokens
+
+
+def deletions(reader: Reader, source: str, target: str) -> list[float]:
+    """By how much the log-probability of the answer falls without each word of the source."""
+    read, written = reader.encode(source, target)
+    words = reader.translator.source.words(read)
+    count = 1 + max((word for word in words if word is not None), default=-1)
+    without = [[id for id, own in zip(read, words, strict=True) if own != word] for word in range(count)]
+    whole, *parts = reader.scores([read, *without], [written] * (count + 1))
+    return [whole - part for part in parts]
+
+
+def agreement(reader: Reader, traces: Sequence[Trace], *, seed: int = 0) -> list[Agreement]:
+    """How well attention ranks the words of the source by what their deletion costs, sentence by sentence."""
+    shuffle = random.Random(seed)
+    kept: dict[str, list[tuple[float, float, float]]] = {}
+    for trace in traces:
+        effects = deletions(reader, trace.facts["text"], trace.facts["answer"])
+        letters = [float(len(unit.text)) for unit in units(trace.items["source"])]
+        for method, given in attributions(trace).items():
+            assert len(given) == len(effects), "a word without a token of its own"
+            tau = kendall(given, effects)
+            if tau is None:
+                continue
+            dealt = [kendall(shuffle.sample(given, len(given)), effects) or 0.0 for _ in range(SHUFFLES)]
+            kept.setdefault(method, []).append((tau, sum(dealt) / SHUFFLES, kendall(letters, effects) or 0.0))
+    found = []
+    for method, rows in kept.items():
+        tau, mixed, longer = (sum(column) / len(rows) for column in zip(*rows, strict=True))
+        found.append(Agreement(method, tau, mixed, longer, len(rows)))
+    return found
+
+
+def attributions(trace: Trace) -> dict[str, list[float]]:
+    """What each source word gets from the whole answer: of each cross-attention, of their mean, and through rollout."""
+    source, target = units(trace.items["source"]), units(trace.items["target"], specials=True)
+    crosses = {one.name: one.values.float().cpu().mean(0) for one in trace.weights if one.name.endswith("cross")}
+    mean = torch.stack(list(crosses.values())).mean(0)
+    given = {**crosses, "mean of all": mean, "mean of all, rolled out": mean @ rollout(trace)}
+    return {method: merge(weights, target, source).sum(0).tolist() for method, weights in given.items()}
+
+
+def kendall(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Kendall's rank correlation, ties considered (tau-b); None where one side never differs."""
+    agree = ties_first = ties_second = 0
+    pairs = len(first) * (len(first) - 1) // 2
+    for one in range(len(first)):
+        for other in range(one):
+            left, right = first[one] - first[other], second[one] - second[other]
+            ties_first += left == 0
+            ties_second += right == 0
+            agree += (left * right > 0) - (left * right < 0)
+    scale = ((pairs - ties_first) * (pairs - ties_second)) ** 0.5
+    return agree / scale if scale else None

@@ -1,0 +1,260 @@
+"""A trace as one HTML file: all layers and heads, words or pieces, every number, and no request to anywhere.
+
+The file holds its own style, script and data; its content policy forbids everything else. Tensors are base64 in
+elements of their own, so that the page decodes one matrix at a time.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard.interpret.patterns import diagonality, entropy
+from regard.interpret.steps import Inside, Steps
+from regard.interpret.terminal import chosen
+from regard.interpret.trace import Item, Trace, Weights
+from regard.interpret.words import merge, units
+from regard.metrics.alignment import parse
+
+WEB = Path(__file__).parent.parent / "web"
+MODULES = (
+    "strings", "data", "make", "state", "matrix", "ribbon", "alignment", "heads", "score", "inside", "main",
+)  # fmt: skip
+MOST = 400_000
+"""Weights kept in 32 bits; a file with more of them keeps 16, whose rounding no eye sees."""
+COLOURS = {
+    "light": [
+        (247, 251, 255), (222, 235, 247), (198, 219, 239), (157, 202, 225), (106, 174, 214),
+        (65, 145, 198), (32, 112, 180), (8, 80, 155), (8, 48, 107),
+    ],
+    "dark": [
+        (0, 34, 78), (26, 56, 111), (67, 78, 108), (97, 101, 111), (125, 124, 120),
+        (155, 148, 118), (188, 174, 108), (222, 201, 88), (254, 232, 56),
+    ],
+}  # fmt: skip
+"""Blues and cividis: told apart by lightness alone, whatever colours the reader sees."""
+
+Measures = Mapping[str, Mapping[str, Sequence[float]] | float | str]
+Gold = str | tuple[Iterable[tuple[int, int]], Iterable[tuple[int, int]]]
+
+
+@dataclass
+class Blobs:
+    """Tensors on their way into the file, each known by its number."""
+
+    elements: list[str] = field(default_factory=list)
+
+    def add(self, tensor: Tensor, kind: str = "f4") -> dict[str, Any]:
+        """Keep a tensor as 32 or 16 bit floats or as bytes; the answer is how the page finds it."""
+        types = {"f4": torch.float32, "f2": torch.float16, "u1": torch.uint8}
+        numbers = tensor.detach().cpu().to(types[kind]).contiguous().numpy()
+        text = base64.b64encode(numbers.astype(f"<{kind}").tobytes()).decode()
+        number = len(self.elements)
+        self.elements.append(f'<script type="text/plain" id="blob-{number}">{text}</script>')
+        return {"blob": number, "type": kind}
+
+
+def render(
+    trace: Trace,
+    *,
+    steps: Steps | None = None,
+    measures: Measures | None = None,
+    gold: Gold | None = None,
+    title: str | None = None,
+    lang: str = "en",
+) -> str:
+    """The page as text.
+
+    `measures` holds numbers per head (`{"AER": {"decoder.0.cross": [0.3, 0.5]}}`), by which heads are sorted, and
+    single numbers (`{"AER": 0.3, "AER of the diagonal": 0.6}`), which stand beside the matrix. `gold` holds links made
+    by hand (`"0-0 1p2"`, or the sure ones and those at least possible).
+    """
+    if not trace.weights:
+        raise ValueError("this trace holds no weights: nothing was watched")
+    if lang not in ("en", "fr"):
+        raise ValueError(f"unknown language {lang!r}: choose en or fr")
+    blobs = Blobs()
+    data = {
+        "title": title or "",
+        "lang": lang,
+        "model": trace.model,
+        "facts": {name: trace.facts[name] for name in ("text", "answer") if name in trace.facts},
+        "items": {name: [_item(item) for item in items] for name, items in trace.items.items()},
+        "level": "word"
+        if any(item.word is not None for items in trace.items.values() for item in items)
+        else "subword",
+        "first": list(trace.weights).index(chosen(trace)),
+        "rounded": _rounded(trace),
+        "attentions": [_attention(one, blobs, rounded=_rounded(trace)) for one in trace.weights],
+        "measures": {**_built_in(trace), **_per_head(measures or {})},
+        "numbers": {name: value for name, value in (measures or {}).items() if not isinstance(value, Mapping)},
+        "gold": _gold(gold),
+        "steps": {name: _inside(one, blobs) for name, one in steps.attentions.items()} if steps else {},
+        "predictions": [_prediction(one) for one in steps.predictions] if steps else [],
+        "colours": COLOURS,
+    }
+    return _assemble(data, blobs, title=title or _title(trace))
+
+
+def save(
+    trace: Trace,
+    path: Path,
+    *,
+    steps: Steps | None = None,
+    measures: Measures | None = None,
+    gold: Gold | None = None,
+    title: str | None = None,
+    lang: str = "en",
+) -> None:
+    """Write the page to a file."""
+    text = render(trace, steps=steps, measures=measures, gold=gold, title=title, lang=lang)
+    path.write_text(text, encoding="utf-8")
+
+
+def frame(trace: Trace, *, height: int = 720) -> str:
+    """The page inside a frame of its own, for notebooks."""
+    inner = html.escape(render(trace), quote=True)
+    return (
+        f'<iframe title="{html.escape(_title(trace), quote=True)}" sandbox="allow-scripts" srcdoc="{inner}" '
+        f'style="width: 100%; height: {height}px; border: 0"></iframe>'
+    )
+
+
+def script() -> str:
+    """The modules of the page as one script: each becomes a function, since a lone file has nothing to import from."""
+    return "\n".join(_module(name, (WEB / f"{name}.js").read_text(encoding="utf-8")) for name in MODULES)
+
+
+def _module(name: str, text: str) -> str:
+    """One module as a function that answers with what it exports."""
+    exported = re.findall(r"(?m)^export (?:function|const) (\w+)", text)
+    text = re.sub(r'(?m)^import (\{.*\}) from "\./(\w+)\.js";$', r"const \1 = $\2;", text)
+    text = re.sub(r"(?m)^export ", "", text)
+    return f"const ${name} = (() => {{\n{text}return {{ {', '.join(exported)} }};\n}})();\n"
+
+
+def _assemble(data: dict[str, Any], blobs: Blobs, *, title: str) -> str:
+    """Template, style, script and data as one document; the policy names style and script by their hashes."""
+    code, style = script(), (WEB / "page.css").read_text(encoding="utf-8")
+    policy = (
+        f"default-src 'none'; script-src '{_hash(code)}'; style-src '{_hash(style)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "policy": policy,
+        "title": html.escape(f"{title} – Regard"),
+        "style": style,
+        "data": json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+        "blobs": "\n".join(blobs.elements),
+        "script": code,
+    }
+    template = (WEB / "page.html").read_text(encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda gap: parts[gap[1]], template)
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+def _title(trace: Trace) -> str:
+    return str(trace.facts.get("answer") or trace.facts.get("text") or trace.model)
+
+
+def _item(item: Item) -> dict[str, Any]:
+    word = {} if item.word is None else {"word": item.word}
+    return {"text": item.text, **word, **({"special": True} if item.special else {})}
+
+
+def _rounded(trace: Trace) -> bool:
+    """Whether there are so many weights that 16 bits must do."""
+    return sum(one.values.numel() for one in trace.weights) > MOST
+
+
+def _attention(one: Weights, blobs: Blobs, *, rounded: bool) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "query": one.query,
+        "key": one.key,
+        "shape": list(one.values.shape[1:]),
+        "heads": [blobs.add(values, "f2" if rounded else "f4") for values in one.values],
+    }
+
+
+def _built_in(trace: Trace) -> dict[str, dict[str, list[float]]]:
+    """What can be measured without knowing the right answer: how spread each head looks, how near the diagonal."""
+    spread, straight = {}, {}
+    for one in trace.weights:
+        values = one.values.detach().float().cpu()
+        spread[one.name] = [round(value, 4) for value in entropy(values).mean(-1).tolist()]
+        words = merge(values, units(trace.items[one.query]), units(trace.items[one.key]))
+        if min(words.shape[1:]) > 1:
+            straight[one.name] = [round(value, 4) for value in diagonality(words).tolist()]
+    return {"entropy": spread, "diagonality": straight}
+
+
+def _per_head(measures: Measures) -> dict[str, dict[str, list[float]]]:
+    return {
+        name: {attention: [float(value) for value in values] for attention, values in table.items()}
+        for name, table in measures.items()
+        if isinstance(table, Mapping)
+    }
+
+
+def _gold(gold: Gold | None) -> list[tuple[int, int, bool]]:
+    """(word read, word written, whether it is sure)."""
+    if gold is None:
+        return []
+    sure, possible = parse(gold) if isinstance(gold, str) else (set(gold[0]), set(gold[1]))
+    return [(read, written, (read, written) in sure) for read, written in sorted({*sure, *possible})]
+
+
+def _inside(one: Inside, blobs: Blobs) -> dict[str, Any]:
+    """The vectors of one attention, head by head; left and right only where they are not query and key themselves."""
+    form = one.form
+    own = form.left is one.queries and form.right is one.keys
+    contributions = one.contributions()
+    heads = []
+    for head in range(len(one.queries)):
+        kept = {"q": blobs.add(one.queries[head]), "k": blobs.add(one.keys[head]), "v": blobs.add(one.values[head])}
+        kept["output"] = blobs.add(contributions[head], "f2")
+        if not own:
+            kept |= {"left": blobs.add(form.left[head]), "right": blobs.add(form.right[head])}
+        if form.vector is not None:
+            kept["vector"] = blobs.add(form.vector[head])
+        if one.bias is not None:
+            kept["bias"] = blobs.add(one.bias[head])
+        if form.kind == "given":
+            kept["raw"] = blobs.add(one.raw[head])
+        heads.append(kept)
+    return {
+        "kind": form.kind,
+        "formula": form.formula,
+        "scale": form.scale,
+        "slope": form.slope,
+        "depth": one.queries.shape[-1],
+        "other": one.keys.shape[-1],
+        "hidden": form.left.shape[-1],
+        "features": one.values.shape[-1],
+        "width": one.output.shape[-1],
+        "visible": blobs.add(one.visible, "u1"),
+        "heads": heads,
+    }
+
+
+def _prediction(one: Any) -> dict[str, Any]:
+    return {
+        "top": [(text, round(share, 6)) for text, share in one.top],
+        "written": one.written,
+        "probability": round(one.probability, 6),
+        "rank": one.rank,
+    }

@@ -1,0 +1,305 @@
+"""One attention step by step: query, keys, values, scores, scale, mask, softmax, sum, projection, next token.
+
+Everything is computed again from what went into the attention, and compared with the weights the model itself used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from regard.attention.attend import weigh
+from regard.attention.cache import Remembered
+from regard.attention.masks import EVERYONE, Mask
+from regard.attention.multihead import MultiHead
+from regard.attention.scores import Additive, Bilinear, Graph, Score, cosine, dot, scaled_dot
+from regard.interpret.watch import Look, Seen
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a score is made of a left vector per query and a right one per key, so that anybody can make it again.
+
+    `dot` multiplies left and right, `additive` is `vector . tanh(left + right)`, `graph` is `LeakyReLU(left + right)`;
+    `given` is a score this file does not know, whose numbers are taken as they are.
+    """
+
+    kind: str
+    formula: str
+    left: Float[Tensor, "heads query depth"]
+    right: Float[Tensor, "heads key depth"]
+    scale: float = 1.0
+    slope: float = 0.0
+    vector: Float[Tensor, "heads depth"] | None = None
+
+    def raw(self) -> Float[Tensor, "heads query key"]:
+        """Scores before the scale."""
+        if self.kind == "dot":
+            return self.left @ self.right.mT
+        total = self.left[:, :, None] + self.right[:, None]
+        if self.kind == "additive":
+            assert self.vector is not None
+            return (total.tanh() * self.vector[:, None, None]).sum(-1)
+        assert self.kind == "graph", self.kind
+        return nn.functional.leaky_relu(total, self.slope).squeeze(-1)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One head at one query: the numbers in the order in which they are computed."""
+
+    attention: str
+    head: int
+    place: int
+    formula: str
+    query: Float[Tensor, "depth"]
+    keys: Float[Tensor, "key depth"]
+    values: Float[Tensor, "key features"]
+    raw: Float[Tensor, "key"]
+    scale: float
+    bias: Float[Tensor, "key"] | None
+    scores: Float[Tensor, "key"]
+    visible: Bool[Tensor, "key"]
+    weights: Float[Tensor, "key"]
+    mixed: Float[Tensor, "features"]
+    contribution: Float[Tensor, "width"]
+    difference: float
+    """Largest difference between these weights and those the model used."""
+
+    def plain(self) -> dict[str, Any]:
+        """The same in lists and numbers, for JSON."""
+        return {
+            name: value.tolist() if isinstance(value, Tensor) else value
+            for name, value in ((name, getattr(self, name)) for name in self.__dataclass_fields__)
+        }
+
+
+@dataclass(frozen=True)
+class Inside:
+    """One attention on one example: what every head of it had in hand at every query."""
+
+    name: str
+    form: Form
+    queries: Float[Tensor, "heads query depth"]
+    keys: Float[Tensor, "heads key other"]
+    values: Float[Tensor, "heads key features"]
+    raw: Float[Tensor, "heads query key"]
+    bias: Float[Tensor, "heads query key"] | None
+    visible: Bool[Tensor, "query key"]
+    weights: Float[Tensor, "heads query key"]
+    """The model's own, as they passed through the tap."""
+    output: Float[Tensor, "heads features width"]
+    """The part of the output projection that each head speaks through."""
+
+    def scores(self) -> Float[Tensor, "heads query key"]:
+        """What goes into the softmax."""
+        scaled = self.raw * self.form.scale
+        return scaled if self.bias is None else scaled + self.bias
+
+    def recomputed(self) -> Float[Tensor, "heads query key"]:
+        """The weights, made again from queries and keys."""
+        return weigh(self.scores(), self.visible)
+
+    def contributions(self) -> Float[Tensor, "heads query width"]:
+        """What each head adds to the vector of each query, before the projection's bias."""
+        return self.recomputed() @ self.values @ self.output
+
+    @property
+    def difference(self) -> float:
+        """Largest difference between the weights made again and the model's own."""
+        return float((self.recomputed() - self.weights).abs().max())
+
+    def step(self, head: int, place: int) -> Step:
+        """One head at one query."""
+        heads, queries, _ = self.weights.shape
+        if not (0 <= head < heads and 0 <= place < queries):
+            raise ValueError(
+                f"{self.name} has heads 0 to {heads - 1} and tokens 0 to {queries - 1}: no head {head} at token {place}"
+            )
+        weights = self.recomputed()[head, place]
+        mixed = weights @ self.values[head]
+        return Step(
+            attention=self.name,
+            head=head,
+            place=place,
+            formula=self.form.formula,
+            query=self.queries[head, place],
+            keys=self.keys[head],
+            values=self.values[head],
+            raw=self.raw[head, place],
+            scale=self.form.scale,
+            bias=None if self.bias is None else self.bias[head, place],
+            scores=self.scores()[head, place],
+            visible=self.visible[place],
+            weights=weights,
+            mixed=mixed,
+            contribution=mixed @ self.output[head],
+            difference=float((weights - self.weights[head, place]).abs().max()),
+        )
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What was likeliest at one place: texts with probabilities, and the token that was written there."""
+
+    top: Sequence[tuple[str, float]]
+    written: str
+    probability: float
+    rank: int
+
+
+@dataclass(frozen=True)
+class Steps:
+    """All that a page needs to show any step: attentions by name, and the predictions at every written token."""
+
+    attentions: Mapping[str, Inside]
+    predictions: Sequence[Prediction] = field(default_factory=list)
+
+
+@torch.no_grad()
+def inside(
+    model: nn.Module, read: Callable[[], Any], *, names: Sequence[str] | None = None
+) -> tuple[dict[str, Inside], Any]:
+    """What the attentions of these names (all, if none are named) had in hand while `read()` ran, and its answer.
+
+    `read` must send one example through the model in one go: an answer found by a search is read again from beginning
+    to end, which gives the same numbers as its writing did.
+    """
+    found: dict[str, MultiHead] = {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, MultiHead) and (names is None or name in names)
+    }
+    missing = sorted(set(names or ()) - set(found))
+    if missing:
+        known = [name for name, module in model.named_modules() if isinstance(module, MultiHead)]
+        raise ValueError(f"no attention called {missing[0]}; there are {', '.join(known)}")
+    inputs: dict[str, tuple[Any, ...]] = {}
+    looks: dict[str, list[Look]] = {}
+    handles = []
+    for name, module in found.items():
+        handles.append(module.register_forward_pre_hook(_catcher(inputs, name), with_kwargs=True))
+        handles.append(module.weights.register_forward_hook(_keeper(looks, name)))
+    try:
+        answer = read()
+    finally:
+        for handle in handles:
+            handle.remove()
+    idle = sorted(set(found) - set(looks))
+    if idle:
+        raise ValueError(f"{idle[0]} did not run: leave it out of the names")
+    return {name: _open(name, module, inputs[name], Seen(looks)[name]) for name, module in found.items()}, answer
+
+
+def predictions(
+    logits: Float[Tensor, "query vocab"], written: Sequence[int], text: Callable[[int], str], *, top: int = 10
+) -> list[Prediction]:
+    """The likeliest tokens at every place beside the one that was written."""
+    found = []
+    for line, token in zip(logits.float(), written, strict=True):
+        shares = line.softmax(-1)
+        best = shares.topk(min(top, len(shares)))
+        candidates = [(text(id), value) for id, value in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
+        rank = int((shares > shares[token]).sum())
+        found.append(Prediction(candidates, text(token), float(shares[token]), rank))
+    return found
+
+
+def _catcher(inputs: dict[str, tuple[Any, ...]], name: str) -> Any:
+    def catch(_: nn.Module, arguments: tuple[Any, ...], settings: dict[str, Any]) -> None:
+        x, memory = (*arguments, settings.get("memory"))[:2]
+        if settings.get("cache") is not None or name in inputs:
+            raise ValueError(f"{name} ran more than once: read one example in one go to look inside")
+        inputs[name] = x, memory, settings.get("mask", EVERYONE), settings.get("positions")
+
+    return catch
+
+
+def _keeper(looks: dict[str, list[Look]], name: str) -> Any:
+    def keep(_: nn.Module, arguments: tuple[Any, ...], value: Tensor) -> None:
+        looks[name] = [Look(value.detach(), arguments[1])]
+
+    return keep
+
+
+def _open(name: str, module: MultiHead, given: tuple[Any, ...], weights: list[Tensor]) -> Inside:
+    """Queries, keys, values and scores of one attention, made again from its inputs."""
+    if len(weights) != 1:
+        raise ValueError(f"a batch of {len(weights)}: look inside one example at a time")
+    x, memory, mask, positions = given
+    query = _split(module.query(x), module.heads)
+    held = memory if isinstance(memory, Remembered) else module.remember(x if memory is None else memory)
+    keys, values = held
+    if positions is not None:
+        places, _ = mask.places(query.shape[-2], keys.shape[-2], x.device)
+        query, keys = positions.turn(query, places), positions.turn(keys, places)
+    bias = None
+    if positions is not None and positions.biased:
+        bias = _alone(positions.bias(mask.distance(query.shape[-2], keys.shape[-2], x.device)), 3)
+    repeats = module.heads // module.groups
+    query = _alone(query, 3)
+    keys, values = (_alone(part, 3).repeat_interleave(repeats, dim=0) for part in (keys, values))
+    form = _form(module.score, query, keys)
+    raw = module.score(query, keys) if form.kind == "given" else form.raw()
+    visible = _visible(mask, query, keys)
+    return Inside(
+        name=name,
+        form=form,
+        queries=query,
+        keys=keys,
+        values=values,
+        raw=raw,
+        bias=bias,
+        visible=visible,
+        weights=weights[0],
+        output=module.output.weight.detach().T.unflatten(0, (module.heads, -1)),
+    )
+
+
+def _form(score: Score, query: Tensor, keys: Tensor) -> Form:
+    """The score taken apart into what belongs to the query and what to the key."""
+    depth = query.shape[-1]
+    if score is scaled_dot:
+        return Form("dot", f"q . k / sqrt({depth})", query, keys, scale=1 / math.sqrt(depth))
+    if score is dot:
+        return Form("dot", "q . k", query, keys)
+    if score is cosine:
+        left, right = (nn.functional.normalize(part, dim=-1) for part in (query, keys))
+        return Form("dot", "q . k / (|q| |k|)", left, right)
+    if isinstance(score, Bilinear):
+        return Form("dot", "q W k", query @ score.weight, keys)
+    if isinstance(score, Additive):
+        vector = score.vector.expand(len(query), -1)
+        return Form("additive", "v . tanh(W q + U k)", query @ score.query, keys @ score.key, vector=vector)
+    if isinstance(score, Graph):
+        left, right = query @ score.query, keys @ score.key
+        return Form("graph", f"LeakyReLU(a . q + b . k), slope {score.slope}", left, right, slope=score.slope)
+    return Form("given", getattr(score, "__name__", type(score).__name__), query, keys)
+
+
+def _split(vectors: Tensor, heads: int) -> Tensor:
+    """(*batch, token, heads * depth) -> (*batch, heads, token, depth)."""
+    return vectors.unflatten(-1, (heads, -1)).transpose(-3, -2)
+
+
+def _alone(tensor: Tensor, dimensions: int) -> Tensor:
+    """Without the axis of a batch of one."""
+    while tensor.dim() > dimensions:
+        if len(tensor) != 1:
+            raise ValueError(f"a batch of {len(tensor)}: look inside one example at a time")
+        tensor = tensor[0]
+    return tensor.detach()
+
+
+def _visible(mask: Mask, query: Tensor, keys: Tensor) -> Tensor:
+    """The mask as a matrix, also when it hides nothing."""
+    queries, places = query.shape[-2], keys.shape[-2]
+    dense = mask.dense(queries, places, query.device)
+    whole = torch.ones(queries, places, dtype=torch.bool, device=query.device)
+    return whole if dense is None else whole & _alone(dense, 2)

@@ -1,0 +1,267 @@
+"""Attention in a terminal: a matrix in shades, links as numbers, and one step in columns."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.interpret.steps import Prediction, Step
+from regard.interpret.trace import Item, Trace, Weights
+from regard.interpret.words import Unit, merge, normalise, units
+
+BOUNDS = (0.05, 0.25, 0.5, 0.75)
+SHADES = " ░▒▓█"
+PLAIN = " .:+#"
+LABEL = 16
+"""Most columns a word gets beside the matrix."""
+UPRIGHT = 12
+"""Most lines a word gets above the matrix when it is written downwards."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a matrix is written: columns of the terminal, shades or plain ASCII, percentages instead of shades."""
+
+    width: int = 80
+    ascii: bool = False
+    numbers: bool = False
+
+    @property
+    def ramp(self) -> str:
+        """What stands for nothing, a little, some, much and nearly all."""
+        return PLAIN if self.ascii else SHADES
+
+    def label(self, text: str, room: int) -> str:
+        """A word in so many columns, cut short if it must be."""
+        return self.cut(_printable(text, ascii=self.ascii), room)
+
+    def cut(self, line: str, room: int) -> str:
+        """A line in so many columns."""
+        if columns(line) <= room:
+            return line
+        while columns(line) > room - 1:
+            line = line[:-1]
+        return line + ("~" if self.ascii else "…")
+
+
+STYLE = Style()
+
+
+def alignment(
+    trace: Trace,
+    name: str | None = None,
+    *,
+    head: int | None = None,
+    level: str = "word",
+    specials: bool = False,
+    renormalise: bool = False,
+    style: Style = STYLE,
+) -> str:
+    """Where one attention of a trace looked (the last cross-attention, all heads' mean, unless told otherwise)."""
+    seen = chosen(trace, name)
+    if head is not None and not 0 <= head < len(seen.values):
+        raise ValueError(f"{seen.name} has heads 0 to {len(seen.values) - 1}, not {head}")
+    weights = seen.values.float()
+    single = weights.mean(0) if head is None else weights[head]
+    rows = units(trace.items[seen.query], level=level, specials=specials)
+    keys = units(trace.items[seen.key], level=level, specials=specials)
+    merged = merge(single, rows, keys)
+    heads = f"mean of {len(weights)} heads" if head is None else f"head {head}"
+    title = f"{seen.name}, {heads}: where each line looked, not why"
+    shown = normalise(merged) if renormalise else merged
+    return f"{title}\n{matrix(shown, rows, keys, style=style)}"
+
+
+def chosen(trace: Trace, name: str | None = None) -> Weights:
+    """The weights of that name; without one the last attention from one text to another, or the last of all."""
+    if name is not None:
+        return trace.find(name)
+    across = [one for one in trace.weights if one.name.endswith("cross")]
+    if not trace.weights:
+        raise ValueError("this trace holds no weights: nothing was watched")
+    return (across or list(trace.weights))[-1]
+
+
+def matrix(
+    weights: Float[Tensor, "query key"], queries: Sequence[Unit], keys: Sequence[Unit], *, style: Style = STYLE
+) -> str:
+    """A line per query, a column per key; too many columns continue in a second band below."""
+    if not queries or not keys:
+        return "(nothing but special tokens)"
+    side = max(columns(style.label(unit.text, LABEL)) for unit in queries)
+    headings = [_printable(unit.text, ascii=style.ascii) for unit in keys]
+    room = max(style.width - side - 2, 3)
+    least = 3 if style.numbers else 2
+    wide = [max(least, columns(text)) + 1 for text in headings]
+    upright = sum(wide) <= room
+    sizes = wide if upright else [least + 1] * len(keys)
+    bands = []
+    for first, last in _bands(sizes, room):
+        columns_of_band = slice(first, last)
+        heading = _across(headings, sizes, columns_of_band) if upright else _down(headings, sizes, columns_of_band)
+        lines = [" " * (side + 1) + line for line in heading]
+        for unit, row in zip(queries, weights.tolist(), strict=True):
+            cells = "".join(
+                _cell(value, size, style) for value, size in zip(row[first:last], sizes[first:last], strict=True)
+            )
+            lines.append(_fill(style.label(unit.text, LABEL), side) + " " + cells)
+        bands.append("\n".join(line.rstrip() for line in lines))
+    return "\n\n".join(bands) + ("" if style.numbers else f"\n{legend(style)}")
+
+
+def legend(style: Style = STYLE) -> str:
+    """What the shades mean."""
+    parts = [f"{mark} from {round(100 * bound)} %" for mark, bound in zip(style.ramp[1:], BOUNDS, strict=True)]
+    return f"({'  '.join(parts)} of the line's weight)"
+
+
+def links(
+    weights: Float[Tensor, "query key"], queries: Sequence[Item], keys: Sequence[Item], *, threshold: float = 0.0
+) -> list[tuple[int, int]]:
+    """(word read, word written) for every written word that gave one read word more than the threshold."""
+    rows, read = units(queries), units(keys)
+    if not rows or not read:
+        return []
+    best = merge(weights.float(), rows, read).max(-1)
+    found = []
+    for row, (value, place) in enumerate(zip(best.values.tolist(), best.indices.tolist(), strict=True)):
+        if value > threshold:
+            found.append((_number(read, place), _number(rows, row)))
+    return sorted(found)
+
+
+def pharaoh(
+    weights: Float[Tensor, "query key"], queries: Sequence[Item], keys: Sequence[Item], *, threshold: float = 0.0
+) -> str:
+    """Links as alignment tools exchange them: `0-0 1-2`, the word read before the word written."""
+    found = links(weights, queries, keys, threshold=threshold)
+    return " ".join(f"{read}-{written}" for read, written in found)
+
+
+def step(
+    one: Step, keys: Sequence[Item], *, token: str = "", prediction: Prediction | None = None, style: Style = STYLE
+) -> str:
+    """One head at one written token, line by line in the order in which the model computes."""
+    token = _printable(token, ascii=style.ascii)
+    lines = [
+        f"{one.attention}, head {one.head}, token {one.place} {token}".rstrip(),
+        f"query    q = {_vector(one.query)}",
+        f"score    {_printable(one.formula, ascii=style.ascii)}",
+        "",
+        *_ledger(one, keys, style),
+        "",
+        f"sum      weights x values = {_vector(one.mixed)}",
+        f"output   projected: {_vector(one.contribution)}",
+        f"         length {float(one.contribution.norm()):.4f} of what this head adds to the token's vector",
+        f"check    recomputed = the model's weights {f'to {one.difference:.0e}' if one.difference else 'exactly'}",
+    ]
+    if prediction is not None:
+        lines += ["", f"next     written: {_quoted(prediction.written, style)}"]
+        lines += [
+            f"         {_bar(share, style)} {share:6.1%}  {_quoted(text, style)}" for text, share in prediction.top
+        ]
+    return "\n".join(style.cut(line, style.width) for line in lines)
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes: Chinese characters take two, accents none."""
+    wide = ("W", "F")
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in wide else 1
+        for letter in text
+    )
+
+
+def _ledger(one: Step, keys: Sequence[Item], style: Style) -> list[str]:
+    """A line per key: raw score, scaled, bias, whether it is in sight, and its share."""
+    side = max(4, *(columns(style.label(item.text, LABEL)) for item in keys))
+    biased = "     bias" if one.bias is not None else ""
+    lines = [f"{_fill('key', side)}      raw   scaled{biased}  mask  softmax"]
+    for place, item in enumerate(keys):
+        raw = float(one.raw[place])
+        bias = f" {float(one.bias[place]):8.3f}" if one.bias is not None else ""
+        sight = "    -" if one.visible[place] else "  hid"
+        share = float(one.weights[place])
+        lines.append(
+            f"{_fill(style.label(item.text, LABEL), side)} {raw:8.3f} {raw * one.scale:8.3f}{bias} {sight}"
+            f"  {share:7.4f}  {_bar(share, style)}".rstrip()
+        )
+    return lines
+
+
+def _bar(share: float, style: Style) -> str:
+    """A share as a line of twelve."""
+    full = round(12 * share)
+    return ("#" if style.ascii else "█") * full + " " * (12 - full)
+
+
+def _vector(numbers: Tensor, shown: int = 5) -> str:
+    """The first few numbers of a vector."""
+    listed = ", ".join(f"{value:.3f}" for value in numbers[:shown].tolist())
+    more = f", ... {len(numbers)} in all" if len(numbers) > shown else ""
+    return f"[{listed}{more}]"
+
+
+def _quoted(text: str, style: Style) -> str:
+    """A token between quotes, since its leading space matters."""
+    space = " " if text.startswith(" ") and text.strip() else ""
+    return f'"{space}{_printable(text, ascii=style.ascii)}"'
+
+
+def _number(listed: Sequence[Unit], place: int) -> int:
+    """The word's number in its text."""
+    word = listed[place].word
+    return place if word is None else word
+
+
+def _printable(text: str, *, ascii: bool) -> str:
+    """Without what would break a line; in ASCII without accents, and a question mark for the rest."""
+    clean = "".join(letter if letter.isprintable() else "·" for letter in text).strip() or ("_" if ascii else "␣")
+    if not ascii:
+        return clean
+    bare = "".join(letter for letter in unicodedata.normalize("NFKD", clean) if not unicodedata.combining(letter))
+    return bare.encode("ascii", "replace").decode()
+
+
+def _bands(sizes: Sequence[int], room: int) -> list[tuple[int, int]]:
+    """Runs of columns that fit side by side."""
+    bands, first, used = [], 0, 0
+    for place, size in enumerate(sizes):
+        if used + size > room and place > first:
+            bands.append((first, place))
+            first, used = place, 0
+        used += size
+    return [*bands, (first, len(sizes))]
+
+
+def _across(headings: Sequence[str], sizes: Sequence[int], band: slice) -> list[str]:
+    """Column headings as one line."""
+    return ["".join(_fill(text, size) for text, size in zip(headings[band], sizes[band], strict=True))]
+
+
+def _down(headings: Sequence[str], sizes: Sequence[int], band: slice) -> list[str]:
+    """Column headings written downwards, ending right above the matrix."""
+    shown = [text if len(text) <= UPRIGHT else text[: UPRIGHT - 1] + "." for text in headings[band]]
+    height = max(map(len, shown))
+    lines = []
+    for line in range(height):
+        letters = [text[line - height + len(text)] if line >= height - len(text) else "" for text in shown]
+        lines.append("".join(_fill(letter, size) for letter, size in zip(letters, sizes[band], strict=True)))
+    return lines
+
+
+def _cell(value: float, size: int, style: Style) -> str:
+    """One weight: a block of shade, or a percentage."""
+    if style.numbers:
+        return _fill(f"{100 * value:3.0f}", size)
+    mark = style.ramp[sum(value >= bound for bound in BOUNDS)]
+    return mark * (size - 1) + " "
+
+
+def _fill(text: str, room: int) -> str:
+    """The text, and spaces up to so many columns."""
+    return text + " " * (room - columns(text))

@@ -1,0 +1,256 @@
+"""Is one system really better than another? Paired tests on BLEU, chrF and TER, from counts made once per sentence.
+
+A corpus score is a function of counts summed over sentences, so a thousand resampled corpora cost one product of
+matrices. With the same seed the resamples are those of sacreBLEU's own paired tests, and so are the p-values, but for
+ties: here a difference that chance reaches exactly counts as reached by chance, so that a system compared with itself
+has p = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.metrics.overlap import References, Score
+
+Sums = Float[np.ndarray, "corpus count"]
+Scores = Float[np.ndarray, "corpus"]
+
+SEED = 12345  # sacreBLEU's
+SAMPLES: dict[str, int] = {"bootstrap": 1000, "randomisation": 10_000}
+ROWS = 256  # resamples made at once; a multiple of 32, at which numpy's stream of random bits can be cut
+TIE = 1e-9  # scores that differ by less are equal: they were summed in another order
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What one metric counts in every sentence of one system's answers."""
+
+    metric: str
+    counts: Float[np.ndarray, "sentence count"]
+    signature: str
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def score(self) -> float:
+        """The score of the whole corpus."""
+        return float(self.of(self.counts.sum(0, keepdims=True))[0])
+
+    @property
+    def sentences(self) -> Float[np.ndarray, "sentence"]:
+        """The score of each sentence by itself; only chrF and TER are made for that."""
+        return self.of(self.counts)
+
+    def of(self, sums: Float[np.ndarray, "corpus count"]) -> Float[np.ndarray, "corpus"]:
+        """The score of each corpus, from its summed counts."""
+        return SCORES[self.metric](sums)
+
+    def some(self, sentences: Sequence[int]) -> Statistics:
+        """The same of these sentences alone."""
+        return replace(self, counts=self.counts[np.asarray(sentences, dtype=np.int64)])
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where 95 % of the resampled scores lie, and their mean."""
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def half(self) -> float:
+        """Half its width: the number after the ± sign."""
+        return (self.high - self.low) / 2
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One system by one metric, and how probable its distance from the baseline is by chance."""
+
+    system: str
+    metric: str
+    score: float
+    interval: Interval
+    difference: float = 0.0
+    """Its score less the baseline's."""
+    p: float | None = None
+    """None for the baseline itself."""
+    wins: float | None = None
+    """Share of resampled corpora on which it is better than the baseline (Koehn 2004)."""
+
+
+def statistics(metric: str, answers: Sequence[str], references: References, *, tokenize: str = "13a") -> Statistics:
+    """The counts of `bleu`, `chrf` or `ter` for every answer; `tokenize` is BLEU's."""
+    scorer = _scorer(metric, tokenize)
+    streams = _streams(answers, references)
+    counts = np.array(scorer._extract_corpus_statistics(list(answers), streams), dtype=np.float64)
+    return Statistics(metric, counts, str(scorer.get_signature()))
+
+
+def corpus(statistics: Statistics) -> Score:
+    """The corpus score in sacreBLEU's words, from counts already made."""
+    scorer = _scorer(statistics.metric, "13a")  # the counts are made: tokenising no longer matters
+    result = scorer._compute_score_from_stats(statistics.counts.sum(0).tolist())
+    return Score(result.score, statistics.signature, str(result))
+
+
+def interval(statistics: Statistics, *, samples: int = SAMPLES["bootstrap"], seed: int = SEED) -> Interval:
+    """The 95 % confidence interval of a score, by bootstrap resampling of sentences."""
+    return _interval(_bootstrap([statistics], samples, seed)[0])
+
+
+def paired(
+    systems: Mapping[str, Statistics], *, test: str = "bootstrap", samples: int | None = None, seed: int = SEED
+) -> list[Verdict]:
+    """Each system against the first one, on the same resampled sentences.
+
+    `bootstrap` draws corpora with replacement and asks how often the difference, shifted to mean zero, is as large as
+    the one observed (Koehn 2004). `randomisation` swaps answers between the two systems at random, as it may if there
+    is no difference between them, and asks how often that gives as large a difference (Riezler and Maxwell 2005).
+    """
+    _check(systems, test)
+    names, all_counts = list(systems), list(systems.values())
+    drawn = _bootstrap(all_counts, SAMPLES["bootstrap"] if test == "randomisation" else samples, seed)
+    scores = [one.score for one in all_counts]
+    verdicts = [Verdict(names[0], all_counts[0].metric, scores[0], _interval(drawn[0]))]
+    for number in range(1, len(names)):
+        difference = scores[number] - scores[0]
+        shifts = drawn[number] - drawn[0]
+        if test == "bootstrap":
+            by_chance = np.abs(shifts) - np.abs(shifts).mean()
+        else:
+            by_chance = _swapped(all_counts[0], all_counts[number], samples or SAMPLES[test], seed)
+        reached = int((by_chance >= abs(difference) - TIE).sum())
+        better = shifts < -TIE if all_counts[0].metric == "ter" else shifts > TIE
+        verdicts.append(
+            Verdict(
+                system=names[number],
+                metric=all_counts[number].metric,
+                score=scores[number],
+                interval=_interval(drawn[number]),
+                difference=difference,
+                p=(reached + 1) / (len(by_chance) + 1),
+                wins=float(better.mean()),
+            )
+        )
+    return verdicts
+
+
+def _bootstrap(systems: Sequence[Statistics], samples: int | None, seed: int) -> list[Float[np.ndarray, "sample"]]:
+    """Scores of corpora drawn with replacement, the same sentences for every system."""
+    size = len(systems[0])
+    every = np.concatenate([one.counts for one in systems], axis=1)
+    widths = np.cumsum([one.counts.shape[1] for one in systems])[:-1]
+    generator = np.random.default_rng(seed)
+    sums = []
+    for rows in _blocks(samples or SAMPLES["bootstrap"]):
+        drawn = generator.choice(size, size=(rows, size), replace=True) + np.arange(rows)[:, None] * size
+        times = np.bincount(drawn.ravel(), minlength=rows * size).reshape(rows, size)
+        sums.append(times.astype(np.float64) @ every)
+    parts = np.split(np.concatenate(sums), widths, axis=1)
+    return [one.of(part) for one, part in zip(systems, parts, strict=True)]
+
+
+def _swapped(one: Statistics, other: Statistics, trials: int, seed: int) -> Float[np.ndarray, "trial"]:
+    """Differences between two systems after each answer has changed sides, or not, by the toss of a coin."""
+    generator = np.random.default_rng(seed)
+    both = one.counts.sum(0) + other.counts.sum(0)
+    differences = []
+    for rows in _blocks(trials):
+        stay = generator.integers(2, size=(rows, len(one)), dtype=bool).astype(np.float64)
+        sums = stay @ (one.counts - other.counts) + other.counts.sum(0)
+        differences.append(np.abs(one.of(sums) - one.of(both - sums)))
+    return np.concatenate(differences)
+
+
+def _blocks(samples: int) -> Iterator[int]:
+    """How many resamples to make at a time."""
+    yield from (min(ROWS, samples - done) for done in range(0, samples, ROWS))
+
+
+def _interval(scores: Float[np.ndarray, "sample"]) -> Interval:
+    ordered = np.sort(scores)
+    edge = len(ordered) // 40
+    return Interval(float(ordered.mean()), float(ordered[edge]), float(ordered[-1 - edge]))
+
+
+def _bleu(sums: Sums) -> Scores:
+    """exp of the mean log precision of 1- to 4-grams, zeros smoothed exponentially, times the brevity penalty."""
+    written, wanted = sums[..., 0], sums[..., 1]
+    right, total = sums[..., 2:6], sums[..., 6:10]
+    empty = (right == 0) & (total > 0)
+    halvings = 2.0 ** np.cumsum(empty, axis=-1)
+    reachable = (total > 0).all(-1) & (right > 0).any(-1)
+    share = np.where(empty, 1 / halvings, right) / np.maximum(total, 1)
+    logs = np.log(np.where(share > 0, 100 * share, 1.0)).sum(-1) / 4
+    penalty = np.where(written < wanted, np.exp(1 - wanted / np.maximum(written, 1)), 1.0)
+    return np.where(reachable, penalty * np.exp(logs), 0.0)
+
+
+def _chrf(sums: Sums) -> Scores:
+    """F2 of the mean precision and the mean recall over the n-gram orders that both sides have."""
+    written, wanted, shared = (sums[..., part::3] for part in range(3))
+    used = (written > 0) & (wanted > 0)
+    orders = np.maximum(used.sum(-1), 1)
+    precision = np.where(used, shared / np.maximum(written, 1), 0).sum(-1) / orders
+    recall = np.where(used, shared / np.maximum(wanted, 1), 0).sum(-1) / orders
+    below = 4 * precision + recall
+    return 100 * 5 * precision * recall / np.where(below > 0, below, 1)
+
+
+def _ter(sums: Sums) -> Scores:
+    """Edits per word of the reference."""
+    edits, wanted = sums[..., 0], sums[..., 1]
+    return 100 * np.where(wanted > 0, edits / np.where(wanted > 0, wanted, 1), edits > 0)
+
+
+SCORES: dict[str, Callable[[Sums], Scores]] = {"bleu": _bleu, "chrf": _chrf, "ter": _ter}
+
+
+def _scorer(metric: str, tokenize: str) -> Any:
+    """sacreBLEU's own metric with its defaults."""
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
+
+    if metric not in SCORES:
+        raise ValueError(f"unknown metric {metric}: choose one of {', '.join(SCORES)}")
+    if tokenize not in BLEU.TOKENIZERS:
+        raise ValueError(f"unknown BLEU tokenizer {tokenize}: choose one of {', '.join(sorted(BLEU.TOKENIZERS))}")
+    if metric == "bleu":
+        return BLEU(tokenize=tokenize, force=True)  # force: no advice about tokenised text
+    return CHRF() if metric == "chrf" else TER()
+
+
+def _streams(answers: Sequence[str], references: References) -> list[list[str | None]]:
+    """The first references of all answers, then the second ones, as sacreBLEU wants them."""
+    if isinstance(answers, str) or isinstance(references, str):
+        raise ValueError("one text given where a list is scored: put it in a list")
+    if len(answers) != len(references):
+        raise ValueError(f"{len(answers)} answers but references for {len(references)}: there must be as many")
+    if not answers:
+        raise ValueError("no answers to score: a corpus needs at least one")
+    several = [[own] if isinstance(own, str) else list(own) for own in references]
+    if not all(several):
+        raise ValueError(f"answer {several.index([])} has no reference: give it one, an empty one if need be")
+    return [[own[k] if k < len(own) else None for own in several] for k in range(max(map(len, several)))]
+
+
+def _check(systems: Mapping[str, Statistics], test: str) -> None:
+    if test not in SAMPLES:
+        raise ValueError(f"unknown test {test}: choose {' or '.join(SAMPLES)}")
+    if len(systems) < 2:
+        raise ValueError(f"{len(systems)} systems to compare: give at least two")
+    if len({one.metric for one in systems.values()}) > 1:
+        raise ValueError("systems measured by different metrics cannot be compared: use one for all")
+    sizes = {name: len(one) for name, one in systems.items()}
+    if len(set(sizes.values())) > 1:
+        told = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise ValueError(f"systems must answer the same sentences: {told}")

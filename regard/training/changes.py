@@ -1,0 +1,128 @@
+"""What may change between the start of a run and its resuming: refused, warned of, or free."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+Verdict = Literal["refused", "warned", "free"]
+
+# The first pattern that fits a setting decides; what no pattern names is warned of.
+RULES: tuple[tuple[str, Verdict], ...] = (
+    # These change what is learnt from here on, but the weights still fit.
+    ("model.dropout", "warned"),
+    ("model.attention_dropout", "warned"),
+    # What the weights and the memory of the optimizer are made for.
+    ("task", "refused"),
+    ("model.*", "refused"),
+    ("tokenizer.*", "refused"),
+    ("optim.name", "refused"),
+    # Where files lie and how many bad lines they may have; what is in them is told by the fingerprint.
+    ("data.*.source", "free"),
+    ("data.*.target", "free"),
+    ("data.*.path", "free"),
+    ("data.reject", "free"),
+    # The order of the same examples.
+    ("data.tokens", "warned"),
+    ("data.train.weight", "warned"),
+    # Nothing here moves a weight: where, how long, how often something is written or looked at.
+    *((f"training.{name}", "free") for name in ("device", "compile", "seconds", "patience", "average")),
+    *((f"training.{name}", "free") for name in ("log", "evaluate", "save", "keep", "keep_every", "tensorboard")),
+    ("objective.samples", "free"),
+)
+EXAMPLES = "data.*"  # settings that decide which examples there are: free unless the fingerprint says otherwise
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What differs, each as `model.width: 128 -> 256`, by what is to be done about it."""
+
+    refused: list[str] = field(default_factory=list)
+    """The run cannot go on with these."""
+    warned: list[str] = field(default_factory=list)
+    """It can, but is no longer the run that began."""
+    free: list[str] = field(default_factory=list)
+    """No weight depends on these."""
+
+
+def changes(
+    before: Mapping[str, Any], after: Mapping[str, Any], data_before: Mapping[str, Any], data_after: Mapping[str, Any]
+) -> Changes:
+    """Judge how settings and data differ from those the run began with; data by its report, as in data.json."""
+    found = Changes()
+    data = list(_data(data_before, data_after))
+    known = bool(_fingerprints(data_before)) and bool(_fingerprints(data_after))
+    for name, one, other in differences(before, after):
+        verdict = _verdict(name)
+        if verdict is None:
+            verdict = "refused" if data or not known else "free"
+        getattr(found, verdict).append(f"{name}: {_shown(one)} -> {_shown(other)}")
+    found.refused.extend(data)
+    return found
+
+
+def differences(before: Any, after: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Every setting that differs, with both values; one that is missing counts as null."""
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in dict.fromkeys((*before, *after)):
+            yield from differences(before.get(key), after.get(key), f"{name}.{key}" if name else str(key))
+    elif _sections(before) and _sections(after) and len(before) == len(after):
+        for number, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from differences(one, other, f"{name}[{number}]")
+    elif before != after:
+        yield name, before, after
+
+
+def _sections(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(v, Mapping) for v in value)
+
+
+def _verdict(name: str) -> Verdict | None:
+    """What is to be done about a setting; None where the data must tell."""
+    plain = re.sub(r"\[\d+\]", "", name)
+    for pattern, verdict in RULES:
+        if fnmatchcase(plain, pattern) or pattern == f"{plain}.*":
+            return verdict
+    return None if fnmatchcase(plain, EXAMPLES) else "warned"
+
+
+def _fingerprints(data: Mapping[str, Any]) -> dict[str, str]:
+    """The fingerprints in a report, by the set they are of."""
+    sets = {name: value.get("fingerprint") for name, value in data.items() if isinstance(value, Mapping)}
+    return {name: fingerprint for name, fingerprint in sets.items() if fingerprint}
+
+
+def _data(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    """How the examples differ, down to the file, if they do."""
+    for name, one, other in differences(before.get("vocab"), after.get("vocab"), "vocab"):
+        yield f"{name}: {_shown(one)} -> {_shown(other)} tokens"
+    old, new = _fingerprints(before), _fingerprints(after)
+    for name in dict.fromkeys((*old, *new)):
+        if old.get(name) != new.get(name):
+            one, other = before.get(name, {}), after.get(name, {})
+            files = list(_files(one.get("corpora", []), other.get("corpora", [])))
+            if one.get("pairs", 0) != other.get("pairs", 0):
+                files.append(f"{name} pairs: {one.get('pairs', 0):,} -> {other.get('pairs', 0):,}")
+            short = " -> ".join(str(each.get(name, "null"))[:12] for each in (old, new))
+            yield from files or [f"data.json.{name}.fingerprint: {short}"]
+
+
+def _files(before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The files of two lists of corpora whose contents differ."""
+    if len(before) != len(after):
+        yield f"corpora: {len(before)} -> {len(after)}"
+    for one, other in zip(before, after, strict=False):
+        old, new = (list(zip(each["files"], each.get("sha256", []), strict=False)) for each in (one, other))
+        for (name, digest), (renamed, redigest) in zip(old, new, strict=False):
+            if digest != redigest:
+                names = renamed if name == renamed else f"{name} -> {renamed}"
+                lines = f", {one['read']:,} -> {other['read']:,} lines" if one["read"] != other["read"] else ""
+                yield f"{names}: sha256 {digest[:12]} -> {redigest[:12]}{lines}"
+
+
+def _shown(value: Any) -> str:
+    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,0 +1,282 @@
+"""Keeping bad numbers out: a step that fails changes nothing, and where steps keep failing training goes around.
+
+Nothing here waits for the device at every step: what was seen is read once it is due. Decisions depend on saved numbers
+and on the step alone, so that a resumed run takes the same ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import groupby
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from regard import config
+from regard.checkpoint import Checkpoint
+from regard.training.log import Log
+from regard.training.memory import Piece
+from regard.training.resume import NUMBERS
+
+MEMORY = 100  # steps that the running mean of losses looks back; no spike is seen before so many
+FLOOR = 0.01  # share of the mean that is added to the deviation, for losses that hardly vary
+LOOK = 50  # steps between two looks at the weights, and at a device that computes while we go on
+NAMED = 3  # places of a row that the log names
+TOLERATED = 10  # examples that may be left out however short the run is
+REMEDY = "lower optim.rate, raise optim.warmup, or look at the examples that train.log names"
+
+
+History = tuple[int, Tensor, Tensor, Tensor]  # how many losses there were; their mean, their variance, their weight
+
+
+@dataclass
+class Faults:
+    """How often something was wrong, from the start."""
+
+    skipped: int = 0
+    """Steps without an update because loss or gradient was not finite."""
+    spikes: int = 0
+    """Steps without an update because the loss leapt."""
+    split: int = 0
+    """Rows, or parts of them, that did not fit the memory and were halved."""
+    dropped: int = 0
+    """Single examples that did not fit and were left out."""
+    rolled_back: int = 0
+    """Times training went back to a checkpoint."""
+
+    def since(self, before: Faults) -> dict[str, int]:
+        """What happened after `before`."""
+        return {each.name: getattr(self, each.name) - getattr(before, each.name) for each in fields(self)}
+
+
+@dataclass
+class Health:
+    """What a guard must know to decide as if the run had never stopped."""
+
+    faults: Faults = field(default_factory=Faults)
+    streak: int = 0
+    """Steps in a row that failed."""
+    passed: int = 0
+    """Rows left behind untried or undone by going back."""
+    retreats: int = 0
+    """Times training went back without getting beyond `reached` since."""
+    reached: int = 0
+    """The step from which it last went back."""
+    returned: int = 0
+    """The step to which it did."""
+    saved: list[int] = field(default_factory=list)
+    """Checkpoints made when due and while all was well: those to keep and to go back to, whatever else is saved."""
+    losses: dict[str, tuple[int, float, float, float]] = field(default_factory=dict)
+    """Of each part: how many losses there were, and the running means of them, their variance and their weight."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the guard thinks of a loss, left on the device."""
+
+    loss: Tensor
+    """For one unit of weight."""
+    limit: Tensor | None
+    """Above it the loss is a spike; none while too little is known."""
+    sound: Tensor
+    """Whether something may be learnt from it."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One part's update at one step."""
+
+    step: int
+    rows: Sequence[tuple[int, Tensor, Any]]
+    """Row numbers with their losses and weights."""
+    verdict: Verdict
+    broken: Tensor
+    """Whether there was no update."""
+
+
+class Guard:
+    """Judges every step, counts and names what fails, and says when going on makes no sense."""
+
+    def __init__(self, task: Any, settings: Any, log: Log, device: torch.device) -> None:
+        self.task, self.settings, self.log, self.device = task, settings, log, device
+        self.every = LOOK if device.type == "cuda" else 1  # elsewhere the answer is there already
+        self.reason: str | None = None
+        self.waiting: list[Seen] = []
+        self.adopt(Health())
+
+    def adopt(self, health: Health) -> None:
+        """Go on from what was remembered."""
+        self.health, self.reported = health, replace(health.faults)
+        self.history = {part: self._history(*values) for part, values in health.losses.items()}
+        self.waiting.clear()
+
+    def remembered(self) -> Health:
+        """What to remember, to the bit."""
+        losses = {part: (count, *torch.stack(means).tolist()) for part, (count, *means) in self.history.items()}
+        return replace(self.health, losses=losses)
+
+    def judge(self, part: str, loss: Tensor, weight: Any) -> Verdict:
+        """What to think of a part's loss for one unit of weight; it counts for later ones from now on."""
+        if self.settings.spike is None:
+            return Verdict(loss, None, loss.isfinite())
+        history = self.history.get(part) or self._history(0, 0.0, 0.0, 0.0)
+        self.history[part], verdict = watched(history, loss.to(history[1].dtype), weight, beyond=self.settings.spike)
+        return verdict
+
+    def saw(self, step: int, rows: Sequence[tuple[int, Tensor, Any]], verdict: Verdict, broken: Tensor) -> None:
+        """Keep what happened until it is read."""
+        self.waiting.append(Seen(step, rows, verdict, broken))
+
+    def hear(self) -> None:
+        """Read what waits: count it, say it, and see whether training still gets on."""
+        if not self.waiting:
+            return
+        flags = torch.stack([seen.broken for seen in self.waiting]).tolist()
+        for step, group in groupby(zip(self.waiting, flags, strict=True), key=lambda pair: pair[0].step):
+            failed = [seen for seen, broken in group if broken]
+            self.health.streak = self.health.streak + 1 if failed else 0
+            if failed:
+                self._tell(failed[0])
+            elif step > self.health.reached:
+                self.health.retreats = 0
+        self.waiting.clear()
+
+    def lost(self, step: int) -> str | None:
+        """Why training should go back now, if it should."""
+        if step % self.every == 0:
+            self.hear()
+            if self.health.streak >= self.settings.failures:
+                return f"{self.health.streak} updates in a row failed"
+        due = step % LOOK == 0 or step % self.settings.save == 0 or step == self.settings.steps
+        return self.unsound() if due else None
+
+    def unsound(self) -> str | None:
+        """Which of the model's numbers are not finite, if any: a forward pass alone can do that to running means."""
+        state = {name: tensor for name, tensor in self.task.model.state_dict().items() if tensor.is_floating_point()}
+        finite = torch.stack([tensor.isfinite().all() for tensor in state.values()]).tolist()
+        return next((f"{name} is not finite" for name, sound in zip(state, finite, strict=True) if not sound), None)
+
+    def goals(self, there: Sequence[int]) -> list[int]:
+        """Of the checkpoints there are, those to go back to, best first: each time in vain one further."""
+        if self.health.retreats >= self.settings.retreats:
+            return []
+        good = [step for step in self.health.saved if step in there]
+        return [step for step in good if not self.health.retreats or step < self.health.returned][::-1] or good[:1]
+
+    def saving(self, step: int) -> None:
+        """Remember a checkpoint about to be made, if it is one to go back to."""
+        if step % self.settings.save == 0 and not self.health.streak and step not in self.health.saved:
+            self.health.saved = [*self.health.saved, step][-self.settings.keep :]
+
+    def despair(self, step: int, why: str) -> None:
+        """There is nothing to go back to, or no use in it."""
+        tried = self.health.retreats
+        vain = f"after going back {tried} times in vain" if tried else "with no checkpoint to go back to"
+        self.reason = f"diverged: {why} at step {step}, {vain}: {REMEDY}"
+
+    def retreat(self, saved: Health, *, step: int, to: int, rows: int) -> None:
+        """Be as at the checkpoint `to`, but count what happened since and pass over the rows up to now."""
+        now, faults = self.health, replace(self.health.faults, rolled_back=self.health.faults.rolled_back + 1)
+        self.adopt(
+            replace(
+                saved,
+                faults=faults,
+                streak=0,
+                passed=now.passed + (step - to) * rows,
+                retreats=now.retreats + 1,
+                reached=max(now.reached, step),
+                returned=to,
+            )
+        )
+        self.reported = replace(faults)
+
+    def split(self, step: int, piece: Piece) -> Sequence[Any]:
+        """The halves of a batch that does not fit the memory; none when it cannot be halved and is left out."""
+        faults = self.health.faults
+        halves = self.task.split(piece.batch) if hasattr(self.task, "split") else [piece.batch]
+        place = f"step {step}: row {piece.row}{self._places(piece.batch)}"
+        if len(halves) > 1:
+            faults.split += 1
+            self.log.note(f"{place} does not fit the memory: halved and done again")
+            return halves
+        faults.dropped += 1
+        self.log.note(f"{place} does not fit the memory and cannot be halved: left out")
+        if faults.dropped > max(TOLERATED, step):
+            count = f"{faults.dropped} examples in {step} steps do not fit alone"
+            self.reason = f"out of memory: {count}: make rows or the longest examples shorter, or the model smaller"
+        return []
+
+    def news(self) -> dict[str, int]:
+        """Faults since the last time this was asked; those that never happened are left out, but for `skipped`."""
+        new = self.health.faults.since(self.reported)
+        self.reported = replace(self.health.faults)
+        return {name: count for name, count in new.items() if count or name == "skipped"}
+
+    def _tell(self, seen: Seen) -> None:
+        loss, limit = float(seen.verdict.loss), seen.verdict.limit
+        spike = limit is not None and float(limit) < loss < math.inf
+        if spike:
+            self.health.faults.spikes += 1
+            what = f"loss {loss:.4g} leaps beyond {limit:.4g}"
+        else:
+            self.health.faults.skipped += 1
+            what = "the gradient is not finite" if math.isfinite(loss) else f"loss {loss} is not finite"
+        rows = ", ".join(f"row {row}{self._places(self.task.batch(row))}" for row in _suspects(seen.rows, spike))
+        self.log.note(f"step {seen.step}: {what}, no update; {rows or 'nothing was left of its rows'}")
+
+    def _places(self, batch: Any) -> str:
+        """Where a batch comes from, for a message."""
+        if not hasattr(self.task, "places"):
+            return ""
+        places = self.task.places(batch)
+        more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
+        return f" ({', '.join(places[:NAMED])}{more})"
+
+    def _history(self, count: int, *means: float) -> History:
+        dtype = torch.float32 if self.device.type == "mps" else torch.float64  # MPS has no float64
+        mean, variance, weight = torch.tensor(means, dtype=dtype, device=self.device)
+        return count, mean, variance, weight
+
+
+def watched(history: History, loss: Tensor, weight: Any, *, beyond: float) -> tuple[History, Verdict]:
+    """The history with one more loss in it, and whether that loss leaps `beyond` deviations above the mean.
+
+    Deviations are those of a step of usual weight; a lighter one may deviate more, as means of few numbers do. A leap
+    counts as one of at most twice the limit, so that a single one is soon forgotten, but what comes back within forty
+    steps again and again widens the deviation until it is usual. What is not finite does not count.
+    """
+    count, mean, variance, usual = history
+    counted, limit = loss, None
+    sound = finite = loss.isfinite()
+    if count >= MEMORY:
+        deviation = torch.addcmul(variance, mean, mean, value=FLOOR**2).mul((usual / weight).clamp(min=1)).sqrt()
+        limit = torch.add(mean, deviation, alpha=beyond)
+        sound = finite & (loss <= limit)
+        counted = torch.minimum(loss, torch.add(mean, deviation, alpha=2 * beyond))
+    share = 1 / min(count + 1, MEMORY)
+    change = counted - mean
+    moved = torch.add(mean, change, alpha=share)
+    spread = torch.addcmul(variance, change, change, value=share) * (1 - share)
+    common = usual + (weight - usual) * share
+    pairs = (moved, mean), (spread, variance), (common, usual)
+    mean, variance, usual = (torch.where(finite, after, before) for after, before in pairs)
+    return (count + 1, mean, variance, usual), Verdict(loss, limit, sound)
+
+
+def recall(found: Checkpoint) -> Health:
+    """What a checkpoint remembers of its run's health."""
+    return config.build(Health, found.json(NUMBERS).get("health", {"saved": [found.step]}), where=NUMBERS)
+
+
+def _suspects(rows: Sequence[tuple[int, Tensor, Any]], spike: bool) -> list[int]:
+    """The rows to blame: those whose loss is not finite, else for a spike the one that lost most, else all."""
+    losses: dict[int, float] = {}
+    for row, loss, weight in rows:
+        losses[row] = max(losses.get(row, -math.inf), float(loss / weight), key=lambda each: (each != each, each))
+    broken = [row for row, loss in losses.items() if not math.isfinite(loss)]
+    if spike and not broken:
+        return [max(losses, key=lambda row: losses[row])]
+    return broken or list(losses)

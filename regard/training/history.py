@@ -1,0 +1,136 @@
+"""What became of runs: each one's state, last step and best score, and how two of them differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from regard import checkpoint, config
+
+STATE = "state.json"
+State = Literal["running", "finished", "interrupted", "killed", "failed", "unknown"]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One run in one line."""
+
+    folder: Path
+    state: State
+    reason: str
+    step: int
+    best: Mapping[str, float]
+
+    @property
+    def name(self) -> str:
+        """The folder's own name."""
+        return self.folder.name
+
+
+@contextmanager
+def recorded(folder: Path) -> Iterator[dict[str, str]]:
+    """Keep the state of a run on disk while the block runs; the block may put `state` and `reason` into the mapping."""
+    end = {"state": "finished", "reason": ""}
+    _write(folder, {"state": "running", "reason": ""})
+    try:
+        yield end
+    except KeyboardInterrupt:
+        _write(folder, {"state": "interrupted", "reason": "keyboard"})
+        raise
+    except Exception as error:
+        _write(folder, {"state": "failed", "reason": " ".join(str(error).split()) or type(error).__name__})
+        raise
+    _write(folder, end)
+
+
+def summary(folder: Path) -> Summary:
+    """What became of one run; one that says it runs while nobody holds its lock was killed."""
+    from regard.training.lock import held
+
+    if not (folder / "config.yaml").is_file():
+        raise ValueError(f"{folder}: not a run folder, it has no config.yaml")
+    said = _read(folder / STATE)
+    state, reason = said.get("state", "unknown"), str(said.get("reason", ""))
+    if state == "running" and not held(folder):
+        state, reason = "killed", "ended without a word"
+    records = list(_records(folder / "metrics.jsonl"))
+    step = max((record.get("step", 0) for record in records), default=0)
+    best: Mapping[str, float] = {}
+    if (folder / "best").exists():
+        try:
+            best = checkpoint.read(folder / "best").metrics
+        except checkpoint.CheckpointError as error:
+            reason = f"{reason}; {error}" if reason else str(error)
+    return Summary(folder, state, reason, step, best)
+
+
+def summaries(root: Path) -> list[Summary]:
+    """All runs in a folder of runs, by name."""
+    if not root.is_dir():
+        raise ValueError(f"{root}: no such folder, name one that holds runs")
+    if (root / "config.yaml").is_file():
+        return [summary(root)]
+    return [summary(path) for path in sorted(root.iterdir()) if (path / "config.yaml").is_file()]
+
+
+def difference(first: Path, second: Path) -> list[tuple[str, str, str]]:
+    """Settings, data, surroundings and scores that two runs do not share: (name, of the first, of the second)."""
+    facts = [_facts(folder) for folder in (first, second)]
+    names = [*facts[0], *(name for name in facts[1] if name not in facts[0])]
+    rows = ((name, facts[0].get(name, "-"), facts[1].get(name, "-")) for name in names)
+    return [row for row in rows if row[1] != row[2]]
+
+
+def _facts(folder: Path) -> dict[str, str]:
+    """Everything known about a run, flat."""
+    one = summary(folder)
+    known: dict[str, Any] = {
+        **config.read(folder / "config.yaml"),
+        "data.json": _read(folder / "data.json"),
+        "env": _read(folder / "env.json"),
+        "state": one.state,
+        "step": one.step,
+        "best": dict(one.best),
+    }
+    return dict(_flat(known))
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list) and any(isinstance(inner, Mapping) for inner in value):
+        for number, inner in enumerate(value):
+            yield from _flat(inner, f"{name}[{number}]")
+    else:
+        yield name, f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a metrics file; a line cut short by a crash is passed over."""
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(record, dict):
+                yield record
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _write(folder: Path, state: Mapping[str, str]) -> None:
+    checkpoint.replace(folder / STATE, checkpoint.render(dict(state)))

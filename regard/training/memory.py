@@ -1,0 +1,71 @@
+"""Rows that do not fit the memory: halved and redone, down to the single example, which is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+EXHAUSTED = ("can't allocate memory", "not enough memory", "CUBLAS_STATUS_ALLOC_FAILED")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A row of data, or what splitting left of it: `path` says which half, of which half.
+
+    Dropout is seeded by row and path. A row that was split therefore drops other features than the whole row would
+    have, but always the same ones.
+    """
+
+    row: int
+    batch: Any
+    path: tuple[int, ...] = ()
+
+
+def fitted(
+    pieces: list[Piece],
+    backward: Callable[[Piece], Any],
+    *,
+    start: Callable[[], None],
+    split: Callable[[Piece], Sequence[Any]],
+) -> list[Any]:
+    """What `backward` makes of every piece; one that does not fit is replaced in `pieces` by what `split` gives for it.
+
+    A backward that fails has added some gradients and not others. So `start`, which forgets all gradients, is called
+    again and every piece is done anew: ordinary steps pay nothing for it.
+    """
+    while True:
+        start()
+        done, failed = [], None
+        for number, piece in enumerate(pieces):
+            try:
+                done.append(backward(piece))
+            except RuntimeError as error:
+                if not exhausted(error):
+                    raise
+                failed = number
+                break
+        if failed is None:
+            return done
+        done.clear()
+        start()
+        _free()  # only here, outside the handler, is the error gone and with it what it held
+        piece = pieces[failed]
+        halves = split(piece)
+        pieces[failed : failed + 1] = [
+            Piece(piece.row, half, (*piece.path, number)) for number, half in enumerate(halves)
+        ]
+
+
+def exhausted(error: RuntimeError) -> bool:
+    """Whether this says that the memory of a device or of the machine is used up."""
+    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in EXHAUSTED)
+
+
+def _free() -> None:
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
+    if torch.backends.mps.is_available():
+        torch.mps.empty_cache()

@@ -1,0 +1,142 @@
+// What the file holds: items, weights decoded one matrix at a time, words made of pieces.
+
+export const page = JSON.parse(document.getElementById("data").textContent);
+
+const KEPT = 48;
+const decoded = new Map();
+let halves = null;
+
+/** The numbers of one embedded tensor, as 32 bit floats. */
+export function tensor(ref) {
+  if (decoded.has(ref.blob)) return decoded.get(ref.blob);
+  const text = atob(document.getElementById(`blob-${ref.blob}`).textContent);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  const numbers =
+    ref.type === "f4" ? new Float32Array(bytes.buffer)
+    : ref.type === "f2" ? fromHalves(new Uint16Array(bytes.buffer))
+    : Float32Array.from(bytes);
+  if (decoded.size >= KEPT) decoded.delete(decoded.keys().next().value);
+  decoded.set(ref.blob, numbers);
+  return numbers;
+}
+
+function fromHalves(codes) {
+  halves ??= Float32Array.from({ length: 65536 }, (_, code) => {
+    const sign = code & 0x8000 ? -1 : 1, power = (code >> 10) & 31, rest = code & 1023;
+    if (power === 31) return rest ? NaN : sign * Infinity;
+    return power ? sign * 2 ** (power - 15) * (1 + rest / 1024) : sign * 2 ** -14 * (rest / 1024);
+  });
+  const numbers = new Float32Array(codes.length);
+  for (let i = 0; i < codes.length; i++) numbers[i] = halves[codes[i]];
+  return numbers;
+}
+
+export function attentionOf(name) {
+  return page.attentions.find((one) => one.name === name) ?? page.attentions[page.first];
+}
+
+/** Weights of one head, or the mean of all. */
+export function weightsOf(attention, head) {
+  if (head !== "mean") return tensor(attention.heads[head]);
+  const [rows, columns] = attention.shape;
+  const total = new Float32Array(rows * columns);
+  for (const ref of attention.heads) {
+    const one = tensor(ref);
+    for (let i = 0; i < total.length; i++) total[i] += one[i] / attention.heads.length;
+  }
+  return total;
+}
+
+/** What is shown as one: words in order of first appearance, or pieces; special ones only if asked for. */
+export function unitsOf(items, level, specials) {
+  const found = new Map();
+  items.forEach((item, place) => {
+    if (item.special && !specials) return;
+    const alone = level === "subword" || item.special || item.word === undefined;
+    const name = alone ? `place ${place}` : `word ${item.word}`;
+    if (!found.has(name)) found.set(name, { places: [], special: !!item.special, word: item.word });
+    found.get(name).places.push(place);
+  });
+  return [...found.values()].map((unit) => ({ ...unit, text: textOf(items, unit.places) }));
+}
+
+function textOf(items, places) {
+  const joined = places.map((place) => items[place].text).join("");
+  const spelled = joined.replace(/(?:<0x[0-9A-F]{2}>)+/g, (run) => {
+    const bytes = run.match(/[0-9A-F]{2}(?=>)/g).map((code) => parseInt(code, 16));
+    try { return new TextDecoder("utf-8", { fatal: true }).decode(Uint8Array.from(bytes)); } catch { return run; }
+  });
+  return spelled.trim() || (joined ? "␣" : "·");
+}
+
+/** Mean over a query's pieces of the sum over a key's; what hidden keys got is kept apart. */
+export function merged(attention, head, { level, specials, share }) {
+  const queries = page.items[attention.query], keys = page.items[attention.key];
+  const rows = unitsOf(queries, level, specials), columns = unitsOf(keys, level, specials);
+  const weights = weightsOf(attention, head), width = keys.length;
+  const values = new Float32Array(rows.length * columns.length), hidden = new Float32Array(rows.length);
+  const column = new Int32Array(width).fill(-1);
+  columns.forEach((unit, c) => unit.places.forEach((place) => { column[place] = c; }));
+  rows.forEach((unit, r) => {
+    for (const place of unit.places) {
+      for (let k = 0; k < width; k++) {
+        const part = weights[place * width + k] / unit.places.length;
+        if (column[k] < 0) hidden[r] += part;
+        else values[r * columns.length + column[k]] += part;
+      }
+    }
+  });
+  if (share) shareOut(values, columns.length);
+  return { rows, columns, values, hidden, attention };
+}
+
+function shareOut(values, width) {
+  for (let start = 0; start < values.length; start += width) {
+    const line = values.subarray(start, start + width);
+    const total = line.reduce((sum, value) => sum + value, 0);
+    if (total > 0) line.forEach((value, i) => { line[i] = value / total; });
+  }
+}
+
+/** A function from (value, row) to 0..1, as the chosen scale has it. */
+export function scaleOf(shown, name) {
+  const width = shown.columns.length;
+  const highest = (line) => line.reduce((most, value) => Math.max(most, value), 1e-9);
+  if (name === "full") return (value) => value;
+  if (name === "row") {
+    const tops = shown.rows.map((_, r) => highest(shown.values.subarray(r * width, (r + 1) * width)));
+    return (value, row) => value / tops[row];
+  }
+  const top = highest(shown.values);
+  return name === "root" ? (value) => Math.sqrt(value / top) : (value) => value / top;
+}
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const tables = {};
+
+export function whenRecoloured(call) {
+  dark.addEventListener("change", call);
+}
+
+/** 256 colours from nothing to all, as (red, green, blue, red, ...). */
+export function palette() {
+  const name = dark.matches ? "dark" : "light";
+  return (tables[name] ??= Uint8ClampedArray.from({ length: 768 }, (_, i) => {
+    const stops = page.colours[name], at = (Math.floor(i / 3) / 255) * (stops.length - 1);
+    const low = Math.min(Math.floor(at), stops.length - 2), part = at - low, channel = i % 3;
+    return Math.round(stops[low][channel] * (1 - part) + stops[low + 1][channel] * part);
+  }));
+}
+
+/** A picture of one pixel per cell. */
+export function pixels(shown, scale) {
+  const height = shown.rows.length, width = shown.columns.length;
+  const image = new ImageData(width, height), colours = palette();
+  for (let i = 0; i < shown.values.length; i++) {
+    const level = Math.round(255 * Math.min(1, Math.max(0, scale(shown.values[i], Math.floor(i / width)))));
+    image.data.set(colours.subarray(3 * level, 3 * level + 3), 4 * i);
+    image.data[4 * i + 3] = 255;
+  }
+  return image;
+}

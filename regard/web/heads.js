@@ -1,0 +1,94 @@
+// The second screen: every head as a small picture, drawn when it comes into sight, sorted by what was measured.
+
+import { make, moved } from "./make.js";
+import { attentionOf, merged, page, pixels, scaleOf } from "./data.js";
+import { change, state } from "./state.js";
+import { number, say } from "./strings.js";
+
+export function kindOf(name) {
+  return name.replace(/\.\d+/g, "");
+}
+
+export function drawHeads(section, tell) {
+  const heads = listed();
+  const groups = state.sort === "place" ? byAttention(heads) : [["", heads]];
+  const tiles = [];
+  const watcher = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      watcher.unobserve(entry.target);
+      draw(entry.target);
+    }
+  }, { rootMargin: "200px" });
+  section.replaceChildren();
+  tell(say("gallery", { n: heads.length, measure: say(captioned()) }));
+  for (const [name, members] of groups) {
+    const made = members.map((head) => tile(head, tiles.length + members.indexOf(head), { tiles, tell, named: !name }));
+    tiles.push(...made);
+    if (name) section.append(make("h2", {}, name));
+    section.append(make("div", { class: members.length > 8 ? "tiles" : "tiles large" }, ...made));
+  }
+  tiles.forEach((each) => watcher.observe(each));
+  const current = Math.max(0, tiles.findIndex((each) => each.getAttribute("aria-current") === "true"));
+  if (tiles.length) tiles[current].tabIndex = 0;
+}
+
+/** The measure written below each picture. */
+function captioned() {
+  return state.sort in page.measures ? state.sort : "entropy";
+}
+
+function listed() {
+  const heads = page.attentions
+    .filter((one) => state.kind === "all" || kindOf(one.name) === state.kind)
+    .flatMap((one) => one.heads.map((_, head) => ({ name: one.name, head })));
+  const measure = page.measures[state.sort];
+  if (!measure) return heads;
+  const value = ({ name, head }) => measure[name]?.[head] ?? (state.down === "1" ? -1e9 : 1e9); // what was not measured comes last
+  const sign = state.down === "1" ? -1 : 1;
+  return heads.sort((a, b) => sign * (value(a) - value(b)));
+}
+
+function byAttention(heads) {
+  const groups = new Map();
+  for (const head of heads) groups.set(head.name, [...(groups.get(head.name) ?? []), head]);
+  return [...groups];
+}
+
+function tile({ name, head }, index, { tiles, tell, named }) {
+  const value = page.measures[captioned()]?.[name]?.[head];
+  const label = (named ? `${name.replaceAll(".", ".\u200b")}\n` : "") + say("nth", { n: head }); // breaks after dots
+  const measured = value === undefined ? "" : number(value, 2);
+  const all = Object.entries(page.measures)
+    .filter(([, table]) => table[name]?.[head] !== undefined)
+    .map(([measure, table]) => say("measured", { measure: say(measure), value: number(table[name][head]) }));
+  const sentence = say("picture", { name, n: head, measures: all.join(", ") });
+  const open = () => change({ screen: "alignment", attention: name, head: String(head), at: "" }, { step: true });
+  const told = () => tell(sentence);
+  return make("button", {
+    type: "button", tabindex: "-1", title: sentence, "data-name": name, "data-head": head,
+    "aria-current": String(state.attention === name && state.head === String(head)),
+    onclick: open, onfocus: told, onpointerenter: told, onkeydown: (event) => walk(event, index, tiles),
+  }, make("canvas", { "aria-hidden": "true", width: 1, height: 1 }), 
+    make("span", { class: "aloud" }, named ? "" : name), make("span", {}, label), make("span", { class: "number" }, measured));
+}
+
+function walk(event, index, tiles) {
+  const across = tiles.filter((each) => each.offsetTop === tiles[index].offsetTop).length;
+  const next = moved(event, index, tiles.length, across);
+  if (next === null) return;
+  event.preventDefault();
+  tiles[index].tabIndex = -1;
+  tiles[next].tabIndex = 0;
+  tiles[next].focus();
+}
+
+function draw(button) {
+  const settings = { level: state.level, specials: state.specials === "1", share: state.share === "1" };
+  const shown = merged(attentionOf(button.dataset.name), Number(button.dataset.head), settings);
+  if (!shown.rows.length || !shown.columns.length) return;
+  const canvas = button.querySelector("canvas");
+  canvas.width = shown.columns.length;
+  canvas.height = shown.rows.length;
+  canvas.getContext("2d").putImageData(pixels(shown, scaleOf(shown, state.scale)), 0, 0);
+}

@@ -1,0 +1,129 @@
+// Every sentence of the page, in English and French.
+
+const STRINGS = {
+  en: {
+    skip: "Skip to the picture",
+    motto: "where it looked, not why",
+    other: "Français",
+    screens: "Screens", controls: "What is shown",
+    alignment: "Alignment", heads: "Heads", inside: "Inside one step",
+    source: "read", target: "written", fed: "already written",
+    text: "Read", answer: "Written", model: "Model",
+    attention: "Attention", head: "Head", mean: "mean of all {n}", nth: "head {n}",
+    level: "Level", word: "words", subword: "subwords",
+    specials: "Special tokens", share: "Lines add up to 1", down: "Highest first",
+    scale: "Colours", max: "0 to highest", full: "0 to 1", row: "line by line", root: "square root",
+    view: "View", matrix: "matrix", ribbon: "ribbons", table: "table",
+    sort: "Order", place: "by layer", entropy: "entropy (bits)", diagonality: "diagonality",
+    kind: "Which", all: "all", token: "Token",
+    prompt: "Choose a cell with the pointer or the arrow keys to read its number.",
+    cell: "“{query}” gave {percent} of its attention to “{key}” ({value}).",
+    best: "Its highest.",
+    unlooked: "“{query}” gave {percent} to special tokens, which are hidden.",
+    looked: "Where “{query}” looked",
+    hidden: "(special)",
+    numbers: "Measured",
+    links: "Boxes: links made by hand; solid is sure, dashed is possible.",
+    keys: "Arrow keys move, Home and End jump, Enter opens the step. The table view holds the same numbers.",
+    keyless: "Arrow keys move, Home and End jump. The table view holds the same numbers.",
+    canvas: "Matrix of attention weights: {rows} lines {queries}, {columns} columns {keys}",
+    caption: "Attention weights of {name}: a line per token {queries}, a column per token {keys}.",
+    gallery: "{n} heads, below each its {measure}. Arrow keys move, Enter opens one.",
+    measured: "{measure} {value}",
+    picture: "{name} head {n}: {measures}",
+    nothing: "Nothing but special tokens: show them to see the weights.",
+    stepless: "This page was written without the vectors of its steps.",
+    stepped: "The numbers of one head while it looked from “{token}”.",
+    query: "The query of “{token}”", queried: "What it looks for: {n} numbers, made from the token's vector.",
+    scores: "Compared with every key, weighed, and values gathered",
+    scored: "Score: {formula}. The softmax turns scores into shares that add up to 1.",
+    key: "token", vector: "key k", raw: "score", scaled: "scaled", bias: "bias", mask: "mask", softmax: "softmax",
+    weight: "model's", value: "value v", seen: "seen", masked: "hidden",
+    sum: "The sum", summed: "Values weighed by the softmax and added up: {n} numbers.",
+    output: "The output",
+    projected: "The sum after this head's part of the output projection; length {length}.",
+    next: "The next token", predicted: "Likeliest tokens after all layers; written: “{token}”, {percent}, number {rank}.",
+    check: "recomputed in this page = model's to {difference}", exactly: "recomputed in this page = model's exactly",
+    differs: "recomputed in this page differs from the model's by {difference}",
+    given: "A score this page cannot compute: its numbers are the model's.",
+    hover: "{name}[{place}] = {value}", strip: "{name}: {n} numbers from {low} to {high}",
+    line: "“{key}”: score {raw}, scaled {scaled}, share {percent} ({value}).",
+    unseen: "“{key}” is hidden by the mask and gets nothing.",
+    vectors: "All the numbers", of: "{name} of “{token}”",
+    footer: "This file holds all it shows and asks nothing of any network. Weights tell where a head looked; whether that mattered is another question, answered by measures with controls.",
+  },
+  fr: {
+    skip: "Aller à l’image",
+    motto: "où il a regardé, pas pourquoi",
+    other: "English",
+    screens: "Écrans", controls: "Ce qui est montré",
+    alignment: "Alignement", heads: "Têtes", inside: "Dans une étape",
+    source: "lu", target: "écrit", fed: "déjà écrit",
+    text: "Lu", answer: "Écrit", model: "Modèle",
+    attention: "Attention", head: "Tête", mean: "moyenne des {n}", nth: "tête {n}",
+    level: "Niveau", word: "mots", subword: "sous-mots",
+    specials: "Jetons spéciaux", share: "Lignes de somme 1", down: "Le plus haut d’abord",
+    scale: "Couleurs", max: "de 0 au plus haut", full: "de 0 à 1", row: "ligne par ligne", root: "racine carrée",
+    view: "Vue", matrix: "matrice", ribbon: "rubans", table: "tableau",
+    sort: "Ordre", place: "par couche", entropy: "entropie (bits)", diagonality: "diagonalité",
+    kind: "Lesquelles", all: "toutes", token: "Jeton",
+    prompt: "Choisissez une case au pointeur ou avec les flèches pour en lire le nombre.",
+    cell: "« {query} » a donné {percent} de son attention à « {key} » ({value}).",
+    best: "Son maximum.",
+    unlooked: "« {query} » a donné {percent} aux jetons spéciaux, qui sont cachés.",
+    looked: "Où « {query} » a regardé",
+    hidden: "(spéciaux)",
+    numbers: "Mesuré",
+    links: "Cadres : liens faits à la main ; plein, sûr ; tireté, possible.",
+    keys: "Les flèches déplacent, Début et Fin sautent, Entrée ouvre l’étape. Le tableau contient les mêmes nombres.",
+    keyless: "Les flèches déplacent, Début et Fin sautent. Le tableau contient les mêmes nombres.",
+    canvas: "Matrice de poids d’attention : {rows} lignes ({queries}), {columns} colonnes ({keys})",
+    caption: "Poids d’attention de {name} : une ligne par jeton ({queries}), une colonne par jeton ({keys}).",
+    gallery: "{n} têtes, sous chacune : {measure}. Les flèches déplacent, Entrée en ouvre une.",
+    measured: "{measure} {value}",
+    picture: "{name} tête {n} : {measures}",
+    nothing: "Rien que des jetons spéciaux : affichez-les pour voir les poids.",
+    stepless: "Cette page a été écrite sans les vecteurs de ses étapes.",
+    stepped: "Les nombres d’une tête pendant qu’elle regardait depuis « {token} ».",
+    query: "La requête de « {token} »", queried: "Ce qu’elle cherche : {n} nombres, tirés du vecteur du jeton.",
+    scores: "Comparée à chaque clé, pesée, et les valeurs réunies",
+    scored: "Score : {formula}. Le softmax change les scores en parts dont la somme est 1.",
+    key: "jeton", vector: "clé k", raw: "score", scaled: "réduit", bias: "biais", mask: "masque", softmax: "softmax",
+    weight: "du modèle", value: "valeur v", seen: "vu", masked: "caché",
+    sum: "La somme", summed: "Les valeurs pesées par le softmax et additionnées : {n} nombres.",
+    output: "La sortie",
+    projected: "La somme après la part de cette tête dans la projection de sortie ; longueur {length}.",
+    next: "Le jeton suivant", predicted: "Les jetons les plus probables après toutes les couches ; écrit : « {token} », {percent}, numéro {rank}.",
+    check: "recalculé dans cette page = celui du modèle à {difference} près", exactly: "recalculé dans cette page = celui du modèle, exactement",
+    differs: "recalculé dans cette page, s’écarte du modèle de {difference}",
+    given: "Un score que cette page ne sait pas calculer : ses nombres sont ceux du modèle.",
+    hover: "{name}[{place}] = {value}", strip: "{name} : {n} nombres de {low} à {high}",
+    line: "« {key} » : score {raw}, réduit {scaled}, part {percent} ({value}).",
+    unseen: "« {key} » est caché par le masque et ne reçoit rien.",
+    vectors: "Tous les nombres", of: "{name} de « {token} »",
+    footer: "Ce fichier contient tout ce qu’il montre et ne demande rien à aucun réseau. Les poids disent où une tête a regardé ; si cela a compté est une autre question, à laquelle répondent des mesures avec témoins.",
+  },
+};
+
+let language = "en";
+
+export function speak(name) {
+  language = name in STRINGS ? name : "en";
+  document.documentElement.lang = language;
+  return language;
+}
+
+/** The sentence of that name with its gaps filled; a name without a sentence stands for itself. */
+export function say(name, gaps = {}) {
+  const text = STRINGS[language][name] ?? name;
+  return text.replace(/\{(\w+)\}/g, (whole, gap) => (gap in gaps ? String(gaps[gap]) : whole));
+}
+
+export function number(value, digits = 3) {
+  if (!Number.isFinite(value)) return "–";
+  return value.toLocaleString(language, { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+export function percent(value) {
+  return value.toLocaleString(language, { style: "percent", maximumFractionDigits: 1 });
+}

@@ -1,0 +1,359 @@
+"""The page in a real browser: every screen, by pointer and by keyboard, and its pixels are its numbers."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard.attention.attend import weigh
+from regard.attention.masks import Grid, causal
+from regard.attention.multihead import Heads, MultiHead
+from regard.attention.positions import scheme
+from regard.attention.scores import Additive, Graph, cosine
+from regard.data.tokenizers import BOS, EOS
+from regard.interpret import page
+from regard.interpret.steps import Steps, inside, predictions
+from regard.interpret.trace import Item, Trace, Weights
+from regard.interpret.words import word_level
+
+CROSS = "decoder.0.cross"
+
+
+@pytest.fixture(scope="module")
+def watched() -> tuple[Trace, Steps]:
+    """A real translation and the insides of its attentions."""
+    import regard
+
+    translator = regard.load(Path(__file__).parent.parent / "checkpoints" / "format-1")
+    trace = translator.look("Le chat noir dort.")
+    read = [*translator.source.encode("Le chat noir dort."), EOS]
+    written = [*translator._decode([read], [0], translator.decoding)[0][0].tokens, EOS]
+    layouts = [Grid(torch.tensor([len(ids)]), len(ids)) for ids in (read, written)]
+    inputs = torch.tensor([read]), torch.tensor([[BOS, *written[:-1]]])
+    model = translator.model
+    found, logits = inside(model, lambda: model.logits(model(*inputs, layouts=tuple(layouts)))[0])
+    return trace, Steps(found, predictions(logits, written, lambda id: translator.target.pieces([id])[0]))
+
+
+@pytest.fixture(scope="module")
+def file(watched: tuple[Trace, Steps], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of that translation, with measures and links."""
+    trace, steps = watched
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    measures = {"AER": {CROSS: [0.31, 0.62]}, "AER of the diagonal": 0.4}
+    page.save(trace, path, steps=steps, measures=measures, gold="0-0 1-2 2-1 3p3 4-4")
+    return path
+
+
+def words_of(trace: Trace) -> torch.Tensor:
+    """The matrix that the page shows first."""
+    one = trace.find(CROSS)
+    return word_level(one.values.mean(0), trace.items["target"], trace.items["source"])[0]
+
+
+def coloured(share: float, scheme: str) -> list[float]:
+    """The colour of a number from 0 to 1."""
+    stops = page.COLOURS[scheme]
+    at = share * (len(stops) - 1)
+    low = min(int(at), len(stops) - 2)
+    return [a + (b - a) * (at - low) for a, b in zip(stops[low], stops[low + 1], strict=True)]
+
+
+PIXELS = """(places) => {
+  const canvas = document.getElementById("matrix"), ratio = canvas.width / canvas.clientWidth;
+  const context = canvas.getContext("2d"), d = canvas.dataset;
+  return places.map(([r, c]) => Array.from(context.getImageData(
+    Math.round((+d.left + (c + .5) * d.cell) * ratio), Math.round((+d.top + (r + .5) * d.cell) * ratio), 1, 1).data));
+}"""
+
+
+@pytest.mark.parametrize(("theme", "ratio"), [("light", 1), ("dark", 2)])
+def test_the_pixels_of_the_matrix_are_its_numbers(visit: Callable, file: Path, watched, theme: str, ratio: int):
+    one = visit(file, color_scheme=theme, device_scale_factor=ratio)
+    matrix = words_of(watched[0])
+    rows, columns = matrix.shape
+    places = [[row, column] for row in range(rows) for column in range(columns)]
+    for (row, column), found in zip(places, one.page.evaluate(PIXELS, places), strict=True):
+        wanted = coloured(float(matrix[row, column] / matrix.max()), theme)
+        assert found[:3] == pytest.approx(wanted, abs=3), (row, column)
+    assert one.wrong == []
+
+
+def test_every_screen_opens_from_disk_and_nothing_leaves_the_file(visit: Callable, file: Path):
+    one = visit(file)
+    window = one.page
+    for view in ("ribbon", "table", "matrix"):
+        window.select_option("[name=view]", view)
+    for level in ("subword", "word"):
+        window.select_option("[name=level]", level)
+    for scale in ("full", "row", "root", "max"):
+        window.select_option("[name=scale]", scale)
+    window.check("[name=specials]")
+    window.check("[name=share]")
+    for head in ("0", "1", "mean"):
+        window.select_option("[name=head]", head)
+    for attention in ("encoder.0.attention", "decoder.0.attention", CROSS):
+        window.select_option("[name=attention]", attention)
+    window.click("[data-screen=heads]")
+    for order in ("entropy", "diagonality", "AER", "place"):
+        window.select_option("[name=sort]", order)
+    window.click(".tiles button >> nth=3")
+    assert window.locator("#alignment").is_visible()
+    assert (window.input_value("[name=attention]"), window.input_value("[name=head]")) == ("decoder.0.attention", "1")
+    window.click("[data-screen=inside]")
+    window.select_option("[name=token]", "4")
+    window.click("summary")
+    window.locator("details table").wait_for()
+    window.click("#language")
+    assert one.outside == []
+    assert one.wrong == []
+
+
+def test_a_request_would_be_seen_and_is_forbidden(visit: Callable, file: Path, tmp_path: Path):
+    freed = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", file.read_text(encoding="utf-8"))
+    (tmp_path / "freed.html").write_text(freed, encoding="utf-8")
+    call = "fetch('http://example.invalid/x').catch(() => 0)"
+    free, held = visit(tmp_path / "freed.html"), visit(file)
+    free.page.evaluate(call)
+    held.page.evaluate(call)
+    assert free.outside == ["http://example.invalid/x"]
+    assert held.outside == []
+    assert any("Content Security Policy" in text for text in held.wrong)
+
+
+def test_the_pointer_reads_a_cell_and_a_click_keeps_it(visit: Callable, file: Path, watched):
+    one = visit(file)
+    canvas = one.page.locator("#matrix")
+    left, top, cell = (float(canvas.get_attribute(f"data-{name}")) for name in ("left", "top", "cell"))
+    canvas.hover(position={"x": left + 2.5 * cell, "y": top + 1.5 * cell})
+    value = float(words_of(watched[0])[1, 2])
+    assert one.told().startswith("“black” gave")
+    assert f"to “noir” ({value:.4f})" in one.told()
+    canvas.click(position={"x": left + 2.5 * cell, "y": top + 1.5 * cell})
+    assert one.page.locator("aside h2").first.inner_text() == "Where “black” looked"
+    one.page.wait_for_url("**/page.html#at=1%2C2")
+
+
+def test_the_whole_page_can_be_used_without_a_pointer(visit: Callable, file: Path):
+    one = visit(file)
+    keys, focus = (
+        one.page.keyboard,
+        lambda: one.page.evaluate(
+            "document.activeElement.id || document.activeElement.name || document.activeElement.dataset.screen"
+        ),
+    )
+    walked = []
+    while "matrix" not in walked:
+        keys.press("Tab")
+        walked.append(focus())
+        assert len(walked) < 20, walked
+        outline = "getComputedStyle(document.activeElement).outlineStyle"
+        assert one.page.evaluate(outline) != "none", walked
+    choices = ["attention", "head", "view", "level", "scale", "specials", "share"]
+    assert walked[1:] == ["language", "alignment", "heads", "inside", *choices, "matrix"]
+    assert one.told().startswith("“The” gave")
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight"):
+        keys.press(key)
+    assert "“black” gave" in one.told()
+    assert "to “noir”" in one.told()
+    keys.press("End")
+    assert "to “.”" in one.told()
+    keys.press("PageDown")
+    keys.press("Home")
+    assert "“.” gave" in one.told()
+    assert "to “Le”" in one.told()
+    keys.press("Enter")
+    assert one.page.locator("#ledger").is_visible()
+    assert one.page.input_value("[name=token]") == "13"
+    one.page.focus("#ledger tbody tr")
+    keys.press("ArrowDown")
+    assert one.told().startswith("“ch”: score")
+    one.page.focus("[data-screen=heads]")
+    keys.press("Enter")
+    assert focus() == "heads"
+    one.page.focus(".tiles button[tabindex='0']")
+    keys.press("Home")
+    keys.press("ArrowRight")
+    assert one.told().startswith("encoder.0.attention head 1: entropy")
+    keys.press("Enter")
+    assert one.page.input_value("[name=attention]") == "encoder.0.attention"
+
+
+def test_the_table_holds_the_weights(visit: Callable, file: Path, watched):
+    one = visit(file, "#view=table")
+    cells = one.page.locator("#numbers tbody tr").evaluate_all(
+        "rows => rows.map(r => [...r.cells].map(c => c.innerText))"
+    )
+    matrix = words_of(watched[0])
+    assert [row[0] for row in cells] == ["The", "black", "cat", "sleps", "."]
+    found = torch.tensor([[float(cell) for cell in row[1:]] for row in cells])
+    assert torch.allclose(found, matrix, atol=6e-4)
+    assert one.page.locator("#numbers thead th").all_inner_texts() == ["Le", "chat", "noir", "dort", "."]
+    one.go(file, "#view=table&level=subword&specials=1&head=1&attention=decoder.0.attention")
+    cells = one.page.locator("#numbers tbody td").all_inner_texts()
+    raw = watched[0].find("decoder.0.attention").values[1].flatten()
+    assert torch.allclose(torch.tensor([float(cell) for cell in cells]), raw, atol=6e-4)
+
+
+def test_the_address_brings_back_what_was_shown(visit: Callable, file: Path):
+    one = visit(file, "#screen=heads&sort=entropy&down=1&lang=fr")
+    assert one.page.input_value("[name=sort]") == "entropy"
+    assert one.page.is_checked("[name=down]")
+    values = [float(text.replace(",", ".")) for text in one.page.locator(".tiles .number").all_inner_texts()]
+    assert len(values) == 6
+    assert values == sorted(values, reverse=True)
+    one.page.locator(".tiles button").first.click()
+    assert "screen=" not in one.page.url
+    one.page.go_back()
+    one.page.wait_for_selector(".tiles button")
+    assert one.page.input_value("[name=sort]") == "entropy"
+    one.go(file, "#view=ribbon&head=1&at=2,0")
+    assert one.page.locator(".ribbon [aria-pressed=true]").inner_text() == "cat"
+    one.go(file, "#screen=nowhere&head=77&attention=none&view=%3Cb%3E")
+    assert one.page.locator("#matrix").is_visible()
+    assert one.wrong == []
+
+
+def test_steps_are_computed_again_in_the_page_and_agree(visit: Callable, file: Path, watched):
+    one = visit(file, f"#screen=inside&attention={CROSS}&head=0&token=1")
+    check = one.page.locator("#check")
+    assert float(check.get_attribute("data-difference")) < 1e-5
+    assert re.fullmatch(r"recomputed in this page = model's to \de-\d+", check.inner_text())
+    shares = one.page.locator("#ledger tbody td:nth-of-type(5)").all_inner_texts()
+    step = watched[1].attentions[CROSS].step(0, 1)
+    assert torch.allclose(torch.tensor([float(text) for text in shares]), step.weights, atol=6e-5)
+    assert one.page.locator("li.written").inner_text().split() == [
+        "␣bl",
+        f"{100 * watched[1].predictions[1].probability:.0f}%",
+    ]
+
+
+def test_other_scores_and_biases_are_computed_again_too(visit: Callable, tmp_path: Path):
+    scores = {"additive": Additive(4, 4, 5, heads=2), "graph": Graph(4, heads=2), "cosine": cosine}
+    model = torch.nn.ModuleDict({name: MultiHead(8, Heads(2), score=score) for name, score in scores.items()})
+    model["alibi"] = MultiHead(8, Heads(2))
+    model["unknown"] = MultiHead(
+        8, Heads(2), score=lambda query, key: query.sum(-1, keepdim=True) - key.sum(-1)[..., None, :]
+    )
+    x, positions = torch.randn(1, 4, 8), scheme("alibi", width=8, heads=2, context=8, causal=True)
+    found, _ = inside(
+        model,
+        lambda: [
+            each(x, mask=causal(), positions=positions if name == "alibi" else None) for name, each in model.items()
+        ],
+    )
+    items = {"target": [Item(letter) for letter in "abcd"]}
+    trace = Trace("m", "t", items, [Weights(name, "target", "target", each.weights) for name, each in found.items()])
+    page.save(trace, tmp_path / "page.html", steps=Steps(found))
+    one = visit(tmp_path / "page.html", "#screen=inside&token=2&head=1")
+    for name in (*scores, "alibi"):
+        one.page.select_option("[name=attention]", name)
+        assert float(one.page.locator("#check").get_attribute("data-difference")) < 1e-6, name
+        assert one.page.locator("tr.unseen").count() == 1
+    one.page.select_option("[name=attention]", "unknown")
+    assert "cannot compute" in one.page.locator("#check").inner_text()
+    assert one.wrong == []
+
+
+def test_french_is_spoken_throughout(visit: Callable, file: Path):
+    one = visit(file)
+    one.page.click("#language")
+    assert one.page.evaluate("document.documentElement.lang") == "fr"
+    assert one.page.locator("nav a").all_inner_texts() == ["Alignement", "Têtes", "Dans une étape"]
+    assert "où il a regardé, pas pourquoi" in one.page.locator(".brand").inner_text()
+    one.page.focus("#matrix")
+    one.page.keyboard.press("ArrowRight")
+    assert re.match(r"« The » a donné [\d,]+.% de son attention à « chat » \(0,\d{4}\)", one.told())
+    english = re.compile(r"\b(?:where|written|read|heads|words|table|step|looked|network)\b", re.I)
+    for screen in ("alignment", "heads", "inside"):
+        one.page.click(f"[data-screen={screen}]")
+        text = one.page.locator("body").inner_text()
+        assert not english.findall(text), screen
+
+
+def test_twelve_layers_of_twelve_heads_open_within_a_second(visit: Callable, tmp_path: Path):
+    size = 128
+    items = [Item(f" w{place // 2}" if place % 2 == 0 else "x", word=place // 2) for place in range(size)]
+    layers = [
+        Weights(f"decoder.{layer}.cross", "target", "source", weigh(3 * torch.randn(12, size, size)))
+        for layer in range(12)
+    ]
+    page.save(Trace("m", "t", {"source": items, "target": items}, layers), tmp_path / "big.html")
+    one = visit(tmp_path / "big.html")
+    times = []
+    for address in ("#level=subword", "#screen=heads&level=subword", "#screen=heads&sort=entropy"):
+        one.go(tmp_path / "big.html", address)
+        times.append(float(one.page.locator("html").get_attribute("data-drawn")))
+    assert min(times) < 1000
+    one.page.locator(".tiles canvas[width='64']").first.wait_for()
+    unseen = one.page.evaluate("[...document.querySelectorAll('.tiles canvas')].filter(c => c.width === 1).length")
+    assert unseen > 40, "heads out of sight are drawn only when they come into sight"
+    assert one.wrong == []
+
+
+@pytest.mark.parametrize("address", ["", "#view=ribbon", "#screen=heads", "#screen=inside"])
+def test_a_phone_shows_it_without_sideways_scrolling(visit: Callable, file: Path, address: str):
+    one = visit(file, address, viewport={"width": 360, "height": 740}, has_touch=True)
+    assert one.page.evaluate("document.documentElement.scrollWidth") == 360
+
+
+def test_everything_to_press_has_a_name_and_every_screen_one_heading(visit: Callable, file: Path):
+    one = visit(file)
+    nameless = """() => {
+      const all = document.querySelectorAll("a, button, select, input, canvas[tabindex], [role=region], nav, form");
+      const name = (e) => e.getAttribute("aria-label") || e.innerText || e.labels?.[0]?.innerText;
+      return [...all].filter((e) => e.checkVisibility() && !name(e)).map((e) => e.outerHTML);
+    }"""
+    for screen in ("alignment", "heads", "inside"):
+        one.page.click(f"[data-screen={screen}]")
+        assert one.page.evaluate(nameless) == []
+        assert one.page.locator("h1").count() == 1
+        assert one.page.locator("[aria-current=page]").count() == 1
+    assert one.page.locator("#read").get_attribute("role") == "status"
+
+
+def test_a_notebook_frame_draws_the_page(visit: Callable, watched, tmp_path: Path):
+    (tmp_path / "notebook.html").write_text(f"<html data-drawn>{watched[0]._repr_html_()}</html>", encoding="utf-8")
+    one = visit(tmp_path / "notebook.html")
+    frame = one.page.frame_locator("iframe")
+    frame.locator("#matrix").wait_for()
+    frame.locator("[data-screen=heads]").click()
+    frame.locator(".tiles button").nth(1).click()
+    frame.locator("#matrix").wait_for()
+    assert one.outside == []
+    assert one.wrong == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_stands_out_from_what_is_behind_it(visit: Callable, file: Path, theme: str):
+    one = visit(file, color_scheme=theme)
+    read = "name => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim()"
+    tone = {
+        name: luminance(one.page.evaluate(read, name))
+        for name in ("back", "card", "pick", "ink", "quiet", "accent", "mark", "field")
+    }
+    for text, behind in [
+        ("ink", "back"),
+        ("ink", "card"),
+        ("ink", "pick"),
+        ("quiet", "back"),
+        ("quiet", "card"),
+        ("accent", "back"),
+    ]:
+        assert contrast(tone[text], tone[behind]) >= 4.5, (text, behind)
+    for line in ("field", "mark"):
+        assert contrast(tone[line], tone["back"]) >= 3, line
+
+
+def luminance(colour: str) -> float:
+    """Of `#rrggbb`, as the accessibility guidelines have it."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(first: float, second: float) -> float:
+    """From 1 (the same) to 21 (black on white)."""
+    return (max(first, second) + 0.05) / (min(first, second) + 0.05)

@@ -1,0 +1,127 @@
+"""The page as a file: what is embedded is what was watched, nothing in it can call out, and text stays text."""
+
+import base64
+import gzip
+import hashlib
+import html
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from regard.interpret import page
+from regard.interpret.trace import Item, Trace, Weights
+
+SOURCE = [Item(" Le", word=0), Item(" chat", word=1), Item("<eos>", special=True)]
+TARGET = [Item(" The", word=0), Item(" cat", word=1)]
+
+
+def trace(text: str = "Le chat", answer: str = "The cat", heads: int = 2) -> Trace:
+    values = torch.rand(heads, 2, 3).softmax(-1)
+    weights = [Weights("decoder.0.cross", "target", "source", values)]
+    return Trace("demo", "translation", {"source": SOURCE, "target": TARGET}, weights, {"text": text, "answer": answer})
+
+
+def data(text: str) -> dict:
+    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.S)[1])
+
+
+def blob(text: str, ref: dict) -> np.ndarray:
+    found = re.search(rf'id="blob-{ref["blob"]}">(.*?)</script>', text)[1]
+    return np.frombuffer(base64.b64decode(found), dtype=f"<{ref['type']}")
+
+
+def test_every_weight_is_in_the_file():
+    given = trace()
+    text = page.render(given)
+    [attention] = data(text)["attentions"]
+    assert attention["shape"] == [2, 3]
+    for ref, values in zip(attention["heads"], given.weights[0].values, strict=True):
+        assert np.array_equal(blob(text, ref), values.flatten().numpy())
+
+
+def test_very_many_weights_are_kept_in_half_the_bits(monkeypatch):
+    monkeypatch.setattr(page, "MOST", 5)
+    given = trace()
+    text = page.render(given)
+    ref = data(text)["attentions"][0]["heads"][1]
+    assert ref["type"] == "f2"
+    assert np.allclose(blob(text, ref), given.weights[0].values[1].flatten().numpy(), atol=1e-3)
+
+
+def test_the_policy_allows_this_script_and_this_style_and_nothing_else():
+    text = page.render(trace())
+    policy = html.unescape(re.search(r'Content-Security-Policy" content="(.*?)"', text)[1])
+    for part, tag in (("script-src", '<script type="module">'), ("style-src", "<style>")):
+        inner = text.split(tag, 1)[1].split("</s", 1)[0]
+        digest = base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode()
+        assert f"{part} 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'")
+    assert not re.search(r"https?:|unsafe|\*", policy)
+
+
+def test_nothing_in_the_page_names_another_place():
+    text = page.render(trace())
+    assert not re.search(r"""(?:src|href)\s*=\s*["'](?!#|data:)""", text)
+    assert not re.search(r"https?://|@import|url\(|fetch\(|XMLHttpRequest|WebSocket|sendBeacon|importScripts", text)
+
+
+def test_the_page_without_data_stays_small():
+    empty = Trace("m", "t", {"a": [Item("a")]}, [Weights("x", "a", "a", torch.ones(1, 1, 1))])
+    assert len(gzip.compress(page.render(empty).encode())) < 150_000
+
+
+def test_text_cannot_become_code():
+    evil = "</script><script>alert(1)</script><!-- {{script}}"
+    text = page.render(trace(text=evil, answer=evil), title=evil)
+    assert "alert(1)</script>" not in text.replace(html.escape(evil), "")
+    assert data(text)["facts"]["text"] == evil
+    assert text.count("<title>") == 1
+
+
+def test_measures_stand_per_head_or_alone_and_built_in_ones_are_there():
+    given = {"AER": {"decoder.0.cross": [0.25, 0.5]}, "AER of the diagonal": 0.6}
+    found = data(page.render(trace(), measures=given))
+    assert found["measures"]["AER"] == {"decoder.0.cross": [0.25, 0.5]}
+    assert found["numbers"] == {"AER of the diagonal": 0.6}
+    assert set(found["measures"]) == {"entropy", "diagonality", "AER"}
+    assert len(found["measures"]["entropy"]["decoder.0.cross"]) == 2
+
+
+def test_gold_links_are_read_in_both_forms():
+    wanted = [[0, 0, True], [1, 1, False]]
+    assert data(page.render(trace(), gold="1p1 0-0"))["gold"] == wanted
+    assert data(page.render(trace(), gold=({(0, 0)}, {(0, 0), (1, 1)})))["gold"] == wanted
+
+
+def test_a_saved_page_is_the_rendered_one(tmp_path: Path):
+    given = trace()
+    page.save(given, tmp_path / "page.html", title="été")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == page.render(given, title="été")
+
+
+def test_a_notebook_shows_the_page_in_a_frame_without_rights():
+    given = trace()
+    shown = given._repr_html_()
+    assert shown.startswith('<iframe title="The cat" sandbox="allow-scripts"')
+    inner = re.search(r'srcdoc="(.*?)"', shown, re.S)[1]
+    assert html.unescape(inner) == page.render(given)
+
+
+def test_an_empty_trace_and_an_unknown_language_are_refused():
+    with pytest.raises(ValueError, match="nothing was watched"):
+        page.render(Trace("m", "t", {}, []))
+    with pytest.raises(ValueError, match="choose en or fr"):
+        page.render(trace(), lang="de")
+
+
+def test_every_module_is_bundled_and_both_languages_say_the_same_things():
+    assert {path.stem for path in page.WEB.glob("*.js")} == set(page.MODULES)
+    strings = (page.WEB / "strings.js").read_text(encoding="utf-8").split("let language")[0]
+    english, french = strings.split("\n  fr: {")
+    for pattern in (r"(?:^|[ {])(\w+): \"", r"\{(\w+)\}"):
+        assert sorted(re.findall(pattern, english)) == sorted(re.findall(pattern, french))
+    assert max(len(path.read_text(encoding="utf-8").splitlines()) for path in page.WEB.iterdir()) < 400

@@ -1,0 +1,60 @@
+"""The translation task: halves of a row teach what the row teaches, and every pair knows its place."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from regard import recipe
+from regard.models.transformer import Transformer
+from regard.tasks.translation import Translation
+from tests.conftest import SMALL, Corpus
+
+
+@pytest.fixture
+def task(corpus: Corpus, tmp_path: Path) -> Translation:
+    train = {"source": str(corpus.source), "target": str(corpus.target)}
+    _, resolved = recipe.resolve({**SMALL, "data": {**SMALL["data"], "train": train}})
+    prepared = Translation.prepare(resolved)
+    resolved = Translation.sized(resolved, prepared)
+    return Translation(resolved, prepared, Transformer(resolved.model))
+
+
+def test_the_halves_of_a_row_add_up_to_it(task: Translation):
+    batch = task.batch(0)
+    whole = task.step(batch, "model")
+    parts = [task.step(half, "model") for half in task.split(batch)]
+    assert len(parts) == 2
+    assert sum(part.loss for part in parts).item() == pytest.approx(whole.loss.item(), rel=1e-5)
+    assert sum(int(part.weight) for part in parts) == int(whole.weight)
+    assert sum(int(part.counts["tokens"]) for part in parts) == int(whole.counts["tokens"])
+
+
+def test_halving_ends_at_a_single_pair(task: Translation):
+    pieces = [task.batch(0)]
+    while any(len(piece.examples) > 1 for piece in pieces):
+        pieces = [half for piece in pieces for half in task.split(piece)]
+    assert sorted(int(piece.examples[0]) for piece in pieces) == sorted(task.batch(0).examples.tolist())
+
+
+def test_every_pair_is_named_by_its_place_the_longest_first(task: Translation, corpus: Corpus):
+    batch = task.batch(0)
+    places = task.places(batch)
+    assert len(places) == len(batch.examples)
+    lines = [int(place.rpartition(":")[2]) for place in places]
+    lengths = [len(task.prepared.source_tokenizer.encode(corpus.pairs[line - 1][0])) for line in lines]
+    lengths = [
+        length + len(task.prepared.target_tokenizer.encode(corpus.pairs[line - 1][1]))
+        for length, line in zip(lengths, lines, strict=True)
+    ]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_a_fixed_row_has_the_loss_of_an_exact_one(task: Translation):
+    exact = task.step(task.batch(0), "model")
+    task.fixed = True
+    filled = task.step(task.batch(0), "model")
+    assert filled.loss.item() == pytest.approx(exact.loss.item(), rel=1e-5)
+    assert int(filled.weight) == int(exact.weight)
+    gradient = torch.autograd.grad(filled.loss, task.model.embedding.weight)[0]
+    assert bool(gradient.isfinite().all())
