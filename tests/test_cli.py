@@ -114,6 +114,77 @@ def test_nbest_numbers_its_lines(trained: Path, capsys: pytest.CaptureFixture[st
     assert rows[0][2] == "The king sleeps."
 
 
+def test_evaluate_scores_a_model_and_compares_it_with_answers(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    for name, lines in {
+        "test.fr": ["Le roi dort.", "Le loup mange !", "Le chat noir dort."],
+        "test.en": ["The king sleeps.", "The wolf eats!", "The black cat sleeps."],
+        "other.en": ["The king.", "The wolf!", "The cat."],
+    }.items():
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    files = ["--source", str(tmp_path / "test.fr"), "--target", str(tmp_path / "test.en")]
+    against = ["--against", str(tmp_path / "other.en"), "--page", str(tmp_path / "both.html")]
+    assert run(["evaluate", str(trained), *files, *against]) == 0
+    printed = capsys.readouterr().out
+    assert "BLEU" in printed
+    assert "chrF" in printed
+    assert (tmp_path / "both.html").read_text(encoding="utf-8").startswith("<!")
+    assert run(["evaluate", str(trained), *files, "--json"]) == 0
+    json.loads(capsys.readouterr().out)
+
+
+def test_explain_shows_a_matrix_links_arithmetic_and_writes_a_page(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    text = "Le chat noir dort."
+    assert run(["explain", str(trained), text]) == 0
+    assert "decoder.0.cross" in capsys.readouterr().out
+    assert run(["explain", str(trained), text, "--alignments"]) == 0
+    assert "-" in capsys.readouterr().out
+    assert run(["explain", str(trained), text, "--step", "1"]) == 0
+    assert "softmax" in capsys.readouterr().out
+    for name in ("page.html", "picture.png", "trace.json"):
+        assert run(["explain", str(trained), text, "-o", str(tmp_path / name)]) == 0
+        assert (tmp_path / name).stat().st_size > 500
+    assert run(["explain", str(trained), text, "--head", "9"]) == 1
+    assert run(["explain", str(trained), text, "--attention", "nowhere"]) == 1
+    assert capsys.readouterr().err.count("Traceback") == 0
+
+
+def test_tags_come_back_and_alternatives_are_told(trained: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["translate", str(trained), "Le <b>chat</b> dort.", "--html"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("<b>") == printed.count("</b>") == 1
+    assert run(["translate", str(trained), "Le roi dort.", "--alternatives"]) == 0
+    assert "%" in capsys.readouterr().out
+
+
+def test_data_check_says_whether_it_can_be_trained_on(corpus: Corpus, capsys: pytest.CaptureFixture[str]):
+    files = ["--source", str(corpus.source), "--target", str(corpus.target)]
+    assert run(["data", "check", *files]) == 0
+    assert "can be trained on" in " ".join(capsys.readouterr().out.split())
+    corpus.target.write_text("one line\n", encoding="utf-8")
+    assert run(["data", "check", *files, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["problems"]
+
+
+def test_runs_are_listed_and_compared(trained: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["runs", "--in", str(trained.parent)]) == 0
+    assert "finished" in capsys.readouterr().out
+    assert run(["runs", "diff", str(trained), str(trained)]) == 0
+    assert "do not differ" in capsys.readouterr().out
+
+
+def test_the_shipped_model_translates_both_ways_and_guesses_the_direction(capsys: pytest.CaptureFixture[str]):
+    assert run(["translate", "--to", "fr", "I am tired."]) == 0
+    assert "fatigué" in capsys.readouterr().out
+    assert run(["translate", "Je suis fatigué."]) == 0
+    out, error = capsys.readouterr()
+    assert "tired" in out
+    assert "translating to en" in error
+
+
 def test_cost_prints_the_table_and_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert run(["cost", "--no-measure"]) == 0
     printed = capsys.readouterr().out

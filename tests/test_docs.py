@@ -99,7 +99,7 @@ def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, wor
         settings = [word for word in given["recipe"] or [] if "=" in word]
         config.build(TranslationRecipe, config.override({"data": {"train": {"path": "x"}}}, settings))
     elif "settings" in given:
-        kind = DecodingConfig if words[0] == "translate" else Plan
+        kind = DecodingConfig if words[0] in ("translate", "evaluate") else Plan
         config.build(kind, config.override({}, given["settings"] or []))
 
 

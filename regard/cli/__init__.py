@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import costs, learning, using
+from regard.cli import costs, evaluating, learning, using
 
 app = typer.Typer(
     name="regard",
@@ -18,7 +18,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (learning.demo, learning.train, using.translate, using.explain, costs.cost, costs.positions):
+for command in (
+    learning.demo,
+    learning.train,
+    using.translate,
+    using.explain,
+    evaluating.evaluate,
+    costs.cost,
+    costs.positions,
+):
     app.command()(command)
 app.add_typer(learning.runs_app, name="runs")
 app.add_typer(learning.data_app, name="data")

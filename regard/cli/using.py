@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -37,6 +38,13 @@ def translate(
     settings: Annotated[
         list[str] | None, typer.Option("--set", "-s", help="A decoding setting, such as length_penalty=1.2.")
     ] = None,
+    html: Annotated[bool, typer.Option("--html", help="The input is HTML: tags come back in their places.")] = False,
+    terms: Annotated[
+        Path | None, typer.Option(help="Glossary to obey: a term, a tab and its translation in each line.")
+    ] = None,
+    alternatives: Annotated[
+        bool, typer.Option("--alternatives", help="What else the model considered, word by word.")
+    ] = False,
 ) -> None:
     """Translate text with a trained model; line counts always match."""
     import regard
@@ -51,6 +59,16 @@ def translate(
         chosen["beams"] = max(nbest, 4)
     translator = regard.load(model)
     lines = lines_of(input) if input is not None else arguments(texts or [])
+    if alternatives:
+        _alternatives(translator, lines, to, chosen, as_json=as_json)
+        return
+    if html or terms is not None:
+        if as_json or nbest:
+            raise ValueError("--html and --terms give one answer as text: leave --json and --nbest out")
+        with writer(output) as write:
+            for answer in _documents(translator, lines, to, chosen, html=html, terms=terms):
+                write(answer)
+        return
     with writer(output) as write:
         number = 0
         for block in blocks(lines, 256):
@@ -58,6 +76,44 @@ def translate(
             for text, answer in zip(block, translator.answers(block, to=to, **chosen), strict=True):
                 number += 1
                 write(_as_json(text, answer) if as_json else _as_lines(number, answer))
+
+
+def _documents(
+    translator: Translator,
+    lines: Iterator[str],
+    to: str | None,
+    chosen: dict[str, Any],
+    *,
+    html: bool,
+    terms: Path | None,
+) -> Iterator[str]:
+    """Whole texts with their markup and placeholders, settled terms obeyed."""
+    from regard.data import terms as glossaries
+    from regard.tasks import documents
+
+    glossary = glossaries.load(str(terms)) if terms is not None else None
+    for block in [["\n".join(lines)]] if html else blocks(lines, 256):
+        to = to or _guessed(translator, block)
+        answers = documents.translate(translator, block, html=html, to=to, terms=glossary, **chosen)
+        for text, answer in zip(block, answers, strict=True):
+            yield answer
+            for term in glossary.missing(text, answer) if glossary is not None else []:
+                print(f"regard: no place found for {term!r} in the answer to {text[:40]!r}", file=sys.stderr)
+
+
+def _alternatives(
+    translator: Translator, lines: Iterator[str], to: str | None, chosen: dict[str, Any], *, as_json: bool
+) -> None:
+    """What else might have been said, sentence by sentence."""
+    from regard.tasks.alternatives import consider
+
+    for text in lines:
+        to = to or _guessed(translator, [text])
+        for sentence in consider(translator, text, to=to, **chosen):
+            if as_json:
+                print(json.dumps(sentence.plain(), ensure_ascii=False))
+            else:
+                print("\n".join(f"{left:<24} {right}".rstrip() for left, right in sentence.lines()), end="\n\n")
 
 
 def explain(

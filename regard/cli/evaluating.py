@@ -1,0 +1,101 @@
+"""The command that measures: scores of a model on a test set, and whether it beats another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from regard.tasks.evaluation import Evaluation
+
+Pairs = list[tuple[str, str]]
+
+
+def evaluate(
+    model: Annotated[
+        Path | None,
+        typer.Argument(help="A checkpoint directory, run folder or file of answers; the shipped model when not given."),
+    ] = None,
+    source: Annotated[Path | None, typer.Option(help="Text to translate, one sentence per line.")] = None,
+    target: Annotated[Path | None, typer.Option(help="Its translations, line by line.")] = None,
+    pairs: Annotated[Path | None, typer.Option(help="One file with both instead: TSV or JSON lines.")] = None,
+    columns: Annotated[tuple[int, int], typer.Option(help="Columns of source and target in a TSV file.")] = (1, 2),
+    to: Annotated[str | None, typer.Option(help="Target language; guessed when not given.")] = None,
+    against: Annotated[
+        list[Path] | None, typer.Option(help="Another model, or a file of answers, to compare with; again for more.")
+    ] = None,
+    tokenize: Annotated[str, typer.Option(help="BLEU's tokenizer, such as 13a, zh or ja-mecab.")] = "13a",
+    worst: Annotated[int, typer.Option(min=0, help="How many of the worst sentences to show.")] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw BLEU against length into this PNG or SVG file.")] = None,
+    page: Annotated[Path | None, typer.Option(help="Write two systems side by side into this HTML file.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", "-s", help="A decoding setting, such as beams=1.")
+    ] = None,
+) -> None:
+    """Score a model on a test set: BLEU, chrF, TER, perplexity, scores by length; compare it with others."""
+    from rich.console import Console
+
+    from regard import config
+    from regard.data import testing
+    from regard.data.readers import Corpus
+    from regard.interpret import curves, plots
+    from regard.tasks import evaluation
+
+    others = against or []
+    if page is not None and len(others) != 1:
+        raise ValueError(f"--page shows two systems side by side: give one --against, not {len(others)}")
+    given = {"source": source, "target": target, "path": pairs}
+    corpus = Corpus(**{name: str(path) for name, path in given.items() if path is not None}, columns=columns)
+    test = testing.read(corpus)
+    chosen = config.override({}, settings or [])
+    systems = [_system(path, test, to=to, tokenize=tokenize, settings=chosen) for path in (model, *others)]
+    compared = evaluation.compare(systems) if others else None
+    console = Console()
+    if as_json:
+        print(json.dumps(compared.plain() if compared else systems[0].plain(worst=worst), ensure_ascii=False, indent=1))
+    else:
+        for system in systems:
+            console.print(_table(system.lines()))
+        if compared is not None:
+            console.print(_table(compared.lines()[1:], head=compared.lines()[0]))
+        for sentence in systems[0].worst(worst):
+            fields = zip(("source", "reference", "answer"), sentence[1:4], strict=True)
+            console.print(_table([(f"{sentence.number}", f"chrF {sentence.chrf:.1f}"), *fields]))
+    if plot is not None:
+        plots.save(curves.by_length({system.name: system.lengths for system in systems}), plot)
+    if page is not None and compared is not None:
+        page.write_text(evaluation.page(compared), encoding="utf-8")
+
+
+def _system(path: Path | None, test: Pairs, *, to: str | None, tokenize: str, settings: dict[str, Any]) -> Evaluation:
+    """A model's own evaluation, or that of the answers in a file."""
+    import regard
+    from regard.data import testing
+    from regard.tasks import evaluation
+
+    if path is not None and path.is_file():
+        return evaluation.judge(str(path), testing.answers(str(path), len(test)), test, tokenize=tokenize)
+    translator = regard.load(path)
+    if to is None and len(translator.languages) > 1:
+        to = translator.direction("\n".join(source for source, _ in test[:100]))
+    name = str(path) if path is not None else translator.name
+    return evaluation.evaluate(translator, test, to=to, name=name, tokenize=tokenize, **settings)
+
+
+def _table(rows: Sequence[Sequence[str]], head: Sequence[str] | None = None) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=head is not None)
+    for name in head or [""] * len(rows[0]):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))  # text, not markup: brackets are somebody's words
+    return table
