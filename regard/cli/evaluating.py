@@ -51,9 +51,8 @@ def evaluate(
     others = against or []
     if page is not None and len(others) != 1:
         raise ValueError(f"--page shows two systems side by side: give one --against, not {len(others)}")
-    given = {"source": source, "target": target, "path": pairs}
-    corpus = Corpus(**{name: str(path) for name, path in given.items() if path is not None}, columns=columns)
-    test = testing.read(corpus)
+    source_file, target_file, both = (None if path is None else str(path) for path in (source, target, pairs))
+    test = testing.read(Corpus(source=source_file, target=target_file, path=both, columns=columns))
     chosen = config.override({}, settings or [])
     systems = [_system(path, test, to=to, tokenize=tokenize, settings=chosen) for path in (model, *others)]
     compared = evaluation.compare(systems) if others else None

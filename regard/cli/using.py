@@ -66,8 +66,8 @@ def translate(
         if as_json or nbest:
             raise ValueError("--html and --terms give one answer as text: leave --json and --nbest out")
         with writer(output) as write:
-            for answer in _documents(translator, lines, to, chosen, html=html, terms=terms):
-                write(answer)
+            for document in _documents(translator, lines, to, chosen, html=html, terms=terms):
+                write(document)
         return
     with writer(output) as write:
         number = 0
