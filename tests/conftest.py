@@ -8,6 +8,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import random
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -25,6 +26,9 @@ PACKAGES = ("attention", "models", "decoding", "data", "metrics", "training", "t
 install_import_hook([f"regard.{package}" for package in PACKAGES], "beartype.beartype")
 
 torch.set_num_threads(1)
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a suite started in the background would hear no Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile(
     "regard",
