@@ -115,6 +115,7 @@ def fit(
         loop = _Loop(task, config, optim, run, log, signals)
         if loop.owes_evaluation:
             loop.evaluate()
+            loop.save()
         while (reason := loop.reason()) is None:
             loop.step()
             done = loop.progress.step

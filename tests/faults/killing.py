@@ -7,7 +7,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tests.faults.nursery import (
     Child,
     Quick,
     Report,
+    Slow,
     Training,
     answer,
     differing,
@@ -28,58 +29,91 @@ from tests.faults.nursery import (
 # Killed at random moments.
 
 
+@dataclass
+class Tally:
+    """What is known of the kills so far."""
+
+    chance: random.Random
+    count: int
+    """Kills that are due in all."""
+    kills: int = 0
+    saves: int = 0
+    """Kills inside a save."""
+    starts: int = 0
+    """Kills before a run had found where to go on."""
+    wrong: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Usual:
+    """How long things take, and how many steps there are, in a run that nobody kills."""
+
+    start: float
+    step: float
+    save: float
+    steps: int
+
+
 def kills(training: str, place: str, count: int, seed: int) -> dict[str, Any]:
     """Kill trainings at random moments, resume them, and compare what they end with; as many runs as it takes."""
     train, folder = prepared(training, place)
-    chance = random.Random(seed)
+    checkpoint.disk = Slow()
+    usual, tally, runs = _usual(train, folder / "whole"), Tally(random.Random(seed), count), 0
+    expected = weights(folder / "whole")
+    while tally.kills < count:
+        runs += 1
+        one = folder / f"killed-{runs}"
+        _live(train, one, tally, usual)
+        tally.wrong += [f"{one.name}: {name} differs" for name in differing(weights(one), expected)]
+        tally.wrong += [f"{one.name}: {name} was left" for name in temporary(one)]
+    return {"runs": runs, "kills": tally.kills, "saves": tally.saves, "starts": tally.starts, "wrong": tally.wrong}
+
+
+def _usual(train: Training, folder: Path) -> Usual:
     began = time.monotonic()
-    whole = Child(witnessed(train, folder / "whole"))
-    whole.listen(60, until="from")
-    awake = time.monotonic() - began
-    assert whole.wait() == 0
-    steps = int(weights(folder / "whole")["step"])
-    pace = (time.monotonic() - began - awake) / steps
-    expected, answer = weights(folder / "whole"), {"kills": 0, "runs": 0, "saves": 0, "starts": 0, "wrong": []}
-    while answer["kills"] < count:
-        answer["runs"] += 1
-        one = folder / f"killed-{answer['runs']}"
-        answer["wrong"] += _life(train, one, chance, answer, count=count, steps=steps, times=(awake, pace))
-        answer["wrong"] += [f"{one.name}: {name} differs" for name in differing(weights(one), expected)]
-        answer["wrong"] += [f"{one.name}: {name} was left" for name in temporary(one)]
-    return answer
+    child = Child(witnessed(train, folder))
+    child.listen(60, until="from")
+    start = time.monotonic() - began
+    assert child.wait() == 0
+    saves = [float(line.split()[2]) for line in child.lines if line.startswith("saved step-")]
+    return Usual(start, (time.monotonic() - began - start) / len(saves), sum(saves) / len(saves), len(saves))
 
 
-def _life(
-    train: Training, folder: Path, chance: random.Random, answer: dict[str, Any], *, count: int, steps: int, times: Any
-) -> Iterator[str]:
+def _live(train: Training, folder: Path, tally: Tally, usual: Usual) -> None:
     """One run from its first step to its last, through as many kills as are still due."""
     acknowledged = 0
     while True:
         child = Child(witnessed(train, folder))
-        if answer["kills"] < count:
-            child.listen(_moment(chance, (steps - acknowledged) / (count - answer["kills"]), times))
+        if tally.kills < tally.count:
+            _await(child, tally, usual, usual.steps - acknowledged)
             child.kill()
         status = child.wait()
         if status not in (0, -signal.SIGKILL):
-            yield f"{folder.name}: a child failed with status {status}"
-            return
+            tally.wrong.append(f"{folder.name}: a child failed with status {status}")
         for line in child.lines:
-            word, _, place = line.partition(" ")
-            if word == "from" and int(place) < acknowledged:
-                yield f"{folder.name}: went on from {place} after step {acknowledged} had been acknowledged"
-            if word == "saved" and place.startswith("step-"):
-                acknowledged = int(place.removeprefix("step-"))
-        if status == 0:
+            word, name, *_ = [*line.split(), ""]
+            if word == "from" and int(name) < acknowledged:
+                tally.wrong.append(f"{folder.name}: went on from {name}, but {acknowledged} had been acknowledged")
+            if word == "saved" and name.startswith("step-"):
+                acknowledged = int(name.removeprefix("step-"))
+        if status != -signal.SIGKILL:
             return
-        answer["kills"] += 1
-        answer["saves"] += bool(child.lines) and child.lines[-1].startswith("saving")
-        answer["starts"] += not child.lines
+        tally.kills += 1
+        tally.saves += bool(child.lines) and child.lines[-1].startswith("saving")
+        tally.starts += not child.lines
 
 
-def _moment(chance: random.Random, steps: float, times: tuple[float, float]) -> float:
-    """A moment of a child's life, early enough that so many steps are taken on average until then."""
-    awake, wanted = times[0], steps * times[1]
-    return chance.uniform(0, awake + wanted + math.sqrt(wanted**2 + 2 * wanted * awake))
+def _await(child: Child, tally: Tally, usual: Usual, steps: int) -> None:
+    """Wait for a random moment of a child's life: half of the time any, half of the time one inside a save.
+
+    Any is early enough that the steps that are left suffice for the kills that are due.
+    """
+    if tally.chance.random() < 0.5:
+        child.listen(60, until="saving")
+        child.listen(tally.chance.uniform(0, usual.save))
+    else:
+        wanted = usual.step * steps / (tally.count - tally.kills)
+        child.listen(tally.chance.uniform(0, usual.start + wanted + math.sqrt(wanted**2 + 2 * wanted * usual.start)))
 
 
 # Killed by every operation on the disk in turn.
@@ -127,7 +161,9 @@ def operations(training: str, place: str, every: int, seed: int) -> dict[str, An
             return {"kills": kills, "operations": fatal - 1, "wrong": wrong}
         second = Child(witnessed(train, one))
         status, kills = second.wait(), kills + 1
-        acknowledged = [int(line.rpartition("-")[2]) for line in first.lines if line.startswith("saved step")]
+        acknowledged = [
+            int(line.split()[1].removeprefix("step-")) for line in first.lines if line.startswith("saved step")
+        ]
         went_on = int(next(line for line in second.lines if line.startswith("from")).split()[1])
         if first.status != -signal.SIGKILL or status != 0:
             wrong.append(f"operation {fatal}: ended with {first.status}, then {status}")

@@ -40,6 +40,13 @@ class Quick(Disk):
         pass
 
 
+class Slow(Disk):
+    """A disk that takes its time as real ones do, but always the same, so that half of a training is saving."""
+
+    def sync(self, path: Path) -> None:
+        time.sleep(0.001)
+
+
 # Trainings: each goes on where the folder stands, and says so.
 
 
@@ -145,8 +152,9 @@ def witnessed(training: Training, folder: Path) -> Callable[[Report], Any]:
 
         def writing(directory: Path, *arguments: Any, **options: Any) -> None:
             report(f"saving {directory.name}")
+            began = time.monotonic()
             write(directory, *arguments, **options)
-            report(f"saved {directory.name}")
+            report(f"saved {directory.name} {time.monotonic() - began}")
 
         runs.start, checkpoint.write = starting, writing  # type: ignore[assignment]
         training(folder, report)

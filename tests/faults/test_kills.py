@@ -19,6 +19,7 @@ def test_a_run_killed_again_and_again_ends_as_if_it_had_not_been(scenarios: Any,
     print(found)
     assert [one["wrong"] for one in found.values()] == [[], [], []]
     assert {name: found[name]["kills"] for name in QUICK} == QUICK
+    assert sum(found[name]["saves"] for name in QUICK) > 0, "no kill came inside a save: this tests too little"
     assert found["short"]["kills"] >= 15, "the run should have had more operations"
 
 
@@ -30,8 +31,8 @@ def test_hundreds_of_kills_change_nothing(training: str, scenarios: Any, seed: i
     print(f"REGARD_FAULT_SEED={seed}", found)
     assert found["wrong"] == []
     assert found["kills"] == LONG[training]
-    assert found["saves"] >= 3, "hardly a kill came inside a save: this tests too little"
-    assert found["starts"] < found["kills"] - 20, "hardly a kill came after the start: this tests too little"
+    assert found["saves"] >= found["kills"] / 10, "hardly a kill came inside a save: this tests too little"
+    assert found["starts"] <= found["kills"] / 2, "hardly a kill came after the start: this tests too little"
 
 
 @pytest.mark.faults
