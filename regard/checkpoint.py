@@ -383,7 +383,7 @@ def _explained(directory: Path, action: Any) -> Any:
         return action()
     except CheckpointError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, safetensors.SafetensorError) as error:
+    except (OSError, ValueError, LookupError, TypeError, RuntimeError, safetensors.SafetensorError) as error:
         raise CheckpointError(f"{directory}: cannot be read, {_reason(error)}") from error
 
 

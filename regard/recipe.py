@@ -82,8 +82,8 @@ def train(
     )
     with (
         _threads(recipe),
-        recorded(run.folder) as end,
         run.log(quiet=quiet, tensorboard=recipe.training.tensorboard) as log,
+        recorded(run.folder) as end,
     ):
         for line in (*prepared.train.summary, *prepared.valid.summary, _described(prepared)):
             log.note(line)

@@ -31,7 +31,10 @@ def restore(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for name, tensor in tensors.items():
         if name.endswith(SCALE):
             continue
-        if name + SCALE in tensors:
-            tensor = tensor.float() * tensors[name + SCALE].float()[:, None]
+        scale = tensors.get(name + SCALE)
+        if scale is not None:
+            if tensor.dim() != 2 or scale.shape != tensor.shape[:1]:
+                raise ValueError(f"{name} has no scale for each of its rows")
+            tensor = tensor.float() * scale.float()[:, None]
         whole[name] = tensor.float() if tensor.dtype == torch.float16 else tensor
     return whole

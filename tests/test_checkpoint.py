@@ -246,6 +246,15 @@ def test_weights_that_are_no_safetensors_are_refused_in_one_line(saved: Path, da
     shutil.rmtree(directory)
 
 
+@pytest.mark.parametrize("scale", [torch.ones(()), torch.ones(3), torch.ones(0), torch.ones(2, 2, 2)])
+def test_shrunken_weights_whose_scales_do_not_fit_are_refused_in_one_line(scale: torch.Tensor, tmp_path: Path) -> None:
+    tensors = {"matrix": torch.ones(2, 2, dtype=torch.int8), "matrix|scale": scale}
+    checkpoint.write(tmp_path / "model", {"model.safetensors": tensors}, facts={})
+    with pytest.raises(CheckpointError, match=r"cannot be read") as refusal:
+        checkpoint.read(tmp_path / "model").tensors()
+    assert "\n" not in str(refusal.value)
+
+
 def test_special_files_are_not_waited_for(copied: Path) -> None:
     (copied / "README.md").unlink()
     os.mkfifo(copied / "README.md")

@@ -12,6 +12,8 @@ import typer
 runs_app = typer.Typer(help="List runs, or compare two.", rich_markup_mode=None)
 data_app = typer.Typer(help="Look at data before training on it.", rich_markup_mode=None)
 
+INTERRUPTED = 130  # what shells say of a command that Ctrl-C ended
+
 
 def demo(
     seconds: Annotated[float, typer.Option(min=1, help="How long to train.")] = 150,
@@ -56,8 +58,8 @@ def train(
         settings, out=out or Path("runs") / name, resume=resume, overwrite=overwrite, start=start, command=sys.argv
     )
     print(outcome.summary)
-    if outcome.result.failed:
-        raise typer.Exit(1)
+    if outcome.result.failed or outcome.result.reason == "interrupted":
+        raise typer.Exit(1 if outcome.result.failed else INTERRUPTED)
 
 
 def _asked(file: str | None, words: list[str], source: Path | None, target: Path | None) -> dict[str, Any]:

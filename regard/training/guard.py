@@ -22,7 +22,7 @@ from regard.training.memory import Piece
 from regard.training.resume import NUMBERS
 
 MEMORY = 100  # steps that the running mean of losses looks back; no spike is seen before so many
-FLOOR = 0.01  # share of the mean that is added to the deviation, for losses that hardly vary
+FLOOR = 0.05  # share of the mean that is added to the deviation, for losses that hardly vary
 LOOK = 50  # steps between two looks at the weights, and at a device that computes while we go on
 NAMED = 3  # places of a row that the log names
 TOLERATED = 10  # examples that may be left out however short the run is

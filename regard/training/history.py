@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -38,11 +38,13 @@ def recorded(folder: Path) -> Iterator[dict[str, str]]:
     _write(folder, {"state": "running", "reason": ""})
     try:
         yield end
-    except KeyboardInterrupt:
-        _write(folder, {"state": "interrupted", "reason": "keyboard"})
-        raise
-    except Exception as error:
-        _write(folder, {"state": "failed", "reason": " ".join(str(error).split()) or type(error).__name__})
+    except BaseException as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        stopped = isinstance(error, KeyboardInterrupt)
+        with suppress(OSError, ValueError):  # what failed first is what must be heard of
+            _write(
+                folder, {"state": "interrupted" if stopped else "failed", "reason": "keyboard" if stopped else reason}
+            )
         raise
     _write(folder, end)
 

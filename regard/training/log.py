@@ -6,7 +6,7 @@ import datetime
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -37,6 +37,7 @@ class Log:
         self._bar = _bar(self.console) if self.console.is_terminal and not quiet else None
         self._task = self._bar.add_task("", total=1.0, text="") if self._bar else None
         self._values = self._best = ""
+        self._safe = step
 
     def __enter__(self) -> Log:
         if self._bar:
@@ -82,7 +83,14 @@ class Log:
 
     def saved(self, step: int, directory: Path) -> None:
         """A checkpoint is safe on the disk."""
+        self._safe = step
         self._say(f"step {step}  saved {directory.parent.name}/{directory.name}", terminal=False)
+
+    def failed(self, reason: str) -> None:
+        """The run ends here by an error; it is counted at the step it can go on from."""
+        self.quiet = True  # whoever catches the error tells the terminal
+        self._say(f"failed: {reason}")
+        self.fault(self._safe, {"failed": 1})
 
     def fault(self, step: int, values: Mapping[str, Number]) -> None:
         """How often something was wrong that no measurement of training tells."""
@@ -100,18 +108,25 @@ class Log:
 
     def _say(self, text: str, *, terminal: bool = True) -> None:
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
-        self._lines.write(f"{now} {text}\n")
-        self._lines.flush()
+        _append(self._lines, f"{now} {text}\n")
         if terminal and not self.quiet:
             self.console.print(text, markup=False, highlight=False, soft_wrap=self._bar is None)
 
     def _record(self, step: int, kind: str, values: Mapping[str, Number]) -> None:
         record = json.loads(render({"step": step, "kind": kind, **values}))
-        self._records.write(json.dumps(record) + "\n")
-        self._records.flush()
+        _append(self._records, json.dumps(record) + "\n")
         if self._writer:
             for name, value in values.items():
                 self._writer.add_scalar(f"{kind}/{name}", value, step)
+
+
+def _append(file: TextIO, line: str) -> None:
+    """One line, at once; a disk that refuses it does not say which file it was."""
+    try:
+        file.write(line)
+        file.flush()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, file.name) from error
 
 
 def forget(path: Path, *, after: int) -> None:

@@ -57,8 +57,8 @@ class TrainingConfig:
     """Newest checkpoints whose mean is tried as the last candidate for the best weights; 0 or 1: none."""
     patience: int | None = None
     """Stop after this many evaluations without a better one."""
-    spike: float | None = None
-    """Deviations above its running mean at which a step's loss is a leap that is not learnt from, such as 8."""
+    spike: float | None = 10.0
+    """Deviations above its running mean at which a step's loss is a leap that is not learnt from; null: no such thing."""
     failures: int = 5
     """Steps in a row without an update (not finite, or leaps) that send training back to the last good checkpoint."""
     retreats: int = 3

@@ -78,9 +78,10 @@ class Run:
                 try:
                     yield log
                 except BaseException as error:
-                    log.quiet = True  # whoever catches it tells the terminal
-                    with contextlib.suppress(OSError):
-                        log.note(f"failed: {' '.join(str(error).split()) or type(error).__name__}")
+                    with contextlib.suppress(
+                        OSError, ValueError
+                    ):  # a file may be full, or closed while it is rewritten
+                        log.failed(" ".join(str(error).split()) or type(error).__name__)
                     raise
         finally:
             self.close()

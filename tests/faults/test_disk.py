@@ -109,6 +109,7 @@ def test_no_failing_operation_loses_anything(
         assert 1 in run.steps() or 2 in run.steps() or not begun
         if said and logged(place) > logged(tmp_path / "run"):  # it was no longer starting
             assert (place / "train.log").read_text().endswith(f" failed: {said}\n")
+            assert (place / "metrics.jsonl").read_text().count('"failed": 1') == 1
         tiny(place)
         assert differing(weights(place), expected) == [], disk.failed
         assert temporary(place) == []

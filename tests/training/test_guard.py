@@ -287,7 +287,7 @@ def test_a_leap_is_left_out_counted_and_named(train: Any) -> None:
     assert counted(run) == asdict(result.faults)
     assert "leaps beyond" in said(run)
     assert "no update; row 120 (train.tsv:481, train.tsv:482, train.tsv:483 and 1 more)" in said(run)
-    off, run = train(Numbered(bad=[120], hurt=1000.0), "off", **settings)
+    off, run = train(Numbered(bad=[120], hurt=1000.0), "off", **settings, spike=None)
     assert off.faults.spikes == 0
     assert not equal(state(run, 121), state(run, 120))
 
