@@ -1,0 +1,62 @@
+"""Tests of word vectors as people publish them: pairs of words with a judgement, and questions by analogy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from regard.data.readers import lines
+
+Judged = tuple[str, str, float]
+Question = tuple[str, str, str, str]
+
+
+def similarity(name: str) -> list[Judged]:
+    """Pairs of words and how alike people find them, one a line between tabs, as WordSim-353 has them.
+
+    Lines that begin with # are comments; one line of headings may stand before the pairs.
+    """
+    pairs: list[Judged] = []
+    headings = 0
+    for number, line in _decoded(name):
+        cells = [cell.strip() for cell in line.split("\t")]
+        try:
+            first, second, score = cells[0], cells[1], float(cells[2])
+        except (IndexError, ValueError):
+            headings += 1
+            if pairs or headings > 1:
+                raise ValueError(f"{name}:{number}: not two words and a number between tabs: {line[:40]!r}") from None
+            continue
+        pairs.append((first, second, score))
+    if len(pairs) < 2:
+        raise ValueError(f"{name}: {len(pairs)} pairs of words are too few to correlate anything with")
+    return pairs
+
+
+def analogies(name: str) -> dict[str, list[Question]]:
+    """Questions by section: lines of four words, of which the last is the answer, under headings `: section`."""
+    sections: dict[str, list[Question]] = {}
+    section: list[Question] = []
+    for number, line in _decoded(name):
+        if line.startswith(":"):
+            section = sections.setdefault(line[1:].strip(), [])
+            continue
+        words = line.split()
+        if len(words) != 4:
+            raise ValueError(f"{name}:{number}: not four words: {line[:40]!r}")
+        if not sections:
+            sections[""] = section
+        section.append((words[0], words[1], words[2], words[3]))
+    if not any(sections.values()):
+        raise ValueError(f"{name}: has no questions, which are lines of four words")
+    return sections
+
+
+def _decoded(name: str) -> Iterator[tuple[int, str]]:
+    """Lines that say something, with their numbers."""
+    for number, line in enumerate(lines(name), start=1):
+        try:
+            text = line.decode("utf-8").strip() if line is not None else ""
+        except UnicodeDecodeError:
+            raise ValueError(f"{name}:{number}: not UTF-8, convert the file first") from None
+        if text and not text.startswith("#"):
+            yield number, text

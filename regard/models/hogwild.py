@@ -1,0 +1,168 @@
+"""The inner loop of word2vec, compiled by numba, which threads run over the same weights without locks.
+
+Niu et al. 2011: where updates are sparse, threads that overwrite one another now and then learn as well as one.
+Imported only where training is asked for, since numba is an extra; `word2vec` says what the tuples hold.
+"""
+
+from __future__ import annotations
+
+from math import exp, log
+from typing import no_type_check  # arrays are typed by numba, which cannot see through a checked function
+
+import numpy as np
+from numba import njit
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+LOW = np.uint64(0xFFFFFFFF)
+HEARD = 64  # one place in so many tells its loss, which costs a logarithm
+MOST = np.float32(30)  # scores beyond it have the same probability in 32 bits
+LEAST = 1e-300  # of a probability, before its logarithm is taken
+
+compiled = njit(nogil=True, fastmath=True, cache=True, error_model="numpy")
+
+
+@compiled
+@no_type_check
+def learn(tokens, inputs, targets, rate, seed):
+    """One walk over a block of texts, each ended by a negative number: summed loss, and how many predictions it is of.
+
+    Frequent words are left out at random first, so a window reaches over them.
+    """
+    kept, state = thinned(tokens, inputs.keep, seed)
+    width = inputs.vectors.shape[1]
+    hidden, error = np.empty(width, np.float32), np.empty(width, np.float32)
+    begin, loss, heard = 0, 0.0, 0
+    for place in range(len(kept)):
+        word = kept[place]
+        if word < 0:
+            begin = place + 1
+            continue
+        state += GOLDEN
+        reach = inputs.window - np.int64(mixed(state) % np.uint64(inputs.window))
+        low, high = max(begin, place - reach), place + 1
+        while high < len(kept) and high <= place + reach and kept[high] >= 0:
+            high += 1
+        if high - low == 1:
+            continue
+        if inputs.bag:
+            state, surprise = from_bag(kept[low:high], place - low, inputs.vectors, targets, rate, state, hidden, error)
+            count = 1
+        else:
+            state, surprise = from_each(kept[low:high], place - low, inputs.vectors, targets, rate, state, error)
+            count = high - low - 1
+        if place % HEARD == 0:
+            loss += surprise
+            heard += count
+    return loss, heard
+
+
+@compiled
+@no_type_check
+def thinned(tokens, keep, state):
+    """The tokens without those that chance leaves out: each word stays with its own probability."""
+    kept = np.empty(len(tokens), np.int32)
+    count = 0
+    for token in tokens:
+        if token >= 0 and keep[token] < 1:
+            state += GOLDEN
+            if np.float32(mixed(state) >> np.uint64(40)) * np.float32(2.0**-24) >= keep[token]:
+                continue
+        kept[count] = token
+        count += 1
+    return kept[:count], state
+
+
+@compiled
+@no_type_check
+def from_each(words, centre, vectors, targets, rate, state, error):
+    """Skip-gram: every neighbour by itself predicts the word in the centre."""
+    loss = 0.0
+    for place in range(len(words)):
+        if place == centre:
+            continue
+        hidden = vectors[words[place]]
+        error[:] = 0
+        state, chance = predict(hidden, error, words[centre], targets, rate, state)
+        for feature in range(len(error)):
+            hidden[feature] += error[feature]
+        loss -= log(chance)
+    return state, loss
+
+
+@compiled
+@no_type_check
+def from_bag(words, centre, vectors, targets, rate, state, hidden, error):
+    """CBOW: the mean of the neighbours predicts the word in the centre; each gets its share of the gradient."""
+    share = np.float32(1) / np.float32(len(words) - 1)
+    hidden[:] = 0
+    error[:] = 0
+    for place in range(len(words)):
+        if place != centre:
+            vector = vectors[words[place]]
+            for feature in range(len(hidden)):
+                hidden[feature] += share * vector[feature]
+    state, chance = predict(hidden, error, words[centre], targets, rate, state)
+    for place in range(len(words)):
+        if place != centre:
+            vector = vectors[words[place]]
+            for feature in range(len(error)):
+                vector[feature] += share * error[feature]
+    return state, -log(chance)
+
+
+@compiled
+@no_type_check
+def predict(hidden, error, word, targets, rate, state):
+    """Draw the hidden vector to a word, along its path in the tree or away from words of the noise; the probability."""
+    chance = 1.0
+    if targets.negatives == 0:
+        for turn in range(targets.start[word], targets.start[word + 1]):
+            sign = np.float32(1 - 2 * np.int64(targets.turns[turn]))
+            chance *= nudge(hidden, error, targets.output[targets.nodes[turn]], sign, rate)
+        return state, max(chance, LEAST)
+    chance *= nudge(hidden, error, targets.output[word], np.float32(1), rate)
+    for _ in range(targets.negatives):
+        state += GOLDEN
+        other = drawn(targets.chance, targets.alias, mixed(state))
+        if other != word:
+            chance *= nudge(hidden, error, targets.output[other], np.float32(-1), rate)
+    return state, max(chance, LEAST)
+
+
+@compiled
+@no_type_check
+def nudge(hidden, error, output, sign, rate):
+    """One step of logistic regression: the probability of `sign` before it.
+
+    `output` is changed at once; what `hidden` should change by is gathered in `error`.
+    """
+    score = np.float32(0)
+    for feature in range(len(hidden)):
+        score += hidden[feature] * output[feature]
+    score = max(-MOST, min(MOST, score))
+    chance = np.float32(1) / (np.float32(1) + np.float32(exp(-sign * score)))
+    step = rate * sign * (np.float32(1) - chance)
+    for feature in range(len(hidden)):
+        old = output[feature]
+        error[feature] += step * old
+        output[feature] = old + step * hidden[feature]
+    return chance
+
+
+@compiled
+@no_type_check
+def drawn(chance, alias, value):
+    """A word of the noise (Walker 1977): the upper half of a random number says which, the lower one whether."""
+    place = ((value >> np.uint64(32)) * np.uint64(len(chance))) >> np.uint64(32)
+    inside = np.float32(value & LOW) * np.float32(2.0**-32) < chance[place]
+    return np.int64(place) if inside else np.int64(alias[place])
+
+
+@compiled
+@no_type_check
+def mixed(state):
+    """A random number of 64 bits from a counter (splitmix64, Steele et al. 2014)."""
+    value = (state ^ (state >> np.uint64(30))) * FIRST
+    value = (value ^ (value >> np.uint64(27))) * SECOND
+    return value ^ (value >> np.uint64(31))

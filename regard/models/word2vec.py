@@ -1,0 +1,167 @@
+"""word2vec (Mikolov et al. 2013): a vector for every word, learnt by telling words from the words around them.
+
+A hidden vector h, that of one neighbour (skip-gram) or the mean of all (CBOW), shall predict the word w they surround.
+With negative sampling the loss is -log s(h·o_w) - sum over k drawn words n of log s(-h·o_n), s the logistic function;
+with hierarchical softmax it is -sum of log s(±h·o_node) over the nodes on the way to w in a Huffman tree.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8
+
+Counts = Int[np.ndarray, "vocab"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Word2VecConfig:
+    """How words are predicted from the words around them."""
+
+    name: Literal["word2vec"] = "word2vec"
+    """Which model."""
+    width: int = 100
+    """Features of a word."""
+    architecture: Literal["skipgram", "cbow"] = "skipgram"
+    """Whether each neighbour by itself predicts a word, or the mean of all of them: faster, weaker on rare words."""
+    output: Literal["negative", "hierarchical"] = "negative"
+    """Whether a word is told from a few drawn ones, or found in a Huffman tree."""
+    window: int = 5
+    """Most words to either side that count as neighbours; each word draws its own reach up to this."""
+    negatives: int = 5
+    """Words drawn to tell a word from; unused in a tree."""
+    power: float = 0.75
+    """They are drawn in proportion to their count raised to this."""
+    sample: float | None = 1e-3
+    """Share of the text above which a word is left out at random, the more often the more frequent; null: never."""
+
+    def __post_init__(self) -> None:
+        for name in ("width", "window", "negatives"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if self.sample is not None and self.sample <= 0:
+            raise ValueError(f"sample must be above 0, not {self.sample}; null leaves no word out")
+
+
+class Inputs(NamedTuple):
+    """What the inner loop reads words with."""
+
+    vectors: Float[np.ndarray, "vocab width"]
+    keep: Float[np.ndarray, "vocab"]
+    window: int
+    bag: bool
+
+
+class Targets(NamedTuple):
+    """What the inner loop predicts words with: a noise to draw from, or without `negatives` a tree."""
+
+    output: Float[np.ndarray, "rows width"]
+    chance: Float[np.ndarray, "drawn"]
+    alias: Int[np.ndarray, "drawn"]
+    start: Int[np.ndarray, "bounds"]
+    nodes: Int[np.ndarray, "turns"]
+    turns: UInt8[np.ndarray, "turns"]
+    negatives: int
+
+
+class Tree(NamedTuple):
+    """The way from the root of a Huffman tree to every word: nodes start[w]:start[w + 1], and where to turn there."""
+
+    start: Int[np.ndarray, "bounds"]
+    nodes: Int[np.ndarray, "turns"]
+    turns: UInt8[np.ndarray, "turns"]
+
+
+class Word2Vec:
+    """The vectors of words, and of what they are predicted by, while they learn."""
+
+    def __init__(self, config: Word2VecConfig, counts: Counts, *, seed: int = 0) -> None:
+        if len(counts) < 2:
+            raise ValueError(f"{len(counts)} words are too few to learn from: lower data.least or give more text")
+        self.config = config
+        hierarchical = config.output == "hierarchical"
+        rows = len(counts) - hierarchical  # a tree has one node fewer than leaves
+        drawn = np.random.default_rng(seed).random((len(counts), config.width), np.float32)
+        self.vectors: Float[np.ndarray, "vocab width"] = (drawn - np.float32(0.5)) / np.float32(config.width)
+        self.output: Float[np.ndarray, "rows width"] = np.zeros((rows, config.width), np.float32)
+        self.inputs = Inputs(self.vectors, kept(counts, config.sample), config.window, config.architecture == "cbow")
+        empty = Tree(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.uint8))
+        none = np.zeros(0, np.float32), np.zeros(0, np.int32)
+        chance, alias = none if hierarchical else noise(counts, config.power)
+        tree = huffman(counts) if hierarchical else empty
+        self.targets = Targets(self.output, chance, alias, *tree, 0 if hierarchical else config.negatives)
+
+    def learn(self, tokens: Int[np.ndarray, "token"], *, rate: float, seed: int) -> tuple[float, int]:
+        """One walk over texts, each ended by -1: the loss of some of the predictions, summed, and how many these are.
+
+        Threads may do this at the same time with other texts.
+        """
+        found = kernel().learn(tokens, self.inputs, self.targets, np.float32(rate), np.uint64(seed % 2**64))
+        return float(found[0]), int(found[1])
+
+
+def kernel() -> ModuleType:
+    """The compiled inner loop."""
+    try:
+        from regard.models import hogwild
+    except ImportError as error:
+        raise ValueError(f"learning word vectors needs numba ({error}): pip install 'regard[words]'") from None
+    return hogwild
+
+
+def kept(counts: Counts, sample: float | None) -> Float[np.ndarray, "vocab"]:
+    """The probability with which a word of the text is read: sqrt(t/f) + t/f, at most 1, for frequency f and sample t.
+
+    So the first implementation has it; the paper has sqrt(t/f).
+    """
+    if sample is None:
+        return np.ones(len(counts), np.float32)
+    ratio = sample * counts.sum() / counts
+    return np.minimum(1.0, np.sqrt(ratio) + ratio).astype(np.float32)
+
+
+def noise(counts: Counts, power: float) -> tuple[Float[np.ndarray, "vocab"], Int[np.ndarray, "vocab"]]:
+    """Tables to draw words by, in proportion to count ** power, in constant time (Walker 1977, Vose 1991).
+
+    Place i stands for word i with probability chance[i] and for alias[i] otherwise.
+    """
+    weights = counts.astype(np.float64) ** power
+    share = weights / weights.sum() * len(counts)
+    chance, alias = np.ones(len(counts)), np.arange(len(counts), dtype=np.int32)
+    low, high = (list(np.flatnonzero(which)) for which in (share < 1, share >= 1))
+    while low and high:
+        poor, rich = low.pop(), high[-1]
+        chance[poor], alias[poor] = share[poor], rich
+        share[rich] -= 1 - share[poor]
+        if share[rich] < 1:
+            low.append(high.pop())
+    return chance.astype(np.float32), alias
+
+
+def huffman(counts: Counts) -> Tree:
+    """The binary tree in which frequent words are near the root, so that a text takes the fewest turns."""
+    size = len(counts)
+    heap = [(int(count), leaf) for leaf, count in enumerate(counts)]
+    heapq.heapify(heap)
+    parent, turned = np.zeros(2 * size - 1, np.int64), np.zeros(2 * size - 1, np.uint8)
+    for node in range(size, 2 * size - 1):
+        (one, left), (other, right) = heapq.heappop(heap), heapq.heappop(heap)
+        parent[left] = parent[right] = node
+        turned[right] = 1
+        heapq.heappush(heap, (one + other, node))
+    depth = np.zeros(2 * size - 1, np.int64)
+    for node in range(2 * size - 3, -1, -1):
+        depth[node] = depth[parent[node]] + 1
+    start = np.concatenate([[0], np.cumsum(depth[:size])])
+    nodes, turns = np.zeros(start[-1], np.int32), np.zeros(start[-1], np.uint8)
+    here, places = np.arange(size), start[1:] - 1
+    while len(here):  # all words climb to the root together
+        nodes[places], turns[places] = 2 * size - 2 - parent[here], turned[here]
+        here, places = parent[here], places - 1
+        below = here != 2 * size - 2
+        here, places = here[below], places[below]
+    return Tree(start, nodes, turns)

@@ -1,0 +1,111 @@
+"""The commands for word vectors, from a line in a terminal to its answer."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard.cli import run
+from regard.tasks.wordvectors import WordVectors
+from tests.tasks import words
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of six words in two clusters, with king - man + woman at queen."""
+    names = ["man", "woman", "king", "queen", "tea", "coffee"]
+    vectors = [[1, 0, 0.1], [1, 1, 0.1], [0.9, 0, 1], [0.9, 1, 1], [-1, 0.1, 0], [-1, 0.2, 0]]
+    directory = tmp_path_factory.mktemp("words") / "model"
+    WordVectors(names, np.array(vectors, np.float32)).save(directory)
+    return directory
+
+
+def answer(capsys, *line: object) -> str:
+    assert run([str(word) for word in line]) == 0, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+def test_similar_prints_neighbours_and_scores(model, tmp_path, capsys):
+    assert answer(capsys, "similar", model, "tea", "--count", 1) == "tea\n  0.995  coffee\n"
+    found = json.loads(answer(capsys, "similar", model, "tea", "king", "--json"))
+    assert found["tea"][0]["word"] == "coffee"
+    assert len(found["king"]) == 5
+    (tmp_path / "pairs.tsv").write_text("tea\tcoffee\t9\nman\ttea\t1\nman\twoman\t7\nman\tx\t3\n")
+    assert (
+        answer(capsys, "similar", model, "--score", tmp_path / "pairs.tsv") == "Spearman 1.0000 (3 of 4 pairs known)\n"
+    )
+    assert json.loads(answer(capsys, "similar", model, "--score", tmp_path / "pairs.tsv", "--json"))["known"] == 3
+
+
+def test_analogy_answers_and_scores(model, tmp_path, capsys):
+    assert answer(capsys, "analogy", model, "man", "woman", "king", "--count", 1).split()[1] == "queen"
+    assert json.loads(answer(capsys, "analogy", model, "man", "woman", "king", "--json"))[0]["word"] == "queen"
+    (tmp_path / "questions.txt").write_text(
+        ": royal\nman woman king queen\nman king woman queen\n: drinks\ntea coffee x y\n"
+    )
+    table = answer(capsys, "analogy", model, "--file", tmp_path / "questions.txt")
+    assert "royal" in table
+    assert "100.0%" in table
+    found = json.loads(answer(capsys, "analogy", model, "--file", tmp_path / "questions.txt", "--json"))
+    assert found["all"] == {"right": 2, "known": 2, "asked": 3}
+
+
+def test_map_draws_a_picture(model, tmp_path, capsys):
+    said = answer(capsys, "map", model, "tea", "king", "--near", 2, "--out", tmp_path / "map.png")
+    assert said.startswith(f"{tmp_path / 'map.png'}: 5 words in two directions, which show ") or "6 words" in said
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_vectors_go_out_as_text_and_come_back(model, tmp_path, capsys):
+    assert "6 words, 3 numbers each; first man, woman" in answer(capsys, "vectors", model)
+    answer(capsys, "vectors", model, "--out", tmp_path / "a.txt")
+    assert (tmp_path / "a.txt").read_text().splitlines()[:2] == ["6 3", "man 1 0 0.100000001"]
+    answer(capsys, "vectors", tmp_path / "a.txt", "--out", tmp_path / "again")
+    expected = answer(capsys, "similar", model, "king")
+    assert answer(capsys, "similar", tmp_path / "again", "king") == expected
+    assert answer(capsys, "similar", tmp_path / "a.txt", "king") == expected
+
+
+def test_a_line_without_a_recipe_trains(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("numba", reason="numba is not installed (pip install 'regard[words]')")
+    monkeypatch.chdir(tmp_path)
+    words.write(tmp_path / "text.txt", lines=200)
+    settings = ["task=word2vec", "data.train.path=text.txt", "model.width=8", "training.epochs=1", "model.sample=null"]
+    assert "use it with: regard similar runs/run WORD" in answer(capsys, "train", *settings)
+    assert answer(capsys, "similar", "runs/run", "nouna", "--count", 2).startswith("nouna\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (["similar", "MODEL"], "give either words, or --score"),
+        (["similar", "MODEL", "coffe"], "did you mean coffee?"),
+        (["analogy", "MODEL", "a", "b"], "give either three words"),
+        (["similar", "nowhere", "x"], "no model at nowhere"),
+        (["data", "check", "task=word2vec", "data.train.path=x"], "pairs are what can be checked"),
+        (["map", "MODEL", "tea", "king"], "name at least three"),
+        (["map", "MODEL", "tea", "king", "man", "--method", "no"], "take pca or tsne"),
+        (["map", "MODEL", "tea", "king", "man", "--out", "nowhere.xyz"], "cannot draw a xyz file"),
+    ],
+)
+def test_a_mistake_is_said_in_one_line(model, line, message, capsys):
+    assert run([str(model) if word == "MODEL" else word for word in line]) == 1
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_a_translator_has_no_word_vectors(capsys):
+    from regard import recipe
+
+    assert run(["similar", str(recipe.shipped()), "word"]) == 1
+    assert "made for the task translation, and this needs a model for word2vec" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", [["translate", "MODEL", "x"], ["explain", "MODEL", "x"], ["evaluate", "MODEL"]])
+def test_word_vectors_are_no_translator(model, line, tmp_path, capsys):
+    (tmp_path / "pairs.tsv").write_text("a\tb\n")
+    more = ["--pairs", str(tmp_path / "pairs.tsv")] if line[0] == "evaluate" else []
+    assert run([str(model) if word == "MODEL" else word for word in [*line, *more]]) == 1
+    assert "made for the task word2vec, and this needs a model for translation" in capsys.readouterr().err
