@@ -1,0 +1,97 @@
+"""The commands for models that write, from a line in a terminal to its answer."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from regard import recipe
+from regard.cli import run
+from tests.documents import ROOT
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that learnt to spell masse."""
+    out = tmp_path_factory.mktemp("writing") / "run"
+    recipe.train(recipe.settings(ROOT / "recipes" / "masse.yaml"), out=out, quiet=True)
+    return out
+
+
+def answer(capsys, *line: object) -> str:
+    assert run([str(word) for word in line]) == 0, capsys.readouterr().err
+    return capsys.readouterr().out
+
+
+def test_generate_goes_on_with_a_text(folder, capsys):
+    assert answer(capsys, "generate", folder, "ma", "--length", 3, "--temperature", 0) == "masse\n"
+    assert answer(capsys, "generate", folder, "--length", 5, "--top-k", 1) == "masse\n"
+    assert answer(capsys, "generate", folder, "--length", 5, "--top-p", 0.5, "--min-p", 0.9, "--seed", 3) == "masse\n"
+    two = answer(capsys, "generate", folder, "m", "--length", 4, "--samples", 2, "--temperature", 0.1)
+    assert two == "masse\n---\nmasse\n"
+
+
+def test_generate_answers_in_json(folder, capsys):
+    said = answer(capsys, "generate", folder, "m", "--length", 4, "--samples", 2, "--temperature", 0.1, "--json")
+    found = [json.loads(line) for line in said.splitlines()]
+    assert [each["text"] for each in found] == ["masse", "masse"]
+    assert all(-0.1 < each["score"] < 0 for each in found)
+
+
+def test_perplexity_measures_a_file(folder, tmp_path, capsys):
+    with gzip.open(tmp_path / "text.gz", "wb") as file:
+        file.write(b"masse\nmasse\n")
+    assert "12 tokens, 12 characters, 4 words and line ends" in answer(
+        capsys, "perplexity", folder, tmp_path / "text.gz"
+    )
+    found = json.loads(answer(capsys, "perplexity", folder, tmp_path / "text.gz", "--json"))
+    assert found["loss"] == found["nats_per_character"] < 0.01
+    assert found["perplexity"] == pytest.approx(1, abs=0.05)
+
+
+def test_samples_stand_side_by_side(folder, capsys):
+    said = answer(capsys, "samples", folder, "--columns", 3, "--rows", 1)
+    steps = ("step 20", "step 40", "step 60", "step 80", "step 100", "step 120")
+    assert [step for step in steps if step in said] == ["step 20", "step 80", "step 120"]
+    assert "masse" in said
+    assert "step 120" in answer(capsys, "samples", folder, "--columns", 1)
+    assert list(json.loads(answer(capsys, "samples", folder, "--json"))) == ["20", "40", "60", "80", "100", "120"]
+
+
+def test_samples_of_other_tasks_say_what_was_asked(tmp_path, capsys):
+    for step, text in ((5, "a cat"), (10, "a dog")):
+        (tmp_path / "samples").mkdir(exist_ok=True)
+        sample = {"source": "un chien", "reference": "a dog", "answer": text}
+        (tmp_path / "samples" / f"step-{step}.json").write_text(json.dumps([sample]))
+    said = answer(capsys, "samples", tmp_path)
+    assert all(word in said for word in ("asked", "un chien", "a cat", "step 10"))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["generate", "{folder}", "é"], "never seen 'é'"),
+        (["generate", "{folder}", "--top-p", "2"], "top_p 2.0 is not a probability"),
+        (["generate", "nowhere"], "no model at nowhere"),
+        (["perplexity", "{folder}", "nowhere.txt"], "no file nowhere.txt"),
+        (["samples", "nowhere"], "nowhere holds no samples"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(folder, capsys, line, said):
+    assert run([word.format(folder=folder) for word in line]) == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
+def test_a_model_that_translates_does_not_write(capsys):
+    assert run(["generate", str(recipe.shipped())]) == 1
+    assert "made for the task translation" in capsys.readouterr().err
+
+
+def test_damaged_samples_are_named(tmp_path, capsys):
+    (tmp_path / "samples").mkdir()
+    (tmp_path / "samples" / "step-3.json").write_text("[1")
+    assert run(["samples", str(tmp_path)]) == 1
+    assert "step-3.json is damaged" in capsys.readouterr().err
