@@ -47,7 +47,7 @@ class Bilinear(nn.Module):
 
 
 class Additive(nn.Module):
-    """`v . tanh(W q + U k)` (Bahdanau et al. 2015)."""
+    """`v . tanh(W q + U k)` (Bahdanau et al. 2015); W and U side by side make it the "concat" of Luong et al. 2015."""
 
     def __init__(self, query: int, key: int, hidden: int, *, heads: int = 1):
         super().__init__()
@@ -59,7 +59,17 @@ class Additive(nn.Module):
         self, query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key other"]
     ) -> Float[Tensor, "*s query key"]:
         """One number per pair."""
-        hidden = torch.tanh((query @ self.query)[..., :, None, :] + (key @ self.key)[..., None, :, :])
+        return self.compare(query, self.project(key))
+
+    def project(self, key: Float[Tensor, "*k key other"]) -> Float[Tensor, "*p key hidden"]:
+        """`U k`, which keys that are looked at many times need only once."""
+        return key @ self.key
+
+    def compare(
+        self, query: Float[Tensor, "*q query depth"], projected: Float[Tensor, "*k key hidden"]
+    ) -> Float[Tensor, "*s query key"]:
+        """The score of keys that are projected already."""
+        hidden = torch.tanh((query @ self.query)[..., :, None, :] + projected[..., None, :, :])
         return (hidden * self.vector[:, None, None, :]).sum(-1)
 
 

@@ -1,7 +1,9 @@
 """Compositions of the attention core: one file, one model; this literal dict is the whole registry."""
 
+from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.transformer import Transformer, TransformerConfig
 
 MODELS = {
+    "recurrent": (Recurrent, RecurrentConfig),
     "transformer": (Transformer, TransformerConfig),
 }

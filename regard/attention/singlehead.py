@@ -1,0 +1,39 @@
+"""One look at a memory as it is: score, softmax, mean; the attention of recurrent decoders."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.attend import Way, attend
+from regard.attention.cache import Remembered
+from regard.attention.masks import EVERYONE, Mask
+from regard.attention.scores import Additive, Score
+from regard.attention.tap import Tap
+
+
+class SingleHead(nn.Module):
+    """The mean of the memory, weighted by how well each of its vectors fits a query; only the score learns.
+
+    Serves padded batches (batch, query, width) and decoding steps (batch, beam, width).
+    """
+
+    heads = 1
+
+    def __init__(self, score: Score):
+        super().__init__()
+        self.score = score
+        self.weights = Tap()
+
+    def remember(self, memory: Float[Tensor, "batch key width"]) -> Remembered:
+        """The memory, ready to be looked at many times: what the score makes of a key is made once."""
+        values = memory[:, None]
+        keys = self.score.project(values) if isinstance(self.score, Additive) else values
+        return Remembered(keys, values)
+
+    def forward(
+        self, x: Float[Tensor, "batch query depth"], memory: Remembered, *, mask: Mask = EVERYONE
+    ) -> Float[Tensor, "batch query width"]:
+        """Look from x at the memory."""
+        compare = self.score.compare if isinstance(self.score, Additive) else self.score
+        return attend(x[:, None], *memory, mask=mask, way=Way(score=compare, tap=self.weights))[:, 0]

@@ -1,0 +1,158 @@
+"""Mappings as frozen dataclasses, checked against their annotations all the way down."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import math
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from regard.config.text import NUMBER
+from regard.config.words import join, named, nearest, shown
+
+T = TypeVar("T")
+
+
+def build(cls: type[T], mapping: Any, *, where: str = "") -> T:
+    """The dataclass that a mapping describes, checked all the way down; `where` is the section's own name."""
+    if isinstance(mapping, cls):
+        return mapping
+    if not isinstance(mapping, Mapping):
+        raise ValueError(f"{where or 'settings'} must be a section of `name: value` lines, not {shown(mapping)}")
+    kinds = get_type_hints(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+    mapping = _with_preset(cls, mapping, fields, where)
+    for name in mapping:
+        if name not in fields:
+            raise ValueError(f"unknown setting {join(where, str(name))}{nearest(str(name), fields)}")
+    missing = [
+        join(where, name)
+        for name, field in fields.items()
+        if name not in mapping and default_of(field) is dataclasses.MISSING
+    ]
+    if missing:
+        raise ValueError(f"missing setting {', '.join(missing)}")
+    values = {name: _convert(kinds[name], value, join(where, name)) for name, value in mapping.items()}
+    try:
+        return cls(**values)
+    except ValueError as error:  # the dataclass checks what single values cannot show
+        raise ValueError(f"{where}: {error}" if where else str(error)) from None
+
+
+def default_of(field: dataclasses.Field) -> Any:
+    """What a field is when nobody says anything; `dataclasses.MISSING` when somebody must."""
+    return field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
+
+
+def _convert(kind: Any, value: Any, where: str) -> Any:
+    """The value as the annotation wants it, or a ValueError that names the place, the value and what is allowed."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return value
+    if origin in (Union, types.UnionType):
+        return _convert_union(kind, arguments, value, where)
+    if origin is Literal:
+        return _convert_choice(arguments, value, where)
+    if dataclasses.is_dataclass(kind):
+        return build(kind, value, where=where)  # type: ignore[arg-type]
+    if origin in (tuple, list):
+        return _convert_sequence(kind, value, where)
+    if origin is dict or kind is dict:
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}")
+        inner = arguments[1] if arguments else Any
+        return {str(key): _convert(inner, entry, join(where, str(key))) for key, entry in value.items()}
+    assert kind in (bool, int, float, str, type(None)), f"{where}: settings cannot be of type {kind}"
+    return _convert_scalar(kind, value, where)
+
+
+def _convert_scalar(kind: type, value: Any, where: str) -> Any:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind is str and isinstance(value, (str, Path)):
+        return str(value)
+    if kind in (bool, type(None)) and isinstance(value, kind):
+        return value
+    if kind is int and number and value == value // 1:  # also 1e4
+        return int(value)
+    if kind is float and (number or (isinstance(value, str) and NUMBER.fullmatch(value))):
+        with contextlib.suppress(OverflowError):
+            if math.isfinite(finite := float(value)):
+                return finite
+    remedy = ", quote it to make it text" if kind is str and (number or isinstance(value, bool)) else ""
+    raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}{remedy}")
+
+
+def _convert_union(kind: Any, arms: tuple, value: Any, where: str) -> Any:
+    known = [arm for arm in arms if arm is not type(None)]
+    if len(known) > 1 and isinstance(value, Mapping) and len(named_sections(kind)) == len(known):
+        known = [_asked(named_sections(kind), value, where)]
+    if len(known) == 1 and value is not None:
+        return _convert(known[0], value, where)  # whose complaint is the more exact one
+    for arm in arms:
+        with contextlib.suppress(ValueError):
+            return _convert(arm, value, where)
+    raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}")
+
+
+def _asked(sections: Mapping[str, type], value: Mapping[str, Any], where: str) -> type:
+    """Of several sections the one that a mapping names; the first where it names none."""
+    name = value.get("name", next(iter(sections)))
+    return sections[_convert_choice(tuple(sections), name, join(where, "name"))]
+
+
+def named_sections(kind: Any) -> dict[str, type]:
+    """The dataclasses of a union whose `name` tells them apart, by that name."""
+    found: dict[str, type] = {}
+    for arm in get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,):
+        names = get_args(get_type_hints(arm).get("name")) if dataclasses.is_dataclass(arm) else ()
+        found |= {str(name): arm for name in names}
+    return found
+
+
+def _convert_choice(choices: tuple, value: Any, where: str) -> Any:
+    if any(choice == value and type(choice) is type(value) for choice in choices):
+        return value
+    close = difflib.get_close_matches(str(value), [str(choice) for choice in choices], n=1, cutoff=0.5)
+    hint = f", did you mean {close[0]}?" if close else ""
+    raise ValueError(f"{where} must be one of {', '.join(map(str, choices))}, not {shown(value)}{hint}")
+
+
+def _convert_sequence(kind: Any, value: Any, where: str) -> Any:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if isinstance(value, Mapping) and dataclasses.is_dataclass(arguments[0]):
+        value = [value]  # one entry may be written without the list around it
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}")
+    if origin is tuple and arguments[-1] is not Ellipsis:
+        if len(value) != len(arguments):
+            raise ValueError(f"{where} must have {len(arguments)} entries, not {len(value)}: {shown(value)}")
+    else:
+        arguments = arguments[:1] * len(value)
+    pairs = zip(arguments, value, strict=True)
+    return origin(_convert(one, entry, f"{where}[{i}]") for i, (one, entry) in enumerate(pairs))
+
+
+def _with_preset(cls: type, mapping: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """The preset's values with the mapping's own laid over them; the name stays where the class has a field for it."""
+    presets = getattr(cls, "PRESETS", None)
+    if presets is None or "preset" not in mapping:
+        return mapping
+    name = mapping["preset"]
+    own = mapping if "preset" in fields else {key: value for key, value in mapping.items() if key != "preset"}
+    if name is None:
+        return own
+    if not isinstance(name, str) or name not in presets:
+        raise ValueError(f"unknown preset {join(where, str(name))}{nearest(str(name), presets)}")
+    return _merge(presets[name], own)
+
+
+def _merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for name, value in above.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
+        merged[name] = _merge(merged[name], value) if both else value
+    return merged

@@ -1,0 +1,91 @@
+"""Every setting below a dataclass as a person reads about it."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import inspect
+import itertools
+import textwrap
+from typing import Any, get_args, get_origin, get_type_hints
+
+import yaml
+
+from regard.config.checking import default_of, named_sections
+from regard.config.text import Dumper, plain
+from regard.config.words import join, named
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """One setting as a person reads about it; sections come before their own settings."""
+
+    name: str
+    type: str
+    default: str
+    help: str
+
+
+def describe(cls: type, *, where: str = "", defaults: Any = None) -> list[Field]:
+    """Every setting below a dataclass, for documents and `--help`; an instance as `defaults` stands for the class's.
+
+    Where a section is one of several, told apart by their `name`, the first is `section.x`, others `section(name).x`.
+    """
+    kinds, helps = get_type_hints(cls), _helps(cls)
+    rows: list[Field] = []
+    for field in dataclasses.fields(cls):
+        if not field.init:
+            continue
+        kind, name, help = kinds[field.name], join(where, field.name), helps.get(field.name, "")
+        default = default_of(field) if defaults is None else getattr(defaults, field.name)
+        section = _section(kind)
+        if section is None:
+            rows.append(Field(name, named(kind), _shown_default(default), help))
+            continue
+        inner = default if isinstance(default, section) else None
+        shown = "" if inner else _shown_default(default)
+        rows.append(Field(name, named(kind), shown, help or _sentence(section)))
+        rows += describe(section, where=f"{name}[]" if get_origin(kind) in (tuple, list) else name, defaults=inner)
+        for choice, other in named_sections(kind).items():
+            if other is not section:
+                rows += describe(other, where=f"{name}({choice})")
+    return rows
+
+
+def _section(kind: Any) -> type | None:
+    """The dataclass an annotation holds, also inside Optional or as the items of a tuple."""
+    if dataclasses.is_dataclass(kind):
+        return kind  # type: ignore[return-value]
+    found = [section for section in map(_section, get_args(kind)) if section is not None]
+    return found[0] if found else None
+
+
+@functools.cache
+def _helps(cls: type) -> dict[str, str]:
+    """The string literal under each field, the class's own before the inherited."""
+    helps: dict[str, str] = {}
+    for ancestor in reversed(cls.__mro__):
+        if not dataclasses.is_dataclass(ancestor):
+            continue
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(ancestor)))
+        except (OSError, TypeError):  # written at a prompt: there is no source to read
+            continue
+        for pair in itertools.pairwise(tree.body[0].body):  # type: ignore[attr-defined]
+            match pair:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    helps[name] = " ".join(text.split())
+    return helps
+
+
+def _shown_default(default: Any) -> str:
+    if default is dataclasses.MISSING:
+        return "required"
+    text = yaml.dump(plain(default), Dumper=Dumper, default_flow_style=True, width=10**6, allow_unicode=True)
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
+def _sentence(cls: type) -> str:
+    text = inspect.getdoc(cls) or ""
+    return "" if text.startswith(f"{cls.__name__}(") else text.partition("\n\n")[0].replace("\n", " ")

@@ -1,0 +1,43 @@
+"""Values and annotations in words, for errors and documents."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, Union, get_args, get_origin
+
+
+def named(kind: Any) -> str:
+    """An annotation in words: `a whole number`, `one of adam, sgd`."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
+    if kind in words:
+        return words[kind]
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(named(arm) for arm in arguments))
+    if origin is Literal:
+        return f"one of {', '.join(map(str, arguments))}" if len(arguments) > 1 else str(arguments[0])
+    if origin in (tuple, list):
+        return f"a list, each {named(arguments[0])}"
+    return "a section" if dataclasses.is_dataclass(kind) else "a mapping" if kind is not Any else "anything"
+
+
+def shown(value: Any) -> str:
+    """A value as an error quotes it."""
+    if isinstance(value, Mapping):
+        return "a section"
+    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def nearest(name: str, names: Any) -> str:
+    """The known name that was probably meant, or all there are."""
+    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return f", did you mean {close[0]}?" if close else f"; there are {', '.join(names)}"
+
+
+def join(where: str, name: str) -> str:
+    """The full name of a setting."""
+    return f"{where}.{name}" if where else name

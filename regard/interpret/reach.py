@@ -1,0 +1,48 @@
+"""How far back a gradient reaches: what a layer's last output owes to each of its inputs, by distance.
+
+Through a recurrent cell the gradient is a product of as many Jacobians as there are steps, which vanishes or explodes;
+through attention every input is one step away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.masks import causal
+from regard.attention.multihead import MultiHead
+from regard.models.cells import Layers
+
+HEADS = 4
+KINDS = ("rnn", "gru", "lstm")
+
+
+def reach(layer: Callable[[Tensor], Tensor], x: Float[Tensor, "batch time inputs"]) -> Float[Tensor, "distance"]:
+    """`|d output_T / d input_(T-d)|`, the norm of the whole Jacobian, for d = 0, 1, ..., T-1; the batch's mean."""
+    x = x.detach().requires_grad_()
+    last = layer(x)[:, -1]
+    squares = x.new_zeros(x.shape[:2])
+    for feature in last.sum(0):  # examples do not touch one another: one pass back serves all of them
+        [slope] = torch.autograd.grad(feature, x, retain_graph=True)
+        squares = squares + slope.square().sum(-1)
+    return squares.sqrt().mean(0).flip(0)
+
+
+def compare(
+    *, length: int = 64, width: int = 64, inputs: int = 16, seed: int = 0
+) -> dict[str, Float[Tensor, "distance"]]:
+    """The reach of untrained layers of one width, as they are drawn by default, over random inputs."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        x = torch.randn(inputs, length, width, dtype=torch.float64)  # what is left after many steps is tiny
+        found = {kind.upper(): reach(_recurrent(kind, width), x) for kind in KINDS}
+        attention = MultiHead(width, HEADS).double()
+        return found | {"self-attention": reach(lambda some: attention(some, mask=causal()), x)}
+
+
+def _recurrent(kind: str, width: int) -> Callable[[Tensor], Tensor]:
+    layers = Layers(kind, width, width).double()  # type: ignore[arg-type]
+    return lambda x: layers(x)[0]

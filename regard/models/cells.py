@@ -1,0 +1,251 @@
+"""Recurrent cells, each written as its equation, and layers of them; torch's fused layers behind the same face.
+
+A cell takes one input x and the state it was left in to the state after it. A state is (..., parts, width): the vector
+h that is seen from outside, and for an LSTM a second one, c, that is not. Weights are laid side by side, gate after
+gate, in torch's order.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+Kind = Literal["rnn", "gru", "gru_before", "lstm"]
+
+
+class Cell(nn.Module):
+    """What all cells share: `W x` and `V h` for every gate, with biases, drawn as torch draws them."""
+
+    gates: ClassVar[int]
+    parts: ClassVar[int] = 1
+
+    def __init__(self, inputs: int, width: int):
+        super().__init__()
+        self.input = nn.Linear(inputs, self.gates * width)
+        self.state = nn.Linear(width, self.gates * width)
+        for weight in self.parameters():
+            nn.init.uniform_(weight, -1 / math.sqrt(width), 1 / math.sqrt(width))
+
+
+class RNN(Cell):
+    """`h' = tanh(W x + V h)` (Elman 1990)."""
+
+    gates = 1
+
+    def forward(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch 1 width"]) -> Tensor:
+        """The state after x."""
+        h = state[..., 0, :]
+        return torch.tanh(self.input(x) + self.state(h))[..., None, :]
+
+
+class GRUBefore(Cell):
+    """The gated unit as it was first written: the state is reset before the product (Cho et al. 2014).
+
+    r = sigmoid(W_r x + V_r h)      how much of the state a new one is made from
+    u = sigmoid(W_u x + V_u h)      how much of the new one is taken
+    n = tanh(W x + V (r * h))
+    h' = u * n + (1 - u) * h
+    """
+
+    gates = 3
+
+    def forward(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch 1 width"]) -> Tensor:
+        """The state after x."""
+        h = state[..., 0, :]
+        width = h.shape[-1]
+        gates, new = self.input(x).split([2 * width, width], -1)
+        of_gates, of_new = self.state.weight.split([2 * width, width])
+        bias_gates, bias_new = self.state.bias.split([2 * width, width])
+        r, u = torch.sigmoid(gates + nn.functional.linear(h, of_gates, bias_gates)).chunk(2, -1)
+        n = torch.tanh(new + nn.functional.linear(r * h, of_new, bias_new))
+        return (u * n + (1 - u) * h)[..., None, :]
+
+
+class GRU(Cell):
+    """The gated unit of torch and cuDNN: the reset comes after the product, `n = tanh(W x + r * (V h))`.
+
+    The rest is as in `GRUBefore`, but weights of the one are of no use to the other.
+    """
+
+    gates = 3
+
+    def forward(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch 1 width"]) -> Tensor:
+        """The state after x."""
+        h = state[..., 0, :]
+        r_x, u_x, n_x = self.input(x).chunk(3, -1)
+        r_h, u_h, n_h = self.state(h).chunk(3, -1)
+        r, u = torch.sigmoid(r_x + r_h), torch.sigmoid(u_x + u_h)
+        n = torch.tanh(n_x + r * n_h)
+        return (u * n + (1 - u) * h)[..., None, :]
+
+
+class LSTM(Cell):
+    """A cell c that is written to and erased, of which the gates let h see a part (Hochreiter and Schmidhuber 1997).
+
+    i, f, o = sigmoid(W x + V h), each with its own weights
+    c' = f * c + i * tanh(W_g x + V_g h)
+    h' = o * tanh(c')
+    """
+
+    gates = 4
+    parts = 2
+
+    def forward(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch 2 width"]) -> Tensor:
+        """The state after x."""
+        h, c = state.unbind(-2)
+        i, f, g, o = (self.input(x) + self.state(h)).chunk(4, -1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.stack([torch.sigmoid(o) * torch.tanh(c), c], -2)
+
+
+CELLS: dict[str, type[Cell]] = {"rnn": RNN, "gru": GRU, "gru_before": GRUBefore, "lstm": LSTM}
+FUSED: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
+
+
+class Written(nn.Module):
+    """One layer, step by step: a cell that reads from left to right, and another from right to left if asked."""
+
+    def __init__(self, kind: Kind, inputs: int, width: int, *, bidirectional: bool = False):
+        super().__init__()
+        self.cells = nn.ModuleList(CELLS[kind](inputs, width) for _ in range(1 + bidirectional))
+
+    def forward(
+        self, x: Float[Tensor, "batch time inputs"], state: Tensor, lengths: Int[Tensor, "batch"] | None
+    ) -> tuple[Float[Tensor, "batch time features"], Tensor]:
+        """What is seen at every step, and the state after the last; padding is passed over and seen as zeros."""
+        seen, ends = [], []
+        for number, cell in enumerate(self.cells):
+            now = state.unflatten(-2, (-1, len(self.cells)))[..., number, :]  # (batch, parts of a cell, width)
+            places = range(x.shape[1])
+            outputs = [x.new_empty(0)] * x.shape[1]
+            for place in reversed(places) if number else places:
+                then = cell(x[:, place], now)
+                real = None if lengths is None else (place < lengths)[:, None]
+                now = then if real is None else torch.where(real[..., None], then, now)
+                outputs[place] = now[:, 0] if real is None else torch.where(real, now[:, 0], 0.0)
+            seen.append(torch.stack(outputs, 1))
+            ends.append(now)
+        return torch.cat(seen, -1), torch.stack(ends, -2).flatten(-3, -2)
+
+
+class Fused(nn.Module):
+    """One layer as a single call of torch, which has a kernel for all its steps; `gru_before` has none."""
+
+    def __init__(self, kind: Kind, inputs: int, width: int, *, bidirectional: bool = False):
+        super().__init__()
+        self.kind = kind
+        self.whole = FUSED[kind](inputs, width, batch_first=True, bidirectional=bidirectional)
+
+    def forward(
+        self, x: Float[Tensor, "batch time inputs"], state: Tensor, lengths: Int[Tensor, "batch"] | None
+    ) -> tuple[Float[Tensor, "batch time features"], Tensor]:
+        """What `Written` answers."""
+        first = state.transpose(0, 1).contiguous()  # (parts, batch, width)
+        given = tuple(first.chunk(2)) if isinstance(self.whole, nn.LSTM) else first
+        if lengths is None:
+            seen, last = self.whole(x, given)
+        else:
+            known = lengths.clamp(min=1).cpu()  # torch refuses empty sequences
+            packed = pack_padded_sequence(x, known, batch_first=True, enforce_sorted=False)
+            answer, last = self.whole(packed, given)
+            assert isinstance(answer, PackedSequence)
+            seen, _ = pad_packed_sequence(answer, batch_first=True, total_length=x.shape[1])
+        after = (torch.cat(last) if isinstance(last, tuple) else last).transpose(0, 1)
+        if lengths is None:
+            return seen, after
+        there = (lengths > 0)[:, None, None]
+        return torch.where(there, seen, 0.0), torch.where(there, after, state)
+
+    @torch.no_grad()
+    def written(self) -> Written:
+        """The same layer step by step, weights copied; torch's gate z is 1 - u, so u's weights change their sign."""
+        whole, width = self.whole, self.whole.hidden_size
+        twin = Written(self.kind, whole.input_size, width, bidirectional=whole.bidirectional)
+        for cell, suffix in zip(twin.cells, ("", "_reverse"), strict=False):
+            for part, name in (("input", "ih"), ("state", "hh")):
+                for mine, kind in ((getattr(cell, part).weight, "weight"), (getattr(cell, part).bias, "bias")):
+                    mine.copy_(getattr(whole, f"{kind}_{name}_l0{suffix}"))
+                    if self.kind == "gru":
+                        mine[width : 2 * width] *= -1
+        return twin.to(next(whole.parameters()))
+
+
+class Layers(nn.Module):
+    """Recurrent layers on top of one another, features dropped between them.
+
+    Fused layers are taken where they exist; `fused=False` writes every step out, for who wants to step in.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        inputs: int,
+        width: int,
+        *,
+        depth: int = 1,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+        fused: bool = True,
+    ):
+        super().__init__()
+        layer = Fused if fused and kind in FUSED else Written
+        self.width, self.directions = width, 1 + bidirectional
+        self.shape = depth, self.directions * CELLS[kind].parts
+        """Layers, and vectors of the state of each: h from either direction, then c."""
+        sizes = [inputs, *[width * self.directions] * (depth - 1)]
+        self.layers = nn.ModuleList(layer(kind, size, width, bidirectional=bidirectional) for size in sizes)
+        self.dropout = nn.Dropout(dropout)
+
+    @property
+    def parts(self) -> int:
+        """Vectors that a state consists of."""
+        return math.prod(self.shape)
+
+    def blank(self, x: Float[Tensor, "batch *rest"]) -> Float[Tensor, "batch parts width"]:
+        """The state before anything was read."""
+        return x.new_zeros(len(x), self.parts, self.width)
+
+    def forward(
+        self,
+        x: Float[Tensor, "batch time inputs"],
+        state: Float[Tensor, "batch parts width"] | None = None,
+        lengths: Int[Tensor, "batch"] | None = None,
+    ) -> tuple[Float[Tensor, "batch time features"], Float[Tensor, "batch parts width"]]:
+        """What the last layer shows at every step, and the state after the last real one.
+
+        Without lengths every column is real. Padding changes nothing: the way back begins at a sequence's own end.
+        """
+        state = self.blank(x) if state is None else state
+        if 0 in x.shape[:2]:  # nobody there, or nothing to read
+            return x.new_zeros(*x.shape[:2], self.directions * self.width), state
+        ends = []
+        for number, (layer, own) in enumerate(zip(self.layers, state.split(self.shape[1], -2), strict=True)):
+            x, end = layer(x if number == 0 else self.dropout(x), own, lengths)
+            ends.append(end)
+        return x, torch.cat(ends, -2)
+
+    def step(
+        self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch parts width"]
+    ) -> tuple[Float[Tensor, "*batch width"], Float[Tensor, "*batch parts width"]]:
+        """One step of layers that read from left to right, however many go side by side."""
+        assert self.directions == 1, "the way back cannot be taken step by step"
+        seen, after = self(x.flatten(0, -2)[:, None], state.flatten(0, -3))
+        return seen.reshape(*x.shape[:-1], self.width), after.reshape(state.shape)
+
+    def last(self, state: Float[Tensor, "*batch parts width"]) -> Float[Tensor, "*batch features"]:
+        """What the last layer showed when it was left in this state, of both directions."""
+        top = state.unflatten(-2, self.shape)[..., -1, :, :]
+        return top[..., : self.directions, :].flatten(-2)
+
+    def written_out(self) -> Layers:
+        """The same layers without fused kernels, to be looked into."""
+        twin = copy.deepcopy(self)
+        twin.layers = nn.ModuleList(each.written() if isinstance(each, Fused) else each for each in twin.layers)
+        return twin
