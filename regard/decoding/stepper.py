@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -41,6 +42,29 @@ class Stepper(Protocol):
 
     def step(self, tokens: Int[Tensor, "batch beam"], state: Any) -> tuple[Float[Tensor, "batch beam vocab"], Any]:
         """Feed one token to every beam; answer with the scores of the next one."""
+        ...
+
+
+@runtime_checkable
+class Fixed(State, Protocol):
+    """A state whose tensors stay where they are: stepping and reordering write into them, and answer with the same."""
+
+    def blank(self, rows: int, limit: int) -> Fixed:
+        """A state like this one with so many rows that nobody has taken, and room for `limit` tokens."""
+        ...
+
+    def put(self, rows: Int[Tensor, "taken"], other: Any) -> None:
+        """The examples of another state take these rows."""
+        ...
+
+
+@runtime_checkable
+class Replayable(Stepper, Protocol):
+    """A model with fixed states: its rounds can run ahead of the host, and a GPU can replay them."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
         ...
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.decoding.beam import Beam
 from regard.decoding.stepper import Stepper
+from regard.models import recurrent as networks
 from regard.models.transformer import Transformer, TransformerConfig
 
 ROOM = 12  # tokens that any text here has at most
@@ -230,7 +231,24 @@ def slots(examples: int = 5, vocab: int = 4) -> Case:
 def transformer(examples: int = 5, vocab: int = 6) -> Case:
     """The real thing: caches with slots, and a source of its own length for each example."""
     sizes = {"width": 16, "heads": 2, "hidden": 16, "encoder": 1, "decoder": 2, "positions": "rotary", "dropout": 0.0}
-    model = Transformer(TransformerConfig(vocab=vocab, **sizes)).eval()
+    return translating(Transformer(TransformerConfig(vocab=vocab, **sizes)), examples, vocab)
+
+
+def looking(examples: int = 5, vocab: int = 6) -> Case:
+    """A real recurrent network: a state for each beam, which looks at a source held once."""
+    sizes = {"width": 16, "embedding": 16, "cell": "lstm", "decoder": 2, "attention": "bahdanau", "dropout": 0.0}
+    return translating(networks.Recurrent(networks.RecurrentConfig(vocab=vocab, **sizes)), examples, vocab)
+
+
+def blind(examples: int = 5, vocab: int = 6) -> Case:
+    """One that does not look: what it knows of the source goes from step to step."""
+    sizes = {"width": 16, "embedding": 16, "attention": "none", "dropout": 0.0}
+    return translating(networks.Recurrent(networks.RecurrentConfig(vocab=vocab, **sizes)), examples, vocab)
+
+
+def translating(model: Any, examples: int, vocab: int) -> Case:
+    """A model of this package, with a source of its own length for each example."""
+    model = model.eval()
     for number in model.parameters():  # sharp enough for answers to differ
         torch.nn.init.normal_(number, std=0.5)
     sources, lengths = torch.randint(vocab, (examples, 6)), torch.randint(1, 7, (examples,))
@@ -246,6 +264,8 @@ CASES: dict[str, Callable[..., Case]] = {
     "recurrent": recurrent,
     "slots": slots,
     "transformer": transformer,
+    "looking": looking,
+    "blind": blind,
 }
 
 

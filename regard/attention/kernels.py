@@ -1,0 +1,169 @@
+"""One decoding step's attention as one Triton kernel: the beams of an example look at a cache that does not move.
+
+Imported only where Triton is installed and a CUDA device is asked; `attend` has the same in plain PyTorch.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from regard.attention.masks import Stepping
+
+BEAMS = 31  # at most, since a number's bits say which beams see a key
+MANY = 256  # programs that keep the device busy; fewer get more threads each
+
+
+def attend_past(
+    query: Tensor, key: Tensor, value: Tensor, *, keys: Tensor, values: Tensor, where: Stepping, sight: Tensor
+) -> Tensor:
+    """Write the newest key and value of every beam into the cache, and look at the past of each."""
+    out = _blank(query)
+    batch, depth, groups = len(query), query.shape[3], key.shape[1]
+    _look[(batch, groups)](
+        *(query, key, value, keys, values, sight, where.taken, where.prompt, out),
+        *(*query.stride()[:3], *key.stride()[:3], *value.stride()[:3], *keys.stride()[:3], *values.stride()[:3]),
+        *(where.room, sight.shape[1], depth**-0.5),
+        GROWING=True,
+        **_sizes(query, groups, keys.shape[2]),
+    )
+    return out.transpose(1, 2)
+
+
+def attend_memory(query: Tensor, keys: Tensor, values: Tensor, *, lengths: Tensor) -> Tensor:
+    """Every beam of an example looks at the same keys, as many as the example has."""
+    out = _blank(query)
+    batch, depth, groups = len(query), query.shape[3], keys.shape[1]
+    _look[(batch, groups)](
+        *(query, query, query, keys, values, lengths, lengths, lengths, out),
+        *(*query.stride()[:3], 0, 0, 0, 0, 0, 0, *keys.stride()[:3], *values.stride()[:3]),
+        *(0, 0, depth**-0.5),
+        GROWING=False,
+        **_sizes(query, groups, keys.shape[2]),
+    )
+    return out.transpose(1, 2)
+
+
+def reorder(slots: Tensor, taken: Tensor, parents: Tensor) -> None:
+    """Beam k goes on from beam `parents[k]`, in place; the slots to come stay each beam's own."""
+    batch, beams, limit = slots.shape
+    sizes = {"BEAMS": triton.next_power_of_2(beams), "LIMIT": triton.next_power_of_2(limit)}
+    _reorder[(batch,)](slots, taken, parents, beams, limit, num_warps=1, **sizes)
+
+
+def sight(where: Stepping) -> Tensor:
+    """For every place in the cache after the prompt a number whose bits say which beams have it in their past."""
+    batch, beams, limit = where.slots.shape
+    assert beams <= BEAMS
+    seen = torch.empty(batch, limit * beams, dtype=torch.int32, device=where.slots.device)
+    sizes = {"BEAMS": beams, "WIDE": triton.next_power_of_2(beams), "LIMIT": triton.next_power_of_2(limit)}
+    _sight[(batch,)](where.slots, seen, limit, num_warps=1, **sizes)
+    return seen
+
+
+def _blank(query: Tensor) -> Tensor:
+    """Room for what is found, laid out as the next projection reads it."""
+    batch, heads, beams, depth = query.shape
+    return torch.empty(batch, beams, heads, depth, dtype=query.dtype, device=query.device)
+
+
+def _sizes(query: Tensor, groups: int, places: int) -> dict[str, int]:
+    """What a kernel is compiled for; a matrix product has at least 16 rows."""
+    batch, heads, beams, depth = query.shape
+    rows = max(16, triton.next_power_of_2(beams * heads // groups))
+    few = batch * groups < MANY
+    sizes = {"BEAMS": beams, "SHARE": heads // groups, "DEPTH": depth, "ROWS": rows}
+    sizes |= {"WIDE": triton.next_power_of_2(depth), "KEYS": 64 if few and places > 32 else 32}
+    return sizes | {"num_warps": 4 if few or rows > 16 else 1}
+
+
+@triton.jit
+def _look(
+    query, key, value, keys, values, sight, taken, prompt, out,
+    q_batch, q_head, q_beam, k_batch, k_head, k_beam, v_batch, v_head, v_beam,
+    keys_batch, keys_head, keys_place, values_batch, values_head, values_place,
+    room, places, scale,
+    GROWING: tl.constexpr, BEAMS: tl.constexpr, SHARE: tl.constexpr, DEPTH: tl.constexpr,
+    ROWS: tl.constexpr, WIDE: tl.constexpr, KEYS: tl.constexpr,
+):  # fmt: skip
+    """One example, one group of keys: all queries that look at it, key block by key block."""
+    example, group = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    row = tl.arange(0, ROWS)
+    beam, head = row // SHARE, group * SHARE + row % SHARE
+    depth = tl.arange(0, WIDE)
+    real = (row < BEAMS * SHARE)[:, None] & (depth < DEPTH)[None, :]
+    query += example * q_batch
+    asked = tl.load(query + (head * q_head + beam * q_beam)[:, None] + depth[None, :], real, 0.0)
+    keys += example * keys_batch + group * keys_head
+    values += example * values_batch + group * values_head
+    if GROWING:
+        sight += example * places
+        before = room + (tl.load(taken + example) - 1) * BEAMS
+        key += example * k_batch + group * k_head
+        value += example * v_batch + group * v_head
+        fresh = tl.load(key + (beam * k_beam)[:, None] + depth[None, :], real, 0.0)
+        given = tl.load(value + (beam * v_beam)[:, None] + depth[None, :], real, 0.0)
+        first = real & (row % SHARE == 0)[:, None]
+        tl.store(keys + ((before + beam) * keys_place)[:, None] + depth[None, :], fresh, first)
+        tl.store(values + ((before + beam) * values_place)[:, None] + depth[None, :], given, first)
+        highest = tl.sum(asked.to(tl.float32) * fresh.to(tl.float32), 1) * scale
+        total = tl.full((ROWS,), 1.0, tl.float32)
+        mixed = given.to(tl.float32)
+        begun = tl.load(prompt + example)
+    else:
+        before = tl.load(taken + example)
+        highest = tl.full((ROWS,), -1e30, tl.float32)
+        total = tl.zeros((ROWS,), tl.float32)
+        mixed = tl.zeros((ROWS, WIDE), tl.float32)
+    for start in range(0, before, KEYS):
+        place = start + tl.arange(0, KEYS)
+        there = (place < before)[:, None] & (depth < DEPTH)[None, :]
+        held = tl.load(keys + (place * keys_place)[:, None] + depth[None, :], mask=there, other=0.0)
+        content = tl.load(values + (place * values_place)[:, None] + depth[None, :], mask=there, other=0.0)
+        score = tl.dot(asked, tl.trans(held), input_precision="ieee") * scale
+        seen = (place < before)[None, :] & (row < BEAMS * SHARE)[:, None]
+        if GROWING:
+            seen = seen & ((place >= room) | (place < begun))[None, :]
+            if BEAMS > 1:
+                bits = tl.load(sight + (place - room), mask=(place >= room) & (place < before), other=-1)
+                seen = seen & (((bits[None, :] >> beam[:, None]) & 1) == 1)
+        score = tl.where(seen, score, -1e30)
+        higher = tl.maximum(highest, tl.max(score, 1))
+        share = tl.where(seen, tl.exp(score - higher[:, None]), 0.0)
+        fade = tl.exp(highest - higher)
+        total = total * fade + tl.sum(share, 1)
+        mixed = mixed * fade[:, None] + tl.dot(share.to(content.dtype), content, input_precision="ieee")
+        highest = higher
+    mixed = mixed / tl.where(total > 0.0, total, 1.0)[:, None]
+    HEADS = tl.num_programs(1) * SHARE
+    into = out + (((example * BEAMS + beam) * HEADS + head) * DEPTH)[:, None] + depth[None, :]
+    tl.store(into, mixed.to(out.dtype.element_ty), mask=real)
+
+
+@triton.jit
+def _reorder(slots, taken, parents, beams, limit, BEAMS: tl.constexpr, LIMIT: tl.constexpr):
+    """One example's index, read whole before any of it is written."""
+    example = tl.program_id(0).to(tl.int64)
+    beam, step = tl.arange(0, BEAMS), tl.arange(0, LIMIT)
+    parent = tl.load(parents + example * beams + beam, mask=beam < beams, other=0)
+    there = (beam < beams)[:, None] & (step < limit)[None, :]
+    slots += example * beams * limit
+    past = tl.load(slots + (parent * limit)[:, None] + step[None, :], mask=there, other=0)
+    past = tl.where((step < tl.load(taken + example))[None, :], past, beam[:, None])
+    tl.debug_barrier()
+    tl.store(slots + (beam * limit)[:, None] + step[None, :], past, mask=there)
+
+
+@triton.jit
+def _sight(slots, seen, limit, BEAMS: tl.constexpr, WIDE: tl.constexpr, LIMIT: tl.constexpr):
+    """One example: the bits of each slot of each step."""
+    example = tl.program_id(0).to(tl.int64)
+    slot, step = tl.arange(0, WIDE), tl.arange(0, LIMIT)
+    bits = tl.zeros((LIMIT, WIDE), tl.int32)
+    for beam in tl.static_range(BEAMS):
+        own = tl.load(slots + (example * BEAMS + beam) * limit + step, mask=step < limit, other=-1)
+        bits += tl.where(own[:, None] == slot[None, :], 1 << beam, 0)
+    place = example * limit * BEAMS + (step * BEAMS)[:, None] + slot[None, :]
+    tl.store(seen + place, bits, mask=(step < limit)[:, None] & (slot < BEAMS)[None, :])

@@ -1,0 +1,217 @@
+"""Who wrote what, and the best answers so far: what a search keeps on the host, in plain numbers.
+
+It is told what each round ranked, and needs nothing else: texts and paths are read back through the parents once an
+example is done. So a device may run rounds ahead of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from regard.decoding.ranking import DEAD, Ranked
+from regard.decoding.stepper import Hypothesis
+
+Numbers = np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beam:
+    """How wide to search, what to prefer and when to stop."""
+
+    beams: int = 4
+    """Hypotheses kept alive; 1 is greedy."""
+    nbest: int = 1
+    """Answers returned, at most `beams`."""
+    length_penalty: float = 1.0
+    """Answers are ranked by log-probability / length ** length_penalty; 0 ranks by probability, which prefers short."""
+    patience: float = 1.0
+    """Stops after patience x beams endings (Kasai et al. 2022); 0 at the first nbest, inf when no other can win."""
+
+    def __post_init__(self) -> None:
+        """Refuse a search that could not answer."""
+        if not 1 <= self.nbest <= self.beams:
+            raise ValueError(
+                f"the {self.nbest} best of {self.beams} beams: nbest lies between 1 and the number of beams"
+            )
+        if not abs(self.length_penalty) < float("inf"):
+            raise ValueError(f"length_penalty {self.length_penalty} is not a finite number: 0 turns it off")
+        if not self.patience >= 0:
+            raise ValueError(f"patience {self.patience} is negative: 0 stops at the first answers")
+
+    @property
+    def enough(self) -> float:
+        """After so many endings no more are waited for."""
+        return max(float(self.nbest), self.patience * self.beams)
+
+    def normalized(self, score: float, length: int) -> float:
+        """The score that hypotheses are ranked by; the end token counts as one of the length."""
+        return score / max(length, 1) ** self.length_penalty
+
+
+class Round(NamedTuple):
+    """What one round ranked, on the host."""
+
+    score: Numbers
+    parent: Numbers
+    token: Numbers
+    progress: Numbers
+    stuck: Numbers
+
+    @classmethod
+    def of(cls, ranked: Ranked) -> Round:
+        """Brought over from the device."""
+        return cls(*(each.cpu().numpy() for each in ranked))
+
+
+class _Answer(NamedTuple):
+    """A hypothesis by where its text ends; what ranks it comes first."""
+
+    finished: bool
+    progress: int
+    normalized: float
+    score: float
+    beam: int
+    size: int
+    fed: int
+
+    @classmethod
+    def of(
+        cls,
+        beam: Beam,
+        score: float,
+        place: int,
+        size: int,
+        *,
+        progress: int = 0,
+        finished: bool = False,
+        fed: bool = True,
+    ) -> _Answer:
+        """An answer of so many tokens, the newest of which was fed or not."""
+        worth = beam.normalized(score, size + finished)
+        return cls(finished, progress, worth, score, place, size, size if fed else size - 1)
+
+
+class Ledger:
+    """The hypotheses and answers of so many examples, a row for each; a row can be given to another when it is done."""
+
+    def __init__(self, beam: Beam, limits: Sequence[int], *, eos: int, longest: int | None = None):
+        rows, longest = len(limits), max(limits, default=1) if longest is None else longest
+        self.beam, self.eos = beam, eos
+        self.limit = np.array(limits, dtype=np.int64)
+        self.length = np.zeros(rows, dtype=np.int64)
+        self.going = np.zeros(rows, dtype=bool)
+        self._tokens, self._parents = np.zeros((2, rows, longest, beam.beams), dtype=np.int64)
+        self._total = np.zeros((rows, beam.beams), dtype=np.float32)
+        self._progress = np.zeros((rows, beam.beams), dtype=np.int64)
+        self._kept: list[list[_Answer]] = [[] for _ in limits]
+        self._endings = np.zeros(rows, dtype=np.int64)
+        self._least = np.full(rows, np.nan)  # what the last of the answers is worth, once all are finished
+        self._divisors = np.array([max(size, 1) ** beam.length_penalty for size in range(longest + 2)])
+        self.admit(np.arange(rows), limits)
+
+    def admit(self, rows: Numbers, limits: Sequence[int]) -> None:
+        """Give rows to new examples."""
+        self.limit[rows], self.length[rows], self.going[rows] = limits, 0, True
+        self._total[rows], self._progress[rows] = 0.0, 0
+        self._endings[rows], self._least[rows] = 0, np.nan
+        for row in rows.tolist():
+            self._kept[row] = []
+
+    def record(self, rows: Numbers, ranked: Round) -> None:
+        """Take in what a round ranked for these rows; an example collects nothing once it is done."""
+        going = self.going[rows]
+        if not going.all():
+            rows, ranked = rows[going], Round(*(each[going] for each in ranked))
+        if not len(rows):
+            return
+        beams, stops = self.beam.beams, ranked.token == self.eos
+        score, parent, token, progress = ranked[:4]
+        if stops.any():
+            self._collect_ended(rows, ranked)
+            order = np.argsort(stops, axis=1, kind="stable")[:, :beams]
+            score = np.where(stops, DEAD, score)
+            score, parent, token, progress = (
+                np.take_along_axis(each, order, 1) for each in (score, parent, token, progress)
+            )
+        if ranked.stuck.any():
+            self._collect_stuck(rows, ranked.stuck)
+        at, total = self.length[rows], score[:, :beams]
+        self._tokens[rows, at], self._parents[rows, at] = token[:, :beams], parent[:, :beams]
+        self._total[rows], self._progress[rows] = total, progress[:, :beams]
+        self.length[rows] = at = at + 1
+        full = at >= self.limit[rows]
+        if full.any():
+            self._collect_full(rows[full], total[full])
+        self.going[rows] = self._could_gain(rows, total.max(1))
+
+    def answers(self, rows: Numbers) -> list[list[Hypothesis]]:
+        """The best of each row, read back from their last tokens."""
+        found = [(row, answer) for row in rows.tolist() for answer in self._kept[row]]
+        owner, size, beam = np.array([(row, each.size, each.beam) for row, each in found], int).reshape(-1, 3).T
+        longest = int(size.max(initial=0))
+        texts, paths = np.zeros((2, longest, len(found)), dtype=np.int64)
+        tokens, parents, first = (
+            self._tokens.ravel(),
+            self._parents.ravel(),
+            owner * int(np.prod(self._tokens.shape[1:])),
+        )
+        for step in reversed(range(longest)):
+            place = first + step * self.beam.beams + beam
+            texts[step], paths[step] = tokens.take(place), beam
+            beam = np.where(step < size, parents.take(place), beam)
+        written = (
+            Hypothesis(text[: each.size], each.score, path[: each.fed], each.finished, each.normalized)
+            for text, path, (_, each) in zip(texts.T.tolist(), paths.T.tolist(), found, strict=True)
+        )
+        return [[next(written) for _ in self._kept[row]] for row in rows.tolist()]
+
+    def _collect_ended(self, rows: Numbers, ranked: Round) -> None:
+        """Set aside the endings among the best."""
+        best = slice(self.beam.beams)
+        ended = (ranked.token[:, best] == self.eos) & (ranked.score[:, best] > DEAD)
+        lengths = self.length[rows].tolist()
+        for row, place in np.argwhere(ended).tolist():
+            score, parent = float(ranked.score[row, place]), int(ranked.parent[row, place])
+            self._add(int(rows[row]), _Answer.of(self.beam, score, parent, lengths[row], finished=True))
+
+    def _collect_stuck(self, rows: Numbers, stuck: Numbers) -> None:
+        """What can neither end nor go on is an answer as it is."""
+        for row, beam in np.argwhere(stuck).tolist():
+            row = int(rows[row])
+            self._add(row, self._as_it_is(row, beam, fed=True))
+
+    def _collect_full(self, rows: Numbers, total: Numbers) -> None:
+        """What has no room to go on; of equal progress and length, the best are enough."""
+        count = self.beam.beams if self._progress[rows].any() else self.beam.nbest
+        for row, beam in np.argwhere(total[:, :count] > DEAD).tolist():
+            row = int(rows[row])
+            self._add(row, self._as_it_is(row, beam, fed=False))
+
+    def _as_it_is(self, row: int, beam: int, *, fed: bool) -> _Answer:
+        """A live hypothesis as an answer; its newest token may not have been fed."""
+        score, size = float(self._total[row, beam]), int(self.length[row])
+        return _Answer.of(self.beam, score, beam, size, progress=int(self._progress[row, beam]), fed=fed)
+
+    def _add(self, row: int, answer: _Answer) -> None:
+        """Keep an answer if it is among the best; an unfinished one is a last resort, however probable."""
+        kept = self._kept[row]
+        kept.append(answer)
+        if len(kept) > 1:
+            kept.sort(key=lambda each: each[:3], reverse=True)
+            del kept[self.beam.nbest :]
+        if answer.finished:
+            self._endings[row] += 1
+        if len(kept) == self.beam.nbest and kept[-1].finished:
+            self._least[row] = kept[-1].normalized
+
+    def _could_gain(self, rows: Numbers, best: Numbers) -> Numbers:
+        """Whether a live hypothesis, the best of which has this score, may still change the answers."""
+        limit, length, least = self.limit[rows], self.length[rows], self._least[rows]
+        # No token adds to a score and the penalty is monotone: the next length or the last one promises most.
+        hope = np.maximum(best / self._divisors[length + 1], best / self._divisors[limit])
+        undecided = np.isnan(least) | ((self._endings[rows] < self.beam.enough) & (hope > least))
+        return (best > DEAD) & (length < limit) & undecided

@@ -1,0 +1,37 @@
+"""On a GPU: a translator in half precision, replayed, says what it says on a CPU."""
+
+import pytest
+import torch
+
+import regard
+from regard.models.lean import Lean, ready
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+TEXTS = [
+    "Good morning.",
+    "Where is the station?",
+    "I would like a cup of coffee, please.",
+    "She has been living in Paris for ten years, and she still misses the sea.",
+    "The children are playing in the garden.",
+] * 3
+
+
+def test_translations_are_those_of_the_cpu_whatever_is_replayed():
+    here, there = regard.load(device="cpu"), regard.load(device="cuda")
+    truth = here.translate(TEXTS, to="fr")
+    for _ in range(4):
+        assert there.translate(TEXTS, to="fr") == truth
+    assert there.translate(TEXTS[:1], to="fr", beams=1) == here.translate(TEXTS[:1], to="fr", beams=1)
+
+
+def test_a_watched_model_is_searched_as_it_is_and_a_changed_one_made_ready_again():
+    translator = regard.load(device="cuda")
+    fast = ready(translator.model)
+    assert isinstance(fast, Lean)
+    assert ready(translator.model) is fast
+    assert translator.look("Good morning.", to="fr").weights
+    assert ready(translator.model) is fast
+    with torch.no_grad():
+        translator.model.embedding.weight.mul_(1.0)
+    assert ready(translator.model) is not fast
