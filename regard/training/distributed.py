@@ -1,0 +1,255 @@
+"""Several processes of one machine training one model: who they are, what they add up, and how they agree.
+
+`torchrun --nproc-per-node N -m regard train ...` starts them. A step's rows are dealt out, gradients are added up over
+all processes, and each makes the same update. Process 0 alone writes and speaks. Nothing else in Regard knows
+`torch.distributed`; one process alone does not use it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+STALL = 600.0  # seconds of a step after which a process that does not answer is given up
+PATIENCE = 24 * 3600.0  # seconds that others wait while process 0 reads data, evaluates or saves
+MANNERS = 2.0  # seconds in which process 0 may say first what another one is about to say
+SPEECH = 0.5  # seconds that saying it takes
+Answer = TypeVar("Answer")
+Item = TypeVar("Item")
+
+
+class Lost(ValueError):
+    """Another process ended, or hangs."""
+
+
+@dataclass(frozen=True)
+class Team:
+    """This process among those that train together; alone, nothing here costs anything.
+
+    Whatever adds up or agrees must be called by all of them, in the same order.
+    """
+
+    rank: int = 0
+    size: int = 1
+    patient: Any = None
+    """The group in which others wait for process 0; the default group is less patient."""
+    store: Any = None
+    """Where last words are left."""
+
+    @property
+    def first(self) -> bool:
+        """Whether this process writes and speaks."""
+        return self.rank == 0
+
+    def share(self, items: Sequence[Item]) -> Sequence[Item]:
+        """What of these is dealt to this process."""
+        return items[self.rank :: self.size]
+
+    def admit(self, rows: int) -> None:
+        """Refuse steps that have no row for some process, which would only wait."""
+        if rows < self.size:
+            remedy = f"set training.rows={self.size} (every update then learns from that many rows)"
+            raise ValueError(
+                f"training.rows is {rows}, fewer than the {self.size} processes: {remedy}, or start {rows}"
+            )
+
+    def place(self, device: torch.device) -> torch.device:
+        """The device of this process: of several GPUs its own."""
+        if self.size == 1 or device.type == "cpu":
+            return device
+        if device.type != "cuda" or device.index is not None:
+            raise ValueError(f"device {device} cannot be shared by {self.size} processes: use cuda or cpu")
+        if self.size > (there := torch.cuda.device_count()):
+            gpus = f"{self.size} processes need a GPU each, and this machine has {there}"
+            raise ValueError(f"{gpus}: start {there}, or set training.device=cpu")
+        torch.cuda.set_device(self.rank)
+        return torch.device("cuda", self.rank)
+
+    def align(self, model: nn.Module) -> None:
+        """Give every process the weights of process 0."""
+        if self.size > 1:
+            with torch.no_grad(), _listening():
+                for tensor in model.state_dict().values():
+                    dist.broadcast(tensor, src=0)
+
+    def add(self, parameters: Iterable[nn.Parameter], loss: Tensor, weight: Any) -> tuple[Tensor, Any]:
+        """Add up gradients, loss and weight over all processes; a process whose rows reach no parameter adds zero.
+
+        It happens after the whole backward pass, not during it: a process that runs out of memory half-way may so
+        begin again without the others hearing of it.
+        """
+        if self.size == 1:
+            return loss, weight
+        gradients = []
+        for parameter in parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            gradients.append(parameter.grad)
+        weights = weight if isinstance(weight, Tensor) else torch.full_like(loss, float(weight))
+        sums = torch.stack((loss.detach().float(), weights.float()))
+        _add([*gradients, sums])
+        return sums[0].to(loss.dtype), sums[1]
+
+    def gather(self, value: Any, *, patient: bool = False) -> list[Any]:
+        """What every process says, as JSON: one short message to and fro while nobody says anything but None."""
+        if self.size == 1:
+            return [value]
+        words = b"" if value is None else json.dumps(value).encode()
+        lengths = torch.zeros(self.size, dtype=torch.int64)
+        lengths[self.rank] = len(words)
+        with _listening():
+            dist.all_reduce(lengths, group=self.patient if patient else None)
+            if not lengths.any():
+                return [None] * self.size
+            heard = torch.zeros(self.size, int(lengths.max()), dtype=torch.uint8)
+            heard[self.rank, : len(words)] = torch.tensor(list(words), dtype=torch.uint8)
+            dist.all_reduce(heard, group=self.patient if patient else None)
+        texts = [bytes(row[:length].tolist()) for row, length in zip(heard, lengths.tolist(), strict=True)]
+        return [json.loads(text) if text else None for text in texts]
+
+    def agree(self, value: str | None) -> str | None:
+        """The first answer that is one."""
+        return next((answer for answer in self.gather(value) if answer is not None), None)
+
+    def total(self, counts: Mapping[str, float]) -> dict[str, float]:
+        """Sums by name."""
+        sums: dict[str, float] = {}
+        for said in self.gather(dict(counts)):
+            for name, count in said.items():
+                sums[name] = sums.get(name, 0.0) + count
+        return sums
+
+    def told(self, value: Any) -> Any:
+        """What process 0 says; others wait for it however long it takes."""
+        return self.gather(value if self.first else None, patient=True)[0]
+
+    def wait(self) -> None:
+        """Until all are here."""
+        self.gather(None, patient=True)
+
+    def in_turn(self, action: Callable[[], Answer]) -> Answer:
+        """Process 0 acts first, then the others, who find what it left in the cache."""
+        if not self.first:
+            self.wait()
+        answer = action()
+        if self.first:
+            self.wait()
+        self.wait()
+        return answer
+
+
+ALONE = Team()
+_joined: list[Team] = []  # the team this process is in, if it is in one
+
+
+@contextlib.contextmanager
+def team() -> Iterator[Team]:
+    """The processes that torchrun started for one training, or this one alone; a block within a block is the same.
+
+    It ends when it ends everywhere. An error ends all processes, and is said once: by process 0 if it met the same.
+    """
+    if _joined or not _several():
+        yield _joined[0] if _joined else ALONE
+        return
+    with _listening():
+        member = _join()
+    _joined.append(member)
+    try:
+        yield member
+        member.wait()
+    except BaseException as error:
+        _leave(member, error)
+        raise
+    finally:
+        _joined.clear()
+    dist.destroy_process_group()
+
+
+def processes() -> int:
+    """How many processes train together here."""
+    return _joined[0].size if _joined else 1
+
+
+def _several() -> bool:
+    """Whether torchrun started this process with others."""
+    here = {name: int(os.environ.get(name, "0")) for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK")}
+    if "LOCAL_RANK" not in os.environ or here["WORLD_SIZE"] < 2:
+        return False
+    if here["LOCAL_WORLD_SIZE"] not in (0, here["WORLD_SIZE"]):
+        if here["LOCAL_RANK"]:
+            raise SystemExit(1)  # the first of each machine says it
+        machines = f"{here['WORLD_SIZE']} processes, {here['LOCAL_WORLD_SIZE']} of them here"
+        raise ValueError(f"{machines}: all processes of a training must be on one machine, use torchrun --standalone")
+    return True
+
+
+def _join() -> Team:
+    """Meet the others: tensors of the CPU travel by gloo, those of GPUs by NCCL.
+
+    When torchrun starts all anew after a failure, its store still has the addresses of those that failed.
+    """
+    kept, rank, size = next(iter(dist.rendezvous("env://")))  # type: ignore[attr-defined]
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    store = dist.PrefixStore(f"regard/{attempt}", kept)  # type: ignore[attr-defined]
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
+    dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timedelta(seconds=STALL))
+    patient = dist.new_group(backend="gloo", timeout=timedelta(seconds=PATIENCE))
+    return Team(rank, size, patient, store)
+
+
+def _leave(member: Team, error: BaseException) -> None:
+    """Leave last words; one who has nothing to say but what process 0 says goes without a word."""
+    if isinstance(error, Lost) and not member.first:
+        raise SystemExit(1) from error
+    if isinstance(error, Lost) or not isinstance(error, ValueError | OSError | KeyboardInterrupt):
+        return
+    words = str(error) or type(error).__name__
+    with contextlib.suppress(RuntimeError):  # whoever keeps the words may be gone
+        member.store.set(f"words/{member.rank}", words)
+    if not member.first:
+        if _first_said(member.store) == words:
+            time.sleep(SPEECH)  # torchrun ends the others as soon as one ends
+            raise SystemExit(1) from error
+        raise ValueError(f"process {member.rank}: {words}") from error
+
+
+def _first_said(store: Any) -> str | None:
+    """The last words of process 0, if it leaves some soon."""
+    until = time.monotonic() + MANNERS
+    with contextlib.suppress(RuntimeError):
+        while time.monotonic() < until:
+            if store.check(["words/0"]):
+                return store.get("words/0").decode()
+            time.sleep(0.02)
+    return None
+
+
+def _add(tensors: Sequence[Tensor]) -> None:
+    """Add up each tensor over all processes, in place, in one go for all of a type."""
+    for kind in dict.fromkeys(tensor.dtype for tensor in tensors):
+        same = [tensor for tensor in tensors if tensor.dtype == kind]
+        flat = torch.cat([tensor.reshape(-1) for tensor in same])
+        with _listening():
+            dist.all_reduce(flat)
+        pieces = flat.split([tensor.numel() for tensor in same])
+        torch._foreach_copy_(same, [piece.view_as(tensor) for piece, tensor in zip(pieces, same, strict=True)])
+
+
+@contextlib.contextmanager
+def _listening() -> Iterator[None]:
+    """What torch says of a broken connection, in words."""
+    try:
+        yield
+    except RuntimeError as error:
+        remedy = "look for what it said, and go on with --resume"
+        raise Lost(f"another process of this training ended or no longer answers: {remedy}") from error
