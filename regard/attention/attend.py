@@ -18,11 +18,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention.masks import EVERYONE, Edges, Grid, Mask, Packed, Padded
+from regard.attention.cache import Cache
+from regard.attention.hardware import kernels_run
+from regard.attention.masks import EVERYONE, Edges, Grid, Mask, Packed, Padded, Stepping
 from regard.attention.scores import Score, scaled_dot
 from regard.attention.tap import Tap
 
 Bias = Callable[[Tensor], Tensor]
+SHORT = 512  # tokens of a sequence up to which several share a tile
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,33 @@ def attend(
         return attend_edges(query, key, value, mask=mask, way=way)
     if way.explicit:
         return attend_explicitly(query, key, value, mask=mask, way=way)
+    where = mask.where
+    if isinstance(where, Padded) and isinstance(where.query, Stepping) and _step_fits(query, value, mask=mask, way=way):
+        from regard.attention.kernels import attend_memory
+
+        return attend_memory(query, key, value, lengths=where.key.lengths)
     return attend_fused(query, key, value, mask=mask, way=way)
+
+
+def attend_step(
+    query: Float[Tensor, "batch heads beam depth"],
+    key: Float[Tensor, "batch groups beam depth"],
+    value: Float[Tensor, "batch groups beam features"],
+    *,
+    cache: Cache,
+    mask: Mask,
+    way: Way = PLAIN,
+) -> Float[Tensor, "batch heads beam features"]:
+    """One decoding step: the newest keys and values are written into the cache, and each beam looks at its past."""
+    where = mask.where
+    assert isinstance(where, Stepping)
+    if _step_fits(query, value, mask=mask, way=way):
+        from regard.attention.kernels import attend_past, sight
+
+        seen = mask.once("sight", lambda: sight(where)) if where.beams > 1 else where.slots  # a lone beam sees its own
+        return attend_past(query, key, value, keys=cache.keys, values=cache.values, where=where, sight=seen)
+    keys, values = cache.extend(key, value, mask)
+    return attend(query, keys, values, mask=mask, way=way)
 
 
 def weigh(
@@ -112,6 +141,12 @@ def attend_row(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: Wa
         path = attend_explicitly if way.explicit else attend_fused
         return path(query, key, value, mask=mask, way=way)
     if _kernel_fits(query, key, value, where=where, mask=mask, way=way):
+        if _short(query, where=where, mask=mask):
+            from regard.attention.rows_kernel import attend_rows
+
+            rows = where.query, where.key
+            segments, offsets = (rows[0].segment, rows[1].segment), (rows[0].offsets, rows[1].offsets)
+            return attend_rows(query, key, value, segments, offsets, causal=mask.causal)
         return _variable_length(query, key, value, where=where, mask=mask)
     cells, _, keys = where.key.grid
     spread, back, queries = where.query.grid
@@ -212,7 +247,14 @@ def _kernel_fits(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, ma
         and query.shape[-1] == key.shape[-1] == value.shape[-1]
         and query.shape[-1] % 8 == 0
         and not (by_place and where.query is not where.key)  # the kernel aligns places at the end, masks at the start
+        and where.query.offsets.shape == where.key.offsets.shape  # each segment of the one has its fellow in the other
     )
+
+
+def _short(query: Tensor, *, where: Packed, mask: Mask) -> bool:
+    """Whether the sequences are so short that tiles are best shared among them: our own kernel does that."""
+    short = max(where.query.longest, where.key.longest) <= SHORT and mask.window is None
+    return short and query.shape[-1] in (16, 32, 64, 128) and kernels_run(query)
 
 
 def _variable_length(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask) -> Tensor:
@@ -233,6 +275,13 @@ def _variable_length(query: Tensor, key: Tensor, value: Tensor, *, where: Packed
         **extra,
     )
     return mixed.transpose(0, 1)
+
+
+def _step_fits(query: Tensor, value: Tensor, *, mask: Mask, way: Way) -> bool:
+    """Whether the kernel for decoding steps can do this: nothing but slots and lengths decides who is seen."""
+    plain = not (mask.causal or way.explicit or way.dropout or way.bias or mask.window or mask.boolean is not None)
+    same = query.shape[-1] == value.shape[-1] and query.shape[-2] <= 31  # a bit for each beam
+    return plain and same and kernels_run(query) and not query.requires_grad
 
 
 @cache

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.attention.hardware import kernels_run
 from regard.attention.masks import Grid, Mask, Stepping
 
 
@@ -66,6 +67,13 @@ class Past:
     caches: tuple[Cache, ...]
     memories: tuple[Remembered, ...] = ()
     source: Grid | None = None
+    numbered: int = 0
+    """How many examples had a number before some of them left; that of one that left is not given again."""
+
+    @property
+    def known(self) -> int:
+        """How many numbers were given so far."""
+        return max(self.numbered, len(self.where.example))
 
     def advance(self) -> Past:
         """Ready for one more token of every beam."""
@@ -92,6 +100,7 @@ class Past:
             tuple(Cache(*cache.keep(rows)) for cache in self.caches),
             tuple(memory.keep(rows) for memory in self.memories),
             None if self.source is None else Grid(self.source.lengths[rows], self.source.longest),
+            self.known,
         )
 
     def join(self, other: Past) -> Past:
@@ -101,12 +110,11 @@ class Past:
         assert same == (theirs.beams, theirs.room), "beams and prompt room must agree to join"
         limit = max(mine.slots.shape[2], theirs.slots.shape[2])
         slots = [F.pad(where.slots, (0, limit - where.slots.shape[2])) for where in (mine, theirs)]
-        first = int(mine.example.max()) + 1 if len(mine.example) else 0
         where = Stepping(
             slots=torch.cat(slots),
             taken=torch.cat([mine.taken, theirs.taken]),
             prompt=torch.cat([mine.prompt, theirs.prompt]),
-            example=torch.cat([mine.example, theirs.example + first]),
+            example=torch.cat([mine.example, theirs.example + self.known]),
             room=mine.room,
             longest=max(mine.longest, theirs.longest),
         )
@@ -119,11 +127,90 @@ class Past:
             tuple(Cache(*a.join(b)) for a, b in zip(self.caches, other.caches, strict=True)),
             tuple(a.join(b) for a, b in zip(self.memories, other.memories, strict=True)),
             source,
+            self.known + other.known,
         )
 
     def copy(self) -> Past:
         """A past of its own, to branch off."""
         return replace(self, caches=tuple(Cache(*cache.copy()) for cache in self.caches))
+
+
+@dataclass(frozen=True)
+class FixedPast(Past):
+    """A past that is written in place, with rows that examples can take from one another: one step is like the next.
+
+    A slot that is still to be written names its own beam.
+    """
+
+    @classmethod
+    def of(cls, past: Past) -> FixedPast:
+        """The same past from now on in place."""
+        where = past.where
+        ahead = torch.arange(where.slots.shape[2], device=where.slots.device) >= where.taken[:, None, None]
+        slots = torch.where(ahead, _own(where), where.slots)
+        where = replace(where, slots=slots, taken=where.taken.clone(), longest=slots.shape[2])
+        return cls(where, past.caches, past.memories, past.source, past.numbered)
+
+    def advance(self) -> FixedPast:
+        """Ready for one more token of every beam; a row at its limit stays there."""
+        self.where.taken.add_(1).clamp_(max=self.where.slots.shape[2])
+        return self
+
+    def reorder(self, parents: Int[Tensor, "batch beam"]) -> FixedPast:
+        """Beam k goes on from what beam `parents[k]` was."""
+        where = self.where
+        if where.beams > 1 and kernels_run(where.slots):
+            from regard.attention.kernels import reorder
+
+            reorder(where.slots, where.taken, parents)
+        elif where.beams > 1:
+            where.slots.copy_(FixedPast.of(super().reorder(parents)).where.slots)
+        return self
+
+    def keep(self, rows: Int[Tensor, "kept"]) -> FixedPast:
+        """Only these examples go on."""
+        return FixedPast.of(super().keep(rows))
+
+    def join(self, other: Past) -> FixedPast:
+        """The examples of another past appended, each at its own position."""
+        return FixedPast.of(super().join(other))
+
+    def copy(self) -> FixedPast:
+        """A past of its own, to branch off."""
+        return FixedPast.of(super().copy())
+
+    def blank(self, rows: int, limit: int) -> FixedPast:
+        """So many rows for examples like these, with room for `limit` tokens; nobody's source has one token."""
+        room, device = self.where.room, self.where.slots.device
+        where = Stepping.begin(torch.full((rows,), room, device=device), beams=self.where.beams, limit=limit, room=room)
+        size = room + self.where.beams * limit
+        caches = (
+            Cache(*(held.new_zeros(rows, held.shape[1], size, held.shape[3]) for held in cache))
+            for cache in self.caches
+        )
+        memories = (Remembered(*(held.new_zeros(rows, *held.shape[1:]) for held in memory)) for memory in self.memories)
+        source = self.source and Grid(torch.ones(rows, dtype=torch.int64, device=device), self.source.longest)
+        return FixedPast.of(Past(where, tuple(caches), tuple(memories), source))
+
+    def put(self, rows: Int[Tensor, "taken"], other: FixedPast) -> None:
+        """The examples of another past, which has written nothing yet, take these rows."""
+        mine, theirs = self.where, other.where
+        mine.taken.index_copy_(0, rows, theirs.taken)
+        mine.prompt.index_copy_(0, rows, theirs.prompt)
+        mine.slots.index_copy_(0, rows, _own(mine)[: len(rows)])
+        for cache, fresh in zip(self.caches, other.caches, strict=True):
+            for held, new in zip(cache, fresh, strict=True):
+                held[:, :, : mine.room].index_copy_(0, rows, new[:, :, : mine.room])
+        for memory, read in zip(self.memories, other.memories, strict=True):
+            for held, new in zip(memory, read, strict=True):
+                held[:, :, : new.shape[2]].index_copy_(0, rows, new)
+        if self.source is not None and other.source is not None:
+            self.source.lengths.index_copy_(0, rows, other.source.lengths)
+
+
+def _own(where: Stepping) -> Int[Tensor, "batch beam limit"]:
+    """Every beam's own number at every place."""
+    return torch.arange(where.beams, device=where.slots.device)[:, None].expand_as(where.slots)
 
 
 def _stack(first: Tensor, second: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 Made = TypeVar("Made")
 
@@ -32,36 +33,43 @@ class Row:
 
     @classmethod
     def of(
-        cls, lengths: Sequence[int], *, longest: int | None = None, size: int | None = None, segments: int | None = None
+        cls,
+        lengths: Sequence[int] | Int[Tensor, "segments"],
+        *,
+        longest: int | None = None,
+        size: int | None = None,
+        segments: int | None = None,
     ) -> Row:
         """A row for sequences of these lengths; `size` and `segments` fill it up to a fixed shape.
 
         The tail becomes segments no longer than `longest`, since a kernel bounded by `longest` reads nothing beyond
         it; empty segments come last.
         """
-        longest = max(lengths, default=0) if longest is None else longest
-        assert max(lengths, default=0) <= longest, f"a sequence of {max(lengths)} in a row bounded by {longest}"
-        parts = list(lengths)
-        rest = 0 if size is None else size - sum(parts)
-        assert rest >= 0, f"{sum(parts)} tokens do not fit a row of {size}"
+        sizes = torch.as_tensor(lengths, dtype=torch.int64)
+        filled, highest = int(sizes.sum()), int(sizes.max()) if len(sizes) else 0
+        longest = highest if longest is None else longest
+        assert highest <= longest, f"a sequence of {highest} in a row bounded by {longest}"
+        rest = 0 if size is None else size - filled
+        assert rest >= 0, f"{filled} tokens do not fit a row of {size}"
         assert longest > 0 or not rest, "a tail needs a bound above 0 to be cut by: say `longest`"
-        while rest > 0:
-            parts.append(min(rest, longest))
-            rest -= parts[-1]
-        if segments is not None:
-            assert len(parts) <= segments, f"{len(parts)} segments where {segments} were promised"
-            parts += [0] * (segments - len(parts))
-        sizes = torch.tensor(parts, dtype=torch.int64)
-        offsets = torch.zeros(len(parts) + 1, dtype=torch.int64)
-        torch.cumsum(sizes, 0, out=offsets[1:])
-        segment = torch.repeat_interleave(torch.arange(len(parts)), sizes)
-        place = torch.arange(len(segment)) - offsets[:-1][segment]
-        return cls(offsets.int(), longest, segment, place, torch.tensor(len(lengths)))
+        tail = [min(longest, rest - start) for start in range(0, rest, max(longest, 1))]
+        empty = 0 if segments is None else segments - len(sizes) - len(tail)
+        assert empty >= 0, f"{len(sizes) + len(tail)} segments where {segments} were promised"
+        parts = torch.cat([sizes, torch.tensor(tail + [0] * empty, dtype=torch.int64)])
+        offsets = F.pad(parts.cumsum(0), (1, 0))
+        segment = torch.repeat_interleave(parts)
+        place = torch.arange(len(segment)) - offsets[segment]
+        return cls(offsets.int(), longest, segment, place, torch.tensor(len(sizes)))
 
     @cached_property
     def lengths(self) -> Int[Tensor, "segments"]:
         """How long each segment is."""
         return self.offsets.diff().long()
+
+    @property
+    def filled(self) -> Int[Tensor, ""]:
+        """How many tokens are those of real sequences, without asking the device where they end."""
+        return self.offsets.index_select(0, self.count[None])[0]
 
     @cached_property
     def grid(self) -> tuple[Int[Tensor, "cell"], Int[Tensor, "token"], Grid]:
@@ -105,6 +113,14 @@ class Grid:
 
 
 @dataclass(frozen=True, eq=False)
+class Turn:
+    """One column of a padded batch that is read column by column: the queries are the tokens that stand at `at`."""
+
+    grid: Grid
+    at: int
+
+
+@dataclass(frozen=True, eq=False)
 class Packed:
     """Queries and keys lie in rows; a query sees the keys of the segment with its own number."""
 
@@ -122,10 +138,10 @@ class Packed:
 
 @dataclass(frozen=True, eq=False)
 class Padded:
-    """Keys lie in a padded grid; queries do too, or are the beams of a decoding step."""
+    """Keys lie in a padded grid; queries do too, all or one column, or are the beams of a decoding step."""
 
     key: Grid
-    query: Grid | Stepping | None = None
+    query: Grid | Turn | Stepping | None = None
 
     def allowed(self) -> Bool[Tensor, "batch 1 key"]:
         """True on keys that are not padding."""
@@ -164,6 +180,11 @@ class Stepping:
     def beams(self) -> int:
         """Beams of every example."""
         return self.slots.shape[1]
+
+    @property
+    def newest(self) -> Int[Tensor, "batch beam"]:
+        """Where the newest token of each beam stands in its text."""
+        return (self.prompt + self.taken - 1)[:, None].expand(-1, self.beams)
 
     def advance(self) -> Stepping:
         """The index after each beam has put one more token into its own slot."""
@@ -302,7 +323,7 @@ def window(size: int) -> Mask:
     return Mask(window=size)
 
 
-def padded(key: Grid, query: Grid | Stepping | None = None) -> Mask:
+def padded(key: Grid, query: Grid | Turn | Stepping | None = None) -> Mask:
     """A query sees the keys of its example that are not padding."""
     return Mask(where=Padded(key, query))
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.attention.attend import Way, attend
 from regard.attention.cache import Cache, Remembered
@@ -72,8 +74,7 @@ class MultiHead(nn.Module):
         """Look from x at the memory, or at x itself; positions speak only in self-attention."""
         if x.dim() == 2 and not isinstance(mask.where, Packed | Edges):
             raise ValueError("a flat row of tokens needs a packed mask that says where its sequences end")
-        query = self._split(self.query(x), self.heads)
-        key, value = memory if isinstance(memory, Remembered) else self.remember(x if memory is None else memory)
+        query, key, value = self._project(x, memory)
         if positions is not None:
             places, _ = mask.places(query.shape[-2], key.shape[-2], x.device)
             query, key = positions.turn(query, places), positions.turn(key, places)
@@ -88,11 +89,30 @@ class MultiHead(nn.Module):
         mixed = attend(query, key, value, mask=mask, way=way)
         return self.output(mixed.transpose(-3, -2).flatten(-2))
 
+    def _project(self, x: Tensor, memory: Tensor | Remembered | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries of x, keys and values of the memory."""
+        if isinstance(memory, Remembered):
+            return self._split(self.query(x), self.heads), *memory
+        if memory is None and self.training:
+            query, key, value = _together(x, self.query, self.key, self.value)
+            return self._split(query, self.heads), self._split(key, self.groups), self._split(value, self.groups)
+        return self._split(self.query(x), self.heads), *self.remember(x if memory is None else memory)
+
     def remember(self, memory: Float[Tensor, "*memory key other"]) -> Remembered:
         """Keys and values of the memory, to be looked at many times."""
-        return Remembered(self._split(self.key(memory), self.groups), self._split(self.value(memory), self.groups))
+        key, value = (
+            _together(memory, self.key, self.value) if self.training else (self.key(memory), self.value(memory))
+        )
+        return Remembered(self._split(key, self.groups), self._split(value, self.groups))
 
     @staticmethod
     def _split(vectors: Tensor, heads: int) -> Tensor:
         """(*batch, token, heads * depth) -> (*batch, heads, token, depth)."""
         return vectors.unflatten(-1, (heads, -1)).transpose(-3, -2)
+
+
+def _together(x: Tensor, *projections: nn.Linear) -> tuple[Tensor, ...]:
+    """Several projections of the same vectors as one product: in training, laying weights side by side is cheaper."""
+    weight = torch.cat([projection.weight for projection in projections])
+    bias = None if projections[0].bias is None else torch.cat([projection.bias for projection in projections])
+    return F.linear(x, weight, bias).split([projection.out_features for projection in projections], dim=-1)

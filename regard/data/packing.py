@@ -1,6 +1,7 @@
 """Which examples are in which row: a pure function of (seed, row number), without a table of the corpus's order.
 
-Examples lie in length buckets; a row takes its examples from one of them, as many as surely fit the token budget. The
+Examples lie in length buckets; a row takes its examples from one of them, as many as fit the token budget: of long
+ones as many as surely do, of short ones as many as practically always do, since sums of many lengths hardly vary. The
 rows of an epoch and the examples of a bucket are shuffled by keyed permutations, which are formulas: constant time,
 nothing to store, the same for any number of processes.
 """
@@ -16,9 +17,11 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Int
 
-GROWTH = 1.2  # of one bucket's bound over the last: a row is on average about 90 % full
+GROWTH = 1.2  # of one bucket's bound over the last
 SHORTEST = 8  # the first bound
 FULL = 4  # rows' worth of examples below which a bucket is joined with the next
+MANY = 16  # examples in a row from which on the sum of their lengths is trusted to be near its mean
+SURELY = 5.0  # deviations from it that are left free: one row in three million is fuller
 ROUNDS = 6
 
 
@@ -86,6 +89,11 @@ class Group:
     rows: int
     """Rows an epoch takes from this group."""
 
+    @property
+    def most(self) -> int:
+        """Examples in its fullest row."""
+        return -(-int(self.shown.sum()) // self.rows)
+
 
 @dataclass(frozen=True)
 class Packing:
@@ -107,7 +115,8 @@ class Packing:
     @property
     def segments(self) -> int:
         """Enough segments for any row and its tail cut into pieces no longer than the bound."""
-        return max(self.tokens // group.bound + -(-self.tokens // group.bound) for group in self.groups)
+        fewest = (max(self.tokens // group.bound, group.most) for group in self.groups)
+        return max(n + -(-self.tokens // group.bound) for n, group in zip(fewest, self.groups, strict=True))
 
     def row(self, row: int) -> tuple[Int[np.ndarray, "examples"], int]:
         """Places in the sorted corpus of the examples in this row, counted on across epochs, and their bound."""
@@ -135,20 +144,33 @@ class Packing:
         return group.starts[cells] + places
 
 
+@dataclass(frozen=True)
+class Cell:
+    """The examples of one bucket and corpus."""
+
+    size: int
+    """How many there are."""
+    total: tuple[float, ...] = ()
+    """The sum of their lengths on each side; none if nothing is known of them but the bound."""
+    squares: tuple[float, ...] = ()
+    """The sum of the squares of those."""
+
+
 def pack(
-    cells: Sequence[Sequence[int]], bounds: Sequence[int], *, weights: Sequence[float], tokens: int, seed: int
+    cells: Sequence[Sequence[Cell | int]], bounds: Sequence[int], *, weights: Sequence[float], tokens: int, seed: int
 ) -> Packing:
-    """The order of a corpus with this many examples of each bucket (outer) and source corpus (inner)."""
+    """The order of a corpus with these examples of each bucket (outer) and source corpus (inner)."""
     assert bounds[-1] <= tokens, f"sequences of {bounds[-1]} do not fit rows of {tokens}"
     groups: list[Group] = []
-    waiting: list[tuple[int, int, int]] = []  # start, size, shown
+    waiting: list[tuple[int, Cell, int]] = []  # start, the cell, how many of it are shown
     bound = start = 0
-    for bucket, counts in zip(bounds, cells, strict=True):
-        for count, weight in zip(counts, weights, strict=True):
-            if count:
+    for bucket, of_bucket in zip(bounds, cells, strict=True):
+        for given, weight in zip(of_bucket, weights, strict=True):
+            cell = Cell(given) if isinstance(given, int) else given
+            if cell.size:
                 # Rounded up, so that in every epoch each example has its chance.
-                waiting.append((start, count, math.ceil(count * weight - 1e-9)))
-                start += count
+                waiting.append((start, cell, math.ceil(cell.size * weight - 1e-9)))
+                start += cell.size
                 bound = bucket
         if sum(shown for _, _, shown in waiting) >= FULL * (tokens // max(bound, 1)):
             groups.append(_group(waiting, bound, tokens))
@@ -158,6 +180,23 @@ def pack(
     return Packing(tuple(groups), tokens, seed)
 
 
-def _group(waiting: list[tuple[int, int, int]], bound: int, tokens: int) -> Group:
-    starts, sizes, shown = (np.array(column, np.int64) for column in zip(*waiting, strict=True))
-    return Group(bound, starts, sizes, shown, rows=-(-int(shown.sum()) // (tokens // bound)))
+def _group(waiting: list[tuple[int, Cell, int]], bound: int, tokens: int) -> Group:
+    columns = zip(*((start, cell.size, shown) for start, cell, shown in waiting), strict=True)
+    starts, sizes, shown = (np.array(column, np.int64) for column in columns)
+    fit = max(tokens // bound, _fit([(cell, times) for _, cell, times in waiting], tokens))
+    return Group(bound, starts, sizes, shown, rows=-(-int(shown.sum()) // fit))
+
+
+def _fit(cells: Sequence[tuple[Cell, int]], tokens: int) -> int:
+    """How many examples, drawn from these cells, practically always fit on every side; 0 if they are too few to say."""
+    if not all(cell.total for cell, _ in cells):
+        return 0
+    shown = sum(times for _, times in cells)
+    fits = []
+    for side in range(len(cells[0][0].total)):
+        mean = sum(cell.total[side] / cell.size * times for cell, times in cells) / shown
+        square = sum(cell.squares[side] / cell.size * times for cell, times in cells) / shown
+        spread = SURELY * math.sqrt(max(0.0, square - mean**2))
+        # The largest n with n * mean + spread * sqrt(n) <= tokens.
+        fits.append(int(((math.sqrt(spread**2 + 4 * mean * tokens) - spread) / (2 * mean)) ** 2))
+    return min(fits) if min(fits) >= MANY else 0

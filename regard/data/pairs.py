@@ -23,6 +23,7 @@ from regard.data.tally import Tally
 from regard.data.tokenizers import BOS, PAD, Tokenizer, TokenizerConfig
 
 IGNORE = -100  # the label of a token that is not learnt
+ROUND = 256  # what the size of a row that is fuller than planned is rounded up to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,9 +192,11 @@ class Pairs:
     ) -> tuple[Int[np.ndarray, "tokens"], Row]:
         tokens, lengths = self.shards.gather(side, examples)
         if not fixed:
-            return tokens, Row.of(lengths.tolist(), longest=longest)
-        row = Row.of(lengths.tolist(), longest=longest, size=self.tokens, segments=self.packing.segments)
-        return np.concatenate([tokens, np.full(self.tokens - len(tokens), PAD)]), row
+            return tokens, Row.of(torch.from_numpy(lengths), longest=longest)
+        full = len(tokens) > self.tokens  # so rare that it may have a shape of its own
+        size = -(-len(tokens) // ROUND) * ROUND if full else self.tokens
+        row = Row.of(torch.from_numpy(lengths), longest=longest, size=size, segments=self.packing.segments)
+        return np.concatenate([tokens, np.full(size - len(tokens), PAD)]), row
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Pairs of texts as a stream from line-aligned files, TSV or JSON lines, plain or gzipped.
+"""Texts and pairs of them as a stream from line-aligned files, TSV or JSON lines, plain or gzipped.
 
 Only `\\n` ends a line (one `\\r` before it is dropped); U+2028, `\\x0b` or `\\x85` are part of the text. A byte order
 mark at the start is dropped, texts are brought to NFC and stripped. A bad line is refused, counted and remembered by
@@ -93,6 +93,21 @@ def pairs(corpus: Corpus, tally: Tally) -> Iterator[tuple[int, str, str]]:
             yield number, source, target
 
 
+def texts(name: str, tally: Tally, *, field: str = "text") -> Iterator[tuple[int, str]]:
+    """(line number, text) of every good line of a file, or of this field of JSON lines; empty ones are left out."""
+    named = Path(name.removesuffix(".gz")).suffix.lower() in JSON_SUFFIXES
+    for number, line in enumerate(lines(name), start=1):
+        tally.read += 1
+        try:
+            text = _named(line, field)[0] if named else _decoded(line)
+            if text.strip():
+                yield number, _cleaned(text)
+            else:
+                tally.drop("empty", 0, number)
+        except Refusal as refusal:
+            tally.refuse(refusal.reason, refusal.file, number)
+
+
 def locate(name: str) -> Path:
     """The file of this name, looked for as given and then under the folder REGARD_DATA."""
     folder = os.environ.get("REGARD_DATA")
@@ -184,12 +199,17 @@ def _columns(line: bytes | None, columns: tuple[int, int]) -> tuple[str, str]:
 
 
 def _fields(line: bytes | None, fields: tuple[str, str]) -> tuple[str, str]:
+    source, target = _named(line, *fields)
+    return _cleaned(source), _cleaned(target)
+
+
+def _named(line: bytes | None, *fields: str) -> list[str]:
+    """The texts of these names in a line of JSON."""
     try:
         record = json.loads(_decoded(line))
     except (ValueError, RecursionError):  # RecursionError: nested a hundred thousand deep
         raise Refusal("invalid JSON") from None
-    source, target = (_field(record, name) for name in fields)
-    return _cleaned(source), _cleaned(target)
+    return [_field(record, name) for name in fields]
 
 
 def _field(record: Any, name: str) -> str:

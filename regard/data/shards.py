@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-FORMAT = 2
+from regard.data.packing import Cell
+
+FORMAT = 3
 SIDES = ("source", "target")
 MANIFEST = "manifest.json"
 UNFINISHED = ".regard-unfinished-"
@@ -149,8 +151,8 @@ class Writer:
         kinds = [kind.name for kind in self.types]
         shape = {"examples": self.examples, "starts": self.starts, "types": kinds, "bounds": list(bounds)}
         fingerprint = _fingerprint(self.place, shape)
-        cells = _index(self.place, self.starts, self.examples, np.asarray(bounds))
-        meta = {**shape, "cells": cells, "fingerprint": fingerprint}
+        cells, lengths = _index(self.place, self.starts, self.examples, np.asarray(bounds))
+        meta = {**shape, "cells": cells, "lengths": lengths, "fingerprint": fingerprint}
         (self.place / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
 
 
@@ -162,7 +164,10 @@ class Shards:
         self.examples: int = meta["examples"]
         self.starts: list[int] = meta["starts"]
         self.bounds: list[int] = meta["bounds"]
-        self.cells: list[list[int]] = meta["cells"]
+        self.cells = [
+            [Cell(size, tuple(sums[:2]), tuple(sums[2:])) for size, sums in zip(*bucket, strict=True)]
+            for bucket in zip(meta["cells"], meta["lengths"], strict=True)
+        ]
         self.fingerprint: str = meta["fingerprint"]
         """Of the examples and their order on disk, whichever lines of whichever files they were."""
         self.tokens = {side: _mapped(place / side, kind) for side, kind in zip(SIDES, meta["types"], strict=True)}
@@ -200,27 +205,31 @@ def _fingerprint(place: Path, shape: dict[str, Any]) -> str:
     return total.hexdigest()
 
 
-def _index(place: Path, starts: list[int], examples: int, bounds: Int[np.ndarray, "buckets"]) -> list[list[int]]:
-    """Write the examples sorted by bucket and corpus, stably; the number of examples in each such cell."""
+def _index(place: Path, starts: list[int], examples: int, bounds: Int[np.ndarray, "buckets"]) -> tuple[list, list]:
+    """Write the examples sorted by bucket and corpus, stably; answers with what `Cell` knows of each such cell."""
     counts = np.zeros(len(bounds) * len(starts), np.int64)
-    for _, cells in _cells(place, starts, examples, bounds):
+    sums = np.zeros((len(counts), 4))
+    for _, cells, sizes in _cells(place, starts, examples, bounds):
         counts += np.bincount(cells, minlength=len(counts))
+        for column, values in enumerate((*sizes, *(size.astype(float) ** 2 for size in sizes))):
+            sums[:, column] += np.bincount(cells, values, minlength=len(counts))
     filled = np.cumsum(counts) - counts
     with (place / "order").open("wb") as file:  # written piece by piece: what is mapped would stay in memory
-        for start, cells in _cells(place, starts, examples, bounds):
+        for start, cells, _ in _cells(place, starts, examples, bounds):
             sorting = np.argsort(cells, kind="stable")
             here = np.bincount(cells, minlength=len(counts))
             for cell, numbers in enumerate(np.split(start + sorting, np.cumsum(here)[:-1])):
                 file.seek(int(filled[cell]) * numbers.itemsize)
                 file.write(numbers.tobytes())
             filled += here
-    return counts.reshape(len(bounds), len(starts)).tolist()
+    shape = len(bounds), len(starts)
+    return counts.reshape(shape).tolist(), sums.reshape(*shape, 4).tolist()
 
 
 def _cells(
     place: Path, starts: list[int], examples: int, bounds: Int[np.ndarray, "buckets"]
-) -> Iterator[tuple[int, Int[np.ndarray, "examples"]]]:
-    """Chunk by chunk, the first example and the cell of each: its bucket and, within that, its corpus."""
+) -> Iterator[tuple[int, Int[np.ndarray, "examples"], list[Int[np.ndarray, "examples"]]]]:
+    """Chunk by chunk, the first example, and of each its cell (bucket and, within that, corpus) and both lengths."""
     for start in range(0, examples, CHUNK):
         stop = min(start + CHUNK, examples)
         sizes = [
@@ -229,4 +238,4 @@ def _cells(
         ]
         buckets = np.searchsorted(bounds, np.maximum(*sizes))
         corpora = np.searchsorted(starts, np.arange(start, stop), side="right") - 1
-        yield start, buckets * len(starts) + corpora
+        yield start, buckets * len(starts) + corpora, sizes

@@ -46,18 +46,18 @@ class Tally:
         """A line that could be used and is not."""
         self.dropped.setdefault(reason, Found()).add(file, line)
 
-    def check(self, share: float, files: Sequence[str]) -> None:
+    def check(self, share: float, files: Sequence[str], *, unit: str = "pair") -> None:
         """Stop when nothing can be used or more than this share of the lines is bad."""
         bad = sum(found.count for found in self.refused.values())
         if self.read == 0:
-            raise ValueError(f"{files[0]} is empty: give a file with at least one pair")
+            raise ValueError(f"{files[0]} is empty: give a file with at least one {unit}")
         if bad > share * self.read:
             raise ValueError(
                 f"{bad} of {self.read} lines of {' and '.join(files)} are refused, more than the allowed {share:.2%}: "
                 f"{'; '.join(said(self.refused, files))}; mend them or raise data.reject"
             )
         if bad == self.read:
-            raise ValueError(f"no usable pair in {' and '.join(files)}: {'; '.join(said(self.refused, files))}")
+            raise ValueError(f"no usable {unit} in {' and '.join(files)}: {'; '.join(said(self.refused, files))}")
 
     def plain(self) -> dict[str, Any]:
         """As JSON, without the names of the files."""
@@ -90,9 +90,9 @@ class Tally:
             "tokens": {"source": self.tokens[0], "target": self.tokens[1]},
         }
 
-    def lines(self, files: Sequence[str]) -> list[str]:
+    def lines(self, files: Sequence[str], *, unit: str = "pair") -> list[str]:
         """In words, one line a matter."""
-        words = [f"{' and '.join(files)}: {self.kept:,} of {self.read:,} pairs kept"]
+        words = [f"{' and '.join(files)}: {self.kept:,} of {self.read:,} {unit}s kept"]
         words += [f"  refused: {text}" for text in said(self.refused, files)]
         words += [f"  left out: {text}" for text in said(self.dropped, files)]
         return words + [f"  shortened: {text}" for text in said({"too long": self.cut}, files) if self.cut.count]

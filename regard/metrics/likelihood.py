@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -36,15 +37,49 @@ def label_smoothed(
 ) -> Float[Tensor, ""]:
     """`cross_entropy` of the logits `features @ weight.T + bias`, held for only `chunk` tokens at a time if given.
 
-    Chunks trade time for memory: the backward pass computes their logits once more.
+    With chunks the gradient is computed on the way, while the logits are there: nothing of their size is kept and
+    nothing is computed twice, but there is no second derivative.
     """
     if chunk is None or len(labels) <= chunk:
-        return _projected(features, weight, bias, labels, smoothing)
-    total = features.new_zeros((), dtype=torch.promote_types(features.dtype, torch.float32))
-    for some, own in zip(features.split(chunk), labels.split(chunk), strict=True):
-        inputs = some, weight, bias, own, smoothing
-        total = total + checkpoint(_projected, *inputs, use_reentrant=False, preserve_rng_state=False)
-    return total
+        return cross_entropy(F.linear(features, weight, bias), labels, smoothing=smoothing)
+    if torch.is_grad_enabled():
+        return _Chunked.apply(features, weight, bias, labels, smoothing, chunk)
+    chunks = zip(features.split(chunk), labels.split(chunk), strict=True)
+    losses = [cross_entropy(F.linear(some, weight, bias), own, smoothing=smoothing) for some, own in chunks]
+    return torch.stack(losses).sum()
+
+
+def agreeing(
+    features: tuple[Float[Tensor, "token width"], Float[Tensor, "token width"]],
+    weight: Float[Tensor, "vocab width"],
+    labels: Int[Tensor, "token"],
+    *,
+    smoothing: float = 0.0,
+    strength: float,
+    chunk: int,
+) -> Float[Tensor, ""]:
+    """The mean of `label_smoothed` over two passes with different dropout, and how much their predictions differ.
+
+    The difference is the mean of both Kullback-Leibler divergences, times half the strength (R-Drop, Wu et al. 2021).
+    """
+    if len(labels) <= chunk:
+        return _agreeing(*features, labels, weight, smoothing, strength)
+    parts = zip(*(each.split(chunk) for each in features), labels.split(chunk), strict=True)
+    losses = [
+        checkpoint(_agreeing, *part, weight, smoothing, strength, use_reentrant=False, preserve_rng_state=False)
+        for part in parts
+    ]
+    return torch.stack(losses).sum()
+
+
+def _agreeing(
+    first: Tensor, second: Tensor, labels: Tensor, weight: Tensor, smoothing: float, strength: float
+) -> Tensor:
+    one, other = (F.linear(features, weight) for features in (first, second))
+    surprised = cross_entropy(one, labels, smoothing=smoothing) + cross_entropy(other, labels, smoothing=smoothing)
+    one, other = (logits.float().log_softmax(-1) for logits in (one, other))
+    apart = ((one.exp() - other.exp()) * (one - other)).sum(-1)  # both divergences together
+    return surprised / 2 + strength / 4 * apart.where(labels != IGNORE, 0.0).sum()
 
 
 def count(labels: Int[Tensor, "..."]) -> Int[Tensor, ""]:
@@ -62,5 +97,51 @@ def perplexity(total: float, tokens: int) -> float:
         return math.inf
 
 
-def _projected(features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float) -> Tensor:
-    return cross_entropy(F.linear(features, weight, bias), labels, smoothing=smoothing)
+class _Chunked(torch.autograd.Function):
+    """The loss and its gradient, a few tokens at a time."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, features: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, smoothing: float, chunk: int
+    ) -> Tensor:
+        """Keep the gradient instead of the logits."""
+        kind = features.device.type
+        dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else features.dtype
+        inputs, matrix = features.to(dtype), weight.to(dtype)
+        wide = torch.promote_types(dtype, torch.float32)
+        total = features.new_zeros((), dtype=wide)
+        of_weight = torch.zeros_like(weight, dtype=wide)
+        of_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)
+        of_features = []
+        for some, own in zip(inputs.split(chunk), labels.split(chunk), strict=True):
+            logits = F.linear(some, matrix, None if bias is None else bias.to(dtype))
+            loss, slope = surprise(logits, own, smoothing)
+            total = total + loss
+            of_features.append(slope @ matrix)
+            of_weight = of_weight + slope.T @ some
+            of_bias = None if of_bias is None else of_bias + slope.sum(0)
+        kept = [torch.cat(of_features).to(features.dtype), of_weight.to(weight.dtype)]
+        ctx.save_for_backward(*kept, *([] if bias is None or of_bias is None else [of_bias.to(bias.dtype)]))
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
+        """What was computed on the way, as much of it as is asked for."""
+        found = [each * outer[0].to(each.dtype) for each in ctx.saved_tensors]
+        return (*found, *[None] * (6 - len(found)))
+
+
+def surprise(
+    logits: Float[Tensor, "token vocab"], labels: Int[Tensor, "token"], smoothing: float
+) -> tuple[Float[Tensor, ""], Float[Tensor, "token vocab"]]:
+    """`cross_entropy` and its gradient by the logits, which is softmax minus truth, in the type of the logits."""
+    wide = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+    scored = labels != IGNORE
+    truth = labels.where(scored, 0)[:, None]
+    whole = wide.logsumexp(-1, keepdim=True)
+    right = (1 - smoothing) * wide.gather(1, truth) + smoothing * wide.mean(-1, keepdim=True)
+    loss = (whole - right)[:, 0].where(scored, 0.0).sum()
+    vocabulary = torch.arange(wide.shape[1], device=wide.device)
+    target = torch.where(vocabulary == truth, 1 - smoothing, 0.0) + smoothing / wide.shape[1]
+    slope = ((wide - whole).exp() - target).where(scored[:, None], 0.0)
+    return loss, slope.to(logits.dtype)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from typing import Literal
 
 import torch
+from torch import nn
 
 Precision = Literal["auto", "float32", "bfloat16"]
 Switch = Literal["auto", "on", "off"]
@@ -51,9 +53,17 @@ def seed(device: torch.device, value: int) -> None:
         torch.mps.manual_seed(value)
 
 
-def compiles(device: torch.device, wanted: Switch = "auto") -> bool:
-    """Whether steps are compiled: on CUDA unless it is off; elsewhere compiling costs more than it brings."""
-    return device.type == "cuda" and wanted != "off"
+def hash64(*numbers: int) -> int:
+    """A seed for these numbers, unlike that of any others."""
+    return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=8).digest(), "big") >> 1
+
+
+def compiles(device: torch.device, wanted: Switch = "auto", model: nn.Module | None = None) -> bool:
+    """Whether steps are compiled: on CUDA unless it is off; elsewhere compiling costs more than it brings.
+
+    A model whose steps have no fixed shape says so by `capturable = False`.
+    """
+    return device.type == "cuda" and wanted != "off" and getattr(model, "capturable", True)
 
 
 def _there() -> list[str]:

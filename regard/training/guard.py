@@ -17,6 +17,7 @@ from torch import Tensor
 
 from regard import config
 from regard.checkpoint import Checkpoint
+from regard.training.distributed import ALONE, Team
 from regard.training.log import Log
 from regard.training.memory import Piece
 from regard.training.resume import NUMBERS
@@ -98,13 +99,17 @@ class Seen:
 
 
 class Guard:
-    """Judges every step, counts and names what fails, and says when going on makes no sense."""
+    """Judges every step, counts and names what fails, and says when going on makes no sense.
 
-    def __init__(self, task: Any, settings: Any, log: Log, device: torch.device) -> None:
-        self.task, self.settings, self.log, self.device = task, settings, log, device
+    Several processes judge what they added up, so they judge alike; what only one of them met it tells the others.
+    """
+
+    def __init__(self, task: Any, settings: Any, log: Log, device: torch.device, team: Team = ALONE) -> None:
+        self.task, self.settings, self.log, self.device, self.team = task, settings, log, device, team
         self.every = LOOK if device.type == "cuda" else 1  # elsewhere the answer is there already
         self.reason: str | None = None
         self.waiting: list[Seen] = []
+        self.torn: list[tuple[str, str]] = []  # faults that the other processes have not heard of, with what was said
         self.adopt(Health())
 
     def adopt(self, health: Health) -> None:
@@ -157,7 +162,8 @@ class Guard:
         """Which of the model's numbers are not finite, if any: a forward pass alone can do that to running means."""
         state = {name: tensor for name, tensor in self.task.model.state_dict().items() if tensor.is_floating_point()}
         finite = torch.stack([tensor.isfinite().all() for tensor in state.values()]).tolist()
-        return next((f"{name} is not finite" for name, sound in zip(state, finite, strict=True) if not sound), None)
+        found = next((f"{name} is not finite" for name, sound in zip(state, finite, strict=True) if not sound), None)
+        return self.team.agree(found)
 
     def goals(self, there: Sequence[int]) -> list[int]:
         """Of the checkpoints there are, those to go back to, best first: each time in vain one further."""
@@ -195,25 +201,34 @@ class Guard:
 
     def split(self, step: int, piece: Piece) -> Sequence[Any]:
         """The halves of a batch that does not fit the memory; none when it cannot be halved and is left out."""
-        faults = self.health.faults
         halves = self.task.split(piece.batch) if hasattr(self.task, "split") else [piece.batch]
         place = f"step {step}: row {piece.row}{self._places(piece.batch)}"
         if len(halves) > 1:
-            faults.split += 1
-            self.log.note(f"{place} does not fit the memory: halved and done again")
+            self._count(step, "split", f"{place} does not fit the memory: halved and done again")
             return halves
-        faults.dropped += 1
-        self.log.note(f"{place} does not fit the memory and cannot be halved: left out")
-        if faults.dropped > max(TOLERATED, step):
-            count = f"{faults.dropped} examples in {step} steps do not fit alone"
-            self.reason = f"out of memory: {count}: make rows or the longest examples shorter, or the model smaller"
+        self._count(step, "dropped", f"{place} does not fit the memory and cannot be halved: left out")
         return []
 
-    def news(self) -> dict[str, int]:
+    def news(self, step: int) -> dict[str, int]:
         """Faults since the last time this was asked; those that never happened are left out, but for `skipped`."""
+        others = self.team.gather(self.torn or None)
+        others[self.team.rank] = None
+        for name, text in (each for said in others for each in said or ()):
+            self._count(step, name, text)
+        self.torn.clear()
         new = self.health.faults.since(self.reported)
         self.reported = replace(self.health.faults)
         return {name: count for name, count in new.items() if count or name == "skipped"}
+
+    def _count(self, step: int, fault: str, text: str) -> None:
+        """One more row or example that did not fit."""
+        faults = self.health.faults
+        setattr(faults, fault, getattr(faults, fault) + 1)
+        self.torn.append((fault, text))
+        self.log.note(text)
+        if faults.dropped > max(TOLERATED, step):
+            count = f"{faults.dropped} examples in {step} steps do not fit alone"
+            self.reason = f"out of memory: {count}: make rows or the longest examples shorter, or the model smaller"
 
     def _tell(self, seen: Seen) -> None:
         loss, limit = float(seen.verdict.loss), seen.verdict.limit
@@ -224,7 +239,9 @@ class Guard:
         else:
             self.health.faults.skipped += 1
             what = "the gradient is not finite" if math.isfinite(loss) else f"loss {loss} is not finite"
-        rows = ", ".join(f"row {row}{self._places(self.task.batch(row))}" for row in _suspects(seen.rows, spike))
+        losses = self.team.gather([(row, float(loss / weight)) for row, loss, weight in seen.rows])
+        suspects = _suspects(sorted((each for said in losses for each in said), key=lambda each: each[0]), spike)
+        rows = ", ".join(f"row {row}{self._places(self.task.batch(row))}" for row in suspects)
         self.log.note(f"step {seen.step}: {what}, no update; {rows or 'nothing was left of its rows'}")
 
     def _places(self, batch: Any) -> str:
@@ -271,11 +288,11 @@ def recall(found: Checkpoint) -> Health:
     return config.build(Health, found.json(NUMBERS).get("health", {"saved": [found.step]}), where=NUMBERS)
 
 
-def _suspects(rows: Sequence[tuple[int, Tensor, Any]], spike: bool) -> list[int]:
+def _suspects(rows: Sequence[tuple[int, float]], spike: bool) -> list[int]:
     """The rows to blame: those whose loss is not finite, else for a spike the one that lost most, else all."""
     losses: dict[int, float] = {}
-    for row, loss, weight in rows:
-        losses[row] = max(losses.get(row, -math.inf), float(loss / weight), key=lambda each: (each != each, each))
+    for row, loss in rows:
+        losses[row] = max(losses.get(row, -math.inf), loss, key=lambda each: (each != each, each))
     broken = [row for row, loss in losses.items() if not math.isfinite(loss)]
     if spike and not broken:
         return [max(losses, key=lambda row: losses[row])]

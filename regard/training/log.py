@@ -120,6 +120,25 @@ class Log:
                 self._writer.add_scalar(f"{kind}/{name}", value, step)
 
 
+class Silence(Log):
+    """The listener of a process that leaves speaking and writing to another one."""
+
+    def __init__(self) -> None:
+        self.quiet, self._bar, self._task, self._values, self._best, self._safe = True, None, None, "", "", 0
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def rewind(self, step: int, values: Mapping[str, Number]) -> None:
+        """Nothing was written."""
+
+    def _say(self, text: str, *, terminal: bool = True) -> None:
+        pass
+
+    def _record(self, step: int, kind: str, values: Mapping[str, Number]) -> None:
+        pass
+
+
 def _append(file: TextIO, line: str) -> None:
     """One line, at once; a disk that refuses it does not say which file it was."""
     try:

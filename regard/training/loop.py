@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from regard import checkpoint
 from regard.training import device, resume
+from regard.training.device import hash64
 from regard.training.guard import Faults, Guard, recall
 from regard.training.log import Log
 from regard.training.memory import Piece, fitted
 from regard.training.optim import OptimConfig, build, rate_at, update
-from regard.training.resume import Best, Progress
+from regard.training.resume import Best, Progress, mean
+from regard.training.rows import Rows
 from regard.training.run import Run
 from regard.training.stopping import Signals, improves
 from regard.training.task import Evaluation, Step, Task
@@ -27,6 +27,8 @@ from regard.training.window import Window
 __all__ = ["Evaluation", "Result", "Step", "Task", "TrainingConfig", "fit", "hash64", "mean"]
 
 PLANNED = ("steps", "seconds", "patience")
+AHEAD = 2  # steps whose rows are prepared in advance
+OptimConfigs = OptimConfig | Mapping[str, OptimConfig]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +60,7 @@ class TrainingConfig:
     patience: int | None = None
     """Stop after this many evaluations without a better one."""
     spike: float | None = 10.0
-    """Deviations above its running mean at which a step's loss is a leap that is not learnt from; null: no such thing."""
+    """Deviations above its running mean at which a step's loss is a leap and not learnt from; null: never."""
     failures: int = 5
     """Steps in a row without an update (not finite, or leaps) that send training back to the last good checkpoint."""
     retreats: int = 3
@@ -104,39 +106,16 @@ class Result:
         return self.reason not in (*PLANNED, "interrupted")
 
 
-def fit(
-    task: Task, config: TrainingConfig, optim: OptimConfig | Mapping[str, OptimConfig], run: Run, *, log: Log
-) -> Result:
+def fit(task: Task, config: TrainingConfig, optim: OptimConfigs, run: Run, *, log: Log) -> Result:
     """Train until steps, time or patience are spent or somebody interrupts; the model ends with its best weights.
 
-    Going on from `run.latest` is exact to the bit. `optim` is one setting for all parts or one for each by name.
+    Going on from `run.latest` is exact to the bit. `optim` is one setting for all parts or one for each by name. Every
+    process of the run's team does the same but for its rows; process 0 alone evaluates and writes.
     """
     with Signals() as signals:
         loop = _Loop(task, config, optim, run, log, signals)
-        if loop.owes_evaluation:
-            loop.evaluate()
-            loop.save()
-        while (reason := loop.reason()) is None:
-            loop.step()
-            done = loop.progress.step
-            if why := loop.guard.lost(done):
-                loop.go_back(why)
-                continue
-            if loop.owes_evaluation or done % config.log == 0 or done % config.save == 0:
-                loop.report()
-            if loop.owes_evaluation:
-                loop.evaluate()
-            if done % config.save == 0:
-                loop.save()
-        if loop.window.steps:
-            loop.report()
-        if reason in PLANNED and loop.progress.evaluated != loop.progress.step:
-            loop.evaluate()
-        if loop.saved != loop.progress.step and loop.worth_saving:
-            loop.save()
-        if reason in PLANNED and not signals.asked:
-            loop.average()
-    return loop.result(reason)
+        with loop.rows:
+            return loop.run_through()
 
 
 class _Loop:
@@ -144,15 +123,16 @@ class _Loop:
 
     def __init__(self, task: Task, config: TrainingConfig, optim: Any, run: Run, log: Log, signals: Signals) -> None:
         self.task, self.config, self.run, self.log, self.signals = task, config, run, log, signals
-        self.device = device.choose(config.device)
+        self.team = team = run.team
+        self.device = team.place(device.choose(config.device))
         self.dtype = device.precision(self.device, config.precision)
-        compiled = device.compiles(self.device, config.compile)
-        self.forward = torch.compile(task.step) if compiled else task.step
+        compiled = device.compiles(self.device, config.compile, task.model)
         task.model.to(self.device).train()
+        self.rows = Rows(task, self.device, self.dtype, seed=config.seed, compiled=compiled)
         parts = task.parts()
         self.optim = {part: optim[part] if isinstance(optim, Mapping) else optim for part in parts}
         self.optimizers = {part: build(parameters, self.optim[part]) for part, parameters in parts.items()}
-        self.guard = Guard(task, config, log, self.device)
+        self.guard = Guard(task, config, log, self.device, team)
         self.progress, self.metrics, self.saved = Progress(), {}, -1
         for note in run.notes:
             log.note(note)
@@ -165,11 +145,44 @@ class _Loop:
             self._prune()
             self._trust_best()
         size = sum(parameter.numel() for parameter in task.model.parameters())
-        log.note(f"training {size:,} parameters on {self.device} in {str(self.dtype).removeprefix('torch.')}")
+        where = f"on {self.device} in {str(self.dtype).removeprefix('torch.')}"
+        among = f", {config.rows} rows a step among {team.size} processes" if team.size > 1 else ""
+        log.note(f"training {size:,} parameters {where}{among}")
         if config.compile == "on" and not compiled:
-            log.note(f"compile: on is ignored on {self.device}, where compiling takes longer than it saves")
+            log.note(f"compile: on is ignored on {self.device}: with this model it takes longer than it saves")
         self.began = time.monotonic() - self.progress.seconds
         self.window = Window()
+        team.align(task.model)
+        team.wait()  # nobody may still be reading what process 0 is going to replace
+
+    def run_through(self) -> Result:
+        """All steps, with the reports, evaluations and checkpoints that are due."""
+        if self.owes_evaluation:
+            self.evaluate()
+            self.save()
+        while (reason := self.reason()) is None:
+            self.step()
+            done = self.progress.step
+            if why := self.guard.lost(done):
+                self.go_back(why)
+                continue
+            if self.owes_evaluation or done % self.config.log == 0 or done % self.config.save == 0:
+                self.report()
+            if self.owes_evaluation:
+                self.evaluate()
+            if done % self.config.save == 0:
+                self.save()
+        if self.window.steps:
+            self.report()
+        if reason in PLANNED and self.progress.evaluated != self.progress.step:
+            if self.saved != self.progress.step and self.worth_saving:
+                self.save()  # an evaluation may take long
+            self.evaluate()
+        if self.saved != self.progress.step and self.worth_saving:
+            self.save()
+        if reason in PLANNED and self.team.agree("interrupted" if self.signals.asked else None) is None:
+            self.average()
+        return self.result(reason)
 
     @property
     def seconds(self) -> float:
@@ -183,7 +196,10 @@ class _Loop:
         return step > 0 and due and self.progress.evaluated != step
 
     def reason(self) -> str | None:
-        """Why to stop now, if there is a reason."""
+        """Why to stop now, if one of the processes has a reason."""
+        return self.team.agree(self._reason())
+
+    def _reason(self) -> str | None:
         config, progress = self.config, self.progress
         if self.guard.reason is not None:
             return self.guard.reason
@@ -198,7 +214,9 @@ class _Loop:
     def step(self) -> None:
         """For every part, its rows forward and backward and one update; randomness is that of the row."""
         first = self.progress.step * self.config.rows + self.guard.health.passed
-        pieces = [Piece(row, self.task.batch(row)) for row in range(first, first + self.config.rows)]
+        rows = self.team.share(range(first, first + self.config.rows))
+        then = self.team.share(range(first + self.config.rows, first + (1 + AHEAD) * self.config.rows))
+        pieces = self.rows.take(rows, then=then)
         self.progress.step += 1
         for number, part in enumerate(self.optimizers):
             self._update(part, number, pieces)
@@ -210,17 +228,15 @@ class _Loop:
         """One part's update, unless something in it is not finite or leaps; pieces that do not fit are split."""
         optimizer, now = self.optimizers[part], self.progress.step
 
-        def backward(piece: Piece) -> tuple[int, Step]:
-            device.seed(self.device, hash64(self.config.seed, piece.row, number, *piece.path))
-            forward = self.task.step if piece.path else self.forward  # nothing is compiled for halves
-            with device.autocast(self.device, self.dtype):
-                step = forward(piece.batch, part)
-            step.loss.backward()
-            return piece.row, replace(step, loss=step.loss.detach())
-
-        done = fitted(pieces, backward, start=optimizer.zero_grad, split=lambda piece: self.guard.split(now, piece))
+        done = fitted(
+            pieces,
+            lambda piece: self.rows.backward(piece, part, number),
+            start=lambda: self.rows.clear(optimizer),
+            split=lambda piece: self.guard.split(now, piece),
+        )
         loss = sum((step.loss for _, step in done), start=torch.zeros((), device=self.device))
         total = sum(step.weight for _, step in done)
+        loss, total = self.team.add((p for group in optimizer.param_groups for p in group["params"]), loss, total)
         verdict = self.guard.judge(part, loss / total, total)
         rate = rate_at(self.optim[part], now, self.config.steps)
         broken = update(optimizer, total, rate=rate, clip=self.config.clip, veto=~verdict.sound)
@@ -232,12 +248,12 @@ class _Loop:
     def report(self) -> None:
         """Read what gathered on the device since the last report, and say it."""
         self.guard.hear()
-        values, counts = self.window.read()
+        values, counts = self.window.read(self.team)
         for name, count in counts.items():
             self.progress.counts[name] = self.progress.counts.get(name, 0.0) + count
         first = next(iter(self.optim.values()))
         rate = rate_at(first, self.progress.step, self.config.steps)
-        self.log.step(self.progress.step, {**values, "rate": rate, **self.guard.news()})
+        self.log.step(self.progress.step, {**values, "rate": rate, **self.guard.news(self.progress.step)})
         self.window = Window()
 
     def evaluate(self, kind: str = "evaluation") -> None:
@@ -246,21 +262,24 @@ class _Loop:
         self.task.model.eval()
         device.seed(self.device, self.config.seed)
         with torch.no_grad(), device.autocast(self.device, self.dtype):
-            evaluation = self.signals.attempt(self.task.evaluate)
+            evaluation = self.signals.attempt(self.task.evaluate) if self.team.first else None
         self.task.model.train()
-        if evaluation is None:
+        found = self.team.told(evaluation and dict(evaluation.metrics))
+        if found is None:
             return
+        evaluation = evaluation or Evaluation(found)
+        metrics: dict[str, int | float | None] = found
         name, direction = self.task.goal
-        metrics: dict[str, int | float | None] = dict(evaluation.metrics)
         better = improves(metrics[name], progress.best.metrics[name] if progress.best else None, direction)
         if kind == "evaluation":
             self.metrics, progress.evaluated, self.saved = metrics, progress.step, -1  # what was saved knows less
             progress.stale = 0 if better else progress.stale + 1
-            self.run.show(progress.step, evaluation.samples)
+            if self.team.first:
+                self.run.show(progress.step, evaluation.samples)
         if better:
             progress.best = Best(progress.step, metrics)
-            files = {"model.safetensors": checkpoint.weights(self.task.model), "metrics.json": metrics}
-            checkpoint.write(self.run.best, {**self.task.contents(), **files}, facts=self.run.facts(progress.step))
+            self._write(self.run.best, lambda: {"model.safetensors": checkpoint.weights(self.task.model)}, metrics)
+            self.team.wait()
             self.log.best(evaluation.metrics[name])
         self.log.evaluation(progress.step, evaluation.metrics, evaluation.samples, kind=kind, best=better)
         self.window.began += time.monotonic() - began
@@ -270,14 +289,25 @@ class _Loop:
         began, progress = time.monotonic(), self.progress
         progress.seconds = self.seconds
         self.guard.saving(progress.step)
-        files = resume.files(self.task.model, self.optimizers, progress) | {"metrics.json": self.metrics}
-        files[resume.NUMBERS]["health"] = asdict(self.guard.remembered())
         directory = self.run.directory(progress.step)
-        checkpoint.write(directory, {**self.task.contents(), **files}, facts=self.run.facts(progress.step))
+        self._write(directory, self._state, self.metrics)
         self._prune()
+        self.team.wait()
         self.saved = progress.step
         self.log.saved(progress.step, directory)
         self.window.began += time.monotonic() - began
+
+    def _state(self) -> dict[str, Any]:
+        """What a checkpoint must hold for training to go on from it."""
+        files = resume.files(self.task.model, self.optimizers, self.progress)
+        files[resume.NUMBERS]["health"] = asdict(self.guard.remembered())
+        return files
+
+    def _write(self, directory: Path, files: Callable[[], dict[str, Any]], metrics: Mapping[str, Any]) -> None:
+        """A checkpoint, if this is the process that writes."""
+        if self.team.first:
+            contents = {**self.task.contents(), **files(), "metrics.json": metrics}
+            checkpoint.write(directory, contents, facts=self.run.facts(self.progress.step))
 
     @property
     def worth_saving(self) -> bool:
@@ -294,7 +324,7 @@ class _Loop:
         if found is None:
             return guard.despair(before.step, why)
         for step in reversed(self.run.steps()):
-            if step > found.step:
+            if step > found.step and self.team.first:
                 checkpoint.remove(self.run.directory(step))
         self.progress = resume.restore(found, self.task.model, self.optimizers)
         self.progress.best, self.progress.stale = before.best, before.stale  # its weights are safe in best/
@@ -306,26 +336,19 @@ class _Loop:
         self.log.note(f"step {before.step}: {why}: back to step {found.step}, and on with the rows after these")
 
     def _good(self, steps: Iterable[int]) -> checkpoint.Checkpoint | None:
-        """The first of these checkpoints that is whole."""
-        for step in steps:
-            try:
-                return checkpoint.read(self.run.directory(step))
-            except checkpoint.CheckpointError as error:
-                self.log.note(str(error))
-        return None
+        """The first of these checkpoints that is whole, as process 0 finds."""
+        found = self.run.whole(steps, self.log.note) if self.team.first else None
+        step = self.team.told(found and found.step)
+        return checkpoint.read(self.run.directory(step)) if found is None and step is not None else found
 
     def _prune(self) -> None:
-        """Remove checkpoints but the newest, the last that were due, and every n-th."""
-        every = self.config.keep_every
-        for step in self.run.steps()[:-1]:
-            if step not in self.guard.health.saved and (not every or step % every):
-                with contextlib.suppress(OSError):  # the next pruning tries again
-                    checkpoint.remove(self.run.directory(step))
+        if self.team.first:
+            self.run.prune(self.guard.health.saved, every=self.config.keep_every)
 
     def average(self) -> None:
         """Try the mean of the newest checkpoints as the last candidate."""
         steps = [step for step in self.run.steps() if step <= self.progress.step][-self.config.average :]
-        if self.config.average > 1 and len(steps) > 1:
+        if self.config.average > 1 and len(steps) > 1:  # the same everywhere, for nobody writes now
             checkpoint.fill(
                 self.task.model, mean(checkpoint.read(self.run.directory(step)).tensors() for step in steps)
             )
@@ -356,23 +379,3 @@ class _Loop:
             progress.best, best = Best(found.step, found.metrics), found.metrics[name]
         if best is not None:
             self.log.best(best)
-
-
-def mean(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The mean of several sets of weights; what is not floating point is the last one's."""
-    sums: dict[str, Tensor] = {}
-    last: Mapping[str, Tensor] = {}
-    count = 0
-    for state in states:
-        count, last = count + 1, state
-        for name, tensor in state.items():
-            sums[name] = tensor.double() + sums.get(name, 0)
-    return {
-        name: (sums[name] / count).to(tensor.dtype) if tensor.is_floating_point() else tensor
-        for name, tensor in last.items()
-    }
-
-
-def hash64(*numbers: int) -> int:
-    """A seed for these numbers, unlike that of any others."""
-    return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=8).digest(), "big") >> 1

@@ -78,9 +78,12 @@ def update(
     parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
     if not parameters:
         return torch.ones((), dtype=torch.bool, device=optimizer.param_groups[0]["params"][0].device)
-    torch._foreach_div_([parameter.grad for parameter in parameters], total)
-    norm = nn.utils.clip_grad_norm_(parameters, float("inf") if clip is None else clip)
+    gradients = [parameter.grad for parameter in parameters]
+    share = 1 / torch.as_tensor(total, dtype=torch.float32, device=parameters[0].device)
+    norm = nn.utils.get_total_norm(gradients) * share
     broken = ~(norm <= LARGEST) | veto
+    scale = share if clip is None else share * (clip / (norm + 1e-6)).clamp(max=1.0)
+    torch._foreach_mul_(gradients, scale)  # divided and clipped in one pass
     for group in optimizer.param_groups:
         group["lr"] = rate
     if optimizer.defaults["fused"]:

@@ -5,7 +5,7 @@ Batches and dropout are functions of the row, so weights, optimizers and a few n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -79,3 +79,18 @@ def restore(checkpoint: Checkpoint, model: nn.Module, optimizers: Mapping[str, t
             raise CheckpointError(f"{checkpoint.directory}: {part} trained more tensors than the {count} of this task")
         optimizer.load_state_dict({**fresh, "state": states[part]})
     return config.build(Progress, saved["progress"], where=NUMBERS)
+
+
+def mean(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The mean of several sets of weights; what is not floating point is the last one's."""
+    sums: dict[str, Tensor] = {}
+    last: Mapping[str, Tensor] = {}
+    count = 0
+    for state in states:
+        count, last = count + 1, state
+        for name, tensor in state.items():
+            sums[name] = tensor.double() + sums.get(name, 0)
+    return {
+        name: (sums[name] / count).to(tensor.dtype) if tensor.is_floating_point() else tensor
+        for name, tensor in last.items()
+    }

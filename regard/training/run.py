@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import metadata
@@ -19,9 +19,11 @@ import torch
 import regard
 from regard import checkpoint, config
 from regard.checkpoint import Checkpoint, CheckpointError
+from regard.training import distributed
 from regard.training.changes import changes
+from regard.training.distributed import ALONE, Team
 from regard.training.lock import NAME, Lock
-from regard.training.log import Log, forget
+from regard.training.log import Log, Silence, forget
 from regard.training.resume import NUMBERS, TENSORS
 
 STEP = re.compile(r"step-[0-9]+")
@@ -43,6 +45,8 @@ class Run:
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     """Of the settings and of the data; every manifest repeats them."""
     lock: Lock | None = field(default=None, repr=False, compare=False)
+    team: Team = ALONE
+    """The processes that work in it; process 0 alone writes."""
 
     @property
     def best(self) -> Path:
@@ -62,16 +66,28 @@ class Run:
         names = [path.name for path in (self.folder / "checkpoints").glob("step-*")]
         return sorted(int(name[5:]) for name in names if STEP.fullmatch(name))
 
-    def prune(self, *, keep: int, every: int | None = None) -> None:
-        """Remove checkpoints but the last `keep` and each whose step divides by `every`."""
-        for step in self.steps()[:-keep]:
-            if not every or step % every:
+    def whole(self, steps: Iterable[int], say: Callable[[str], None]) -> Checkpoint | None:
+        """The first of these checkpoints that is whole; of the others it is said what they lack."""
+        for step in steps:
+            try:
+                return checkpoint.read(self.directory(step))
+            except CheckpointError as error:
+                say(str(error))
+        return None
+
+    def prune(self, keep: Collection[int], *, every: int | None = None) -> None:
+        """Remove checkpoints but the newest, those to keep, and each whose step divides by `every`."""
+        for step in self.steps()[:-1]:
+            if step not in keep and (not every or step % every):
                 with contextlib.suppress(OSError):  # the next pruning tries again
                     checkpoint.remove(self.directory(step))
 
     @contextlib.contextmanager
     def log(self, *, quiet: bool = False, tensorboard: bool = False) -> Iterator[Log]:
         """The listener that writes into this folder; with its block the run ends, and others may use the folder."""
+        if not self.team.first:
+            yield Silence()
+            return
         step = self.latest.step if self.latest else 0
         try:
             with Log(self.folder, quiet=quiet, tensorboard=tensorboard, step=step) as log:
@@ -104,12 +120,31 @@ def start(
     data: Mapping[str, Any] | None = None,
     resume: bool = False,
     overwrite: bool = False,
+    team: Team = ALONE,
 ) -> Run:
     """Open a folder for one run: a new or empty one, one to go on in (`resume`), or one to start anew (`overwrite`).
 
-    It stays locked until the run's log is closed, or `close`.
+    It stays locked until the run's log is closed, or `close`. Process 0 of a team does it, and the others read what it
+    goes on from.
     """
-    folder = Path(folder)
+    run = Run(Path(folder))
+    if team.first:
+        run = _opened(run.folder, settings, command, data, resume=resume, overwrite=overwrite)
+    step = team.told(run.latest and run.latest.step)
+    if step is not None and not team.first:
+        run = replace(run, latest=checkpoint.read(run.directory(step)))
+    return replace(run, team=team)
+
+
+def _opened(
+    folder: Path,
+    settings: Mapping[str, Any],
+    command: str,
+    data: Mapping[str, Any] | None,
+    *,
+    resume: bool,
+    overwrite: bool,
+) -> Run:
     _admit(folder, anything=resume or overwrite)
     settings, data = config.plain(settings), config.plain(data or {})
     try:
@@ -149,6 +184,7 @@ def environment() -> dict[str, Any]:
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
         "threads": torch.get_num_threads(),
+        "processes": distributed.processes(),
         "gpus": gpus,
     }
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.training.distributed import ALONE, Team
 from regard.training.task import Step
 
 
@@ -33,9 +34,9 @@ class Window:
             for name, count in step.counts.items():
                 self.counts[name] = self.counts.get(name, 0) + count
 
-    def read(self) -> tuple[dict[str, float], dict[str, float]]:
+    def read(self, team: Team = ALONE) -> tuple[dict[str, float], dict[str, float]]:
         """The numbers to show, and the counts to add up; a loss of nothing is not a number."""
-        counts = {name: float(count) for name, count in self.counts.items()}
+        counts = team.total({name: float(count) for name, count in self.counts.items()})
         single = len(self.losses) == 1
         values = {
             "loss" if single else f"{part}_loss": float(loss / self.weights[part]) for part, loss in self.losses.items()

@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from regard.attention.cache import Cache, Past, Remembered
+from regard.attention.cache import Cache, FixedPast, Past, Remembered
 from regard.attention.masks import Grid, Stepping, stepping
 
 GROUPS, DEPTH, FEATURES = 2, 3, 2
@@ -134,6 +134,16 @@ def test_examples_keep_their_numbers_when_others_leave_and_join():
     assert past.join(begin(batch=2)).where.example.tolist() == [2, 3, 4]
 
 
+def test_the_number_of_an_example_that_left_is_not_given_again():
+    past = begin(batch=3).keep(torch.tensor([0, 1])).keep(torch.tensor([0]))
+    joined = past.join(begin(batch=2).keep(torch.tensor([0])))
+    assert joined.where.example.tolist() == [0, 3]
+    joined = joined.advance().reorder(torch.zeros(2, 3, dtype=torch.long)).copy().keep(torch.tensor([0]))
+    assert joined.join(begin(batch=1)).where.example.tolist() == [0, 5]
+    nobody = begin(batch=2).keep(torch.tensor([], dtype=torch.long))
+    assert nobody.join(begin(batch=1)).where.example.tolist() == [2]
+
+
 def test_a_copy_has_caches_of_its_own_and_shares_the_source():
     past = feed(begin(source=4), lambda example, beam: beam)[0]
     branch = past.copy()
@@ -166,3 +176,35 @@ def test_a_past_beyond_its_limit_is_refused():
     past = feed(begin(limit=1), lambda example, beam: 1)[0]
     with pytest.raises((RuntimeError, AssertionError, IndexError, ValueError)):
         feed(past, lambda example, beam: 1)
+
+
+def test_a_fixed_past_is_the_past_written_in_place():
+    torch.manual_seed(0)
+    past = begin(batch=2)
+    fixed = FixedPast.of(begin(batch=2))
+    slots = fixed.where.slots
+    for _ in range(3):
+        parents = torch.randint(past.where.beams, (2, past.where.beams))
+        past, fixed = past.reorder(parents).advance(), fixed.reorder(parents).advance()
+        assert fixed.where.slots is slots
+        taken = past.where.longest
+        assert torch.equal(slots[:, :, :taken], past.where.slots[:, :, :taken])
+        assert torch.equal(fixed.where.taken, past.where.taken)
+    branch = fixed.copy()
+    fixed.advance()
+    assert not torch.equal(branch.where.taken, fixed.where.taken)
+
+
+def test_examples_take_rows_of_a_fixed_past_and_leave_the_others_alone():
+    rows = FixedPast.of(begin(batch=1, source=4)).blank(4, limit=5)
+    rows.advance().reorder(torch.zeros(4, rows.where.beams, dtype=torch.long))
+    new = FixedPast.of(begin(batch=2, source=3))
+    for memory in new.memories:
+        memory.keys.fill_(7.0)
+    rows.put(torch.tensor([2, 0]), new)
+    assert rows.where.taken.tolist() == [0, 1, 0, 1]
+    assert all(bool((memory.keys[[0, 2], :, :3] == 7.0).all()) for memory in rows.memories)
+    assert all(bool((memory.keys[[1, 3]] == 0.0).all()) for memory in rows.memories)
+    own = torch.arange(rows.where.beams)[:, None].expand(-1, 5)
+    assert torch.equal(rows.where.slots[0], own)
+    assert torch.equal(rows.source.lengths[[2, 0]], new.source.lengths)

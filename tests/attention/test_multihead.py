@@ -166,3 +166,16 @@ def test_a_mask_moves_with_the_tokens_it_speaks_about():
     visible = torch.rand(4, 4) < 0.5
     moved = attention(x[:, order], mask=allow(visible[order][:, order]))
     assert torch.allclose(moved, attention(x, mask=allow(visible))[:, order], atol=1e-6)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_projections_made_together_in_training_change_neither_result_nor_gradients(bias: bool) -> None:
+    attention = MultiHead(12, Heads(4, groups=2), bias=bias).double()
+    x, memory = (torch.randn(2, length, 12, dtype=torch.float64, requires_grad=True) for length in (5, 7))
+    for looked_at in (None, memory):
+        found = []
+        for training in (True, False):
+            out = attention.train(training)(x, looked_at)
+            found.append([out, *torch.autograd.grad(out.square().sum(), [x, *attention.parameters()])])
+        for together, apart in zip(*found, strict=True):
+            torch.testing.assert_close(together, apart)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.data.packing import Packing, buckets, number, pack, shuffled
+from regard.data.packing import Cell, Packing, buckets, number, pack, shuffled
 
 
 @given(st.integers(1, 3000), st.integers(0, 2**64 - 1))
@@ -148,3 +148,30 @@ def test_a_hundred_million_examples_cost_no_more_than_a_hundred():
     places = np.concatenate([packing.row(row)[0] for row in range(50)])
     assert packing.rows == 60_000_000 // 64 + -(-40_000_000 // 51)
     assert len(set(places.tolist())) == len(places)
+
+
+@pytest.mark.parametrize(("tokens", "least"), [(20480, 0.92), (4096, 0.88), (512, 0.70)])
+def test_rows_of_known_lengths_are_nearly_full_and_never_too_full(tokens, least):
+    chance = np.random.default_rng(0)
+    source = chance.lognormal(3.2, 0.55, 100_000).clip(3, 128).astype(int)
+    target = (source * chance.uniform(0.8, 1.3, len(source))).clip(3, 128).astype(int)
+    bounds = buckets(128)
+    bucket = np.searchsorted(bounds, np.maximum(source, target))
+    order = np.argsort(bucket, kind="stable")
+    inside = [np.stack([source, target])[:, bucket == number] for number in range(len(bounds))]
+    cells = [
+        [Cell(each.shape[1], tuple(each.sum(1).astype(float).tolist()), tuple((each**2).sum(1).astype(float).tolist()))]
+        for each in inside
+    ]
+    packing = pack(cells, bounds, weights=[1.0], tokens=tokens, seed=0)
+    sums = [[int(side[order[packing.row(row)[0]]].sum()) for side in (source, target)] for row in range(packing.rows)]
+    assert np.max(sums) <= tokens
+    assert np.mean(sums) / tokens > least
+    assert max(len(packing.row(row)[0]) for row in range(packing.rows)) <= max(group.most for group in packing.groups)
+    worst = pack([[cell.size for cell in each] for each in cells], bounds, weights=[1.0], tokens=tokens, seed=0)
+    assert packing.rows < worst.rows
+
+
+def test_a_few_long_examples_are_packed_as_if_all_were_longest():
+    unlike = [[Cell(100, (2000.0, 2000.0), (90_000.0, 90_000.0))]]
+    assert pack(unlike, [100], weights=[1.0], tokens=400, seed=0).rows == 25

@@ -135,12 +135,23 @@ def test_shards_give_back_what_was_written_sorted_into_cells(tmp_path, corpora, 
         assert lengths.tolist() == [len(text) for text in expected]
     assert [written.origin(example) for example in range(len(flat))] == [(row[0], row[3]) for row in flat]
 
+    def cell_of(source: list[int], target: list[int]) -> bool:
+        return max(len(source), len(target)) > 4
+
     def cell(example: int) -> tuple[bool, int]:
-        return max(len(flat[example][1]), len(flat[example][2])) > 4, flat[example][0]
+        return cell_of(*flat[example][1:3]), flat[example][0]
 
     assert written.order.tolist() == sorted(range(len(flat)), key=cell)
-    counts = [[sum(cell(e) == (b, c) for e in range(len(flat))) for c in range(len(corpora))] for b in (False, True)]
-    assert written.cells == counts
+    for bound, of_bucket in zip((False, True), written.cells, strict=True):
+        for number, found in enumerate(of_bucket):
+            inside = [
+                (len(source), len(target))
+                for c, source, target, _ in flat
+                if cell_of(source, target) == bound and c == number
+            ]
+            assert found.size == len(inside)
+            assert found.total == tuple(sum(pair[side] for pair in inside) for side in (0, 1))
+            assert found.squares == tuple(sum(pair[side] ** 2 for pair in inside) for side in (0, 1))
 
 
 @pytest.mark.parametrize(("vocab", "kind"), [(65_536, np.uint16), (65_537, np.uint32)])

@@ -1,0 +1,120 @@
+"""How fast this machine trains a recipe and generates with a model, beside what it could do at most.
+
+Training is measured as it happens: the run's own figures, without the first ones, in which things are compiled. The
+limits are two: what the arithmetic takes at the rate of a large matrix product, and what reading the weights takes at
+the rate of a large copy. Nothing can be faster than the larger of them.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from regard import cost, recipe
+from regard.tasks.translator import Translator
+from regard.training import device as devices
+
+NEVER = 1 << 40
+BATCHES = (1, 8, 64)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the device does at most, measured."""
+
+    device: str
+    operations: float
+    """Floating-point operations a second, in a large matrix product of the type that training uses."""
+    bytes: float
+    """Bytes read and written a second, in a large copy."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """One measurement: how many of what a second, in which time, and the least time it could have taken."""
+
+    what: str
+    rate: float
+    unit: str
+    milliseconds: float
+    least: float
+    """Milliseconds that no program on this device could go below."""
+    memory: int | None = None
+    """The peak on the device, in bytes."""
+
+    @property
+    def share(self) -> float:
+        """Of the limit, how much was reached."""
+        return self.least / self.milliseconds
+
+
+def limits(place: torch.device) -> Limits:
+    """The two rates of a device."""
+    dtype = devices.precision(place)
+    size = 8192 if place.type == "cuda" else 1024
+    left, right = (torch.randn(size, size, device=place, dtype=dtype) for _ in range(2))
+    source = torch.randn(1 << (28 if place.type == "cuda" else 24), device=place)
+    target = torch.empty_like(source)
+    product = _seconds(lambda: left @ right, place)
+    copy = _seconds(lambda: target.copy_(source), place)
+    name = torch.cuda.get_device_name(place) if place.type == "cuda" else f"{place}, {torch.get_num_threads()} threads"
+    return Limits(name, 2 * size**3 / product, 2 * source.nbytes / copy)
+
+
+def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Speed:
+    """So many steps of a recipe, in a folder that is forgotten."""
+    short = {"steps": steps, "log": max(1, steps // 20), "evaluate": NEVER, "save": NEVER, "average": 0}
+    quiet = {"seconds": None, "patience": None, "tensorboard": False}
+    few = {**settings.get("objective", {}), "judged": 1, "samples": 1}
+    asked = {**settings, "objective": few, "training": {**settings.get("training", {}), **short, **quiet}}
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = recipe.train(asked, out=Path(folder) / "run", quiet=True)
+        lines = (Path(folder) / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        model = recipe.resolve(recipe.settings(Path(folder) / "run" / "config.yaml"))[1].model
+    records = [record for record in map(json.loads, lines) if record["kind"] == "training"]
+    rate = statistics.median(record["tokens_per_second"] for record in records[len(records) // 2 :])
+    tokens = outcome.result.counts["tokens"] / outcome.result.step
+    operations = 3 * cost.flops(model, 100, 100) / 200 * tokens  # of sentences of a hundred tokens
+    least = max(operations / bounds.operations, 28 * cost.parameters(model) / bounds.bytes)  # adam reads and writes 28
+    memory = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None
+    return Speed("training", rate, "tokens", 1000 * tokens / rate, 1000 * least, memory)
+
+
+def generating(translator: Translator, texts: Sequence[str], bounds: Limits, *, to: str | None = None) -> list[Speed]:
+    """Translations of these texts, greedily and with beams, by one and by many."""
+    place = next(translator.model.parameters()).device
+    weights = sum(parameter.nbytes for parameter in translator.model.parameters())
+    found = []
+    for beams in dict.fromkeys((1, max(4, translator.decoding.beams))):
+        for batch in BATCHES:
+            chosen = [texts[number % len(texts)] for number in range(batch)]
+            write = partial(translator.translate, chosen, to=to, beams=beams, split=False, tokens=NEVER)
+            lengths = [len(translator.target.encode(answer)) + 1 for answer in write()]
+            spent = _seconds(write, place, repeats=3)
+            name = f"{'greedy' if beams == 1 else f'beam {beams}'}, {batch} at a time"
+            least = 1000 * max(lengths) * weights / bounds.bytes
+            found.append(Speed(name, sum(lengths) / spent, "tokens", 1000 * spent, least))
+    return found
+
+
+def _seconds(action: Callable[[], Any], place: torch.device, *, repeats: int = 10) -> float:
+    """The median time of an action, after it was done once."""
+    spent = []
+    for number in range(repeats + 1):
+        began = time.perf_counter()
+        action()
+        if place.type == "cuda":
+            torch.cuda.synchronize(place)
+        spent += [time.perf_counter() - began] if number else []
+    return statistics.median(spent)

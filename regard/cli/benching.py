@@ -1,0 +1,51 @@
+"""The command that measures speed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def bench(
+    what: Annotated[
+        list[str] | None,
+        typer.Argument(help="A recipe file and settings that change it, or a model; the shipped model if not given."),
+    ] = None,
+    steps: Annotated[int, typer.Option(min=20, help="Steps of a recipe to measure.")] = 200,
+    to: Annotated[str | None, typer.Option(help="Language to translate to, for models with several.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cuda, mps or cpu.")] = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure how fast this machine trains a recipe or generates with a model, beside what it could do at most."""
+    from rich.console import Console
+
+    from regard import bench, recipe, report
+    from regard.training.device import choose
+
+    words, place = list(what or []), choose(device)
+    limits = bench.limits(place)
+    if words and Path(words[0]).suffix in (".yaml", ".yml"):
+        settings = recipe.settings(words[0], *words[1:], f"training.device={place}")
+        found = [bench.training(settings, limits, steps=steps)]
+    elif len(words) > 1:
+        raise ValueError(f"{words[0]}: settings change a recipe, and this is not a .yaml file")
+    else:
+        translator = recipe.load(words[0] if words else None, device=str(place))
+        tag = to or (translator.languages[0] if len(translator.languages) > 1 else None)
+        found = bench.generating(translator, SENTENCES, limits, to=tag)
+    if as_json:
+        print(json.dumps({"limits": asdict(limits), "speeds": [asdict(one) for one in found]}))
+    else:
+        Console().print(report.speeds(limits, found))
+
+
+SENTENCES = (
+    "The man in the red coat walks slowly along the river with his two dogs.",
+    "Nobody knows where she bought the old house in which her parents used to live.",
+    "A few children are playing football on the grass behind the school this afternoon.",
+    "If it had not rained so much yesterday, we would have gone to the mountains together.",
+)

@@ -1,0 +1,107 @@
+"""A row's forward and backward recorded as CUDA graphs: replayed, hundreds of launches cost as much as one.
+
+Small models wait for launches, not for arithmetic. A graph repeats the same kernels at the same addresses, so each
+layout of batches (shapes and bounds) has a graph of its own with places for its inputs; gradients are added up in
+buffers that stay where they are. Dropout draws from the generator's seed at each replay, as it does without a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard.training.task import Step
+
+MOST = 32  # graphs; a task with more layouts than that has no fixed ones, and is not captured any more
+Backward = Callable[[Any, str], Step]
+
+
+class Captured:
+    """Calls `backward(batch, part)`, from the second batch of a layout on as a replay, all on a stream of its own."""
+
+    def __init__(self, backward: Backward, parameters: Iterable[nn.Parameter], device: torch.device) -> None:
+        self.backward, self.device = backward, device
+        self.stream = torch.cuda.Stream(device)
+        self.pool = torch.cuda.graph_pool_handle()
+        self.graphs: dict[Any, _Graph | None] = {}
+        for parameter in parameters:
+            if parameter.requires_grad:
+                parameter.grad = torch.zeros_like(parameter)
+
+    def __call__(self, batch: Any, part: str) -> Step:
+        """Add the gradients of a batch to those there are."""
+        key = (part, layout(batch))
+        if key not in self.graphs:
+            if len(self.graphs) < MOST:
+                self.graphs[key] = None  # the first time is an ordinary one, in which everything is compiled
+            return self.backward(batch, part)
+        graph = self.graphs[key] or self._record(batch, part)
+        self.graphs[key] = graph
+        for place, tensor in zip(graph.inputs, tensors(batch), strict=True):
+            if place.is_cuda:
+                place.copy_(tensor, non_blocking=True)
+        graph.graph.replay()
+        step = graph.step
+        counts = {name: _own(count) for name, count in step.counts.items()}
+        return Step(loss=_own(step.loss), weight=_own(step.weight), counts=counts)
+
+    def _record(self, batch: Any, part: str) -> _Graph:
+        """Nothing is computed while recording; meanwhile other threads may prepare the next rows on the device."""
+        inputs = [tensor.clone() for tensor in tensors(batch)]
+        graph = torch.cuda.CUDAGraph()
+        torch.cuda.synchronize(self.device)
+        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
+            step = self.backward(filled(batch, iter(inputs)), part)
+        return _Graph(graph, inputs, step)
+
+
+@dataclass(frozen=True)
+class _Graph:
+    graph: torch.cuda.CUDAGraph
+    inputs: list[Tensor]
+    step: Step
+
+
+def tensors(batch: Any) -> list[Tensor]:
+    """Every tensor in a batch, in order."""
+    if isinstance(batch, Tensor):
+        return [batch]
+    return [tensor for part in _parts(batch).values() for tensor in tensors(part)]
+
+
+def layout(batch: Any) -> Any:
+    """What two batches must share for one recording to serve both: all but the contents of tensors on the device."""
+    if isinstance(batch, Tensor):
+        return (batch.shape, batch.dtype) if batch.is_cuda else ()
+    parts = _parts(batch)
+    return (type(batch), *((name, layout(part)) for name, part in parts.items())) if parts else batch
+
+
+def filled(batch: Any, contents: Iterator[Tensor]) -> Any:
+    """A batch of the same structure with these tensors in it; nothing that was computed from the old ones is kept."""
+    if isinstance(batch, Tensor):
+        return next(contents)
+    parts = {name: filled(part, contents) for name, part in _parts(batch).items()}
+    if not parts:
+        return batch
+    if is_dataclass(batch) and not isinstance(batch, type):
+        return replace(batch, **parts)
+    return parts if isinstance(batch, Mapping) else type(batch)(parts.values())
+
+
+def _parts(batch: Any) -> dict[Any, Any]:
+    """The named or numbered parts of what has parts."""
+    if is_dataclass(batch) and not isinstance(batch, type):
+        return {field.name: getattr(batch, field.name) for field in fields(batch)}
+    if isinstance(batch, Mapping):
+        return dict(batch)
+    return dict(enumerate(batch)) if isinstance(batch, list | tuple) else {}
+
+
+def _own(value: Any) -> Any:
+    """A value that the next replay does not change."""
+    return value.clone() if isinstance(value, Tensor) else value

@@ -1,0 +1,57 @@
+"""Speeds are measured, and no program is faster than the device allows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from regard import bench, recipe
+from regard.cli import app
+from tests.conftest import Corpus
+
+SMALL = bench.Limits("a fast device", operations=1e18, bytes=1e18)
+
+
+def test_the_limits_are_rates_this_machine_reaches() -> None:
+    found = bench.limits(torch.device("cpu"))
+    assert 1e8 < found.operations < 1e15
+    assert 1e8 < found.bytes < 1e13
+
+
+def test_training_is_measured_in_a_folder_that_is_forgotten(corpus: Corpus, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    shape = {"width": 16, "heads": 2, "hidden": 32, "encoder": 1, "decoder": 1}
+    data = {"train": {"source": str(corpus.source), "target": str(corpus.target)}, "tokens": 256, "longest": 64}
+    found = bench.training({"data": data, "model": shape}, SMALL, steps=20)
+    assert found.rate > 100
+    assert found.milliseconds > found.least > 0
+    assert {path.suffix for path in tmp_path.iterdir()} == {".fr", ".en"}, "only the corpus was there before"
+
+
+def test_generating_is_measured_by_one_and_by_many() -> None:
+    translator = recipe.load()
+    found = bench.generating(translator, ["A cat.", "Two dogs run."], SMALL, to="fr")
+    assert [one.what for one in found][::3] == ["greedy, 1 at a time", "beam 5, 1 at a time"]
+    assert all(one.rate > 1 and one.milliseconds > one.least for one in found)
+
+
+def test_the_command_prints_json(corpus: Corpus, tmp_path: Path) -> None:
+    files = f"train: {{source: {corpus.source}, target: {corpus.target}}}"
+    lines = ["data:", f"  {files}", "  tokens: 256", "  longest: 64"]
+    lines += ["model: {width: 16, heads: 2, hidden: 32, encoder: 1, decoder: 1}"]
+    path = tmp_path / "tiny.yaml"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    done = CliRunner().invoke(app, ["bench", str(path), "--steps", "20", "--device", "cpu", "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    assert [one["what"] for one in told["speeds"]] == ["training"]
+    assert told["limits"]["operations"] > 1e8
+
+
+def test_settings_without_a_recipe_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"not a \.yaml file"):
+        CliRunner().invoke(app, ["bench", "model", "a=1"], catch_exceptions=False)
