@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
     from regard.interpret.watch import Seen
     from regard.recipe import Outcome
-    from regard.tasks.translator import Translator
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "load", "train", "watch"]
 
 
-def load(directory: str | Path | None = None, *, device: str = "auto") -> Translator:
+def load(directory: str | Path | None = None, *, device: str = "auto", task: str | None = None) -> Any:
     """Open a checkpoint directory, or the best one of a run folder: `load("runs/demo").translate(["Bonjour."])`.
 
-    Without a directory it is the model that comes with Regard: `load().translate("Good morning.", to="fr")`.
+    Without a directory it is the model that comes with Regard: `load().translate("Good morning.", to="fr")`. A `task`
+    is what the model must have learnt.
     """
     from regard import recipe
 
-    return recipe.load(directory, device=device)
+    return recipe.load(directory, device=device, task=task)
 
 
 def train(recipe: str | Path | Mapping[str, Any], *settings: str, out: str | Path, **options: Any) -> Outcome:

@@ -17,6 +17,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ class Checkpoint:
             raise CheckpointError(f"{self.directory}: {MANIFEST} has step {step!r}, which is no number of steps")
         return step
 
-    @property
+    @cached_property
     def config(self) -> dict[str, Any]:
         return _explained(self.directory, lambda: config.parse(self.text("config.yaml"), name="config.yaml"))
 

@@ -17,6 +17,7 @@ from regard.models import MODELS
 from regard.tasks import TASKS
 from regard.tasks.translator import Translator
 from regard.training import device as devices
+from regard.training import distributed
 from regard.training import run as runs
 from regard.training.history import recorded
 from regard.training.loop import Result, fit
@@ -30,6 +31,7 @@ class Outcome:
     best: Path
     metrics: dict[str, float]
     result: Result
+    usage: str = 'regard translate {folder} "..."'
 
     @property
     def summary(self) -> str:
@@ -38,7 +40,7 @@ class Outcome:
         if self.result.reason == "interrupted" or not self.metrics:
             return f"{how}\ngo on with: regard train --resume --out {self.folder}"
         scores = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
-        return f'{how}, best {scores}\nuse it with: regard translate {self.folder} "..."'
+        return f"{how}, best {scores}\nuse it with: {self.usage.format(folder=self.folder)}"
 
 
 def settings(recipe: str | Path | Mapping[str, Any], *changes: str) -> dict[str, Any]:
@@ -60,38 +62,47 @@ def train(
     """Files in, a scored model out.
 
     `start` names a model to go on from: its tokenizers and shape are kept, its weights are where training begins.
+    Started by torchrun, several processes share the work; each returns the same.
     """
-    task, recipe = resolve(settings)
-    parent = _open(start) if start is not None else None
-    begun = _begun(Path(out)) if resume else None
-    prepared = task.prepare(recipe, tokenizers=_tokenizers(begun or parent))
-    recipe = _shaped(task, recipe, settings, prepared, parent)
-    place = devices.choose(recipe.training.device)
-    torch.manual_seed(recipe.training.seed)
-    model = MODELS[recipe.model.name][0](recipe.model).to(place)
-    if parent is not None:
-        checkpoint.fill(model, parent.tensors())
-    learner = task(recipe, prepared, model, fixed=devices.compiles(place, recipe.training.compile))
-    run = runs.start(
-        out,
-        settings=config.plain(recipe),
-        command=shlex.join(command),
-        data=prepared.report,
-        resume=resume,
-        overwrite=overwrite,
-    )
-    with (
-        _threads(recipe),
-        run.log(quiet=quiet, tensorboard=recipe.training.tensorboard) as log,
-        recorded(run.folder) as end,
-    ):
-        for line in (*prepared.train.summary, *prepared.valid.summary, _described(prepared)):
-            log.note(line)
-        result = fit(learner, recipe.training, recipe.optim, run, log=log)
-        state = "failed" if result.failed else "interrupted" if result.reason == "interrupted" else "finished"
-        end |= {"state": state, "reason": result.reason}
+    with distributed.team() as team:
+        task, recipe = resolve(settings)
+        if hasattr(task, "train"):  # it has a loop of its own
+            how = {"out": out, "resume": resume, "overwrite": overwrite, "command": shlex.join(command), "quiet": quiet}
+            return _alone(task, recipe, team, start, **how)
+        team.admit(recipe.training.rows)
+        place = team.place(devices.choose(recipe.training.device))
+        parent = _open(start) if start is not None else None
+        begun = _begun(Path(out)) if resume else None
+        prepared = team.in_turn(lambda: task.prepare(recipe, tokenizers=_tokenizers(begun or parent)))
+        recipe = _shaped(task, recipe, settings, prepared, parent)
+        torch.manual_seed(recipe.training.seed)
+        model = MODELS[recipe.model.name][0](recipe.model).to(place)
+        if parent is not None:
+            checkpoint.fill(model, parent.tensors())
+        learner = task(recipe, prepared, model, fixed=devices.compiles(place, recipe.training.compile, model))
+        known = {"settings": config.plain(recipe), "data": prepared.report, "command": shlex.join(command)}
+        run = runs.start(out, **known, resume=resume, overwrite=overwrite, team=team)
+        with (
+            _threads(recipe),
+            run.log(quiet=quiet, tensorboard=recipe.training.tensorboard) as log,
+            recorded(run.folder, writes=team.first) as end,
+        ):
+            for line in (*prepared.train.summary, *prepared.valid.summary, _described(prepared)):
+                log.note(line)
+            result = fit(learner, recipe.training, recipe.optim, run, log=log)
+            state = "failed" if result.failed else "interrupted" if result.reason == "interrupted" else "finished"
+            end |= {"state": state, "reason": result.reason}
+        metrics = checkpoint.read(run.best).metrics if run.best.exists() else {}
+        return Outcome(run.folder, run.best, metrics, result)
+
+
+def _alone(task: Any, recipe: Any, team: distributed.Team, start: Any, **how: Any) -> Outcome:
+    """Train by the task's own loop, in one process and from the beginning."""
+    if team.size > 1 or start is not None:
+        raise ValueError(f"{recipe.task} trains in one process and goes on from no other model: start it by itself")
+    run, result = task.train(recipe, **how)
     metrics = checkpoint.read(run.best).metrics if run.best.exists() else {}
-    return Outcome(run.folder, run.best, metrics, result)
+    return Outcome(run.folder, run.best, metrics, result, task.usage)
 
 
 def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -106,12 +117,17 @@ def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
     return task, config.build(task.Recipe, named)
 
 
-def load(directory: str | Path | None = None, *, device: str = "auto") -> Translator:
-    """The model in a checkpoint directory, or the best one in a run folder, ready to use; the shipped one for None."""
+def load(directory: str | Path | None = None, *, device: str = "auto", task: str | None = None) -> Any:
+    """The model in a checkpoint directory, or the best one in a run folder, ready to use; the shipped one for None.
+
+    A `task` is what it must have learnt.
+    """
     found = _open(shipped() if directory is None else directory)
     name = found.config.get("task")
     if name not in TASKS:
         raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(TASKS)}")
+    if task is not None and name != task:
+        raise ValueError(f"{directory}: made for the task {name}, and this needs a model for {task}")
     return TASKS[name][1].load(found, device=devices.choose(device))
 
 
@@ -161,7 +177,8 @@ def _shaped(
 ) -> Any:
     """The recipe with the model's sizes settled: the parent's, those asked for, or what the data can feed."""
     if parent is not None:
-        shape = config.build(type(recipe.model), parent.config["model"], where="model")
+        kind: Any = MODELS[parent.config["model"]["name"]][1]
+        shape = config.build(kind, parent.config["model"], where="model")
         asked = dict(settings.get("model", {}))
         wrong = [name for name, value in asked.items() if name != "dropout" and getattr(shape, name, value) != value]
         if wrong:
@@ -176,7 +193,9 @@ def _shaped(
 
 def _automatic(settings: Mapping[str, Any]) -> bool:
     """Whether the data shall decide the sizes that nobody named."""
-    return "model" not in settings or settings["model"].get("preset") == AUTO
+    model = settings.get("model", {"preset": AUTO})
+    named = isinstance(model, Mapping) and model.get("preset") == AUTO
+    return named and model.get("name", "transformer") == "transformer"
 
 
 def derived(pairs: int) -> dict[str, Any]:

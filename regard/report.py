@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from torch import Tensor
 
-from regard import config, cost, recipe
+from regard import bench, config, cost, recipe
 from regard.attention.positions import binary, integer, normalised, sinusoidal
 from regard.interpret import measures, plots
 from regard.models.transformer import TransformerConfig
@@ -129,6 +129,18 @@ def differences(first: Path, second: Path, rows: Sequence[tuple[str, str, str]])
     return table
 
 
+def speeds(limits: bench.Limits, found: Sequence[bench.Speed]) -> Table:
+    """What was measured, and the least time that the device's own rates allow."""
+    rates = f"{limits.operations / 1e12:.3g} TFLOP/s, {limits.bytes / 1e9:.4g} GB/s"
+    table = Table(title=f"{limits.device}: {rates}", box=box.SIMPLE_HEAD)
+    for name in ("", "tokens/s", "ms", "least ms", "memory"):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    for one in found:
+        memory = "-" if one.memory is None else _bytes(one.memory)
+        table.add_row(one.what, f"{one.rate:,.0f}", f"{one.milliseconds:,.1f}", f"{one.least:,.1f}", memory)
+    return table
+
+
 def measured(found: measures.Table) -> Table:
     """A table of measures, each number with its control beside it."""
     table = Table(title=found.title, caption=found.note, box=box.SIMPLE, padding=(0, 1, 0, 0))
@@ -140,6 +152,19 @@ def measured(found: measures.Table) -> Table:
     return table
 
 
+def reached(norms: Mapping[str, Tensor]) -> Table:
+    """How much of a gradient is left so many steps back."""
+    length = min(map(len, norms.values()))
+    distances = sorted({0, length - 1, *(2**power for power in range(length.bit_length()) if 2**power < length)})
+    table = Table(title="Norm of the gradient by distance in steps")
+    table.add_column("layer")
+    for distance in distances:
+        table.add_column(str(distance), justify="right")
+    for name, values in norms.items():
+        table.add_row(name, *(f"{values[distance]:.1e}" for distance in distances))
+    return table
+
+
 def _shape(model: str) -> TransformerConfig:
     """The model of a preset or a recipe file, with a vocabulary of 37,000 where none is named."""
     if model in TransformerConfig.PRESETS:
@@ -147,6 +172,8 @@ def _shape(model: str) -> TransformerConfig:
     if not Path(model).exists():
         raise ValueError(f"{model} is neither a recipe file nor one of {', '.join(TransformerConfig.PRESETS)}")
     _, resolved = recipe.resolve(recipe.settings(model))
+    if not isinstance(resolved.model, TransformerConfig):
+        raise ValueError(f"{model}: costs are planned for the Transformer only, not for {resolved.model.name}")
     vocab = resolved.model.vocab or resolved.tokenizer.vocab or 37_000
     return config.build(TransformerConfig, {**config.plain(resolved.model), "vocab": vocab})
 

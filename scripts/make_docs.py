@@ -12,6 +12,8 @@ from regard import config
 from regard.data.tokenizers import derived
 from regard.models.transformer import TransformerConfig
 from regard.recipe import SIZES
+from regard.tasks.embedding import EmbeddingRecipe
+from regard.tasks.language import LanguageRecipe
 from regard.tasks.translation import TranslationRecipe
 
 PAGE = Path(__file__).parent.parent / "docs" / "recipes.md"
@@ -56,7 +58,24 @@ def reference() -> str:
     for section in sections:
         inside = [row for row in rows if row.name.startswith(f"{section.name}.")]
         parts.append(_section(section, inside))
+        parts += _others(section, rows)
+    words = "A recipe with `task: word2vec` learns [word vectors](word2vec.md) and has these sections."
+    texts = "A recipe with `task: language` learns to [go on with a text](language.md) and has these sections."
+    parts += [_other("Word vectors", words, EmbeddingRecipe), _other("Language models", texts, LanguageRecipe)]
     return "\n".join(parts)
+
+
+def _other(title: str, opening: str, kind: type) -> str:
+    """The settings of another kind of recipe."""
+    rows = config.describe(kind)
+    lines = [f"## {title}", "", opening]
+    for section in (row for row in rows if "." not in row.name and row.name != "task"):
+        inside = [row for row in rows if row.name.startswith(f"{section.name}.")]
+        own, entries = ([row for row in inside if ("[]" in row.name) == listed] for listed in (False, True))
+        lines += ["", f"### `{section.name}` of {title.lower()}", "", section.help, "", *_settings(own, section.name)]
+        if entries:
+            lines += ["", "Each entry of `data.train` has these settings.", "", *_settings(entries, "data.train[]")]
+    return "\n".join(lines) + "\n"
 
 
 def _section(section: config.Field, inside: Sequence[config.Field]) -> str:
@@ -76,6 +95,18 @@ def _section(section: config.Field, inside: Sequence[config.Field]) -> str:
     if section.name == "model":
         lines += ["", *_presets(), "", *_sizes()]
     return "\n".join(lines) + "\n"
+
+
+def _others(section: config.Field, rows: Sequence[config.Field]) -> list[str]:
+    """A table for each other section that may stand in the place of this one, chosen by its name."""
+    names = dict.fromkeys(row.name.partition(").")[0] for row in rows if row.name.startswith(f"{section.name}("))
+    parts = []
+    for name in names:
+        own = [row for row in rows if row.name.startswith(f"{name}).")]
+        choice = name.partition("(")[2]
+        head = [f"### `{section.name}` with `name: {choice}`", "", f"Described in [{choice.title()}]({choice}.md).", ""]
+        parts.append("\n".join([*head, *_settings(own, f"{name})")]) + "\n")
+    return parts
 
 
 def _of_corpus(name: str) -> bool:

@@ -1,15 +1,21 @@
 """Cut a file of sentence pairs into training, validation and test parts that share no sentence on either side.
 
     python scripts/split_pairs.py fra.txt.gz FOLDER
+    python scripts/split_pairs.py en-fr.tsv.gz FOLDER --far 0.5
 
 Two pairs belong together when they share a sentence, case, spaces and punctuation aside; whole groups of pairs that
 belong together, directly or through others, go to one part. Validation and test keep one pair of each group. Which
 groups they take depends on content alone, so the same file gives the same parts.
+
+Manuals and menus repeat themselves with a word changed. `--far` writes a further part, `far.tsv.gz`: the test pairs
+that no training pair resembles, having so large a share of its words in common with it on neither side.
 """
 
 import argparse
 import gzip
 import hashlib
+import math
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +23,7 @@ from pathlib import Path
 from regard.data.holdout import sentence
 
 Line = tuple[str, ...]
+WORD = re.compile(r"\w+")
 
 
 def groups(lines: Sequence[Line]) -> list[list[Line]]:
@@ -49,6 +56,33 @@ def split(lines: Sequence[Line], *, valid: int, test: int) -> dict[str, list[Lin
     }
 
 
+def far(lines: Sequence[Line], known: Sequence[Line], *, share: float) -> list[Line]:
+    """The lines that on neither side have this share of their words, counted once, in common with a known line."""
+    english, french = (_like(lines, known, side, share) for side in (0, 1))
+    return [line for line, *like in zip(lines, english, french, strict=True) if not any(like)]
+
+
+def _like(lines: Sequence[Line], known: Sequence[Line], side: int, share: float) -> list[bool]:
+    """Whether each line is like a known one: words of both over words of either."""
+    bags = [words(line[side]) for line in known]
+    holders: dict[str, list[int]] = defaultdict(list)
+    for number, bag in enumerate(bags):
+        for word in bag:
+            holders[word].append(number)
+    found = []
+    for own in (words(line[side]) for line in lines):
+        ordered = sorted(own, key=lambda word: len(holders.get(word, ())))
+        enough = ordered[: len(own) - math.ceil(share * len(own)) + 1]  # a bag with none of these has too few in common
+        near = {number for word in enough for number in holders.get(word, ())}
+        found.append(any(len(own & bags[number]) >= share * len(own | bags[number]) for number in near))
+    return found
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text, whatever their case and order."""
+    return frozenset(WORD.findall(text.casefold()))
+
+
 def digest(line: Line) -> str:
     """An order without meaning."""
     return hashlib.sha256("\t".join(line[:2]).encode()).hexdigest()
@@ -61,12 +95,16 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="where train.tsv.gz, valid.tsv.gz and test.tsv.gz go")
     parser.add_argument("--valid", type=int, default=1000)
     parser.add_argument("--test", type=int, default=2000)
+    parser.add_argument("--far", type=float, help="share of common words from which on two sentences are alike")
     asked = parser.parse_args()
     opened = gzip.open if asked.file.suffix == ".gz" else open
     with opened(asked.file, "rt", encoding="utf-8", newline="\n") as file:
         lines = [tuple(line.rstrip("\n").split("\t")) for line in file]
     asked.folder.mkdir(parents=True, exist_ok=True)
-    for name, part in split(lines, valid=asked.valid, test=asked.test).items():
+    parts = split(lines, valid=asked.valid, test=asked.test)
+    if asked.far is not None:
+        parts["far"] = far(parts["test"], parts["train"], share=asked.far)
+    for name, part in parts.items():
         text = "".join("\t".join(line) + "\n" for line in part)
         (asked.folder / f"{name}.tsv.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
         print(f"{name}: {len(part):,} pairs")

@@ -2,7 +2,9 @@
 
 import gzip
 import io
+import json
 import os
+import random
 import re
 import shlex
 import shutil
@@ -12,14 +14,18 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from regard import recipe
 from regard.cli import run
+from regard.tasks.wordvectors import WordVectors
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "regard" / "samples" / "tatoeba-fra-eng.valid.tsv.gz"
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "README.fr.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SHELL = {"gunzip", "printf", "paste"}  # what a document may use beside regard, make and pip
+INSTALLING = {"python3 -m venv .venv", "source .venv/bin/activate", "pip install ."}
 BRIEF = ["training.steps=2", "training.save=1", "training.tensorboard=false", "objective.judged=4", "decoding.ratio=0"]
 SMALL = [
     "model.width=32",
@@ -29,14 +35,23 @@ SMALL = [
     "model.decoder=1",
     "tokenizer.vocab=400",
 ]
+TINY = ["training.steps=2", "training.tensorboard=false", "model.width=8", "model.depth=1"]  # for language models
+WRITING = ("masse", "ptb", "shakespeare")  # how their recipes begin
+FEW = ["training.epochs=1", "data.least=1", "model.width=8"]  # for word vectors
+SPOKEN_OF = ["film", "movie", "actor", "actress", "king", "queen", "man", "woman", "good", "bad", "horror", "comedy"]
 RAW = {name: [f"data/multi30k/raw/{part}.{name}.gz" for part in ("train", "val")] for name in ("en", "de")}
+PARTS = ("train", "val", "test_2016_flickr")
+TOK = {name: [f"data/multi30k/tok/{part}.lc.norm.tok.{name}.gz" for part in PARTS] for name in ("en", "de", "fr")}
 FILES = {  # where the documents and the recipes look for text, by language
-    "fr": ["a.fr", "new.fr"],
-    "en": ["a.en", "new.en", "data/train.en", "data/valid.en", *RAW["en"]],
-    "de": ["data/train.de", "data/valid.de", *RAW["de"]],
+    "fr": ["a.fr", "new.fr", *TOK["fr"]],
+    "en": ["a.en", "new.en", "data/train.en", "data/valid.en", *RAW["en"], *TOK["en"]],
+    "de": ["data/train.de", "data/valid.de", *RAW["de"], *TOK["de"]],
 }
-TABLES = ["data/tatoeba-eng-fra/fra.txt.gz", "regard/samples/tatoeba-fra-eng.train.tsv.gz"]
+TABLES = ["data/tatoeba-eng-fra/fra.txt.gz"]
+TABLES += [f"regard/samples/tatoeba-fra-eng.{part}.tsv.gz" for part in ("train", "valid")]
 TABLES += [f"data/tatoeba/{part}.tsv.gz" for part in ("train", "made", "valid", "test")]
+TABLES += [f"data/libreoffice/{part}.tsv.gz" for part in ("train", "valid", "test", "far")]
+ALIGNED = "regard/samples/alignments/tatoeba-eng-fra.tsv"
 
 
 @dataclass(frozen=True)
@@ -67,6 +82,8 @@ def regards(line: str) -> list[str] | None:
     words = shlex.split(line, comments=True)
     while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
         words.pop(0)
+    if words[:1] == ["torchrun"]:  # what it starts several times is followed once
+        words = words[words.index("-m") + 1 :]
     if not words or words[0] != "regard":
         return None
     for sign in ("<", ">"):
@@ -86,7 +103,29 @@ def lay(desk: Path) -> None:
             _write(desk / name, texts[language][: 8 if few else None])
     for name in TABLES:
         _write(desk / name, ["\t".join(pair) for pair in pairs])
+    _write(desk / ALIGNED, ["\t".join(pair) for pair in pairs[:4]])
     shutil.copytree(ROOT / "recipes", desk / "recipes")
+
+
+def lay_words(desk: Path) -> None:
+    """Put word vectors, and what they are learnt from and tested on, where the documents look for them."""
+    chance = random.Random(0)
+    texts = [" ".join(chance.sample(SPOKEN_OF, 8)) for _ in range(200)]
+    _write(desk / "text.txt", texts)
+    _write(desk / "data/imdb/unsup.jsonl.gz", [json.dumps({"text": text}) for text in texts])
+    _write(desk / "data/word-eval/wordsim353.tsv", ["film\tmovie\t9", "film\tking\t2", "man\twoman\t7"])
+    _write(desk / "data/word-eval/questions-words.txt", [": family", "man woman king queen"])
+    vectors = np.random.default_rng(0).normal(size=(len(SPOKEN_OF), 8)).astype(np.float32)
+    words = WordVectors(SPOKEN_OF, vectors)
+    words.save(desk / "runs" / "words")
+    words.export(desk / "vectors.txt")
+
+
+def lay_texts(desk: Path) -> None:
+    """Put running text where the recipes and documents of language models look for it."""
+    lines = ["ROMEO:", "But soft, what light through yonder window breaks?", ""] * 8
+    for name in ("tinyshakespeare/input.txt", *(f"ptb/ptb.{part}.txt.gz" for part in ("train", "valid", "test"))):
+        _write(desk / "data" / name, lines)
 
 
 def _write(path: Path, lines: list[str]) -> None:
@@ -114,7 +153,10 @@ class Desk:
                 exec(compile(code, block.place, "exec"), self.names)  # what a reader would type
                 continue
             for line in block.lines:
-                if regards(line) != ["demo"]:  # it takes seconds, which test_cli spends once for all
+                if regards(line) not in (
+                    ["demo"],
+                    ["bench"],
+                ):  # these take seconds, which other tests spend once for all
                     self.type(line, block.place)
 
     def type(self, line: str, place: str) -> None:
@@ -135,17 +177,23 @@ class Desk:
         elif first in SHELL:
             subprocess.run(["bash", "-c", line], check=True, env={**os.environ, "LC_ALL": "C.UTF-8"})
         else:
-            assert line in {"pip install .", "source .venv/bin/activate"}, f"{place}: nobody tests {line!r}"
+            assert line in INSTALLING, f"{place}: nobody tests {line!r}"
 
     def shortened(self, words: list[str]) -> list[str]:
         """The command as the document has it, but brief and small."""
         if words[:1] == ["cost"] and "--plot" not in words:
             return [*words, "--no-measure"]
+        if words[:1] == ["bench"] and words[1:] and words[1].endswith(".yaml"):
+            return [*words[:2], *(each for each in small(words[1]) if "=" in each), "--steps", "20"]
         if words[:1] != ["train"]:
             return words
         if not {"--resume", "--overwrite"} & set(words):
             self.make_room(words)
-        sizes = SMALL if any(word.endswith(".yaml") for word in words) else []
+        if any("word2vec" in word for word in words):
+            return [*words, *FEW]
+        if any(Path(word).name.startswith(WRITING) for word in words):
+            return [*words, *TINY]
+        sizes = [setting for word in words if word.endswith(".yaml") for setting in small(word)]
         return [*words, *BRIEF, *sizes]
 
     def make_room(self, words: list[str]) -> None:
@@ -155,6 +203,13 @@ class Desk:
         if out not in self.trained:
             shutil.rmtree(out, ignore_errors=True)
         self.trained.add(out)
+
+
+def small(path: str) -> list[str]:
+    """Settings that make the model of a recipe small, those it has."""
+    _, found = recipe.resolve(recipe.settings(path))
+    known = {f"model.{name}" for name in vars(found.model)}
+    return [setting for setting in SMALL if setting.partition("=")[0] in known or setting.startswith("tokenizer")]
 
 
 def targets() -> set[str]:

@@ -17,7 +17,15 @@ PARAMETERS = 8
 EXCEPTIONS: dict[str, str] = {}  # "regard/file.py:function": why it may break one of the three bounds above
 NAMELESS = {"utils", "util", "common", "helpers", "helper", "manager", "base", "misc"}
 KERNELS = {"scaled_dot_product_attention", "varlen_attn", "flex_attention"}
-MODEL_PARTS = {"__init__", "blocks", "recurrent", "convolution"}  # what models are made of; every other file is a model
+MODEL_PARTS = {
+    "__init__",
+    "blocks",
+    "cells",
+    "convolution",
+    "hogwild",
+    "kernels",
+    "lean",
+}  # every other file is a model
 PRINTERS = ("regard/cli/", "regard/demo.py", "regard/serve/", "regard/training/log.py")
 PICKLES = {"pickle", "_pickle", "cPickle", "copyreg", "dill", "marshal", "shelve", "cloudpickle", "joblib"}
 LOADERS = {
@@ -292,6 +300,8 @@ def test_functions_take_few_parameters():
             taken = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
             if all(each.annotation and "typer." in ast.unparse(each.annotation) for each in taken):
                 continue  # a command's parameters are its flags, which users type one by one
+            if any("triton.jit" in one or "custom_op" in one for one in map(ast.unparse, function.decorator_list)):
+                continue  # a kernel's parameters are the memory it works on, which nothing can hold together
             counts[f"{path}:{function.name}"] = len([each for each in taken if each.arg not in {"self", "cls"}])
     assert not {name: count for name, count in counts.items() if count > PARAMETERS and name not in EXCEPTIONS}
 

@@ -279,3 +279,60 @@ def test_describe_manages_without_source() -> None:
     names: dict[str, Any] = {}
     exec("from dataclasses import dataclass\n@dataclass\nclass Loose:\n    a: int = 1\n    'help'\n", names)
     assert config.describe(names["Loose"]) == [config.Field("a", "a whole number", "1", "")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    name: Literal["tree"] = "tree"
+    """Which kind."""
+    depth: int = 3
+    """Levels."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """A straight one."""
+
+    name: Literal["line"] = "line"
+    """Which kind."""
+    slope: float = 1.0
+    """Rise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    kind: Tree | Line = Tree()
+    """One of two."""
+    perhaps: Tree | Line | None = None
+
+
+def test_a_section_may_be_one_of_several_told_apart_by_name() -> None:
+    assert config.build(Choice, {}).kind == Tree()
+    assert config.build(Choice, {"kind": {"depth": 2}}).kind == Tree(depth=2)
+    chosen = config.build(Choice, {"kind": {"name": "line", "slope": 2}, "perhaps": {"name": "line"}})
+    assert (chosen.kind, chosen.perhaps) == (Line(slope=2.0), Line())
+    assert config.build(Choice, config.plain(chosen)) == chosen
+    assert config.build(Choice, {"perhaps": None}).perhaps is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kind": {"name": "lime"}}, "kind.name must be one of tree, line, not 'lime', did you mean line?"),
+        ({"kind": {"name": 3}}, "kind.name must be one of tree, line, not 3"),
+        ({"kind": {"name": "line", "depth": 2}}, "unknown setting kind.depth"),
+        ({"kind": {"slope": 2}}, "unknown setting kind.slope"),
+        ({"kind": 3}, "kind must be a section, not 3"),
+        ({"perhaps": {"name": "line", "slope": "x"}}, "perhaps.slope must be a number, not 'x'"),
+    ],
+)
+def test_the_complaint_is_that_of_the_section_that_was_named(settings: dict, message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        config.build(Choice, settings)
+    assert str(caught.value).startswith(message)
+
+
+def test_describe_lists_every_section_to_choose_from() -> None:
+    names = [row.name for row in config.describe(Choice)]
+    own = ["kind", "kind.name", "kind.depth", "kind(line).name", "kind(line).slope"]
+    assert names == [*own, *(name.replace("kind", "perhaps") for name in own)]

@@ -237,8 +237,8 @@ def test_the_memory_of_activations_is_about_what_autograd_keeps(settings):
     config = TransformerConfig(
         **{"vocab": 100, "width": 64, "heads": 4, "hidden": 256, "encoder": 2, "decoder": 1} | settings
     )
-    memory = cost.training_memory(config, source=24, target=20, pairs=4)
-    assert 0.75 < kept(config, 24, 20, pairs=4) / memory["activations"] < 1.33
+    memory = cost.training_memory(config, source=24, target=20, pairs=40)  # many, for some weights are kept as well
+    assert 0.75 < kept(config, 24, 20, pairs=40) / memory["activations"] < 1.33
     assert memory["weights"] + memory["optimizer"] == 16 * cost.parameters(config)
 
 

@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from regard import config
+from regard import config, recipe
 from regard.cli import app, run
 from regard.cost import GPUS, Plan
+from regard.tasks.embedding import EmbeddingRecipe
+from regard.tasks.language import LanguageRecipe
 from regard.tasks.translation import TranslationRecipe
 from regard.tasks.translator import DecodingConfig
-from tests.documents import BRIEF, DOCUMENTS, ROOT, SMALL, Block, Desk, blocks, lay, regards
+from tests.documents import BRIEF, DOCUMENTS, ROOT, SMALL, Block, Desk, blocks, lay, lay_texts, lay_words, regards
 
 COMMANDS = typer.main.get_command(app).commands
 PAGES = ROOT / "docs" / "commands"
-FOLLOWED = [path for path in DOCUMENTS if path.name != "README.md"]
+FOLLOWED = [path for path in DOCUMENTS if path.parent != ROOT and not path.name.endswith(".fr.md")]  # same commands
 
 
 def shown(path: Path) -> str:
@@ -45,9 +47,10 @@ def test_the_recipe_reference_is_what_the_code_says():
     assert (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8") == page, "run python scripts/make_docs.py"
 
 
-def test_the_recipe_reference_has_every_setting_and_its_help():
+@pytest.mark.parametrize("kind", [TranslationRecipe, EmbeddingRecipe, LanguageRecipe])
+def test_the_recipe_reference_has_every_setting_and_its_help(kind):
     page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
-    rows = config.describe(TranslationRecipe)
+    rows = config.describe(kind)
     assert not [row.name for row in rows if not row.help]
     assert not [row.name for row in rows if f"`{row.name.rpartition('.')[2]}`" not in page or row.help not in page]
 
@@ -97,7 +100,9 @@ def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, wor
     given = command.make_context(words[0], list(words[1:])).params  # an unknown option or a bad value raises here
     if words[0] == "train":
         settings = [word for word in given["recipe"] or [] if "=" in word]
-        config.build(TranslationRecipe, config.override({"data": {"train": {"path": "x"}}}, settings))
+        files = [ROOT / word for word in given["recipe"] or [] if (ROOT / word).is_file()]
+        mapping = recipe.settings(files[0]) if files else {"data": {"train": {"path": "x"}}}
+        recipe.resolve(config.override(mapping, settings))
     elif "settings" in given:
         kind = DecodingConfig if words[0] in ("translate", "evaluate") else Plan
         config.build(kind, config.override({}, given["settings"] or []))
@@ -118,6 +123,8 @@ def test_a_reader_can_follow_the_document(document, model, tmp_path, monkeypatch
     lay(tmp_path)
     for name in ("a", "b", "demo"):
         shutil.copytree(model, tmp_path / "runs" / name)
+    lay_words(tmp_path)
+    lay_texts(tmp_path)
     Desk(tmp_path, monkeypatch).follow(document)
 
 

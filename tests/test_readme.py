@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents import ROOT, Desk, blocks, lay, targets
+from tests.documents import ROOT, Desk, blocks, lay, regards, targets
 
 README = ROOT / "README.md"
 TEXT = README.read_text(encoding="utf-8")
@@ -42,11 +42,14 @@ def test_make_demo_is_regard_demo():
 
 
 def test_the_sentences_shown_are_those_the_demo_is_tested_on():
+    page = (ROOT / "docs" / "commands" / "demo.md").read_text(encoding="utf-8")
     test = gzip.decompress((ROOT / "regard" / "samples" / "tatoeba-fra-eng.test.tsv.gz").read_bytes()).decode("utf-8")
     pairs = {(french, english) for english, french, _ in (line.split("\t") for line in test.splitlines())}
-    rows = re.findall(r"^│ (.+?) +│ (.+?) +│ (.+?) +│$", TEXT, re.MULTILINE)
+    rows = re.findall(r"^│ (.+?) +│ (.+?) +│ (.+?) +│$", page, re.MULTILINE)
     assert len(rows) == 10
     assert {(source, reference) for source, _, reference in rows} <= pairs
+    [score] = re.findall(r"\[BLEU ([\d.]+)\]\(docs/commands/demo\.md\)", TEXT)
+    assert f"BLEU {score} on 500 pairs never seen in training" in page
 
 
 def test_the_tree_names_every_module_and_folder():
@@ -88,5 +91,28 @@ def test_versions_are_those_of_the_package():
 
 
 def test_it_can_be_read_in_three_minutes():
-    prose = re.sub(r"^```.*?^```$", "", TEXT, flags=re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"^```.*?^```$|^\|.*?$", "", TEXT, flags=re.MULTILINE | re.DOTALL)
     assert len(prose.split()) < 3 * 250
+
+
+def test_the_translations_shown_are_those_the_shipped_model_gives():
+    import regard
+
+    translator = regard.load(device="cpu")
+    commands = [words for block in blocks(README, "sh") for line in block.lines if (words := regards(line))]
+    asked = [words for words in commands if words[:2] == ["translate", "--to"]]
+    shown = [block.text for block in blocks(README, "text") if not block.text.startswith("regard/")]
+    assert asked
+    assert ["".join(f"{translator.translate(text, to=to)[0]}\n" for _, _, to, text in asked)] == shown
+
+
+def test_the_score_shown_is_that_of_the_pairs_named():
+    import regard
+    from regard.tasks.evaluation import evaluate
+
+    lines = (
+        (ROOT / "regard" / "samples" / "alignments" / "tatoeba-eng-fra.tsv").read_text(encoding="utf-8").splitlines()
+    )
+    pairs = [tuple(line.split("\t")[:2]) for line in lines]
+    score = evaluate(regard.load(device="cpu"), pairs, to="fr").scores["bleu"].value
+    assert f"BLEU ({score:.1f} on these {len(pairs)} pairs)" in TEXT

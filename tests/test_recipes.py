@@ -1,23 +1,34 @@
 """Every recipe that ships trains, loads and translates; the well-known ones have the numbers they are known by."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 import regard
 from regard import cost, recipe
-from tests.documents import BRIEF, ROOT, SMALL, lay
+from tests.documents import BRIEF, FEW, ROOT, SMALL, TINY, lay, lay_texts, lay_words, small
 
 RECIPES = {
+    "adapt-libreoffice": {"languages": ["en", "fr"]},
+    "adapt-libreoffice-mixed": {"languages": ["en", "fr"]},
+    "characters-fr-en": {},
     "deep-encoder": {},
+    "multi30k-all": {"languages": ["de", "en", "fr"]},
+    "multi30k-de-en-bahdanau": {},
+    "multi30k-de-en-gru": {},
     "multi30k-en-de": {},
+    "multi30k-en-de-gru-attention": {},
     "paper-base": {},
     "shipped": {"languages": ["en", "fr"]},
     "shipped-teacher": {"languages": ["en", "fr"]},
     "tatoeba-both-ways": {"languages": ["en", "fr"]},
     "tatoeba-fr-en": {},
 }
+WORDS = ["word2vec-imdb"]
+LANGUAGE = ["masse", "ptb-lstm", "shakespeare-gru", "shakespeare-lstm", "shakespeare-rnn"]
 
 
 def resolved(name: str):
@@ -35,13 +46,14 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_recipe_is_tested():
-    assert {path.stem for path in (ROOT / "recipes").iterdir()} == set(RECIPES)
+    assert {path.stem for path in (ROOT / "recipes").iterdir()} == {*RECIPES, *WORDS, *LANGUAGE}
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_trains_two_steps_and_translates(name, data):
-    small = [setting for setting in SMALL if resolved(name).model.width > 128 or "tokenizer" in setting]
-    outcome = regard.train(f"recipes/{name}.yaml", *BRIEF, *small, out=data / "run", quiet=True)
+    wide = resolved(name).model.width > 128
+    sizes = [setting for setting in small(f"recipes/{name}.yaml") if wide or "tokenizer" in setting]
+    outcome = regard.train(f"recipes/{name}.yaml", *BRIEF, *sizes, out=data / "run", quiet=True)
     assert outcome.result.step == 2
     translator = regard.load(data / "run", device="cpu")
     languages = RECIPES[name].get("languages", [])
@@ -51,7 +63,38 @@ def test_a_recipe_trains_two_steps_and_translates(name, data):
         assert isinstance(answer, str)
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", ["adapt-libreoffice", "adapt-libreoffice-mixed"])
+def test_a_recipe_that_adapts_goes_on_from_the_model_it_is_given(name, data):
+    parent = regard.train("recipes/shipped.yaml", *BRIEF, *SMALL, out=data / "parent", quiet=True).best
+    adapted = regard.train(f"recipes/{name}.yaml", *BRIEF, out=data / "run", start=parent, quiet=True).best
+    before, after = regard.load(parent, device="cpu"), regard.load(adapted, device="cpu")
+    assert after.source.json() == before.source.json()
+    assert after.model.config == before.model.config
+    assert not all(
+        torch.equal(own, other) for own, other in zip(after.model.parameters(), before.model.parameters(), strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_a_recipe_for_words_trains_an_epoch_and_finds_neighbours(name, data):
+    pytest.importorskip("numba", reason="numba is not installed (pip install 'regard[words]')")
+    lay_words(data)
+    outcome = regard.train(f"recipes/{name}.yaml", *FEW, out=data / "run", quiet=True)
+    assert outcome.result.reason == "steps"
+    vectors = regard.load(data / "run")
+    assert len(vectors.similar(vectors.words[0])) == 10
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_a_recipe_for_a_language_model_trains_two_steps_and_writes(name, data):
+    lay_texts(data)
+    outcome = regard.train(f"recipes/{name}.yaml", *TINY, out=data / "run", quiet=True)
+    assert outcome.result.step == 2
+    [text] = regard.load(data / "run", device="cpu").write(length=3, samples=1)
+    assert isinstance(text.text, str)
+
+
+@pytest.mark.parametrize("name", [*RECIPES, *WORDS, *LANGUAGE])
 def test_a_recipe_says_how_to_run_it(name):
     text = (ROOT / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
     assert text.startswith("# ")
@@ -64,7 +107,7 @@ def test_the_recipe_for_multi30k_is_the_transformer_tiny():
     assert (model.encoder, model.decoder, model.width, model.hidden, model.heads) == (4, 4, 128, 256, 4)
     assert (model.dropout, model.norm, found.tokenizer.vocab, found.tokenizer.joint) == (0.3, "post", 10_000, True)
     assert (found.optim.rate, found.optim.warmup, found.objective.smoothing) == (0.005, 2000, 0.1)
-    assert (found.training.steps, found.training.rows, found.data.tokens) == (8000, 2, 4096)
+    assert (found.training.steps, found.training.rows, found.data.tokens) == (8000, 1, 8192)
     assert (found.decoding.beams, found.training.average) == (5, 10)
 
 
@@ -85,3 +128,18 @@ def test_both_ways_names_one_file_twice_with_its_columns_exchanged():
     assert there.path == back.path
     assert there.columns == back.columns[::-1]
     assert (there.tag, back.tag) == ("en", "fr")
+
+
+def test_the_mixture_differs_from_the_other_domain_alone_by_old_pairs_and_nothing_else():
+    alone, mixed = resolved("adapt-libreoffice"), resolved("adapt-libreoffice-mixed")
+    assert mixed.data.train[: len(alone.data.train)] == alone.data.train
+    assert {corpus.path for corpus in mixed.data.train[len(alone.data.train) :]} == {"data/tatoeba/train.tsv.gz"}
+    assert (mixed.optim, mixed.training, mixed.data.valid) == (alone.optim, alone.training, alone.data.valid)
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if name.startswith("multi30k-de-en")])
+def test_the_recurrent_recipes_differ_by_attention_and_width_and_nothing_else(name):
+    found, other = resolved(name), resolved("multi30k-de-en-bahdanau")
+    assert found.model.attention == {"gru": "none", "bahdanau": "bahdanau"}[name.rpartition("-")[2]]
+    same = replace(found.model, attention=other.model.attention, width=other.model.width)
+    assert replace(found, model=same) == other

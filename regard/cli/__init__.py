@@ -8,7 +8,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import costs, evaluating, learning, using
+from regard.cli import benching, costs, evaluating, learning, looking, using, words, writing
 
 app = typer.Typer(
     name="regard",
@@ -22,10 +22,19 @@ for command in (
     learning.demo,
     learning.train,
     using.translate,
-    using.explain,
+    looking.explain,
     evaluating.evaluate,
+    benching.bench,
     costs.cost,
     costs.positions,
+    costs.gradients,
+    words.similar,
+    words.analogy,
+    words.map,
+    words.vectors,
+    writing.generate,
+    writing.perplexity,
+    writing.samples,
 ):
     app.command()(command)
 app.add_typer(learning.runs_app, name="runs")

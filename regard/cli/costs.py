@@ -1,4 +1,4 @@
-"""Commands that tell what things cost and how places are coded."""
+"""Commands that tell what things cost, how places are coded and how far gradients reach."""
 
 from __future__ import annotations
 
@@ -55,3 +55,32 @@ def positions(
     if plot is not None and scheme is not None:
         report.draw(scheme, plot)
         print(f"{plot}: the {scheme} code, place by feature")
+
+
+def gradients(
+    length: Annotated[int, typer.Option(min=2, help="Steps that the layers read.")] = 64,
+    width: Annotated[int, typer.Option(min=4, help="Features of inputs and states; a multiple of 4.")] = 64,
+    seed: Annotated[int, typer.Option(min=0, help="Where the random weights and inputs start.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the curves into this PNG or SVG file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every number as JSON.")] = False,
+) -> None:
+    """How much of a gradient is left after many steps back: RNN, GRU, LSTM and self-attention, untrained."""
+    import json
+    import sys
+
+    from rich.console import Console
+
+    from regard import report
+    from regard.interpret import curves, plots, reach
+
+    if width % reach.HEADS:
+        raise ValueError(f"--width {width}: give a multiple of {reach.HEADS}, the heads of the attention")
+    norms = reach.compare(length=length, width=width, seed=seed)
+    if as_json:
+        print(json.dumps({"width": width, "norms": {name: each.tolist() for name, each in norms.items()}}))
+    else:
+        Console().print(report.reached(norms))
+    if plot is not None:
+        title = f"d output / d input at a distance, {width} wide, untrained"
+        plots.save(curves.by_distance(norms, title=title), plot)
+        print(f"{plot}: gradients against distance", file=sys.stderr if as_json else sys.stdout)

@@ -58,12 +58,14 @@ def evaluate(
     compared = evaluation.compare(systems) if others else None
     console = Console()
     if as_json:
-        print(json.dumps(compared.plain() if compared else systems[0].plain(worst=worst), ensure_ascii=False, indent=1))
+        told = compared.plain(worst=worst) if compared else systems[0].plain(worst=worst)
+        print(json.dumps(told, ensure_ascii=False, indent=1))
     else:
         for system in systems:
             console.print(_table(system.lines()))
         if compared is not None:
             console.print(_table(compared.lines()[1:], head=compared.lines()[0]))
+        print("\n".join(systems[0].signatures()))
         for sentence in systems[0].worst(worst):
             fields = zip(("source", "reference", "answer"), sentence[1:4], strict=True)
             console.print(_table([(f"{sentence.number}", f"chrF {sentence.chrf:.1f}"), *fields]))
@@ -79,13 +81,13 @@ def _system(path: Path | None, test: Pairs, *, to: str | None, tokenize: str, se
     from regard.data import testing
     from regard.tasks import evaluation
 
+    shown = "/".join(path.parts[-2:]) if path is not None else ""
     if path is not None and path.is_file():
-        return evaluation.judge(str(path), testing.answers(str(path), len(test)), test, tokenize=tokenize)
-    translator = regard.load(path)
+        return evaluation.judge(shown, testing.answers(str(path), len(test)), test, tokenize=tokenize)
+    translator = regard.load(path, task="translation")
     if to is None and len(translator.languages) > 1:
         to = translator.direction("\n".join(source for source, _ in test[:100]))
-    name = str(path) if path is not None else translator.name
-    return evaluation.evaluate(translator, test, to=to, name=name, tokenize=tokenize, **settings)
+    return evaluation.evaluate(translator, test, to=to, name=shown or translator.name, tokenize=tokenize, **settings)
 
 
 def _table(rows: Sequence[Sequence[str]], head: Sequence[str] | None = None) -> Table:
@@ -94,7 +96,7 @@ def _table(rows: Sequence[Sequence[str]], head: Sequence[str] | None = None) -> 
 
     table = Table(show_header=head is not None)
     for name in head or [""] * len(rows[0]):
-        table.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold", no_wrap=head is not None and name != "system")
     for row in rows:
         table.add_row(*map(Text, row))  # text, not markup: brackets are somebody's words
     return table

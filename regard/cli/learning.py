@@ -41,23 +41,26 @@ def train(
 ) -> None:
     """Train a model on your own data: files in, a scored checkpoint out."""
     from regard import recipe as recipes
+    from regard.training import distributed
 
-    words, file = list(recipe or []), None
-    if words and "=" not in words[0]:
-        file = words.pop(0)
-    settings = _asked(file, words, source, target)
-    if file is None and start is None:
-        settings.setdefault("model", {}).setdefault("preset", recipes.AUTO)
-        settings["training"] = {"patience": 10} | settings.get("training", {})
-    if resume and out is not None and "data" not in settings:
-        settings = recipes.settings(out / "config.yaml", *words)
-    if "data" not in settings:
-        raise ValueError("nothing to train on: give a recipe file, or --source and --target")
-    name = Path(file).stem if file else (source.stem if source else "run")
-    outcome = recipes.train(
-        settings, out=out or Path("runs") / name, resume=resume, overwrite=overwrite, start=start, command=sys.argv
-    )
-    print(outcome.summary)
+    with distributed.team() as team:  # from here on, an error that all processes meet is said once
+        words, file = list(recipe or []), None
+        if words and "=" not in words[0]:
+            file = words.pop(0)
+        settings = _asked(file, words, source, target)
+        if file is None and start is None and settings.get("task", "translation") == "translation":
+            settings.setdefault("model", {}).setdefault("preset", recipes.AUTO)
+            settings["training"] = {"patience": 10} | settings.get("training", {})
+        if resume and out is not None and "data" not in settings:
+            settings = recipes.settings(out / "config.yaml", *words)
+        if "data" not in settings:
+            raise ValueError("nothing to train on: give a recipe file, or --source and --target")
+        name = Path(file).stem if file else (source.stem if source else "run")
+        outcome = recipes.train(
+            settings, out=out or Path("runs") / name, resume=resume, overwrite=overwrite, start=start, command=sys.argv
+        )
+        if team.first:
+            print(outcome.summary)
     if outcome.result.failed or outcome.result.reason == "interrupted":
         raise typer.Exit(1 if outcome.result.failed else INTERRUPTED)
 
@@ -98,6 +101,8 @@ def check(
     if "data" not in settings:
         raise ValueError("nothing to check: give a recipe file, or --source and --target")
     _, resolved = recipes.resolve(settings)
+    if resolved.task != "translation":
+        raise ValueError(f"pairs are what can be checked, not the data of {resolved.task}")
     found = check(resolved.data, resolved.tokenizer if tokens else None)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))

@@ -1,4 +1,4 @@
-"""Commands that use a model."""
+"""The command that translates."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli import looking
 from regard.cli.lines import arguments, blocks, lines_of, writer
 
 if TYPE_CHECKING:
@@ -50,14 +49,14 @@ def translate(
     import regard
     from regard import config
 
-    model, texts = _model(words or [])
+    model, texts = named(words or [])
     if bool(texts) == (input is not None):
         raise ValueError("give either texts, or - for standard input, or --input FILE")
     chosen = config.override({}, settings or [])
     chosen |= {name: value for name, value in (("beams", beams), ("nbest", nbest)) if value is not None}
     if nbest and "beams" not in chosen and not chosen.get("sample"):
         chosen["beams"] = max(nbest, 4)
-    translator = regard.load(model)
+    translator = regard.load(model, task="translation")
     lines = lines_of(input) if input is not None else arguments(texts or [])
     if alternatives:
         _alternatives(translator, lines, to, chosen, as_json=as_json)
@@ -72,7 +71,7 @@ def translate(
     with writer(output) as write:
         number = 0
         for block in blocks(lines, 256):
-            to = to or _guessed(translator, block)
+            to = to or guessed(translator, block)
             for text, answer in zip(block, translator.answers(block, to=to, **chosen), strict=True):
                 number += 1
                 write(_as_json(text, answer) if as_json else _as_lines(number, answer))
@@ -93,7 +92,7 @@ def _documents(
 
     glossary = glossaries.load(str(terms)) if terms is not None else None
     for block in [["\n".join(lines)]] if html else blocks(lines, 256):
-        to = to or _guessed(translator, block)
+        to = to or guessed(translator, block)
         answers = documents.translate(translator, block, html=html, to=to, terms=glossary, **chosen)
         for text, answer in zip(block, answers, strict=True):
             yield answer
@@ -108,7 +107,7 @@ def _alternatives(
     from regard.tasks.alternatives import consider
 
     for text in lines:
-        to = to or _guessed(translator, [text])
+        to = to or guessed(translator, [text])
         for sentence in consider(translator, text, to=to, **chosen):
             if as_json:
                 print(json.dumps(sentence.plain(), ensure_ascii=False))
@@ -116,64 +115,8 @@ def _alternatives(
                 print("\n".join(f"{left:<24} {right}".rstrip() for left, right in sentence.lines()), end="\n\n")
 
 
-def explain(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="WORD",
-            help="A checkpoint directory or run folder (the shipped model when there is none), then a text.",
-        ),
-    ] = None,
-    to: Annotated[
-        str | None, typer.Option(help="Target language, when the model has several; guessed when not given.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="A page (.html), picture (.png, .svg) or trace (.json) to write."),
-    ] = None,
-    attention: Annotated[
-        str | None,
-        typer.Option(help="Which attention, such as decoder.1.cross; the last cross-attention when not given."),
-    ] = None,
-    head: Annotated[int | None, typer.Option(min=0, help="Which head; their mean when not given.")] = None,
-    level: Annotated[str, typer.Option(help="word or subword.")] = "word",
-    step: Annotated[int | None, typer.Option(min=0, help="Show the arithmetic of this written token.")] = None,
-    alignments: Annotated[bool, typer.Option("--alignments", help="Print links, as 0-0 1-2: read-written.")] = False,
-    measures: Annotated[
-        bool, typer.Option("--measures", help="Measure all heads against alignments drawn by hand, with controls.")
-    ] = False,
-    interventions: Annotated[
-        bool,
-        typer.Option("--interventions", help="Measure also what silencing heads and leaving words out does: minutes."),
-    ] = False,
-) -> None:
-    """Translate a sentence and show where the model looked: in the terminal, as a page, a picture or a trace."""
-    import regard
-
-    model, texts = _model(words or [])
-    if measures or interventions:
-        looking.measure(regard.load(model), to, interventions=interventions)
-        return
-    if len(texts) != 1:
-        raise ValueError(f"give one text to explain, not {len(texts)}")
-    if level not in ("word", "subword"):
-        raise ValueError(f"--level {level}: choose word or subword")
-    translator = regard.load(model)
-    trace = translator.look(texts[0], to=to or _guessed(translator, texts))
-    if output is not None:
-        looking.write(translator, trace, output, attention=attention, head=head, level=level)
-        print(f"{output}: where the model looked")
-    elif alignments:
-        print(looking.links(trace, attention, head))
-    elif step is not None:
-        print(looking.arithmetic(translator, trace, step, attention=attention, head=head or 0))
-    else:
-        print(trace.facts["answer"], file=sys.stderr)
-        print(looking.matrix(trace, attention, head, level))
-
-
-def _model(words: list[str]) -> tuple[Path | None, list[str]]:
-    """A model is a directory, or what looks like a path to one; all other words are text."""
+def named(words: list[str]) -> tuple[Path | None, list[str]]:
+    """The model that the first word names, if it is a directory or looks like a path to one, and the texts."""
     if not words:
         return None, []
     first = words[0]
@@ -181,7 +124,7 @@ def _model(words: list[str]) -> tuple[Path | None, list[str]]:
     return (Path(first), words[1:]) if path_like else (None, words)
 
 
-def _guessed(translator: Translator, texts: list[str]) -> str | None:
+def guessed(translator: Translator, texts: list[str]) -> str | None:
     """The language to translate into when nobody said it, and a word about the guess."""
     if len(translator.languages) < 2:
         return None

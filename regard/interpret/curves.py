@@ -1,9 +1,12 @@
-"""Curves of scores: how good translations are against how long their sources are."""
+"""Curves: how good translations are against how long their sources are, how much of a gradient is left how far back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from jaxtyping import Float
+from torch import Tensor
 
 from regard.metrics.lengths import Bucket
 
@@ -61,4 +64,28 @@ def by_length(systems: Mapping[str, Sequence[Bucket]], *, score: str = "BLEU", t
         axes.spines[["top", "right"]].set_visible(False)
     if title:
         figure.suptitle(title.replace("$", r"\$"), fontsize=10)
+    return figure
+
+
+def by_distance(layers: Mapping[str, Float[Tensor, "distance"]], *, title: str = "") -> Figure:
+    """The norm of each layer's gradient against the number of steps it has come, on a scale of powers of ten."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    for number, (name, norms) in enumerate(layers.items()):
+        axes.semilogy(
+            norms.numpy(),
+            label=name,
+            color=COLOURS[number % len(COLOURS)],
+            linestyle=LINES[number % len(LINES)],
+            linewidth=1.8,
+        )
+    axes.set_xlabel("distance in steps")
+    axes.set_ylabel("norm of the gradient")
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    if title:
+        figure.suptitle(title, fontsize=10)
     return figure

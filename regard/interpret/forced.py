@@ -14,7 +14,7 @@ from torch import Tensor
 
 from regard.attention.masks import Grid
 from regard.data.tokenizers import BOS, EOS, PAD, Tokenizer
-from regard.interpret.trace import Item, Trace, Weights
+from regard.interpret.trace import Trace, Weights, axes, tokens
 from regard.interpret.watch import watch
 
 CELLS = 4096  # tokens read side by side, padding included
@@ -56,11 +56,11 @@ class Reader:
         with watch(self.model) as seen:
             [score] = self.scores([read], [written])
         items = {
-            "source": items_of(self.translator.source, read),
-            "target": items_of(self.translator.target, [*written, EOS]),
-            "fed": items_of(self.translator.target, [BOS, *written]),
+            "source": tokens(self.translator.source, read),
+            "target": tokens(self.translator.target, [*written, EOS]),
+            "fed": tokens(self.translator.target, [BOS, *written]),
         }
-        weights = [Weights(name, *_axes(name), values=seen[name][0]) for name in seen]
+        weights = [Weights(name, *axes(name), values=seen[name][0]) for name in seen]
         facts = {"text": source, "answer": target, "score": score, "forced": True}
         return Trace(self.translator.name, "translation", items, weights, facts)
 
@@ -78,19 +78,6 @@ class Reader:
             totals = chances.masked_fill(~targets.filled, 0.0).sum(-1).tolist()
             found.update(zip(numbers, totals, strict=True))
         return [found[number] for number in range(len(read))]
-
-
-def items_of(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Item]:
-    """Tokens as the items of a trace."""
-    pieces, words = tokenizer.pieces(ids), tokenizer.words(ids)
-    return [Item(piece, word=word, special=word is None) for piece, word in zip(pieces, words, strict=True)]
-
-
-def _axes(name: str) -> tuple[str, str]:
-    """Which items an attention's queries and keys are."""
-    if name.startswith("encoder"):
-        return "source", "source"
-    return ("target", "source") if name.endswith("cross") else ("target", "fed")
 
 
 def _padded(sequences: Sequence[list[int]], device: torch.device) -> tuple[Tensor, Grid]:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from regard.attention.multihead import MultiHead
+from regard.attention.singlehead import SingleHead
 from regard.interpret.forced import Reader
 from regard.interpret.patterns import rollout
 from regard.interpret.trace import Trace
@@ -49,8 +50,8 @@ class Agreement:
 def ablated(model: nn.Module, where: str, head: int, *, way: Literal["silent", "even"] = "silent") -> Iterator[None]:
     """Inside the block, one head of one attention has weights of zero, or the same for all it may see."""
     module = dict(model.named_modules()).get(where)
-    if not isinstance(module, MultiHead):
-        names = [name for name, each in model.named_modules() if isinstance(each, MultiHead)]
+    if not isinstance(module, MultiHead | SingleHead):
+        names = [name for name, each in model.named_modules() if isinstance(each, MultiHead | SingleHead)]
         raise ValueError(f"no attention called {where}; there are {', '.join(names)}")
     if not 0 <= head < module.heads:
         raise ValueError(f"{where} has heads 0 to {module.heads - 1}, not {head}")
@@ -76,7 +77,7 @@ def ablation(model: nn.Module, loss: Callable[[], float]) -> list[Ablation]:
     before = loss()
     found = []
     for where, module in model.named_modules():
-        if not isinstance(module, MultiHead):
+        if not isinstance(module, MultiHead | SingleHead):
             continue
         for head in range(module.heads):
             with ablated(model, where, head):
@@ -131,7 +132,9 @@ def attributions(trace: Trace) -> dict[str, list[float]]:
     source, target = units(trace.items["source"]), units(trace.items["target"], specials=True)
     crosses = {one.name: one.values.float().cpu().mean(0) for one in trace.weights if one.name.endswith("cross")}
     mean = torch.stack(list(crosses.values())).mean(0)
-    given = {**crosses, "mean of all": mean, "mean of all, rolled out": mean @ rollout(trace)}
+    given = {**crosses, "mean of all": mean}
+    if any(one.name.startswith("encoder") for one in trace.weights):
+        given["mean of all, rolled out"] = mean @ rollout(trace)
     return {method: merge(weights, target, source).sum(0).tolist() for method, weights in given.items()}
 
 

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 
 from regard.attention.attend import weigh
 from regard.attention.cache import Remembered
-from regard.attention.masks import EVERYONE, Mask
+from regard.attention.masks import EVERYONE, Mask, Padded, Turn
 from regard.attention.multihead import MultiHead
 from regard.attention.scores import Additive, Bilinear, Graph, Score, cosine, dot, scaled_dot
+from regard.attention.singlehead import SingleHead
 from regard.interpret.watch import Look, Seen
 
 
@@ -171,17 +172,13 @@ def inside(
     `read` must send one example through the model in one go: an answer found by a search is read again from beginning
     to end, which gives the same numbers as its writing did.
     """
-    found: dict[str, MultiHead] = {
-        name: module
-        for name, module in model.named_modules()
-        if isinstance(module, MultiHead) and (names is None or name in names)
-    }
+    known = {name: module for name, module in model.named_modules() if isinstance(module, MultiHead | SingleHead)}
+    found = {name: module for name, module in known.items() if names is None or name in names}
     missing = sorted(set(names or ()) - set(found))
     if missing:
-        known = [name for name, module in model.named_modules() if isinstance(module, MultiHead)]
         raise ValueError(f"no attention called {missing[0]}; there are {', '.join(known)}")
-    inputs: dict[str, tuple[Any, ...]] = {}
-    looks: dict[str, list[Look]] = {}
+    inputs: dict[str, list[tuple[Any, ...]]] = {name: [] for name in found}
+    looks: dict[str, list[Look]] = {name: [] for name in found}
     handles = []
     for name, module in found.items():
         handles.append(module.register_forward_pre_hook(_catcher(inputs, name), with_kwargs=True))
@@ -191,7 +188,7 @@ def inside(
     finally:
         for handle in handles:
             handle.remove()
-    idle = sorted(set(found) - set(looks))
+    idle = sorted(name for name, each in looks.items() if not each)
     if idle:
         raise ValueError(f"{idle[0]} did not run: leave it out of the names")
     return {name: _open(name, module, inputs[name], Seen(looks)[name]) for name, module in found.items()}, answer
@@ -211,28 +208,55 @@ def predictions(
     return found
 
 
-def _catcher(inputs: dict[str, tuple[Any, ...]], name: str) -> Any:
+def _catcher(inputs: dict[str, list[tuple[Any, ...]]], name: str) -> Any:
     def catch(_: nn.Module, arguments: tuple[Any, ...], settings: dict[str, Any]) -> None:
         x, memory = (*arguments, settings.get("memory"))[:2]
-        if settings.get("cache") is not None or name in inputs:
+        mask = settings.get("mask", EVERYONE)
+        again = bool(inputs[name]) and not _later(mask)
+        if settings.get("cache") is not None or again:
             raise ValueError(f"{name} ran more than once: read one example in one go to look inside")
-        inputs[name] = x, memory, settings.get("mask", EVERYONE), settings.get("positions")
+        inputs[name].append((x, memory, mask, settings.get("positions")))
 
     return catch
 
 
+def _later(mask: Mask) -> bool:
+    """Whether this is the turn of a column after the first, of a text that is read column by column."""
+    return isinstance(mask.where, Padded) and isinstance(mask.where.query, Turn) and mask.where.query.at > 0
+
+
 def _keeper(looks: dict[str, list[Look]], name: str) -> Any:
     def keep(_: nn.Module, arguments: tuple[Any, ...], value: Tensor) -> None:
-        looks[name] = [Look(value.detach(), arguments[1])]
+        looks[name].append(Look(value.detach(), arguments[1]))
 
     return keep
 
 
-def _open(name: str, module: MultiHead, given: tuple[Any, ...], weights: list[Tensor]) -> Inside:
+def _open(name: str, module: MultiHead | SingleHead, given: Sequence[tuple[Any, ...]], weights: list[Tensor]) -> Inside:
     """Queries, keys, values and scores of one attention, made again from its inputs."""
     if len(weights) != 1:
         raise ValueError(f"a batch of {len(weights)}: look inside one example at a time")
-    x, memory, mask, positions = given
+    opened = _single(module, given) if isinstance(module, SingleHead) else _multiple(module, *given[0])
+    return Inside(name=name, weights=weights[0], **opened)
+
+
+def _single(module: SingleHead, given: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    """What a single head had in hand, of all its turns."""
+    query = _alone(torch.cat([x for x, *_ in given], dim=-2), 2)[None]
+    _, memory, mask, _ = given[0]
+    keys, values = (_alone(part, 3) for part in memory)
+    if isinstance(module.score, Additive):  # its keys are projected already
+        left, vector = query @ module.score.query, module.score.vector
+        form = Form("additive", "v . tanh(W q + U k)", left, keys, vector=vector)
+    else:
+        form = _form(module.score, query, keys)
+    visible = _visible(mask, query[:, :1], keys).expand(query.shape[1], -1)
+    output = torch.eye(values.shape[-1], device=values.device)[None]
+    return _held(form, query, keys, values, visible) | {"bias": None, "output": output}
+
+
+def _multiple(module: MultiHead, x: Tensor, memory: Any, mask: Mask, positions: Any) -> dict[str, Any]:
+    """What many heads had in hand."""
     query = _split(module.query(x), module.heads)
     held = memory if isinstance(memory, Remembered) else module.remember(x if memory is None else memory)
     keys, values = held
@@ -246,20 +270,17 @@ def _open(name: str, module: MultiHead, given: tuple[Any, ...], weights: list[Te
     query = _alone(query, 3)
     keys, values = (_alone(part, 3).repeat_interleave(repeats, dim=0) for part in (keys, values))
     form = _form(module.score, query, keys)
-    raw = module.score(query, keys) if form.kind == "given" else form.raw()
+    raw = {"raw": module.score(query, keys)} if form.kind == "given" else {}
+    output = module.output.weight.detach().T.unflatten(0, (module.heads, -1))
     visible = _visible(mask, query, keys)
-    return Inside(
-        name=name,
-        form=form,
-        queries=query,
-        keys=keys,
-        values=values,
-        raw=raw,
-        bias=bias,
-        visible=visible,
-        weights=weights[0],
-        output=module.output.weight.detach().T.unflatten(0, (module.heads, -1)),
-    )
+    return _held(form, query, keys, values, visible, **raw) | {"bias": bias, "output": output}
+
+
+def _held(
+    form: Form, query: Tensor, keys: Tensor, values: Tensor, visible: Tensor, raw: Tensor | None = None
+) -> dict[str, Any]:
+    own = {"form": form, "queries": query, "keys": keys, "values": values, "visible": visible}
+    return own | {"raw": form.raw() if raw is None else raw}
 
 
 def _form(score: Score, query: Tensor, keys: Tensor) -> Form:

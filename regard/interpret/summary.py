@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from regard.interpret import interventions, measures, patterns
+from regard.interpret import interventions, measures, patterns, relations
 from regard.interpret.forced import Reader
 from regard.interpret.measures import SHIFTS, Aligned, Cell, Example, Table
+from regard.interpret.relations import Followed
 from regard.metrics.alignment import Counts, Gold
 
 CROSS = "cross"
@@ -15,7 +16,8 @@ CROSS = "cross"
 def summary(reader: Reader, golds: Sequence[Gold], *, intervene: bool = True) -> list[Table]:
     """Everything measured on these pairs; without interventions, which read them many times over, it is quick."""
     looked = measures.examples(reader, golds)
-    tables = [aligned(looked), inverted(looked), ahead(looked), *heads(looked)]
+    grammar = relations.followed(looked)
+    tables = [aligned(looked), inverted(looked), ahead(looked), related(looked, grammar), *heads(looked, grammar)]
     if intervene:
         tables += [ablated(reader, golds), agreed(reader, looked)]
     return [table for table in tables if table.rows]
@@ -60,14 +62,39 @@ def ahead(looked: Sequence[Example]) -> Table:
     return Table(f"The article looks ahead ({places} articles)", columns, rows, note)
 
 
-def heads(looked: Sequence[Example]) -> list[Table]:
+def related(looked: Sequence[Example], grammar: Sequence[Followed]) -> Table:
+    """Whether some head follows grammar: articles their nouns, adjectives theirs, and back."""
+    found = [one for one in grammar if one.follows]
+    tested = relations.best(looked) if len(looked) > 1 else []
+    rows = tuple(
+        (
+            one.relation,
+            one.where if one.head < 0 else f"{one.where} head {one.head}",
+            one.value,
+            one.even,
+            one.distance,
+            one.places,
+        )
+        for one in sorted([*tested, *found], key=lambda one: relations.RELATIONS.index(one.relation))
+    )
+    columns = "relation", "head", "weight", "even", "same distance, other words", "places"
+    note = f"Heads with {patterns.LEAST:.0%} of the weight and {patterns.TIMES:g} times either control are listed."
+    return Table("Heads that follow a relation of grammar", columns, rows, note)
+
+
+def heads(looked: Sequence[Example], grammar: Sequence[Followed] = ()) -> list[Table]:
     """What single heads do: across, and among themselves."""
     found = patterns.patterns([example.trace for example in looked])
     across = tuple((*_spread(one), one.diagonality) for one in found if one.where.endswith(CROSS))
     inward = [one for one in found if not one.where.endswith(CROSS)]
     names = list(dict.fromkeys(name for one in inward for name in one.relations))
     rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (*_spread(one), *(_beside(one.relations.get(name)) for name in names), one.role or "-") for one in inward
+        (
+            *_spread(one),
+            *(_beside(one.relations.get(name)) for name in names),
+            ", ".join(_roles(one, grammar)) or "-",
+        )
+        for one in inward
     )
     bits = "Entropy in bits, of the head and of an even look."
     least = f"A role takes {patterns.LEAST:.0%} of the weight and {patterns.TIMES:g} times what an even look gives."
@@ -85,6 +112,24 @@ def heads(looked: Sequence[Example]) -> list[Table]:
             f"{bits} Weight given to each relation / by an even look. {least}",
         ),
     ]
+
+
+def for_page(looked: Sequence[Example]) -> dict[str, dict[str, list[float]] | float]:
+    """Numbers of every head, by which a page sorts them, and those of the mean of all heads with their controls."""
+    tables: dict[str, dict[str, list[float]]] = {}
+    aligned = measures.alignments(looked)
+    for one in aligned:
+        if isinstance(one.view, measures.View) and one.view.where is not None and one.view.head is not None:
+            tables.setdefault("AER", {}).setdefault(one.view.where, []).append(one.counts.aer)
+    for pattern in patterns.patterns([example.trace for example in looked]):
+        for name, mean in pattern.relations.items():
+            tables.setdefault(name, {}).setdefault(pattern.where, []).append(mean.value)
+    by_place = sorted(relations.followed(looked), key=lambda one: (one.where, one.head))
+    for head in by_place:
+        tables.setdefault(head.relation, {}).setdefault(head.where, []).append(head.value)
+    whole = aligned[-1]  # the mean of all layers, or of the only one
+    numbers = {"AER": whole.counts, "permuted": whole.permuted, "diagonal": whole.diagonal, "even": whole.uniform}
+    return {**tables, **{f"AER, {name}" if name != "AER" else "AER, mean": each.aer for name, each in numbers.items()}}
 
 
 def ablated(reader: Reader, golds: Sequence[Gold]) -> Table:
@@ -106,6 +151,12 @@ def agreed(reader: Reader, looked: Sequence[Example]) -> Table:
     columns = "weights", "tau", "tau permuted", "tau of word length", "sentences"
     note = "Kendall's tau between a source word's weight and the log-probability lost when it is left out."
     return Table("Agreement with leaving one word out", columns, rows, note)
+
+
+def _roles(one: patterns.Pattern, grammar: Sequence[Followed]) -> list[str]:
+    """What a head is named after: where it looks, and what of grammar it follows."""
+    own = [each.relation for each in grammar if each.follows and (each.where, each.head) == (one.where, one.head)]
+    return [one.role, *own] if one.role else own
 
 
 def _rates(counts: Counts) -> tuple[float, float, float]:

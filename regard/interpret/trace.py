@@ -9,10 +9,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from regard.data.tokenizers import Tokenizer
 
 FORMAT = 1
 
@@ -101,6 +104,19 @@ def load(path: Path) -> Trace:
     }
     weights = [Weights(one["name"], one["axes"][1], one["axes"][2], tensors[one["name"]]) for one in head["weights"]]
     return Trace(head["model"], head["task"], items, weights, head["facts"])
+
+
+def tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Item]:
+    """Token ids as items, each with the number of its word; those that belong to none are special."""
+    pieces, words = tokenizer.pieces(ids), tokenizer.words(ids)
+    return [Item(piece, word=word, special=word is None) for piece, word in zip(pieces, words, strict=True)]
+
+
+def axes(name: str) -> tuple[str, str]:
+    """Which items the queries and keys of an attention are, in a model that reads a source and writes a target."""
+    if name.startswith("encoder"):
+        return "source", "source"
+    return ("target", "source") if name.endswith("cross") else ("target", "fed")
 
 
 def _spare(fields: dict[str, Any]) -> dict[str, Any]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.masks import Edges, Grid, Mask, Padded, Stepping
+from regard.attention.masks import Edges, Grid, Mask, Padded, Stepping, Turn
 from regard.attention.tap import Tap
 
 
@@ -43,7 +43,7 @@ class Seen:
         """The weights of one attention, example by example; of a decoding step, one query per beam."""
         if name not in self.looks:
             raise KeyError(f"no attention called {name} was seen; there are {', '.join(self.looks)}")
-        return [weights for look in self.looks[name] for weights in _by_example(look)]
+        return [weights for look in _whole(self.looks[name]) for weights in _by_example(look)]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.looks)
@@ -56,7 +56,7 @@ class Seen:
 
         Several searches in a row must be watched one by one: examples are known by their number within a search.
         """
-        return {name: _along(looks, hypotheses) for name, looks in self.looks.items()}
+        return {name: _along(_whole(looks), hypotheses) for name, looks in self.looks.items()}
 
 
 @contextmanager
@@ -76,6 +76,8 @@ def watch(model: nn.Module) -> Iterator[Seen]:
     finally:
         for handle in handles:
             handle.remove()
+    if not handles:
+        raise ValueError("nothing was seen: this model has no attention")
     if not seen.looks:
         raise ValueError("nothing was seen: no attention of this model ran while it was watched")
 
@@ -90,6 +92,27 @@ def _collector(seen: Seen, name: str) -> Any:
 def _eager() -> Any:
     """Compiled code would not run hooks; untouched when nothing can have been compiled."""
     return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+
+
+def _whole(looks: Sequence[Look]) -> list[Look]:
+    """Looks that were taken column by column put together, as if the text had been read in one go."""
+    groups: list[list[Look]] = []
+    for look in looks:
+        where = look.mask.where
+        later = isinstance(where, Padded) and isinstance(where.query, Turn) and where.query.at > 0
+        if later:
+            groups[-1].append(look)
+        else:
+            groups.append([look])
+    return [_together(group) for group in groups]
+
+
+def _together(turns: list[Look]) -> Look:
+    mask = turns[0].mask
+    if not (isinstance(mask.where, Padded) and isinstance(mask.where.query, Turn)):
+        return turns[0]
+    whole = replace(mask, where=Padded(mask.where.key, mask.where.query.grid))
+    return Look(torch.cat([look.weights for look in turns], -2), whole)
 
 
 def _by_example(look: Look) -> list[Tensor]:

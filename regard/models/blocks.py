@@ -54,7 +54,8 @@ class Residual(nn.Module):
         """The input changed a little."""
         if self.pre:
             return x + self.dropout(change(self.norm(x)))
-        return self.norm(x + self.dropout(change(x)))
+        changed = self.dropout(change(x))
+        return self.norm(x + changed).to(changed.dtype)  # under autocast half precision suffices for what is normalised
 
 
 class FeedForward(nn.Module):

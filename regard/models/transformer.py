@@ -73,6 +73,11 @@ class TransformerConfig:
             raise ValueError("model.share: all needs one vocabulary for both sides; set it to target or none")
 
     @property
+    def phrase(self) -> str:
+        """What it is, in a few words."""
+        return f"A Transformer of {self.encoder}+{self.decoder} blocks, {self.width} wide, {self.heads} heads"
+
+    @property
     def shape(self) -> BlockShape:
         """What all blocks share."""
         return BlockShape(

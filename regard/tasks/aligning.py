@@ -8,10 +8,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.placing import strongest
-from regard.data.tokenizers import EOS, Tokenizer
-from regard.interpret.trace import Item
+from regard.data.tokenizers import EOS
+from regard.interpret.trace import tokens
 from regard.interpret.watch import watch
-from regard.interpret.words import Unit, merge, units
+from regard.interpret.words import merge, units
 from regard.tasks.forcing import batches, forward
 from regard.tasks.translator import Translator
 
@@ -29,12 +29,12 @@ def links(
     All heads of one attention are averaged: the last that looks at the source, unless named. Words are counted as the
     tokenizers count them.
     """
-    read = [translator._encode(source, to) for source in sources]
+    read = [translator.encode(source, to) for source in sources]
     written = translator.target.encode_many(answers)
     found: list[list[tuple[int, int]]] = [[] for _ in read]
     for number, weights in looks(translator, read, written, attention=attention):
-        rows = _units(translator.target, [*written[number], EOS])
-        columns = _units(translator.source, read[number])
+        rows = units(tokens(translator.target, [*written[number], EOS]))
+        columns = units(tokens(translator.source, read[number]))
         table = merge(weights.mean(0), rows, columns).tolist() if rows and columns else []
         found[number] = [(columns[s].word or 0, rows[t].word or 0) for s, t in strongest(table)]
     return found
@@ -51,9 +51,3 @@ def looks(
         if not crossing and attention is None:
             raise ValueError(f"{translator.name} has no attention from answers to sources: words cannot be linked")
         yield from zip(batch, seen[attention or crossing[-1]], strict=True)
-
-
-def _units(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Unit]:
-    """The tokens as words, special ones left out."""
-    texts = zip(tokenizer.pieces(ids), tokenizer.words(ids), strict=True)
-    return units([Item(piece, word=word, special=word is None) for piece, word in texts])

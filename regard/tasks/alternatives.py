@@ -61,11 +61,17 @@ class Considered:
         return {**asdict(self), "others": [{"text": text, "score": score} for text, score in self.others]}
 
     def lines(self) -> list[tuple[str, str]]:
-        """A two-column table: each word and what else could stand there, then the whole answers with their scores."""
+        """A two-column table: each word and what else could stand there, then the whole answers with their scores.
+
+        Answers that differ in white space only, as French ones do before a question mark, are shown once.
+        """
         told = [
             (f"{place.text or END} {place.probability:.0%}", ", ".join(map(str, place.others))) for place in self.places
         ]
-        return [*told, *((f"{score:.3f}", text) for text, score in ((self.answer, self.score), *self.others))]
+        looks: dict[str, tuple[str, str]] = {}
+        for text, score in ((self.answer, self.score), *self.others):
+            looks.setdefault(" ".join(text.split()), (f"{score:.3f}", text))
+        return [*told, *looks.values()]
 
 
 def consider(
@@ -88,12 +94,12 @@ def consider(
         )
     wanted = {"beams": max(nbest, translator.decoding.beams), **settings, "nbest": nbest, "sample": False}
     decoding = config.build(DecodingConfig, {**config.plain(translator.decoding), **wanted}, where="decoding")
-    pieces = [piece.text for piece in translator._plan(text, decoding) if piece.text]
-    return [_sentence(translator, piece, translator._encode(piece, to), decoding, _Ask(top, least)) for piece in pieces]
+    pieces = [piece.text for piece in translator.plan(text, decoding) if piece.text]
+    return [_sentence(translator, piece, translator.encode(piece, to), decoding, _Ask(top, least)) for piece in pieces]
 
 
 def _sentence(translator: Translator, text: str, read: list[int], decoding: DecodingConfig, ask: _Ask) -> Considered:
-    [[best, *rest]] = translator._decode([read], [0], decoding)
+    [[best, *rest]] = translator.hypotheses([read], [0], decoding)
     places = _places(translator, read, best.tokens, ask)
     others = tuple((translator.target.decode(one.tokens), one.score) for one in rest)
     return Considered(text, translator.target.decode(best.tokens), best.score, places, others)

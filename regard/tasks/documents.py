@@ -63,7 +63,7 @@ def _sentences(
     translator: Translator, marked: Marked, decoding: DecodingConfig, terms: Terms | None
 ) -> Iterator[_Sentence]:
     begin = 0
-    for piece in translator._plan(marked.plain, decoding):
+    for piece in translator.plan(marked.plain, decoding):
         end = begin + len(piece.text)
         names = [Match(*span, name) for name in marked.kept for span in occurrences(name, piece.text)]
         settled = terms.matches(piece.text) if terms is not None else []

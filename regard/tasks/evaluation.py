@@ -97,7 +97,7 @@ class Evaluation:
         """A two-column table: what is measured, and the measure."""
         told = [("system", self.name), ("sentences", f"{len(self.answers):,}")]
         for metric, score in self.scores.items():
-            told.append((METRICS[metric], f"{score.value:.2f}  {score.signature}"))
+            told.append((METRICS[metric], f"{score.value:.2f}"))
         told.append(("length ratio", f"{self.ratio:.3f}"))
         if self.likelihood is not None:
             own = self.likelihood
@@ -108,9 +108,15 @@ class Evaluation:
                 ("time", f"{self.seconds:.1f} s, {len(self.answers) / max(self.seconds, 1e-9):,.1f} sentences/s")
             )
         for one in self.lengths:
-            where = f"{one.score:.1f} ± {one.interval.half:.1f}"
-            told.append((f"BLEU, {one.name} words", f"{where}  {len(one.members):,} sentences"))
+            several = len(one.members) > 1  # one sentence drawn again and again never differs
+            spread = f" ± {one.interval.half:.1f}" if several else ""
+            count = f"{len(one.members):,} sentence{'s' * several}"
+            told.append((f"BLEU, {one.name} words", f"{one.score:.1f}{spread}  {count}"))
         return told
+
+    def signatures(self) -> list[str]:
+        """How each metric was computed, in sacreBLEU's words, for whoever wants the same."""
+        return [f"{METRICS[metric]} {score.signature}" for metric, score in self.scores.items()]
 
 
 @dataclass(frozen=True)
@@ -122,11 +128,11 @@ class Comparison:
     """By metric, one verdict for each system."""
     randomisation: Mapping[str, Sequence[Verdict]]
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self, *, worst: int = 5) -> dict[str, Any]:
         """As JSON."""
         tests = (("bootstrap", self.bootstrap), ("randomisation", self.randomisation))
         return {
-            "systems": [one.plain() for one in self.systems],
+            "systems": [one.plain(worst=worst) for one in self.systems],
             "tests": [
                 {"test": name, **asdict(verdict)} for name, test in tests for told in test.values() for verdict in told
             ],
@@ -134,16 +140,14 @@ class Comparison:
 
     def lines(self) -> list[tuple[str, ...]]:
         """A table under its head: each system by each metric, and the probability of the difference by chance."""
-        told: list[tuple[str, ...]] = [
-            ("metric", "system", "score", "95 %", "difference", "p bootstrap", "p randomised")
-        ]
+        told: list[tuple[str, ...]] = [("metric", "system", "score, 95 %", "change", "p, bootstrap", "p, randomised")]
         for metric in self.bootstrap:
             for one, other in zip(self.bootstrap[metric], self.randomisation[metric], strict=True):
-                spread = f"{one.interval.low:.1f} to {one.interval.high:.1f}"
+                spread = f"{one.score:.2f} ± {one.interval.half:.1f}"
                 beside = ("", "", "")
                 if one.p is not None and other.p is not None:
                     beside = (f"{one.difference:+.2f}", f"{one.p:.4f}", f"{other.p:.4f}")
-                told.append((METRICS[metric], one.system, f"{one.score:.2f}", spread, *beside))
+                told.append((METRICS[metric], one.system, spread, *beside))
         return told
 
 

@@ -52,7 +52,7 @@ def likelihood(
     translator: Translator, sources: Sequence[str], targets: Sequence[str], *, to: str | None = None
 ) -> Likelihood | None:
     """How probable the model finds these translations, each read as one piece; None when not one of them fits it."""
-    read = [[*translator._tag(to), *ids, EOS] for ids in translator.source.encode_many(sources)]
+    read = [[*translator.tag(to), *ids, EOS] for ids in translator.source.encode_many(sources)]
     written = translator.target.encode_many(targets)
     room = translator.model.config.context
     fitting = [i for i in range(len(read)) if max(len(read[i]), len(written[i]) + 1) <= room]

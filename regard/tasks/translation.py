@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -13,15 +13,17 @@ from torch import Tensor, nn
 from regard import config
 from regard.data.pairs import PairBatch, PairsConfig, Prepared, Text, prepare
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
-from regard.metrics.likelihood import count, label_smoothed
+from regard.metrics.likelihood import agreeing, count, label_smoothed
 from regard.metrics.overlap import bleu
+from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.translator import DecodingConfig, Translator
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Step
 
-WHOLE = 1 << 24  # logits held at once; beyond, they are computed in chunks, twice
+Thing = TypeVar("Thing")
+WHOLE = {"cpu": 1 << 24, "cuda": 1 << 27}  # logits held at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +32,12 @@ class ObjectiveConfig:
 
     smoothing: float = 0.1
     """Share of probability spread over all tokens instead of the right one."""
+    agreement: float = 0.0
+    """Strength with which two passes with different dropout are made to agree (R-Drop); 0: one pass, twice as fast."""
     beams: int = 1
     """Beams of the translations that are scored; greedy ones are quick and rank checkpoints as well."""
     judged: int = 500
-    """Held-out pairs translated at an evaluation; the loss is taken over all of them."""
+    """Held-out pairs translated at an evaluation, spread evenly over all of them; the loss is taken over all."""
     samples: int = 5
     """Held-out sentences whose translations are shown at every evaluation."""
 
@@ -48,8 +52,8 @@ class TranslationRecipe:
     """Where pairs come from and how they are packed."""
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     """How text becomes tokens."""
-    model: TransformerConfig = field(default_factory=TransformerConfig)
-    """The network; derived from the amount of data when the whole section is missing."""
+    model: TransformerConfig | RecurrentConfig = field(default_factory=TransformerConfig)
+    """The network, chosen by its name; derived from the amount of data when the whole section is missing."""
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     """What is minimised."""
     optim: OptimConfig = field(default_factory=OptimConfig)
@@ -73,7 +77,9 @@ class Translation:
     goal: tuple[str, Literal["max", "min"]] = ("bleu", "max")
     Recipe = TranslationRecipe
 
-    def __init__(self, recipe: TranslationRecipe, prepared: Prepared, model: Transformer, *, fixed: bool = False):
+    def __init__(
+        self, recipe: TranslationRecipe, prepared: Prepared, model: Transformer | Recurrent, *, fixed: bool = False
+    ):
         self.recipe = recipe
         self.prepared = prepared
         self.model = model
@@ -118,16 +124,37 @@ class Translation:
     def step(self, batch: PairBatch, part: str) -> Step:
         """The smoothed surprise at every target token, summed."""
         batch = batch.to(self._device)
-        loss = self._loss(batch, self.recipe.objective.smoothing)
+        loss = self._agreeing(batch) if self.recipe.objective.agreement else self._loss(batch, self._smoothing)
         written, row = count(batch.labels), batch.source_row
-        return Step(loss=loss, weight=written, counts={"tokens": written + row.offsets[row.count]})
+        return Step(loss=loss, weight=written, counts={"tokens": written + row.filled})
 
     def _loss(self, batch: PairBatch, smoothing: float) -> Tensor:
-        layouts = batch.source_row, batch.target_row
-        features = self.model(batch.source, batch.target, layouts=layouts)
-        weight = self.model.prediction
-        chunk = max(1, WHOLE // len(weight))
-        return label_smoothed(features, weight, batch.labels, smoothing=smoothing, chunk=chunk)
+        features, weight = self._features(batch), self.model.prediction
+        return label_smoothed(features, weight, batch.labels, smoothing=smoothing, chunk=self._chunk)
+
+    def _agreeing(self, batch: PairBatch) -> Tensor:
+        """Two passes, each with dropout of its own."""
+        passes = self._features(batch), self._features(batch)
+        return agreeing(
+            passes,
+            self.model.prediction,
+            batch.labels,
+            smoothing=self._smoothing,
+            strength=self.recipe.objective.agreement,
+            chunk=self._chunk,
+        )
+
+    def _features(self, batch: PairBatch) -> Tensor:
+        return self.model(batch.source, batch.target, layouts=(batch.source_row, batch.target_row))
+
+    @property
+    def _smoothing(self) -> float:
+        return self.recipe.objective.smoothing
+
+    @property
+    def _chunk(self) -> int:
+        """Tokens whose logits are held at once."""
+        return max(1, WHOLE.get(self._device.type, WHOLE["cpu"]) // len(self.model.prediction))
 
     @cached_property
     def texts(self) -> list[Text]:
@@ -149,14 +176,14 @@ class Translation:
             batch = valid.batch(row).to(self._device)
             loss += float(self._loss(batch, 0.0))
             written += int(count(batch.labels))
-        texts = self.texts[: self.recipe.objective.judged]
+        texts = evenly(self.texts, self.recipe.objective.judged)
         answers = self.translate(texts, beams=self.recipe.objective.beams)
         score = bleu(answers, [text.reference for text in texts])
         self.model.train(training)
         samples = [
             {"source": text.source, "reference": text.reference, "answer": answer}
-            for text, answer in zip(texts, answers, strict=True)
-        ][: self.recipe.objective.samples]
+            for text, answer in evenly(list(zip(texts, answers, strict=True)), self.recipe.objective.samples)
+        ]
         metrics = {"loss": loss / max(written, 1), "bleu": score.value}
         return Evaluation(metrics=metrics, samples=samples)
 
@@ -188,15 +215,21 @@ class Translation:
         return files
 
 
+def evenly(things: Sequence[Thing], count: int) -> Sequence[Thing]:
+    """So many of the things, always the same, from all parts of the list: corpora stand there one after the other."""
+    if count >= len(things):
+        return things
+    return [things[(2 * place + 1) * len(things) // (2 * count)] for place in range(count)]
+
+
 def _card(recipe: TranslationRecipe, prepared: Prepared) -> str:
     """What a stranger should know about the model, in a few lines."""
-    model = recipe.model
     names = [name for corpus in recipe.data.train for name in corpus.files]
     languages = ", ".join(prepared.source_tokenizer.tags) or "one direction"
     return (
         "# A translation model\n\n"
-        f"A Transformer of {model.encoder}+{model.decoder} blocks, {model.width} wide, {model.heads} heads, "
-        f"{model.vocab} tokens, trained with Regard on {len(prepared.train)} pairs ({languages}).\n\n"
+        f"{recipe.model.phrase}, {recipe.model.vocab} tokens, "
+        f"trained with Regard on {len(prepared.train)} pairs ({languages}).\n\n"
         + "".join(f"- trained on `{name.rsplit('/', 1)[-1]}`\n" for name in names)
         + '\nScores are in `metrics.json`. Use it with `regard translate DIRECTORY "text"`, or in Python:\n\n'
         '```python\nimport regard\n\nregard.load("DIRECTORY").translate(["text"])\n```\n'

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from regard import config
 from regard.attention.masks import Grid
 from regard.checkpoint import Checkpoint, fill
 from regard.data import languages, sentences
 from regard.data.tokenizers import BOS, EOS, PAD, Tokenizer
-from regard.decoding import constraints
+from regard.decoding import constraints, rounds
 from regard.decoding.batching import by_length, in_order
 from regard.decoding.beam import Beam, search
 from regard.decoding.greedy import generate
 from regard.decoding.sampling import Sampler
 from regard.decoding.stepper import Hypothesis
-from regard.interpret.steps import Steps, inside, predictions
-from regard.interpret.trace import Item, Trace, Weights
+from regard.interpret.trace import Trace, Weights, axes, tokens
 from regard.interpret.watch import watch
 from regard.models import MODELS
+from regard.models.lean import ready
+
+if TYPE_CHECKING:
+    from regard.interpret.steps import Steps
+
+ROWS = 256  # sentences side by side on a GPU, where fewer leave it idle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +83,16 @@ class Answer:
     alternatives: tuple[Answer, ...] = ()
 
 
+class Unfilled(TorchFunctionMode):
+    """Inside the block weights are not drawn at random: they are about to be replaced, every one of them."""
+
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
+        named = named or {}
+        if function in (Tensor.uniform_, Tensor.normal_) or getattr(function, "__module__", "") == "torch.nn.init":
+            return named["tensor"] if "tensor" in named else arguments[0]
+        return torch.empty(*arguments, **named) if function is torch.randn else function(*arguments, **named)
+
+
 class Translator:
     """Translates text with a trained model."""
 
@@ -93,7 +109,8 @@ class Translator:
         """The translator a checkpoint directory holds."""
         settings = checkpoint.config
         build, kind = MODELS[settings["model"]["name"]]
-        model = build(config.build(kind, settings["model"], where="model"))
+        with Unfilled():
+            model = build(config.build(kind, settings["model"], where="model"))
         fill(model, checkpoint.tensors())
         source = Tokenizer.parse(checkpoint.text("tokenizer.json"))
         separate = "tokenizer.target.json" in checkpoint.files
@@ -120,31 +137,33 @@ class Translator:
         """Translations with their scores and alternatives, in the order of the texts."""
         decoding = config.build(DecodingConfig, {**config.plain(self.decoding), **settings}, where="decoding")
         texts = [texts] if isinstance(texts, str) else list(texts)
-        plans = [self._plan(text, decoding) for text in texts]
+        plans = [self.plan(text, decoding) for text in texts]
         wanted = [piece.text for plan in plans for piece in plan if piece.text]
         found = iter(self._search(wanted, to, decoding))
         return [_rejoin(plan, [next(found) for piece in plan if piece.text]) for plan in plans]
 
     def look(self, text: str, *, to: str | None = None) -> Trace:
         """Translate one sentence and keep where every head looked while the winning beam was written."""
-        read = self._encode(text, to)
+        read = self.encode(text, to)
         decoding = replace(self.decoding, nbest=1, sample=False)
         with watch(self.model) as seen:
-            [[best, *_]] = self._decode([read], [0], decoding)
+            [[best, *_]] = self.hypotheses([read], [0], decoding)
         along = seen.along([best])
         written = [*best.tokens, EOS][: len(best.path) + 1]
         items = {
-            "source": _items(self.source, read),
-            "target": _items(self.target, written),
-            "fed": _items(self.target, [BOS, *written[:-1]]),
+            "source": tokens(self.source, read),
+            "target": tokens(self.target, written),
+            "fed": tokens(self.target, [BOS, *written[:-1]]),
         }
-        weights = [Weights(name, *_axes(name), values=found[0]) for name, found in along.items()]
+        weights = [Weights(name, *axes(name), values=found[0]) for name, found in along.items()]
         facts = {"text": text, "answer": self.target.decode(best.tokens), "score": best.score}
         facts |= {"read": read, "written": written}
         return Trace(self.name, "translation", items, weights, facts)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> Steps:
         """The vectors of the decoder's attentions (or of those named) while the answer is read again in one go."""
+        from regard.interpret.steps import Steps, inside, predictions
+
         read, written = trace.facts["read"], trace.facts["written"]
         device = next(self.model.parameters()).device
         inputs = torch.tensor([read], device=device), torch.tensor([[BOS, *written[:-1]]], device=device)
@@ -157,7 +176,7 @@ class Translator:
         found, logits = inside(self.model, read_again, names=names)
         return Steps(found, predictions(logits, written, lambda token: self.target.pieces([token])[0], top=top))
 
-    def _plan(self, text: str, decoding: DecodingConfig) -> list[sentences.Piece]:
+    def plan(self, text: str, decoding: DecodingConfig) -> list[sentences.Piece]:
         """The text cut into what is translated and the white space that is kept."""
         if not decoding.split or decoding.force or decoding.prefix:
             return sentences.whole(text)
@@ -168,15 +187,16 @@ class Translator:
     def _context(self) -> int:
         return self.model.config.context
 
-    def _encode(self, text: str, to: str | None) -> list[int]:
-        tag = self._tag(to)
-        ids = [*tag, *self.source.encode(text)]
+    def encode(self, text: str, to: str | None = None) -> list[int]:
+        """Token ids of a sentence as the model reads it: the tag of the language asked for, the text, the end."""
+        ids = [*self.tag(to), *self.source.encode(text)]
         room = self._context - 1
         if len(ids) > room:
             raise ValueError(f"{len(ids)} tokens in one sentence, the model reads {room}: split the text")
         return [*ids, EOS]
 
-    def _tag(self, to: str | None) -> list[int]:
+    def tag(self, to: str | None = None) -> list[int]:
+        """What asks for a language: one token, or none where there is nothing to choose."""
         if to is None:
             if len(self.languages) > 1:
                 raise ValueError(f"say which language to translate to: {', '.join(self.languages)}")
@@ -187,25 +207,39 @@ class Translator:
 
     def _search(self, texts: Sequence[str], to: str | None, decoding: DecodingConfig) -> list[Answer]:
         """Answers for sentences, decoded in batches of similar length."""
-        read = [self._encode(text, to) for text in texts]
+        read = [self.encode(text, to) for text in texts]
         copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
         batches = by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // copies))
-        found = ([_answer(self.target, each) for each in self._decode(read, batch, decoding)] for batch in batches)
+        found = ([_answer(self.target, each) for each in own] for own in self._found(read, batches, decoding))
         return in_order(batches, found)
 
-    def _decode(
+    def _found(
+        self, read: Sequence[list[int]], batches: Sequence[Sequence[int]], decoding: DecodingConfig
+    ) -> Iterable[list[list[Hypothesis]]]:
+        """Hypotheses batch by batch; on a GPU in half precision, sentences taking the places of those that are done."""
+        one_by_one = (self.hypotheses(read, batch, decoding) for batch in batches)
+        model = ready(self.model)
+        if model is self.model or not batches or decoding.sample or self._constraints(decoding):
+            return one_by_one
+        groups = []
+        for batch in batches:
+            own = [read[number] for number in batch]
+            longest = min(-(-len(own[0]) // 16) * 16, self._context)  # of few lengths, so that work can be replayed
+            groups.append(rounds.Group(_padded(own, model.device, longest), self._limits(read, batch, decoding)))
+        try:
+            return rounds.stream(model, groups, self._beam(decoding), eos=EOS, rows=ROWS)
+        except FloatingPointError:  # half precision cannot hold what this model computes
+            return one_by_one
+
+    def hypotheses(
         self, read: Sequence[list[int]], numbers: Sequence[int], decoding: DecodingConfig
     ) -> list[list[Hypothesis]]:
         """The search itself, over the token ids of the sentences with these numbers."""
         device = next(self.model.parameters()).device
         inputs = _padded([read[number] for number in numbers], device)
-        room = self._context - 1
-        limits = [min(room, int(decoding.ratio * len(read[number])) + 10) for number in numbers]
-        wanted = self._constraints(decoding)
+        limits, wanted = self._limits(read, numbers, decoding), self._constraints(decoding)
         if not decoding.sample:
-            beams = max(decoding.beams, decoding.nbest)
-            beam = Beam(beams=beams, nbest=decoding.nbest, length_penalty=decoding.length_penalty)
-            return search(self.model, inputs, beam, limit=limits, eos=EOS, constraints=wanted)
+            return search(self.model, inputs, self._beam(decoding), limit=limits, eos=EOS, constraints=wanted)
         sampler = Sampler(
             temperature=decoding.temperature,
             top_k=decoding.top_k,
@@ -216,6 +250,15 @@ class Translator:
         return generate(
             self.model, inputs, limit=limits, eos=EOS, pick=sampler, samples=decoding.nbest, constraints=wanted
         )
+
+    def _limits(self, read: Sequence[list[int]], numbers: Sequence[int], decoding: DecodingConfig) -> list[int]:
+        """The most tokens of each answer."""
+        return [min(self._context - 1, int(decoding.ratio * len(read[number])) + 10) for number in numbers]
+
+    @staticmethod
+    def _beam(decoding: DecodingConfig) -> Beam:
+        beams = max(decoding.beams, decoding.nbest)
+        return Beam(beams=beams, nbest=decoding.nbest, length_penalty=decoding.length_penalty)
 
     def _constraints(self, decoding: DecodingConfig) -> list[constraints.Constraint]:
         """What the settings demand of an answer, in tokens."""
@@ -233,10 +276,12 @@ class Translator:
         return wanted
 
 
-def _padded(read: Sequence[list[int]], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+def _padded(
+    read: Sequence[list[int]], device: torch.device, longest: int | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Token ids as what a translation model starts from: source, lengths, prompt."""
     lengths = [len(ids) for ids in read]
-    longest = max(lengths)
+    longest = longest or max(lengths)
     source = torch.tensor([ids + [PAD] * (longest - len(ids)) for ids in read], device=device)
     prompt = torch.full((len(read), 1), BOS, device=device)
     return source, torch.tensor(lengths, device=device), prompt
@@ -263,16 +308,3 @@ def _rejoin(plan: Sequence[sentences.Piece], found: Sequence[Answer]) -> Answer:
             parts.append(piece.gap)
         joined.append(Answer("".join(parts), score))
     return replace(joined[0], alternatives=tuple(joined[1:]))
-
-
-def _items(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Item]:
-    words = tokenizer.words(ids)
-    pieces = tokenizer.pieces(ids)
-    return [Item(piece, word=word, special=word is None) for piece, word in zip(pieces, words, strict=True)]
-
-
-def _axes(name: str) -> tuple[str, str]:
-    """Which items an attention's queries and keys are."""
-    if name.startswith("encoder"):
-        return "source", "source"
-    return ("target", "source") if name.endswith("cross") else ("target", "fed")

@@ -65,7 +65,7 @@ def _next(
 
 def _likeliest(translator: Translator, source: str, answers: Sequence[str], to: str | None) -> str:
     """Of these answers the most probable one."""
-    read = [translator._encode(source, to)] * len(answers)
+    read = [translator.encode(source, to)] * len(answers)
     scores = {
         number: float(own.sum()) for number, own in forced(translator, read, translator.target.encode_many(answers))
     }

@@ -21,7 +21,8 @@ export function drawAlignment(section, tell) {
   const scale = scaleOf(shown, state.scale);
   const side = make("aside", {});
   const holder = make("div", {});
-  section.append(make("div", { class: "split" }, holder, side));
+  const split = make("div", { class: "split" }, holder, side);
+  section.append(split);
   const gold = goldOf(shown);
   const pick = (row, column, kept) => {
     tell(sentence(shown, row, column));
@@ -38,7 +39,10 @@ export function drawAlignment(section, tell) {
   const room = holder.clientWidth || 600;
   const view = state.view === "ribbon" ? ribbonView(shown, scale, { pick }) : matrixView(shown, scale, { room, gold, pick, open, keyed });
   holder.append(view.element);
-  if (state.view === "matrix") holder.append(legend(shown));
+  if (state.view === "matrix") {
+    holder.append(legend(shown));
+    split.classList.add("close"); // the room is measured: now the list may stand beside the picture, however narrow that is
+  }
   restore(shown, view);
 }
 
@@ -89,7 +93,7 @@ function fillSide(side, shown, row, gold) {
   const numbers = Object.entries(page.numbers);
   if (numbers.length) {
     const rows = numbers.map(([name, value]) =>
-      make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, typeof value === "number" ? number(value) : String(value))));
+      make("tr", {}, make("th", { scope: "row" }, say(name)), make("td", {}, typeof value === "number" ? number(value) : String(value))));
     side.append(make("h2", {}, say("numbers")), make("div", { class: "scroll" }, make("table", {}, make("tbody", {}, ...rows))));
   }
   if (gold.length && state.view === "matrix") side.append(make("p", { class: "note" }, say("links")));

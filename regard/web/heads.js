@@ -22,11 +22,14 @@ export function drawHeads(section, tell) {
   }, { rootMargin: "200px" });
   section.replaceChildren();
   tell(say("gallery", { n: heads.length, measure: say(captioned()) }));
+  const few = groups.length > 1 && groups.every(([, members]) => members.length <= 4);
+  const holder = make("div", { class: few ? "groups" : false });
+  section.append(holder);
   for (const [name, members] of groups) {
     const made = members.map((head) => tile(head, tiles.length + members.indexOf(head), { tiles, tell, named: !name }));
     tiles.push(...made);
-    if (name) section.append(make("h2", {}, name));
-    section.append(make("div", { class: members.length > 8 ? "tiles" : "tiles large" }, ...made));
+    const drawn = make("div", { class: members.length > 8 ? "tiles" : "tiles large" }, ...made);
+    holder.append(name ? make("div", {}, make("h2", {}, name), drawn) : drawn);
   }
   tiles.forEach((each) => watcher.observe(each));
   const current = Math.max(0, tiles.findIndex((each) => each.getAttribute("aria-current") === "true"));

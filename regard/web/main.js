@@ -76,9 +76,13 @@ function fillFrame() {
   const other = find("language");
   other.textContent = say("other");
   other.lang = state.lang === "fr" ? "en" : "fr";
-  find("title").textContent = page.title || [page.facts.text, page.facts.answer].filter(Boolean).join(" → ") || page.model;
-  const texts = page.title ? [["text", page.facts.text], ["answer", page.facts.answer]] : [];
-  const facts = [...texts, ["model", page.model]].filter(([, value]) => value);
+  const { text, answer } = page.facts;
+  const heading = page.title || !text || !answer
+    ? [page.title || text || answer || page.model]
+    : [make("span", { class: "from" }, text), " ", make("span", {}, `→ ${answer}`)];
+  find("title").replaceChildren(...heading);
+  find("named").textContent = [say("motto"), page.model].filter(Boolean).join(" · ");
+  const facts = page.title ? [["text", text], ["answer", answer]].filter(([, value]) => value) : [];
   find("texts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", {}, say(name)), make("dd", {}, value)]));
   const links = Object.keys(SCREENS).map((screen) => make("a", {
     href: addressOf({ screen }), "aria-current": state.screen === screen ? "page" : false, "data-screen": screen,

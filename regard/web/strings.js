@@ -8,13 +8,19 @@ const STRINGS = {
     screens: "Screens", controls: "What is shown",
     alignment: "Alignment", heads: "Heads", inside: "Inside one step",
     source: "read", target: "written", fed: "already written",
-    text: "Read", answer: "Written", model: "Model",
+    text: "Read", answer: "Written",
     attention: "Attention", head: "Head", mean: "mean of all {n}", nth: "head {n}",
     level: "Level", word: "words", subword: "subwords",
     specials: "Special tokens", share: "Lines add up to 1", down: "Highest first",
     scale: "Colours", max: "0 to highest", full: "0 to 1", row: "line by line", root: "square root",
     view: "View", matrix: "matrix", ribbon: "ribbons", table: "table",
     sort: "Order", place: "by layer", entropy: "entropy (bits)", diagonality: "diagonality",
+    itself: "itself", "previous token": "previous token", "next token": "next token", "first token": "first token",
+    "last token": "last token", "rest of its word": "rest of its word", "article to noun": "article to noun",
+    "noun to article": "noun to article", "adjective to noun": "adjective to noun", "noun to adjective": "noun to adjective",
+    "AER of this sentence": "AER of this sentence", "AER of the diagonal": "AER of the diagonal",
+    "AER, mean": "Aligned pairs: AER", "AER, permuted": "Aligned pairs: permuted", "AER, diagonal": "Aligned pairs: diagonal",
+    "AER, even": "Aligned pairs: even look",
     kind: "Which", all: "all", token: "Token",
     prompt: "Choose a cell with the pointer or the arrow keys to read its number.",
     cell: "“{query}” gave {percent} of its attention to “{key}” ({value}).",
@@ -57,15 +63,21 @@ const STRINGS = {
     motto: "où il a regardé, pas pourquoi",
     other: "English",
     screens: "Écrans", controls: "Ce qui est montré",
-    alignment: "Alignement", heads: "Têtes", inside: "Dans une étape",
+    alignment: "Alignement", heads: "Têtes", inside: "Une étape",
     source: "lu", target: "écrit", fed: "déjà écrit",
-    text: "Lu", answer: "Écrit", model: "Modèle",
+    text: "Lu", answer: "Écrit",
     attention: "Attention", head: "Tête", mean: "moyenne des {n}", nth: "tête {n}",
     level: "Niveau", word: "mots", subword: "sous-mots",
     specials: "Jetons spéciaux", share: "Lignes de somme 1", down: "Le plus haut d’abord",
     scale: "Couleurs", max: "de 0 au plus haut", full: "de 0 à 1", row: "ligne par ligne", root: "racine carrée",
     view: "Vue", matrix: "matrice", ribbon: "rubans", table: "tableau",
     sort: "Ordre", place: "par couche", entropy: "entropie (bits)", diagonality: "diagonalité",
+    itself: "lui-même", "previous token": "jeton précédent", "next token": "jeton suivant", "first token": "premier jeton",
+    "last token": "dernier jeton", "rest of its word": "reste du mot", "article to noun": "de l’article au nom",
+    "noun to article": "du nom à l’article", "adjective to noun": "de l’adjectif au nom", "noun to adjective": "du nom à l’adjectif",
+    "AER of this sentence": "AER de cette phrase", "AER of the diagonal": "AER de la diagonale", "AER, mean": "Paires alignées : AER",
+    "AER, permuted": "Paires alignées : liens permutés", "AER, diagonal": "Paires alignées : diagonale",
+    "AER, even": "Paires alignées : regard égal",
     kind: "Lesquelles", all: "toutes", token: "Jeton",
     prompt: "Choisissez une case au pointeur ou avec les flèches pour en lire le nombre.",
     cell: "« {query} » a donné {percent} de son attention à « {key} » ({value}).",
@@ -124,6 +136,8 @@ export function number(value, digits = 3) {
   return value.toLocaleString(language, { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
+/** One decimal; what would round to nothing but is something says so. */
 export function percent(value) {
+  if (value > 0 && value < 0.0005) return `< ${percent(0.001)}`;
   return value.toLocaleString(language, { style: "percent", maximumFractionDigits: 1 });
 }

@@ -29,7 +29,7 @@ def watched() -> tuple[Trace, Steps]:
     translator = regard.load(Path(__file__).parent.parent / "checkpoints" / "format-1")
     trace = translator.look("Le chat noir dort.")
     read = [*translator.source.encode("Le chat noir dort."), EOS]
-    written = [*translator._decode([read], [0], translator.decoding)[0][0].tokens, EOS]
+    written = [*translator.hypotheses([read], [0], translator.decoding)[0][0].tokens, EOS]
     layouts = [Grid(torch.tensor([len(ids)]), len(ids)) for ids in (read, written)]
     inputs = torch.tensor([read]), torch.tensor([[BOS, *written[:-1]]])
     model = translator.model
@@ -261,7 +261,7 @@ def test_french_is_spoken_throughout(visit: Callable, file: Path):
     one = visit(file)
     one.page.click("#language")
     assert one.page.evaluate("document.documentElement.lang") == "fr"
-    assert one.page.locator("nav a").all_inner_texts() == ["Alignement", "Têtes", "Dans une étape"]
+    assert one.page.locator("nav a").all_inner_texts() == ["Alignement", "Têtes", "Une étape"]
     assert "où il a regardé, pas pourquoi" in one.page.locator(".brand").inner_text()
     one.page.focus("#matrix")
     one.page.keyboard.press("ArrowRight")

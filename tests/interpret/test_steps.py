@@ -81,7 +81,7 @@ def test_a_packed_row_of_one_sentence_is_an_example_too():
 
 
 def test_queries_keys_and_values_are_those_that_hooks_see():
-    model, seen = Alone(groups=1), {}
+    model, seen = Alone(groups=1).eval(), {}  # in training the three are made together
     for name in ("query", "key", "value"):
         module = getattr(model.attention, name)
         module.register_forward_hook(lambda _, __, answer, name=name: seen.update({name: answer[0]}))
@@ -130,7 +130,7 @@ def test_a_translators_winning_beam_is_recomputed_token_by_token():
     trace = translator.look("Le chat noir dort.")
     read = [*translator.source.encode("Le chat noir dort."), EOS]
     size = len(trace.items["target"])
-    best = translator._decode([read], [0], translator.decoding)[0][0]
+    best = translator.hypotheses([read], [0], translator.decoding)[0][0]
     written = [*best.tokens, EOS][:size]
     layouts = Grid(torch.tensor([len(read)]), len(read)), Grid(torch.tensor([size]), size)
     model = translator.model

@@ -8,7 +8,7 @@ import pytest
 
 import regard
 from regard.data.tokenizers import EOS
-from regard.tasks.alternatives import consider
+from regard.tasks.alternatives import Considered, consider
 from regard.tasks.forcing import choices, forced
 from regard.tasks.translator import Translator
 
@@ -32,8 +32,8 @@ def test_the_answer_is_the_translators_word_by_word_and_its_probability_the_prod
 
 def test_rivals_are_other_words_with_the_probability_of_their_letters(translator):
     [found, _] = consider(translator, TEXT, top=3, least=1e-5)
-    source = translator._encode("Le chat noir dort.", None)
-    [[best, *_]] = translator._decode([source], [0], translator.decoding)
+    source = translator.encode("Le chat noir dort.", None)
+    [[best, *_]] = translator.hypotheses([source], [0], translator.decoding)
     first = choices(translator, source, best.tokens, top=translator.target.vocab)[0]
     seen = 0
     for number, place in enumerate(found.places):
@@ -51,7 +51,7 @@ def test_rivals_are_other_words_with_the_probability_of_their_letters(translator
 def test_a_rivals_probability_is_that_of_writing_it_instead(translator):
     """The tokens of a rival, wherever its letters are spelled as the tokenizer would, have the product it is given."""
     [found, _] = consider(translator, TEXT, top=5, least=1e-6)
-    source = translator._encode("Le chat noir dort.", None)
+    source = translator.encode("Le chat noir dort.", None)
     checked = 0
     for other in found.places[0].others:
         tokens = translator.target.encode(other.text)
@@ -65,8 +65,8 @@ def test_a_rivals_probability_is_that_of_writing_it_instead(translator):
 def test_the_end_is_a_place_and_may_be_a_rival(translator):
     [found] = consider(translator, "Le roi dort.", top=30, least=1e-4, nbest=1, beams=2)
     assert any(other.text == "" for place in found.places[:-1] for other in place.others)
-    source = translator._encode("Le roi dort.", None)
-    tokens = translator._decode([source], [0], translator.decoding)[0][0].tokens
+    source = translator.encode("Le roi dort.", None)
+    tokens = translator.hypotheses([source], [0], translator.decoding)[0][0].tokens
     ended = dict(choices(translator, source, tokens, top=5)[-1])[EOS]
     assert found.places[-1].probability == pytest.approx(ended, rel=1e-4)
 
@@ -77,6 +77,13 @@ def test_it_is_json_and_a_table(translator):
     assert told["places"][0]["text"] == found.places[0].text
     assert told["others"][0]["text"] == found.others[0][0]
     assert len(found.lines()) == len(found.places) + 2
+
+
+def test_answers_that_look_the_same_are_shown_once():
+    others = (("Où ?", -2.0), ("Où est-ce ?", -3.0), ("Où\u202f?", -4.0))
+    found = Considered("Where?", "Où\u00a0?", -1.0, (), others)
+    assert found.lines() == [("-1.000", "Où\u00a0?"), ("-3.000", "Où est-ce ?")]
+    assert len(found.plain()["others"]) == 3
 
 
 def test_nonsense_is_refused(translator):

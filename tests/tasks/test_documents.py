@@ -82,10 +82,10 @@ def test_a_wish_takes_the_place_of_the_models_own_word(translator):
 
 def test_a_translator_looks_the_same_whether_it_writes_or_reads_its_answer(translator):
     trace = translator.look("Le chat noir dort.")
-    written = translator._decode([translator._encode("Le chat noir dort.", None)], [0], translator.decoding)[0][
+    written = translator.hypotheses([translator.encode("Le chat noir dort.", None)], [0], translator.decoding)[0][
         0
     ].tokens
-    read = [translator._encode(text, None) for text in ("Le roi mange !", "Le chat noir dort.")]
+    read = [translator.encode(text, None) for text in ("Le roi mange !", "Le chat noir dort.")]
     found = dict(looks(translator, read, [written[:3], written]))
     assert torch.allclose(found[1], trace.find("decoder.0.cross").values, atol=1e-4)
     assert found[0].shape == (4, 4, len(read[0]))

@@ -74,8 +74,8 @@ def test_perplexity_is_that_of_reading_every_pair_by_itself(translator, own):
 
 
 def test_forced_scores_of_its_own_answers_are_the_searchs(translator):
-    read = [translator._encode(text, None) for text in SOURCES[:6]]
-    found = [each[0] for each in translator._decode(read, range(6), translator.decoding)]
+    read = [translator.encode(text, None) for text in SOURCES[:6]]
+    found = [each[0] for each in translator.hypotheses(read, range(6), translator.decoding)]
     scores = dict(forced(translator, read, [one.tokens for one in found]))
     assert [float(scores[i].sum()) for i in range(6)] == pytest.approx([one.score for one in found], abs=1e-3)
 
@@ -104,6 +104,9 @@ def test_an_evaluation_is_json_and_a_table(own, other):
     assert len(told["worst"]) == 5
     assert "perplexity" not in other.plain()
     assert {label for label, _ in other.lines()} >= {"system", "BLEU", "chrF", "TER", "length ratio"}
+    assert f"BLEU {other.scores['bleu'].signature}" in other.signatures()
+    alone = dict(judge("one", [PAIRS[0][1]], PAIRS[:1]).lines())
+    assert [told for label, told in alone.items() if label.startswith("BLEU, ")] == ["100.0  1 sentence"]
 
 
 def test_a_clear_difference_is_significant_by_both_tests_and_json(both):
@@ -112,6 +115,7 @@ def test_a_clear_difference_is_significant_by_both_tests_and_json(both):
     assert {entry["test"] for entry in json.loads(json.dumps(both.plain()))["tests"]} == {"bootstrap", "randomisation"}
     head, *rows = both.lines()
     assert len(rows) == 6
+    assert [len(one["worst"]) for one in both.plain(worst=2)["systems"]] == [2, 2]
     assert {len(row) for row in rows} == {len(head)}
 
 

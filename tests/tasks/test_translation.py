@@ -7,7 +7,7 @@ import torch
 
 from regard import recipe
 from regard.models.transformer import Transformer
-from regard.tasks.translation import Translation
+from regard.tasks.translation import Translation, evenly
 from tests.conftest import SMALL, Corpus
 
 
@@ -58,3 +58,24 @@ def test_a_fixed_row_has_the_loss_of_an_exact_one(task: Translation):
     assert int(filled.weight) == int(exact.weight)
     gradient = torch.autograd.grad(filled.loss, task.model.embedding.weight)[0]
     assert bool(gradient.isfinite().all())
+
+
+@pytest.mark.parametrize(("size", "count"), [(10, 4), (1000, 500), (7, 7), (3, 9), (5, 1)])
+def test_a_part_is_taken_evenly_from_the_whole_and_always_the_same(size: int, count: int):
+    chosen = evenly(range(size), count)
+    assert len(chosen) == min(size, count)
+    assert list(chosen) == sorted(set(chosen))
+    for part in range(min(size, count)):  # one from each of as many stretches
+        assert part * size <= chosen[part] * min(size, count) + min(size, count) - 1 < (part + 1) * size + size
+
+
+def test_every_validation_corpus_is_judged(corpus: Corpus, tmp_path: Path):
+    pair = {"source": str(corpus.source), "target": str(corpus.target)}
+    turned = {"source": str(corpus.target), "target": str(corpus.source)}
+    both = [{**pair, "tag": "en"}, {**turned, "tag": "fr"}]
+    settings = {**SMALL, "data": {**SMALL["data"], "train": both, "valid": both}, "objective": {"judged": 10}}
+    _, resolved = recipe.resolve(settings)
+    prepared = Translation.prepare(resolved)
+    resolved = Translation.sized(resolved, prepared)
+    judged = evenly(Translation(resolved, prepared, Transformer(resolved.model)).texts, 10)
+    assert [text.tag for text in judged].count("fr") == 5

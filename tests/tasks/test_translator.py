@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import regard
+from regard import checkpoint
 from regard.attention.masks import Grid
 from regard.data.tokenizers import BOS, EOS
 from regard.interpret.watch import watch
-from regard.tasks.translator import Translator
+from regard.tasks.translator import Translator, Unfilled
 
 TEXTS = ["Le chat noir dort.", "Le roi mange !", "Le garçon français court vite.", "Le loup dort !"]
 
@@ -41,7 +42,7 @@ def test_a_text_alone_and_in_a_batch_has_the_same_answer(translator: Translator)
 @torch.no_grad()
 def test_scores_are_log_probabilities_of_the_whole_answer(translator: Translator):
     read = [[*translator.source.encode(text), EOS] for text in TEXTS]
-    found = translator._decode(read, range(len(read)), replace(translator.decoding, beams=3, nbest=2))
+    found = translator.hypotheses(read, range(len(read)), replace(translator.decoding, beams=3, nbest=2))
     for source, hypotheses in zip(read, found, strict=True):
         for one in hypotheses:
             fed = [BOS, *one.tokens]
@@ -123,3 +124,16 @@ def test_hooks_are_gone_after_looking(translator: Translator):
         translator.translate("Le roi dort.", beams=1)
     assert len(seen) == 3
     assert not any(module._forward_hooks for module in translator.model.modules())
+
+
+def test_a_loaded_model_is_the_saved_one_and_draws_nothing_at_random(trained: Path):
+    before = torch.get_rng_state()
+    translator = regard.load(trained, device="cpu")
+    assert torch.equal(torch.get_rng_state(), before)
+    kept = checkpoint.read(trained / "best").tensors()
+    state = translator.model.state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in kept.items())
+    with Unfilled():
+        weights = torch.ones(3).uniform_(5, 6)
+    assert weights.tolist() == [1.0] * 3
+    assert float(torch.ones(1).uniform_(5, 6)) >= 5
