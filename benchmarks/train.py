@@ -20,7 +20,8 @@ from typing import Any
 
 import torch
 
-from benchmarks import corpus, limits, marian
+from benchmarks import corpus, marian
+from regard import bench
 
 WATCHED = 10  # steps in a profile
 SETTINGS: dict[str, Any] = {
@@ -42,7 +43,9 @@ def main() -> None:
     parser.add_argument("--recipe", type=Path, help="measure this recipe instead of Transformer base")
     parser.add_argument("--profile", action="store_true")
     arguments = parser.parse_args()
-    results: dict[str, Any] = {"limits": limits.measure()}
+    found = bench.limits(torch.device("cuda"))
+    rates = {"tflops": round(found.operations / 1e12, 1), "terabytes_per_second": round(found.bytes / 1e12, 2)}
+    results: dict[str, Any] = {"limits": {"device": found.device, "torch": str(torch.__version__), **rates}}
     print(json.dumps(results["limits"]), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         results["regard"] = regard(Path(folder), arguments)
@@ -50,10 +53,10 @@ def main() -> None:
     results["peers"] = []
     for kind in arguments.peers.split(","):
         if kind != "none":
-            found = marian.measure(corpus.lengths(40_000), compiled=kind == "compiled")
-            found["regard_is_faster_by"] = round(results["regard"]["tokens_per_second"] / found["tokens_per_second"], 2)
-            results["peers"].append(found)
-            print(json.dumps(found), flush=True)
+            peer = marian.measure(corpus.lengths(40_000), compiled=kind == "compiled")
+            peer["regard_is_faster_by"] = round(results["regard"]["tokens_per_second"] / peer["tokens_per_second"], 2)
+            results["peers"].append(peer)
+            print(json.dumps(peer), flush=True)
     arguments.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
@@ -92,7 +95,7 @@ def regard(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         "loss": records[-1].get("loss"),
         "windows": [round(speed) for speed in speeds],
     }
-    found["ms_per_step"] = round(1000 * found["tokens_per_step"] / found["tokens_per_second"], 2)
+    found["ms_per_step"] = round(1000 * found["tokens_per_step"] / peer["tokens_per_second"], 2)
     return found
 
 
