@@ -19,8 +19,10 @@ from typing import Any
 
 import torch
 
-from regard import cost, recipe
+from regard import checkpoint, cost, recipe
+from regard.models.transformer import TransformerConfig
 from regard.tasks.translator import Translator
+from regard.tasks.writer import Writer
 from regard.training import device as devices
 
 NEVER = 1 << 40
@@ -74,19 +76,25 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
     """So many steps of a recipe, in a folder that is forgotten."""
     short = {"steps": steps, "log": max(1, steps // 20), "evaluate": NEVER, "save": NEVER, "average": 0}
     quiet = {"seconds": None, "patience": None, "tensorboard": False}
-    few = {**settings.get("objective", {}), "judged": 1, "samples": 1}
-    asked = {**settings, "objective": few, "training": {**settings.get("training", {}), **short, **quiet}}
+    asked = {**settings, "training": {**settings.get("training", {}), **short, **quiet}}
+    task = settings.get("task", "translation")
+    if task == "word2vec":
+        raise ValueError("word vectors are learnt in epochs, not steps: their runs say words a second themselves")
+    if task == "translation":
+        asked["objective"] = {**settings.get("objective", {}), "judged": 1, "samples": 1}
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     with tempfile.TemporaryDirectory() as folder:
         outcome = recipe.train(asked, out=Path(folder) / "run", quiet=True)
         lines = (Path(folder) / "run" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         model = recipe.resolve(recipe.settings(Path(folder) / "run" / "config.yaml"))[1].model
+        size = sum(tensor.numel() for tensor in checkpoint.read(outcome.best).tensors().values())
     records = [record for record in map(json.loads, lines) if record["kind"] == "training"]
     rate = statistics.median(record["tokens_per_second"] for record in records[len(records) // 2 :])
     tokens = outcome.result.counts["tokens"] / outcome.result.step
-    operations = 3 * cost.flops(model, 100, 100) / 200 * tokens  # of sentences of a hundred tokens
-    least = max(operations / bounds.operations, 28 * cost.parameters(model) / bounds.bytes)  # adam reads and writes 28
+    counted = isinstance(model, TransformerConfig)  # of other models only the bytes are known
+    operations = 3 * cost.flops(model, 100, 100) / 200 * tokens if counted else 0  # of sentences of a hundred tokens
+    least = max(operations / bounds.operations, 28 * size / bounds.bytes)  # adam reads and writes 28 bytes a weight
     memory = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None
     return Speed("training", rate, "tokens", 1000 * tokens / rate, 1000 * least, memory)
 
@@ -105,6 +113,17 @@ def generating(translator: Translator, texts: Sequence[str], bounds: Limits, *, 
             name = f"{'greedy' if beams == 1 else f'beam {beams}'}, {batch} at a time"
             least = 1000 * max(lengths) * weights / bounds.bytes
             found.append(Speed(name, sum(lengths) / spent, "tokens", 1000 * spent, least))
+    return found
+
+
+def writing(writer: Writer, bounds: Limits, *, length: int = 100) -> list[Speed]:
+    """Texts of so many tokens from a language model, by one and by many."""
+    weights = sum(parameter.nbytes for parameter in writer.model.parameters())
+    found = []
+    for batch in BATCHES:
+        spent = _seconds(partial(writer.write, length=length, samples=batch), writer.device, repeats=3)
+        least = 1000 * length * weights / bounds.bytes
+        found.append(Speed(f"writing, {batch} at a time", batch * length / spent, "tokens", 1000 * spent, least))
     return found
 
 

@@ -55,3 +55,23 @@ def test_the_command_prints_json(corpus: Corpus, tmp_path: Path) -> None:
 def test_settings_without_a_recipe_are_refused() -> None:
     with pytest.raises(ValueError, match=r"not a \.yaml file"):
         CliRunner().invoke(app, ["bench", "model", "a=1"], catch_exceptions=False)
+
+
+def test_recurrent_translators_and_language_models_are_measured_too(corpus: Corpus, tmp_path: Path) -> None:
+    data = {"train": {"source": str(corpus.source), "target": str(corpus.target)}, "tokens": 256, "longest": 64}
+    shape = {"name": "recurrent", "width": 16, "embedding": 16}
+    assert bench.training({"data": data, "model": shape}, SMALL, steps=20).rate > 100
+    recipes = Path(__file__).parent.parent / "recipes"
+    assert bench.training(recipe.settings(recipes / "masse.yaml"), SMALL, steps=20).rate > 10
+    outcome = recipe.train(
+        recipe.settings(recipes / "masse.yaml", "training.steps=2"), out=tmp_path / "run", quiet=True
+    )
+    found = bench.writing(recipe.load(outcome.best), SMALL, length=5)
+    assert found[0].what == "writing, 1 at a time"
+    done = CliRunner().invoke(app, ["bench", str(tmp_path / "run"), "--device", "cpu", "--json"])
+    assert done.exit_code == 0, done.output
+
+
+def test_word_vectors_are_refused_in_one_line() -> None:
+    with pytest.raises(ValueError, match="learnt in epochs"):
+        bench.training({"task": "word2vec"}, SMALL, steps=20)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from regard.bench import Limits, Speed
 
 
 def bench(
@@ -34,13 +37,26 @@ def bench(
     elif len(words) > 1:
         raise ValueError(f"{words[0]}: settings change a recipe, and this is not a .yaml file")
     else:
-        translator = recipe.load(words[0] if words else None, device=str(place))
-        tag = to or (translator.languages[0] if len(translator.languages) > 1 else None)
-        found = bench.generating(translator, SENTENCES, limits, to=tag)
+        found = _model(words[0] if words else None, str(place), to, limits)
     if as_json:
         print(json.dumps({"limits": asdict(limits), "speeds": [asdict(one) for one in found]}))
     else:
         Console().print(report.speeds(limits, found))
+
+
+def _model(path: str | None, place: str, to: str | None, limits: Limits) -> list[Speed]:
+    """How fast a model writes, whatever it writes."""
+    from regard import bench, recipe
+    from regard.tasks.translator import Translator
+    from regard.tasks.writer import Writer
+
+    model = recipe.load(path, device=place)
+    if isinstance(model, Writer):
+        return bench.writing(model, limits)
+    if not isinstance(model, Translator):
+        raise ValueError(f"{path}: this model writes nothing: give a translator or a language model")
+    tag = to or (model.languages[0] if len(model.languages) > 1 else None)
+    return bench.generating(model, SENTENCES, limits, to=tag)
 
 
 SENTENCES = (
