@@ -95,7 +95,7 @@ def regard(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         "loss": records[-1].get("loss"),
         "windows": [round(speed) for speed in speeds],
     }
-    found["ms_per_step"] = round(1000 * found["tokens_per_step"] / peer["tokens_per_second"], 2)
+    found["ms_per_step"] = round(1000 * found["tokens_per_step"] / found["tokens_per_second"], 2)
     return found
 
 

@@ -67,10 +67,17 @@ class Log:
         self._say(f"step {step} {self._values}", terminal=self._bar is None)
 
     def evaluation(
-        self, step: int, metrics: Mapping[str, Number], samples: Sequence[Mapping[str, Any]], *, kind: str, best: bool
+        self,
+        step: int,
+        metrics: Mapping[str, Number],
+        samples: Sequence[Mapping[str, Any]],
+        *,
+        kind: str,
+        best: bool,
+        seconds: float,
     ) -> None:
-        """What an evaluation found, with a few of the answers."""
-        self._record(step, kind, metrics)
+        """What an evaluation found after so many seconds of training, with a few of the answers."""
+        self._record(step, kind, {**metrics, "seconds": round(seconds, 3)})
         shown = "  ".join(_words(metrics))
         self._say(f"step {step}  {kind}: {shown}{'  (best so far)' if best else ''}")
         for sample in samples[:SHOWN]:

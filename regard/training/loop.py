@@ -56,7 +56,7 @@ class TrainingConfig:
     keep_every: int | None = None
     """Keep, besides, each checkpoint whose step divides by this."""
     average: int = 0
-    """Newest checkpoints whose mean is tried as the last candidate for the best weights; 0 or 1: none."""
+    """Newest checkpoints whose mean is the last candidate for the best weights; it wins by score or loss (0: none)."""
     patience: int | None = None
     """Stop after this many evaluations without a better one."""
     spike: float | None = 10.0
@@ -259,6 +259,7 @@ class _Loop:
     def evaluate(self, kind: str = "evaluation") -> None:
         """Score the model as it is; the best so far goes to best/."""
         began, progress = time.monotonic(), self.progress
+        spent = self.seconds - progress.evaluating
         self.task.model.eval()
         device.seed(self.device, self.config.seed)
         with torch.no_grad(), device.autocast(self.device, self.dtype):
@@ -270,7 +271,10 @@ class _Loop:
         evaluation = evaluation or Evaluation(found)
         metrics: dict[str, int | float | None] = found
         name, direction = self.task.goal
-        better = improves(metrics[name], progress.best.metrics[name] if progress.best else None, direction)
+        best = progress.best.metrics if progress.best else {}
+        better = improves(metrics[name], best.get(name), direction)
+        if kind == "average" and improves(metrics[name], None, direction):  # a mean is less a matter of chance
+            better = better or improves(metrics.get("loss"), best.get("loss"), "min")
         if kind == "evaluation":
             self.metrics, progress.evaluated, self.saved = metrics, progress.step, -1  # what was saved knows less
             progress.stale = 0 if better else progress.stale + 1
@@ -281,8 +285,10 @@ class _Loop:
             self._write(self.run.best, lambda: {"model.safetensors": checkpoint.weights(self.task.model)}, metrics)
             self.team.wait()
             self.log.best(evaluation.metrics[name])
-        self.log.evaluation(progress.step, evaluation.metrics, evaluation.samples, kind=kind, best=better)
+        told = {"kind": kind, "best": better, "seconds": spent}
+        self.log.evaluation(progress.step, evaluation.metrics, evaluation.samples, **told)
         self.window.began += time.monotonic() - began
+        progress.evaluating += time.monotonic() - began
 
     def save(self) -> None:
         """A checkpoint to go on from."""
@@ -328,6 +334,7 @@ class _Loop:
                 checkpoint.remove(self.run.directory(step))
         self.progress = resume.restore(found, self.task.model, self.optimizers)
         self.progress.best, self.progress.stale = before.best, before.stale  # its weights are safe in best/
+        self.progress.evaluating = before.evaluating  # as the clock goes on, so does what is taken off it
         health = recall(found)
         guard.retreat(health, step=before.step, to=found.step, rows=self.config.rows)
         self.metrics, self.saved = found.metrics, found.step
@@ -374,8 +381,7 @@ class _Loop:
                 self.log.note(f"the best so far is lost: {error}")
                 progress.best = None
             return
-        best = progress.best.metrics[name] if progress.best else None
-        if found.step <= progress.step and improves(found.metrics.get(name), best, direction):
-            progress.best, best = Best(found.step, found.metrics), found.metrics[name]
-        if best is not None:
-            self.log.best(best)
+        if found.step <= progress.step and improves(found.metrics.get(name), None, direction):
+            progress.best = Best(found.step, found.metrics)
+        if progress.best is not None:
+            self.log.best(progress.best.metrics[name])

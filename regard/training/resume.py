@@ -33,6 +33,8 @@ class Progress:
 
     step: int = 0
     seconds: float = 0.0
+    evaluating: float = 0.0
+    """Seconds of these that evaluations took."""
     best: Best | None = None
     stale: int = 0
     """Evaluations since the best one."""

@@ -111,7 +111,8 @@ def close(found: dict[str, Tensor], expected: dict[str, Tensor], within: float =
 def records(run: Any) -> list[dict[str, Any]]:
     """What metrics.jsonl says, but for how fast it was."""
     lines = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in line.items() if not name.endswith("per_second")} for line in lines]
+    timed = ("per_second", "seconds")
+    return [{name: value for name, value in line.items() if not name.endswith(timed)} for line in lines]
 
 
 def counted(run: Any) -> dict[str, int]:
@@ -124,7 +125,8 @@ def ending(result: Any, run: Any) -> dict[str, Any]:
     """Everything of a run that must not depend on where it was interrupted."""
     last = checkpoint.read(run.directory(run.steps()[-1]))
     numbers = last.json(NUMBERS)
-    numbers["progress"].pop("seconds")
+    for name in ("seconds", "evaluating"):
+        numbers["progress"].pop(name)
     best = {path.name: path.read_bytes() for path in run.best.glob("m[eo]*") if path.name != "manifest.json"}
     return {
         "state": {name: tensor.numpy().tobytes() for name, tensor in state(run, last.step).items()},

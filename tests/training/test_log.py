@@ -22,7 +22,8 @@ def told(folder: Path, *, terminal: bool) -> str:
         log.step(100_000, values)
         log.best(19.234)
         log.advance(100_000, 0.5)
-        log.evaluation(100_000, {"loss": 2.9, "bleu": 19.234}, [SAMPLE] * 5, kind="evaluation", best=True)
+        found = {"loss": 2.9, "bleu": 19.234}
+        log.evaluation(100_000, found, [SAMPLE] * 5, kind="evaluation", best=True, seconds=12.3456)
         log.saved(100_000, folder / "checkpoints" / "step-100000")
     return stream.getvalue()
 
@@ -55,7 +56,7 @@ def test_everything_goes_to_the_files_and_quiet_means_only_there(tmp_path: Path,
     assert "saved checkpoints/step-100000" in text
     assert "psst" in text
     records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert records[1] == {"step": 100_000, "kind": "evaluation", "loss": 2.9, "bleu": 19.234}
+    assert records[1] == {"step": 100_000, "kind": "evaluation", "loss": 2.9, "bleu": 19.234, "seconds": 12.346}
     assert records[2] == {"step": 2, "kind": "training", "loss": None}
     assert capsys.readouterr() == ("", "")
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from regard import checkpoint
-from regard.training.loop import Task, TrainingConfig, hash64, mean
+from regard.training.loop import Evaluation, Task, TrainingConfig, hash64, mean
 from regard.training.optim import OptimConfig
 
 
@@ -212,6 +212,19 @@ def test_averaged_weights_are_dropped_when_they_are_not(regression: Any, train: 
     last = weights(run, 6)
     assert all(torch.equal(tensor, last[name]) for name, tensor in checkpoint.read(run.best).tensors().items())
     assert all(torch.equal(tensor, last[name]) for name, tensor in task.model.state_dict().items())
+
+
+def test_averaged_weights_win_by_a_lower_loss_where_a_checkpoint_was_lucky(regression: Any, train: Any) -> None:
+    task = regression()
+    task.goal = ("bleu", "max")
+    found = iter([{"loss": 3.0, "bleu": 40.0}, {"loss": 2.0, "bleu": 42.0}, {"loss": 1.9, "bleu": 41.5}])
+    task.evaluate = lambda: Evaluation(next(found))
+    result, run = train(task, average=3)
+    assert result.best.metrics == {"loss": 1.9, "bleu": 41.5}
+    task = regression()
+    task.goal, task.evaluate = ("bleu", "max"), lambda: Evaluation({"loss": 1.0, "bleu": 41.0})
+    result, run = train(task, steps=8, resume=True)
+    assert result.best.metrics == checkpoint.read(run.best).metrics == {"loss": 1.9, "bleu": 41.5}
 
 
 def test_updates_that_are_not_finite_are_skipped_and_counted(regression: Any, train: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,27 @@ def test_metrics_hold_no_step_twice_after_a_resume(regression: Any, train: Any) 
     records = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     for kind, steps in {"training": range(1, STEPS + 1), "evaluation": range(2, STEPS + 1, 2), "average": [8]}.items():
         assert [record["step"] for record in records if record["kind"] == kind] == list(steps)
+
+
+def test_seconds_of_training_count_on_over_a_resume_and_leave_evaluations_out(regression: Any, train: Any) -> None:
+    class Slow(type(regression())):
+        def evaluate(self) -> Any:
+            time.sleep(0.2)
+            return super().evaluate()
+
+    task, settings = Slow(), {"rows": 2, "save": 1, "evaluate": 1, "log": 1}
+    began = time.monotonic()
+    train(task, steps=2, **settings)
+    time.sleep(0.3)  # nobody trains meanwhile
+    _, run = train(Slow(), steps=4, resume=True, **settings)
+    whole = time.monotonic() - began
+    records = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
+    seconds = [record["seconds"] for record in records if record["kind"] == "evaluation"]
+    assert seconds == sorted(seconds)
+    assert len(seconds) == 4
+    assert seconds[0] > 0
+    assert seconds[1] < seconds[2]
+    assert seconds[-1] < whole - 4 * 0.2 - 0.3
 
 
 def test_a_run_that_is_over_can_be_given_more_steps(regression: Any, train: Any) -> None:
