@@ -89,6 +89,7 @@ def update(
     if optimizer.defaults["fused"]:
         optimizer.found_inf = broken.float()  # type: ignore[attr-defined]
         optimizer.step()
+        torch.autograd.graph.increment_version(parameters)  # it forgets to, and copies would not be made again
     elif not broken:
         optimizer.step()
     return broken

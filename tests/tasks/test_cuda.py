@@ -1,5 +1,7 @@
 """On a GPU: a translator in half precision, replayed, says what it says on a CPU."""
 
+import json
+
 import pytest
 import torch
 
@@ -35,3 +37,20 @@ def test_a_watched_model_is_searched_as_it_is_and_a_changed_one_made_ready_again
     with torch.no_grad():
         translator.model.embedding.weight.mul_(1.0)
     assert ready(translator.model) is not fast
+
+
+def test_an_evaluation_while_training_sees_the_weights_of_that_step(tmp_path):
+    pairs = [f"{a} {b} {c} z y\ty z {c} {b} {a}" for a in "abcd" for b in "efgh" for c in "ijkl"]
+    (tmp_path / "pairs.tsv").write_text("\n".join(pairs))
+    corpus = {"path": str(tmp_path / "pairs.tsv")}
+    settings = {
+        "data": {"train": corpus, "valid": corpus, "tokens": 512},
+        "tokenizer": {"kind": "words", "least": 1},
+        "model": {"width": 64, "heads": 4, "hidden": 128, "encoder": 1, "decoder": 1, "dropout": 0.0},
+        "optim": {"rate": 0.003, "warmup": 20},
+        "training": {"steps": 60, "evaluate": 5, "save": 60, "tensorboard": False},
+    }
+    regard.train(settings, out=tmp_path / "run", quiet=True)
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    scores = [record["bleu"] for record in records if record["kind"] == "evaluation"]
+    assert scores[0] < 50 < 90 < scores[-1], scores

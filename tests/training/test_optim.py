@@ -123,3 +123,11 @@ def test_fused_momentum_is_at_rest_after_a_first_step_that_was_skipped(monkeypat
         weight.grad = torch.ones(2)
         assert not update(optimizer, 1, rate=1.0, clip=None)
         assert torch.equal(weight, torch.full((2,), expected))
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD])
+def test_a_fused_update_shows_in_the_version_of_a_weight(kind: type) -> None:
+    weight = weight_with([30.0, 40.0])
+    before = weight._version
+    update(kind([weight], lr=0.1, fused=True), 1, rate=0.1, clip=None)
+    assert weight._version > before, "what keeps a copy of the weights, as fast generating does, would keep an old one"
