@@ -59,6 +59,32 @@ class Captured:
         return _Graph(graph, inputs, step)
 
 
+class Recorded:
+    """A function of a few tensors that changes others in place: recorded at its second call, from then on replayed."""
+
+    def __init__(self, work: Callable[..., Tensor]) -> None:
+        self.work, self.called = work, False
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.inputs: list[Tensor] = []
+        self.answer = torch.empty(0)
+
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        """What the function answers."""
+        if not self.called:  # the first time is an ordinary one, in which memory is set up
+            self.called = True
+            return self.work(*inputs)
+        if self.graph is None:
+            self.graph, self.inputs = torch.cuda.CUDAGraph(), [tensor.clone() for tensor in inputs]
+            stream = torch.cuda.current_stream()
+            torch.cuda.synchronize(stream.device)
+            with torch.cuda.graph(self.graph, stream=stream, capture_error_mode="thread_local"):
+                self.answer = self.work(*self.inputs)
+        for place, tensor in zip(self.inputs, inputs, strict=True):
+            place.copy_(tensor, non_blocking=True)
+        self.graph.replay()
+        return self.answer.clone()
+
+
 @dataclass(frozen=True)
 class _Graph:
     graph: torch.cuda.CUDAGraph

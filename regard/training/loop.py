@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from regard.training.device import hash64
 from regard.training.guard import Faults, Guard, recall
 from regard.training.log import Log
 from regard.training.memory import Piece, fitted
-from regard.training.optim import OptimConfig, build, rate_at, update
+from regard.training.optim import OptimConfig, Updates, build, rate_at, update
 from regard.training.resume import Best, Progress, mean
 from regard.training.rows import Rows
 from regard.training.run import Run
@@ -132,6 +133,7 @@ class _Loop:
         parts = task.parts()
         self.optim = {part: optim[part] if isinstance(optim, Mapping) else optim for part in parts}
         self.optimizers = {part: build(parameters, self.optim[part]) for part, parameters in parts.items()}
+        self.updates = self._updates()
         self.guard = Guard(task, config, log, self.device, team)
         self.progress, self.metrics, self.saved = Progress(), {}, -1
         for note in run.notes:
@@ -239,11 +241,18 @@ class _Loop:
         loss, total = self.team.add((p for group in optimizer.param_groups for p in group["params"]), loss, total)
         verdict = self.guard.judge(part, loss / total, total)
         rate = rate_at(self.optim[part], now, self.config.steps)
-        broken = update(optimizer, total, rate=rate, clip=self.config.clip, veto=~verdict.sound)
+        broken = self.updates[part](total, rate=rate, veto=~verdict.sound)
         self.guard.saw(now, [(row, step.loss, step.weight) for row, step in done], verdict, broken)
         self.window.add(part, torch.where(broken, 0, loss), torch.where(broken, 0, total))
         if number == 0:
             self.window.count(step for _, step in done)
+
+    def _updates(self) -> dict[str, Callable[..., torch.Tensor]]:
+        """How each part is updated: recorded where rows are."""
+        clip, optimizers = self.config.clip, self.optimizers.items()
+        if self.rows.captured is None:
+            return {part: partial(update, optimizer, clip=clip) for part, optimizer in optimizers}
+        return {part: Updates(optimizer, clip=clip, device=self.device) for part, optimizer in optimizers}
 
     def report(self) -> None:
         """Read what gathered on the device since the last report, and say it."""
@@ -285,8 +294,8 @@ class _Loop:
             self._write(self.run.best, lambda: {"model.safetensors": checkpoint.weights(self.task.model)}, metrics)
             self.team.wait()
             self.log.best(evaluation.metrics[name])
-        told = {"kind": kind, "best": better, "seconds": spent}
-        self.log.evaluation(progress.step, evaluation.metrics, evaluation.samples, **told)
+        found, samples = dict(evaluation.metrics), evaluation.samples
+        self.log.evaluation(progress.step, found, samples, kind=kind, best=better, seconds=spent)
         self.window.began += time.monotonic() - began
         progress.evaluating += time.monotonic() - began
 
@@ -333,6 +342,7 @@ class _Loop:
             if step > found.step and self.team.first:
                 checkpoint.remove(self.run.directory(step))
         self.progress = resume.restore(found, self.task.model, self.optimizers)
+        self.updates = self._updates()  # what was recorded is about memory that is no more
         self.progress.best, self.progress.stale = before.best, before.stale  # its weights are safe in best/
         self.progress.evaluating = before.evaluating  # as the clock goes on, so does what is taken off it
         health = recall(found)
@@ -383,5 +393,6 @@ class _Loop:
             return
         if found.step <= progress.step and improves(found.metrics.get(name), None, direction):
             progress.best = Best(found.step, found.metrics)
-        if progress.best is not None:
-            self.log.best(progress.best.metrics[name])
+        score = progress.best.metrics[name] if progress.best is not None else None
+        if score is not None:
+            self.log.best(score)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
+from regard.training.capture import Recorded
 from regard.training.schedules import SCHEDULES
 
 LARGEST = 1e18  # norm of a gradient: adam squares it, and float32 ends at 3e38
@@ -59,7 +60,8 @@ def build(parameters: Iterable[nn.Parameter], config: OptimConfig) -> torch.opti
     if config.name == "sgd":
         return _with_momentum(torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum, fused=fused))
     kind = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
-    return kind(groups, lr=config.rate, betas=config.betas, eps=config.eps, fused=fused)
+    recordable = bool(fused)
+    return kind(groups, config.rate, betas=config.betas, eps=config.eps, fused=fused, capturable=recordable)
 
 
 def rate_at(config: OptimConfig, step: int, steps: int) -> float:
@@ -68,17 +70,17 @@ def rate_at(config: OptimConfig, step: int, steps: int) -> float:
 
 
 def update(
-    optimizer: torch.optim.Optimizer, total: Any, *, rate: float, clip: float | None, veto: torch.Tensor | bool = False
+    optimizer: torch.optim.Optimizer, total: Any, *, rate: Any, clip: float | None, veto: torch.Tensor | bool = False
 ) -> torch.Tensor:
     """Divide gradients by `total`, clip their norm, step; answers whether nothing changed: by veto, or as not finite.
 
     A gradient no longer than `LARGEST` leaves weights and averages finite, so neither need be looked at afterwards.
     A fused optimizer is told on the device, so that nothing waits for the answer.
     """
-    parameters = [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+    parameters = graded(optimizer)
     if not parameters:
         return torch.ones((), dtype=torch.bool, device=optimizer.param_groups[0]["params"][0].device)
-    gradients = [parameter.grad for parameter in parameters]
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     share = 1 / torch.as_tensor(total, dtype=torch.float32, device=parameters[0].device)
     norm = nn.utils.get_total_norm(gradients) * share
     broken = ~(norm <= LARGEST) | veto
@@ -93,6 +95,29 @@ def update(
     elif not broken:
         optimizer.step()
     return broken
+
+
+def graded(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    """The parameters that have a gradient to follow."""
+    return [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
+
+
+class Updates:
+    """`update` on a GPU, recorded and replayed: its many small parts cost the host more than the device.
+
+    The rate is always a number on the device, so that a replay is what it replays to the bit.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, *, clip: float | None, device: torch.device) -> None:
+        self.optimizer, self.device = optimizer, device
+        self.recorded = Recorded(lambda total, rate, veto: update(optimizer, total, rate=rate, clip=clip, veto=veto))
+
+    def __call__(self, total: Any, *, rate: float, veto: torch.Tensor) -> torch.Tensor:
+        """One update, as `update` says."""
+        total = torch.as_tensor(total, dtype=torch.float32, device=self.device)
+        answer = self.recorded(total, torch.full((), rate, device=self.device), veto)
+        torch.autograd.graph.increment_version(graded(self.optimizer))
+        return answer
 
 
 def _with_momentum(optimizer: torch.optim.SGD) -> torch.optim.SGD:
