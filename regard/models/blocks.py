@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -131,3 +132,29 @@ class Embedding(nn.Module):
         x = F.embedding(tokens, self.weight) * math.sqrt(self.weight.shape[1])
         added = positions.embed(places)
         return self.dropout(x if added is None else x + added)
+
+
+class Tied(nn.Module):
+    """A model that reads with one table of tokens and writes with another, or the same, as `config.share` says.
+
+    all: source, target and output are one matrix; target: target and output are; none: each has its own.
+    """
+
+    config: Any
+    embedding: Any
+    target_embedding: Any
+    output: Any
+
+    @property
+    def written(self) -> Any:
+        """What turns target tokens into vectors."""
+        return self.embedding if self.config.share == "all" else self.target_embedding
+
+    @property
+    def prediction(self) -> Float[Tensor, "vocab width"]:
+        """The matrix that turns features into logits."""
+        return self.output.weight if self.config.share == "none" else self.written.weight
+
+    def logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
+        """One number per token of the vocabulary."""
+        return F.linear(features, self.prediction)

@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.attention.cache import Past, Remembered
 from regard.attention.masks import Grid, Mask, Padded, Row, Stepping, Turn, padded
 from regard.attention.scores import Additive, Bilinear, Score, dot
 from regard.attention.singlehead import SingleHead
+from regard.models.blocks import Tied
 from regard.models.cells import Kind, Layers
 
 Layout = Row | Grid
@@ -209,7 +209,7 @@ class Writing:
         return replace(self, past=self.past.copy())
 
 
-class Recurrent(nn.Module):
+class Recurrent(Tied):
     """Reads a source, writes a target; trained on packed rows, generates beam by beam.
 
     Rows are spread over padded batches, and everything runs in full precision: states gather the errors of all steps.
@@ -252,17 +252,6 @@ class Recurrent(nn.Module):
             memory, carried, sources = self._read(read, sources, lines=len(written))
             features, _ = self._write(written, carried, memory, padded(sources, targets))
             return features if back is None else features.flatten(0, 1).index_select(0, back)
-
-    @property
-    def prediction(self) -> Float[Tensor, "vocab width"]:
-        """The matrix that turns features into logits."""
-        if self.config.share == "none":
-            return self.output.weight
-        return self.embedding.weight if self.config.share == "all" else self.target_embedding.weight
-
-    def logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
-        """One number per token of the vocabulary."""
-        return F.linear(features, self.prediction)
 
     @torch.no_grad()
     def start(
@@ -327,8 +316,7 @@ class Recurrent(nn.Module):
         return self.config.embedding if self.config.feed else 0
 
     def _embed_target(self, tokens: Tensor) -> Tensor:
-        embedding = self.embedding if self.config.share == "all" else self.target_embedding
-        return self.dropout(embedding(tokens) * math.sqrt(self.config.embedding))
+        return self.dropout(self.written(tokens) * math.sqrt(self.config.embedding))
 
 
 def _layers(config: RecurrentConfig, fed: int, *, fused: bool) -> Layers:

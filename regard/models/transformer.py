@@ -8,13 +8,12 @@ from typing import Any, ClassVar, Literal, cast
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.attention.cache import Cache, Past
 from regard.attention.masks import Grid, Mask, Row, Stepping, between, causal, padded, stepping
 from regard.attention.multihead import Heads
 from regard.attention.positions import scheme
-from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock
+from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, Tied
 
 Layout = Row | Grid
 
@@ -92,7 +91,7 @@ class TransformerConfig:
         )
 
 
-class Transformer(nn.Module):
+class Transformer(Tied):
     """Reads a source, writes a target; trained on packed rows, generates beam by beam."""
 
     def __init__(self, config: TransformerConfig):
@@ -138,17 +137,6 @@ class Transformer(nn.Module):
             x = block(x, mask=mask, positions=self.encoder_positions)
         return self.encoder_norm(x)
 
-    @property
-    def prediction(self) -> Float[Tensor, "vocab width"]:
-        """The matrix that turns features into logits."""
-        if self.config.share == "none":
-            return self.output.weight
-        return self.embedding.weight if self.config.share == "all" else self.target_embedding.weight
-
-    def logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
-        """One number per token of the vocabulary."""
-        return F.linear(features, self.prediction)
-
     @torch.no_grad()
     def start(
         self,
@@ -190,8 +178,7 @@ class Transformer(nn.Module):
         return self.decoder_norm(x)
 
     def _embed_target(self, tokens: Tensor, places: Tensor) -> Tensor:
-        embedding = self.embedding if self.config.share == "all" else self.target_embedding
-        return embedding(tokens, places, self.decoder_positions)
+        return self.written(tokens, places, self.decoder_positions)
 
 
 def _initialise(module: nn.Module) -> None:
