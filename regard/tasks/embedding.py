@@ -235,7 +235,7 @@ class _Loop:
         self.run.show(self.step, samples)
         self._save(self.run.best, training=False)
         self._save(self.run.directory(self.step), training=True)
-        self.log.evaluation(self.step, self.metrics, samples, kind="evaluation", best=True)
+        self.log.evaluation(self.step, self.metrics, samples, kind="evaluation", best=True, seconds=self.seconds)
 
     def _save(self, directory: Path, *, training: bool) -> None:
         """A checkpoint: to use, or also to go on from."""

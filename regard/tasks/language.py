@@ -6,30 +6,25 @@ so the memory of a step is that of a window however long the text (Williams and 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard import checkpoint, config
+from regard import config
+from regard.checkpoint import Checkpoint
 from regard.data.streams import Lanes, StreamConfig, Texts, prepare
 from regard.data.units import Units, UnitsConfig
 from regard.models.language import RecurrentLanguage, RecurrentLanguageConfig
 from regard.tasks.writer import CARRIED, Writer, WritingConfig, carry, lost, surprise
 from regard.training import device as devices
-from regard.training import run as runs
-from regard.training.history import recorded
-from regard.training.loop import Result, TrainingConfig, fit
+from regard.training.alone import Folder, begun, learn
+from regard.training.loop import Result, TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.run import Run
 from regard.training.task import Evaluation, Step
-
-SMALL = 500_000  # features of a row below which threads cost more than they bring
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,30 +78,17 @@ class Language:
         carry(model, model.blank(lanes))
 
     @staticmethod
-    def train(
-        recipe: LanguageRecipe, *, out: str | Path, command: str, resume: bool, overwrite: bool, quiet: bool
-    ) -> tuple[Run, Result]:
+    def train(recipe: LanguageRecipe, **folder: Unpack[Folder]) -> tuple[Run, Result]:
         """Learn in a run folder: begun there, or gone on with."""
         place = devices.choose(recipe.training.device)
-        texts = prepare(recipe.data, recipe.tokenizer, _units(Path(out), recipe) if resume else None)
+        texts = prepare(recipe.data, recipe.tokenizer, _units(begun(folder), recipe))
         recipe = replace(recipe, model=replace(recipe.model, vocab=texts.units.vocab))
         torch.manual_seed(recipe.training.seed)
         task = Language(recipe, texts, RecurrentLanguage(recipe.model).to(place))
         task.writer().begin(recipe.writing.prompt)  # what cannot be written is said before anything is learnt
-        known = {"settings": config.plain(recipe), "data": texts.report, "command": command}
-        run = runs.start(out, **known, resume=resume, overwrite=overwrite)
-        tensorboard = recipe.training.tensorboard
-        with (
-            _threads(recipe),
-            run.log(quiet=quiet, tensorboard=tensorboard) as log,
-            recorded(run.folder) as end,
-        ):
-            for line in (*texts.summary, f"an epoch has {task.rows:,} rows of {task.lanes.lanes} lanes"):
-                log.note(line)
-            result = fit(task, recipe.training, recipe.optim, run, log=log)
-            state = "failed" if result.failed else "interrupted" if result.reason == "interrupted" else "finished"
-            end |= {"state": state, "reason": result.reason}
-        return run, result
+        notes = (*texts.summary, f"an epoch has {task.rows:,} rows of {task.lanes.lanes} lanes")
+        features = recipe.data.lanes * recipe.data.window * recipe.model.width
+        return learn(task, data=texts.report, notes=notes, features=features, **folder)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""
@@ -172,25 +154,9 @@ class Language:
         }
 
 
-def _units(folder: Path, recipe: LanguageRecipe) -> Units | None:
-    """A run goes on with the units it began with: those of its newest checkpoint that can be read."""
-    run = Run(folder)
-    for step in reversed(run.steps()):
-        with contextlib.suppress(checkpoint.CheckpointError):
-            return Units.parse(checkpoint.read(run.directory(step)).text("tokenizer.json"), recipe.tokenizer.kind)
-    return None
-
-
-@contextlib.contextmanager
-def _threads(recipe: LanguageRecipe) -> Iterator[None]:
-    """As many CPU threads as the rows are worth."""
-    before = torch.get_num_threads()
-    small = recipe.data.lanes * recipe.data.window * recipe.model.width < SMALL
-    torch.set_num_threads(recipe.training.threads or (1 if small else before))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def _units(found: Checkpoint | None, recipe: LanguageRecipe) -> Units | None:
+    """A run goes on with the units it began with."""
+    return None if found is None else Units.parse(found.text("tokenizer.json"), recipe.tokenizer.kind)
 
 
 def _card(recipe: LanguageRecipe, texts: Texts) -> str:

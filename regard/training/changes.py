@@ -13,13 +13,13 @@ Verdict = Literal["refused", "warned", "free"]
 # The first pattern that fits a setting decides; what no pattern names is warned of.
 RULES: tuple[tuple[str, Verdict], ...] = (
     # These change what is learnt from here on, but the weights still fit.
-    ("model.dropout", "warned"),
-    ("model.attention_dropout", "warned"),
+    ("model.*dropout", "warned"),
     # What the weights and the memory of the optimizer are made for.
     ("task", "refused"),
     ("model.*", "refused"),
     ("tokenizer.*", "refused"),
     ("optim.name", "refused"),
+    ("data.lanes", "refused"),  # each has a state that is carried on
     # Where files lie and how many bad lines they may have; what is in them is told by the fingerprint.
     ("data.*.source", "free"),
     ("data.*.target", "free"),
@@ -27,6 +27,8 @@ RULES: tuple[tuple[str, Verdict], ...] = (
     ("data.reject", "free"),
     # The order of the same examples.
     ("data.tokens", "warned"),
+    ("data.batch", "warned"),
+    ("data.window", "warned"),
     ("data.train.weight", "warned"),
     # Nothing here moves a weight: where, how long, how often something is written or looked at.
     *((f"training.{name}", "free") for name in ("device", "compile", "seconds", "patience", "average")),

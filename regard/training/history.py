@@ -31,6 +31,15 @@ class Summary:
         return self.folder.name
 
 
+@dataclass(frozen=True)
+class Point:
+    """One evaluation of a run: after how many steps and seconds of training, and what it found."""
+
+    step: int
+    seconds: float
+    score: float
+
+
 @contextmanager
 def recorded(folder: Path, *, writes: bool = True) -> Iterator[dict[str, str]]:
     """Keep the state of a run on disk while the block runs; the block may put `state` and `reason` into the mapping.
@@ -85,6 +94,19 @@ def summaries(root: Path) -> list[Summary]:
     return [summary(path) for path in sorted(root.iterdir()) if (path / "config.yaml").is_file()]
 
 
+def curve(folder: Path, metric: str) -> list[Point]:
+    """What a run's evaluations found by a metric, against the seconds of training before each of them."""
+    records = [record for record in _records(folder / "metrics.jsonl") if record.get("kind") == "evaluation"]
+    if not records:
+        raise ValueError(f"{folder}: no evaluations in its metrics.jsonl, give a run folder that trained to its first")
+    if not any(_numeric(record.get(metric)) for record in records):
+        raise ValueError(f"{folder}: its evaluations have no {metric}, give a run that was measured by it")
+    known = [record for record in records if _numeric(record.get("seconds")) and _numeric(record.get(metric))]
+    if not known:
+        raise ValueError(f"{folder}: its metrics.jsonl has no seconds, it was made before they were kept: train again")
+    return [Point(record["step"], float(record["seconds"]), float(record[metric])) for record in known]
+
+
 def difference(first: Path, second: Path) -> list[tuple[str, str, str]]:
     """Settings, data, surroundings and scores that two runs do not share: (name, of the first, of the second)."""
     facts = [_facts(folder) for folder in (first, second)]
@@ -130,6 +152,10 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
                 continue
             if isinstance(record, dict):
                 yield record
+
+
+def _numeric(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _read(path: Path) -> dict[str, Any]:

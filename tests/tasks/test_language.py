@@ -251,5 +251,5 @@ def test_pieces_of_words_are_learnt_and_written_too(tmp_path):
 
 def test_other_lanes_cannot_go_on_with_the_states_of_these(tmp_path):
     train(tmp_path / "run", "training.steps=10")
-    with pytest.raises(ValueError, match="carried"):
+    with pytest.raises(ValueError, match=r"data\.lanes: 3 -> 5"):
         train(tmp_path / "run", "data.lanes=5", resume=True)

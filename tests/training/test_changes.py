@@ -14,6 +14,7 @@ from regard import config, recipe
 from regard.data.pairs import PairsConfig, prepare
 from regard.data.readers import Corpus
 from regard.data.tokenizers import TokenizerConfig
+from regard.tasks.language import LanguageRecipe
 from regard.tasks.translation import TranslationRecipe
 from regard.training.changes import Changes, changes, differences
 
@@ -237,3 +238,17 @@ def test_a_run_goes_on_with_moved_files_and_stops_at_changed_ones(corpus, tmp_pa
     with pytest.raises(ValueError, match=r"cannot go on .*moved\.fr: sha256 \w{12} -> \w{12}") as error:
         recipe.train(config.override(changed, ["training.steps=4"]), out=out, resume=True, quiet=True)
     assert "train.en" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("setting", "verdict", "entry"),
+    [
+        ("data.window=8", "warned", "data.window: 128 -> 8"),
+        ("data.lanes=2", "refused", "data.lanes: 32 -> 2"),
+        ("model.dropout=0.3", "warned", "model.dropout: 0.0 -> 0.3"),
+    ],
+)
+def test_a_text_that_is_read_on_keeps_its_lanes(setting, verdict, entry):
+    before = config.plain(config.build(LanguageRecipe, {"data": {"text": "a b", "held": 0.1}}))
+    found = changes(before, config.override(before, [setting]), DATA, DATA)
+    assert getattr(found, verdict) == [entry]
