@@ -14,12 +14,12 @@ import os
 import re
 import unicodedata
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import BufferedIOBase
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from regard.data.tally import Tally
 
@@ -27,6 +27,7 @@ LINE = 1 << 20  # bytes; a longer line is passed over without ever being held wh
 MARK = b"\xef\xbb\xbf"
 SURROGATES = re.compile("[\ud800-\udfff]")
 JSON_SUFFIXES = {".jsonl", ".json", ".ndjson"}
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +69,7 @@ class Corpus:
         """How its lines are read."""
         if self.path is None:
             return "aligned"
-        suffix = Path(self.path.removesuffix(".gz")).suffix.lower()
-        return "json" if suffix in JSON_SUFFIXES else "columns"
+        return "json" if suffix(self.path) in JSON_SUFFIXES else "columns"
 
 
 class Refusal(Exception):
@@ -95,17 +95,34 @@ def pairs(corpus: Corpus, tally: Tally) -> Iterator[tuple[int, str, str]]:
 
 def texts(name: str, tally: Tally, *, field: str = "text") -> Iterator[tuple[int, str]]:
     """(line number, text) of every good line of a file, or of this field of JSON lines; empty ones are left out."""
-    named = Path(name.removesuffix(".gz")).suffix.lower() in JSON_SUFFIXES
+    named = suffix(name) in JSON_SUFFIXES
     for number, line in enumerate(lines(name), start=1):
         tally.read += 1
         try:
             text = _named(line, field)[0] if named else _decoded(line)
             if text.strip():
-                yield number, _cleaned(text)
+                yield number, cleaned(text)
             else:
                 tally.drop("empty", 0, number)
         except Refusal as refusal:
             tally.refuse(refusal.reason, refusal.file, number)
+
+
+def records(name: str, tally: Tally, take: Callable[[str], Made]) -> Iterator[tuple[int, Made]]:
+    """(line number, what `take` makes of it) of every line; the tally hears of those that it refuses."""
+    for number, line in enumerate(lines(name), start=1):
+        tally.read += 1
+        try:
+            made = take(_decoded(line))
+        except Refusal as refusal:
+            tally.refuse(refusal.reason, refusal.file, number)
+        else:
+            yield number, made
+
+
+def suffix(name: str) -> str:
+    """How a file's name ends, in small letters, whether or not it is gzipped."""
+    return Path(name.removesuffix(".gz")).suffix.lower()
 
 
 def locate(name: str) -> Path:
@@ -187,7 +204,7 @@ def _splitter(corpus: Corpus) -> Any:
 
 
 def _aligned(source: bytes | None, target: bytes | None) -> tuple[str, str]:
-    return _cleaned(_decoded(source)), _cleaned(_decoded(target, file=1), file=1)
+    return cleaned(_decoded(source)), cleaned(_decoded(target, file=1), file=1)
 
 
 def _columns(line: bytes | None, columns: tuple[int, int]) -> tuple[str, str]:
@@ -195,27 +212,39 @@ def _columns(line: bytes | None, columns: tuple[int, int]) -> tuple[str, str]:
     if len(cells) < max(columns):
         raise Refusal(f"fewer than {max(columns)} columns")
     source, target = columns
-    return _cleaned(cells[source - 1]), _cleaned(cells[target - 1])
+    return cleaned(cells[source - 1]), cleaned(cells[target - 1])
 
 
 def _fields(line: bytes | None, fields: tuple[str, str]) -> tuple[str, str]:
     source, target = _named(line, *fields)
-    return _cleaned(source), _cleaned(target)
+    return cleaned(source), cleaned(target)
 
 
 def _named(line: bytes | None, *fields: str) -> list[str]:
     """The texts of these names in a line of JSON."""
+    record = parsed(_decoded(line))
+    return [text_at(record, name) for name in fields]
+
+
+def parsed(text: str) -> Any:
+    """What a line of JSON holds."""
     try:
-        record = json.loads(_decoded(line))
+        return json.loads(text)
     except (ValueError, RecursionError):  # RecursionError: nested a hundred thousand deep
         raise Refusal("invalid JSON") from None
-    return [_field(record, name) for name in fields]
 
 
-def _field(record: Any, name: str) -> str:
+def value_at(record: Any, name: str) -> Any:
+    """What is called so in a record of JSON, None where nothing is; a dot reaches inside."""
     value = record
     for part in [name] if isinstance(record, dict) and name in record else name.split("."):
         value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
+def text_at(record: Any, name: str) -> str:
+    """The text of that name."""
+    value = value_at(record, name)
     if not isinstance(value, str):
         raise Refusal(f"without a text named {name}")
     if SURROGATES.search(value):
@@ -232,7 +261,8 @@ def _decoded(line: bytes | None, file: int = 0) -> str:
         raise Refusal("invalid UTF-8", file) from None
 
 
-def _cleaned(text: str, file: int = 0) -> str:
+def cleaned(text: str, file: int = 0) -> str:
+    """A text in NFC without blanks around it, or the reason why it is none."""
     if "\0" in text:
         raise Refusal("with a NUL character", file)
     text = unicodedata.normalize("NFC", text).strip()

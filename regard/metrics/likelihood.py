@@ -15,15 +15,19 @@ IGNORE = -100  # the label of a position that is not scored
 
 
 def cross_entropy(
-    logits: Float[Tensor, "token vocab"], labels: Int[Tensor, "token"], *, smoothing: float = 0.0
+    logits: Float[Tensor, "token vocab"],
+    labels: Int[Tensor, "token"],
+    *,
+    smoothing: float = 0.0,
+    weights: Float[Tensor, "vocab"] | None = None,
 ) -> Float[Tensor, ""]:
-    """The sum, over labels that are not ignored, of -log p(label).
+    """The sum, over labels that are not ignored, of -log p(label), each times the weight of its label if there are any.
 
     With smoothing e, a label is the distribution (1 - e) on itself and e spread evenly over the vocabulary
     (Szegedy et al. 2016).
     """
     logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
-    return F.cross_entropy(logits, labels, ignore_index=IGNORE, label_smoothing=smoothing, reduction="sum")
+    return F.cross_entropy(logits, labels, weights, ignore_index=IGNORE, label_smoothing=smoothing, reduction="sum")
 
 
 def label_smoothed(

@@ -1,0 +1,68 @@
+"""How well labels are told: accuracy, precision, recall, F1, and which label is taken for which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int
+
+
+@dataclass(frozen=True)
+class Label:
+    """How well one label is told."""
+
+    name: str
+    count: int
+    """Times it was right to say it."""
+    precision: float
+    """Share of the times it was said in which it was right; 0 where it never was said."""
+    recall: float
+    """Share of the times it was right in which it was said; 0 where it never was right."""
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of both."""
+        return 2 * self.precision * self.recall / total if (total := self.precision + self.recall) else 0.0
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Answers held against the truth; `confusion[i, j]` counts how often label i was taken for label j."""
+
+    names: Sequence[str]
+    confusion: Int[np.ndarray, "truth answer"]
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right answers."""
+        return float(np.trace(self.confusion) / max(self.confusion.sum(), 1))
+
+    @property
+    def f1(self) -> float:
+        """The mean of all labels' F1, each counting the same; labels neither met nor said are left out."""
+        met = (self.confusion.sum(0) + self.confusion.sum(1)) > 0
+        return float(np.mean([label.f1 for label, there in zip(self.labels, met, strict=True) if there] or [0.0]))
+
+    @property
+    def labels(self) -> list[Label]:
+        """Each label by itself."""
+        right = np.diag(self.confusion)
+        said, true = self.confusion.sum(0), self.confusion.sum(1)
+        columns = zip(self.names, true.tolist(), right / np.maximum(said, 1), right / np.maximum(true, 1), strict=True)
+        return [Label(name, count, float(precision), float(recall)) for name, count, precision, recall in columns]
+
+    @property
+    def mistakes(self) -> list[tuple[str, str, int]]:
+        """(truth, answer, how often) of all that was taken for something else, the most frequent first."""
+        wrong = self.confusion - np.diag(np.diag(self.confusion))
+        found = [(self.names[i], self.names[j], int(wrong[i, j])) for i, j in np.argwhere(wrong).tolist()]
+        return sorted(found, key=lambda each: (-each[2], each[0], each[1]))
+
+
+def judge(truth: Int[np.ndarray, "answer"], answers: Int[np.ndarray, "answer"], names: Sequence[str]) -> Labels:
+    """Count which label was taken for which."""
+    size = len(names)
+    counts = np.bincount(truth.astype(np.int64) * size + answers, minlength=size * size)
+    return Labels(names, counts.reshape(size, size))
