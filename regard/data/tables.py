@@ -1,0 +1,266 @@
+"""Tables of numbers as CSV files: some columns to predict from, one to predict.
+
+Commas, semicolons or tabs lie between cells, as the header tells. Whatever is no number where there should be one is
+an error with its file and line.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.config.words import nearest
+from regard.data.packing import number, shuffled
+from regard.data.readers import digest, lines
+
+DELIMITERS = ",;\t"
+CLASSES = 1000  # different targets that are still believed to be classes
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableConfig:
+    """Which table, and which of its columns."""
+
+    train: str
+    """CSV file to learn from, its columns named in the first line; it may be gzipped."""
+    valid: str | None = None
+    """CSV file to measure on; null: a share of the rows."""
+    held: float = 0.2
+    """Share of the rows that are measured on when valid names no file, chosen by content: equal rows stay together."""
+    target: str
+    """Column to predict."""
+    inputs: tuple[str, ...] = ()
+    """Columns to predict from; none named: all others."""
+    predicts: Literal["number", "class"] = "number"
+    """What the target is: a number, or the name of a class."""
+    batch: int = 64
+    """Table rows in a row of training."""
+    seed: int = 0
+    """Where the order of rows and the choice of held-out ones start."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.held < 1:
+            raise ValueError(f"held is a share between 0 and 1, not {self.held}")
+        if self.batch < 1:
+            raise ValueError(f"batch must be at least 1, not {self.batch}")
+        if self.target in self.inputs:
+            raise ValueError(f"target {self.target} cannot be one of the inputs: leave it out of one of them")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What a model was given and what it answers: names, and the mean and deviation that numbers are brought to."""
+
+    inputs: tuple[str, ...]
+    means: tuple[float, ...]
+    deviations: tuple[float, ...]
+    target: str
+    classes: tuple[str, ...] = ()
+    """Names of the classes; none: the target is a number."""
+    mean: float = 0.0
+    """Of the target."""
+    deviation: float = 1.0
+    """Of the target."""
+
+    def scaled(self, values: Float[np.ndarray, "rows inputs"]) -> Float[np.ndarray, "rows inputs"]:
+        """Inputs with mean 0 and deviation 1, as they were in the table that was learnt from."""
+        return ((values - np.array(self.means)) / np.array(self.deviations)).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a table: inputs, and targets as numbers or as numbers of classes."""
+
+    inputs: Float[np.ndarray, "rows inputs"]
+    targets: np.ndarray | None
+    places: list[str]
+    """Where each stands, such as table.csv:12."""
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def chosen(self, kept: np.ndarray) -> Rows:
+        """Only those whose numbers are given."""
+        targets = None if self.targets is None else self.targets[kept]
+        return Rows(self.inputs[kept], targets, [self.places[row] for row in kept])
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What is learnt from and measured on."""
+
+    columns: Columns
+    train: Rows
+    valid: Rows
+    report: dict[str, Any]
+
+    def row(self, row: int, *, batch: int, seed: int) -> np.ndarray:
+        """Which table rows are in a row of training: a pure function of the seed and its number."""
+        epoch, place = divmod(row, self.rows(batch))
+        places = np.arange(place * batch, min((place + 1) * batch, len(self.train)))
+        return shuffled(places, len(self.train), number(seed, epoch))
+
+    def rows(self, batch: int) -> int:
+        """Rows of training in an epoch; the last one may be shorter."""
+        return -(-len(self.train) // batch)
+
+
+def prepare(config: TableConfig) -> Tables:
+    """Read the tables, choose the held-out rows, and measure the columns of the others."""
+    cells = _cells(config.train)
+    header = next(cells)[1]
+    inputs = config.inputs or tuple(name for name in header if name != config.target)
+    if not inputs:
+        raise ValueError(f"{config.train} has no column but {config.target}: there is nothing to predict it from")
+    _know(config.train, header, (*inputs, config.target))
+    texts = list(cells)
+    classes = _classes(config, header, texts) if config.predicts == "class" else ()
+    found = _rows(config.train, header, texts, inputs, config.target, classes)
+    if config.valid is None:
+        train, valid = _split(config, found)
+    else:
+        train, valid = found, read(config.valid, Columns(inputs, (), (), config.target, classes))
+        if valid.targets is None:
+            raise ValueError(f"{config.valid} has no column {config.target}: measuring needs it")
+    assert train.targets is not None
+    scale = (0.0, 1.0) if classes else _scale(train.targets)
+    scales = [_scale(column) for column in train.inputs.T]
+    columns = Columns(inputs, *map(tuple, zip(*scales, strict=True)), config.target, classes, *scale)  # type: ignore
+    files = {"train": config.train, "valid": config.valid or config.train}
+    marks = {part: _mark(digest(name), config, part) for part, name in files.items()}
+    counts = {"train": len(train), "valid": len(valid)}
+    report = {part: {"file": files[part], "rows": counts[part], "fingerprint": marks[part]} for part in files}
+    return Tables(columns, train, valid, report)
+
+
+def read(name: str, columns: Columns) -> Rows:
+    """The rows of a table that a model can answer; targets too where the table has them all."""
+    cells = _cells(name)
+    header = next(cells)[1]
+    _know(name, header, columns.inputs)
+    texts = list(cells)
+    known = columns.target in header and all(row[header.index(columns.target)].strip() for _, row in texts)
+    return _rows(name, header, texts, columns.inputs, columns.target if known else None, columns.classes)
+
+
+def _cells(name: str) -> Iterator[tuple[str, list[str]]]:
+    """Every line as its place and its cells, the header first."""
+    texts = _texts(name)
+    first = next(texts, "")
+    delimiter = max(DELIMITERS, key=first.count)
+    header = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter), [])]
+    if not any(header):
+        raise ValueError(f"{name} is empty: give a table with the names of its columns in the first line")
+    if twice := [cell for cell, count in Counter(header).items() if count > 1]:
+        raise ValueError(f"{name}:1: two columns are named {twice[0]!r}: rename one")
+    yield f"{name}:1", header
+    reader = csv.reader(texts, delimiter=delimiter, strict=True)
+    try:
+        for row in reader:
+            place = f"{name}:{reader.line_num + 1}"
+            if len(row) not in (0, len(header)):
+                raise ValueError(f"{place}: {len(row)} cells under {len(header)} columns: correct the line")
+            if row:
+                yield place, row
+    except csv.Error as error:
+        raise ValueError(f"{name}:{reader.line_num + 1}: {error}: correct the line") from None
+
+
+def _texts(name: str) -> Iterator[str]:
+    for place, line in enumerate(lines(name), start=1):
+        try:
+            yield f"{(line or b'').decode('utf-8')}\n"
+        except UnicodeDecodeError:
+            raise ValueError(f"{name}:{place}: not UTF-8: save the table as UTF-8") from None
+
+
+def _know(name: str, header: Sequence[str], columns: Sequence[str]) -> None:
+    """Stop at a column that the table does not have."""
+    for column in columns:
+        if column not in header:
+            raise ValueError(f"{name} has no column {column}{nearest(column, header)}")
+
+
+def _rows(
+    name: str,
+    header: Sequence[str],
+    texts: Sequence[tuple[str, list[str]]],
+    inputs: Sequence[str],
+    target: str | None,
+    classes: Sequence[str],
+) -> Rows:
+    if not texts:
+        raise ValueError(f"{name} holds no rows below its header: give at least one")
+    at = [header.index(column) for column in inputs]
+    values = np.array([[_number(row[place], header[place], where) for place in at] for where, row in texts])
+    targets = None
+    if target:
+        place = header.index(target)
+        targets = np.array([_target(row[place].strip(), target, classes, where) for where, row in texts])
+    return Rows(values, targets, [where for where, _ in texts])
+
+
+def _target(cell: str, column: str, classes: Sequence[str], where: str) -> float | int:
+    if not classes:
+        return _number(cell, column, where, remedy="set data.predicts=class")
+    if cell not in classes:
+        raise ValueError(
+            f"{where}: {cell!r} in column {column} is none of the classes learnt: {', '.join(classes[:8])}"
+        )
+    return classes.index(cell)
+
+
+def _number(cell: str, column: str, where: str, *, remedy: str = "leave the column out") -> float:
+    try:
+        value = float(cell)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        what = f"{cell.strip()[:40]!r}" if cell.strip() else "an empty cell"
+        raise ValueError(f"{where}: {what} in column {column} is no number: correct it, or {remedy}")
+    return value
+
+
+def _classes(config: TableConfig, header: Sequence[str], texts: Sequence[tuple[str, list[str]]]) -> tuple[str, ...]:
+    """The names of the classes, in order."""
+    place = header.index(config.target)
+    names = sorted({row[place].strip() for _, row in texts})
+    if not 2 <= len(names) <= CLASSES:
+        raise ValueError(
+            f"{config.train}: column {config.target} holds {len(names)} classes: give 2 to {CLASSES}, "
+            "or data.predicts=number"
+        )
+    return tuple(names)
+
+
+def _split(config: TableConfig, found: Rows) -> tuple[Rows, Rows]:
+    """Rows to learn from and rows to measure on; equal inputs are on one side."""
+    marks = np.array([_hash(config.seed, row) for row in found.inputs], np.uint64)
+    last = np.sort(marks)[max(0, round(config.held * len(marks)) - 1)]
+    held = marks <= last
+    if held.all():
+        raise ValueError(f"{config.train} holds too few different rows to hold some out: give more, or data.valid")
+    return found.chosen(np.flatnonzero(~held)), found.chosen(np.flatnonzero(held))
+
+
+def _hash(seed: int, row: np.ndarray) -> int:
+    return int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=8, key=f"held {seed}".encode()).digest(), "big")
+
+
+def _scale(values: np.ndarray) -> tuple[float, float]:
+    """Mean and deviation; a column that never changes keeps its unit."""
+    return float(values.mean()), float(values.std()) or 1.0
+
+
+def _mark(content: str, config: TableConfig, part: str) -> str:
+    """What tells these rows from others."""
+    how = (config.target, config.inputs, config.predicts, config.valid is None and (config.held, config.seed), part)
+    return hashlib.sha256(f"{content}{how}".encode()).hexdigest()

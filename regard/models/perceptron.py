@@ -1,0 +1,52 @@
+"""The multi-layer perceptron: numbers in, one number or a class out (Rumelhart, Hinton and Williams 1986)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerceptronConfig:
+    """Plain layers one after another."""
+
+    name: Literal["perceptron"] = "perceptron"
+    """Which model this is."""
+    inputs: int = 0
+    """Numbers it is given; filled in from the table."""
+    outputs: int = 0
+    """Numbers it answers with, one or one for each class; filled in from the table."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Features of each layer in between; none makes it linear regression."""
+    dropout: float = 0.0
+    """Share of those features dropped in training."""
+
+    def __post_init__(self) -> None:
+        if any(each < 1 for each in self.hidden):
+            raise ValueError(f"hidden layers must have at least 1 feature each, not {list(self.hidden)}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, not {self.dropout}")
+
+
+class Perceptron(nn.Module):
+    """`W2 relu(W1 x + b1) + b2`, with as many such layers as asked for; in full precision."""
+
+    capturable: ClassVar[bool] = False  # trained before a compiler would be done
+
+    def __init__(self, config: PerceptronConfig):
+        super().__init__()
+        self.config = config
+        layers: list[nn.Module] = []
+        for before, after in zip((config.inputs, *config.hidden), config.hidden, strict=False):
+            layers += [nn.Linear(before, after), nn.ReLU(), nn.Dropout(config.dropout)]
+        last = (config.inputs, *config.hidden)[-1]
+        self.layers = nn.Sequential(*layers, nn.Linear(last, config.outputs))
+
+    def forward(self, x: Float[Tensor, "batch inputs"]) -> Float[Tensor, "batch outputs"]:
+        """The answers to these rows."""
+        with torch.autocast(x.device.type, enabled=False):
+            return self.layers(x)

@@ -1,0 +1,159 @@
+"""Small networks for pictures: one says which digit there is and where, the other counts in frames that follow.
+
+Convolutions: LeCun et al. 1998. Norms over groups of features instead of the batch (Wu and He 2018), so that a
+picture's answer depends on nothing beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.models.cells import Kind, Layers
+
+GROUPS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocatorConfig:
+    """Convolutions, then a class and a box."""
+
+    name: Literal["class-and-box"] = "class-and-box"
+    """Which model this is."""
+    size: int = 0
+    """Pixels on each side of a picture; filled in from the data."""
+    classes: int = 10
+    """Classes to tell apart."""
+    channels: tuple[int, ...] = (16, 32, 64, 64)
+    """Features of each stage of convolutions; a stage halves the sides. Multiples of 4."""
+    width: int = 128
+    """Features that the box is told from."""
+    dropout: float = 0.0
+    """Share of what the convolutions saw that is dropped in training."""
+
+    def __post_init__(self) -> None:
+        _check(self.channels, self.size, self.width, self.dropout)
+        if self.classes < 2:
+            raise ValueError(f"classes must be at least 2, not {self.classes}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CounterConfig:
+    """Convolutions in every frame, recurrent layers over the frames, then a count."""
+
+    name: Literal["count-per-frame"] = "count-per-frame"
+    """Which model this is."""
+    size: int = 0
+    """Pixels on each side of a frame; filled in from the data."""
+    most: int = 0
+    """The highest count; filled in from the data."""
+    channels: tuple[int, ...] = (16, 32, 32)
+    """Features of each stage of convolutions; a stage halves the sides. Multiples of 4."""
+    cell: Kind | Literal["none"] = "gru"
+    """What carries from frame to frame; none: each frame is counted by itself."""
+    width: int = 96
+    """Features of a frame, and of a layer's state."""
+    depth: int = 1
+    """Recurrent layers on top of one another; without a cell, plain ones."""
+    dropout: float = 0.0
+    """Share of features dropped in training: of a frame, and between layers."""
+
+    def __post_init__(self) -> None:
+        _check(self.channels, self.size, self.width, self.dropout)
+        if self.depth < 1:
+            raise ValueError(f"depth must be at least 1, not {self.depth}")
+
+
+def _check(channels: tuple[int, ...], size: int, width: int, dropout: float) -> None:
+    if not channels or any(each < GROUPS or each % GROUPS for each in channels):
+        raise ValueError(f"channels must be multiples of {GROUPS}, one for each stage, not {list(channels)}")
+    if size and Convolutions.laid_out(channels, size) < 1:
+        raise ValueError(f"{len(channels)} stages of channels leave nothing of {size} pixels: leave stages out")
+    if width < 1 or not 0 <= dropout < 1:
+        raise ValueError(f"width must be at least 1, dropout at least 0 and below 1, not {width} and {dropout}")
+
+
+class Convolutions(nn.Module):
+    """Stages that look at ever larger squares and halve the sides of the map, the first one by looking at every second.
+
+    A later stage keeps the brightest of 2 by 2.
+    """
+
+    def __init__(self, channels: tuple[int, ...]):
+        super().__init__()
+        first, *others = channels
+        stages = [nn.Conv2d(1, first, 5, stride=2, padding=2), nn.GroupNorm(GROUPS, first), nn.ReLU()]
+        for before, after in zip(channels, others, strict=False):
+            stages += [nn.Conv2d(before, after, 3, padding=1), nn.GroupNorm(GROUPS, after), nn.ReLU(), nn.MaxPool2d(2)]
+        self.stages = nn.Sequential(*stages)
+
+    def forward(self, pictures: Float[Tensor, "batch height width"]) -> Float[Tensor, "batch features rows columns"]:
+        """What is seen at every place of a coarse map."""
+        return self.stages(pictures[:, None] - 0.5)
+
+    @staticmethod
+    def laid_out(channels: tuple[int, ...], size: int) -> int:
+        """Features of a whole map laid out flat, from which can be told what lies where."""
+        side = -(-size // 2) >> (len(channels) - 1)
+        return channels[-1] * side**2
+
+
+class ClassAndBox(nn.Module):
+    """Which class is in a picture, and where: the two answers share all convolutions.
+
+    What there is does not depend on where: a class is told from the brightest value of every feature on the map, a box
+    from the whole of it.
+    """
+
+    capturable: ClassVar[bool] = False  # trained before a compiler would be done
+
+    def __init__(self, config: LocatorConfig):
+        super().__init__()
+        self.config = config
+        self.convolutions = Convolutions(config.channels)
+        self.dropout = nn.Dropout(config.dropout)
+        self.label = nn.Linear(config.channels[-1], config.classes)
+        self.flat = nn.Linear(Convolutions.laid_out(config.channels, config.size), config.width)
+        self.box = nn.Linear(config.width, 4)
+
+    def forward(
+        self, pictures: Float[Tensor, "batch height width"]
+    ) -> tuple[Float[Tensor, "batch classes"], Float[Tensor, "batch 4"]]:
+        """Logits of the classes, and the box: left, top, right, bottom as shares of the side."""
+        seen = self.convolutions(pictures)
+        features = torch.relu(self.flat(self.dropout(seen.flatten(1))))
+        centre, sides = self.box(features).float().sigmoid().split(2, -1)
+        return self.label(self.dropout(seen.amax((-2, -1)))), torch.cat([centre - sides / 2, centre + sides / 2], -1)
+
+
+class CountPerFrame(nn.Module):
+    """How many there are in each frame, in the light of the frames before it: N inputs, N outputs."""
+
+    capturable: ClassVar[bool] = False  # trained before a compiler would be done
+
+    def __init__(self, config: CounterConfig):
+        super().__init__()
+        self.config = config
+        self.convolutions = Convolutions(config.channels)
+        self.flat = nn.Linear(Convolutions.laid_out(config.channels, config.size), config.width)
+        self.dropout = nn.Dropout(config.dropout)
+        kind, width, depth = config.cell, config.width, config.depth
+        self.layers = None if kind == "none" else Layers(kind, width, width, depth=depth, dropout=config.dropout)
+        plain = [] if self.layers else [each for _ in range(depth) for each in (nn.Linear(width, width), nn.ReLU())]
+        self.count = nn.Sequential(*plain, nn.Linear(width, config.most + 1))
+
+    def forward(
+        self, frames: Float[Tensor, "batch time rows columns"], state: Float[Tensor, "batch parts width"] | None = None
+    ) -> tuple[Float[Tensor, "batch time counts"], Float[Tensor, "batch parts width"] | None]:
+        """Logits of every count in every frame, and the state to go on from; without a cell there is none."""
+        seen = self.convolutions(frames.flatten(0, 1)).flatten(1)
+        features = self.dropout(torch.relu(self.flat(seen))).unflatten(0, frames.shape[:2])
+        if self.layers is None:
+            return self.count(features), None
+        with torch.autocast(features.device.type, enabled=False):  # a state gathers the errors of all frames
+            features, state = self.layers(features.float(), state)
+        return self.count(features), state
