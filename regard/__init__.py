@@ -21,11 +21,13 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "load", "train", "watch"]
 
 
-def load(directory: str | Path | None = None, *, device: str = "auto", task: str | None = None) -> Any:
+def load(
+    directory: str | Path | None = None, *, device: str = "auto", task: str | tuple[str, ...] | None = None
+) -> Any:
     """Open a checkpoint directory, or the best one of a run folder: `load("runs/demo").translate(["Bonjour."])`.
 
     Without a directory it is the model that comes with Regard: `load().translate("Good morning.", to="fr")`. A `task`
-    is what the model must have learnt.
+    is what the model must have learnt; of several, one.
     """
     from regard import recipe
 

@@ -90,13 +90,15 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
         model = recipe.resolve(recipe.settings(Path(folder) / "run" / "config.yaml"))[1].model
         size = sum(tensor.numel() for tensor in checkpoint.read(outcome.best).tensors().values())
     records = [record for record in map(json.loads, lines) if record["kind"] == "training"]
-    rate = statistics.median(record["tokens_per_second"] for record in records[len(records) // 2 :])
-    tokens = outcome.result.counts["tokens"] / outcome.result.step
+    counts = outcome.result.counts
+    unit = "tokens" if "tokens" in counts else next(iter(counts))  # pictures, frames or rows of a table
+    rate = statistics.median(record[f"{unit}_per_second"] for record in records[len(records) // 2 :])
+    tokens = counts[unit] / outcome.result.step
     counted = isinstance(model, TransformerConfig)  # of other models only the bytes are known
     operations = 3 * cost.flops(model, 100, 100) / 200 * tokens if counted else 0  # of sentences of a hundred tokens
     least = max(operations / bounds.operations, 28 * size / bounds.bytes)  # adam reads and writes 28 bytes a weight
     memory = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None
-    return Speed("training", rate, "tokens", 1000 * tokens / rate, 1000 * least, memory)
+    return Speed("training", rate, unit, 1000 * tokens / rate, 1000 * least, memory)
 
 
 def generating(translator: Translator, texts: Sequence[str], bounds: Limits, *, to: str | None = None) -> list[Speed]:

@@ -117,17 +117,20 @@ def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
     return task, config.build(task.Recipe, named)
 
 
-def load(directory: str | Path | None = None, *, device: str = "auto", task: str | None = None) -> Any:
+def load(
+    directory: str | Path | None = None, *, device: str = "auto", task: str | tuple[str, ...] | None = None
+) -> Any:
     """The model in a checkpoint directory, or the best one in a run folder, ready to use; the shipped one for None.
 
-    A `task` is what it must have learnt.
+    A `task` is what it must have learnt; of several, one.
     """
     found = _open(shipped() if directory is None else directory)
     name = found.config.get("task")
     if name not in TASKS:
         raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(TASKS)}")
-    if task is not None and name != task:
-        raise ValueError(f"{directory}: made for the task {name}, and this needs a model for {task}")
+    wanted = (task,) if isinstance(task, str) else task
+    if wanted is not None and name not in wanted:
+        raise ValueError(f"{directory}: made for the task {name}, and this needs a model for {' or '.join(wanted)}")
     return TASKS[name][1].load(found, device=devices.choose(device))
 
 

@@ -133,7 +133,7 @@ def speeds(limits: bench.Limits, found: Sequence[bench.Speed]) -> Table:
     """What was measured, and the least time that the device's own rates allow."""
     rates = f"{limits.operations / 1e12:.3g} TFLOP/s, {limits.bytes / 1e9:.4g} GB/s"
     table = Table(title=f"{limits.device}: {rates}", box=box.SIMPLE_HEAD)
-    for name in ("", "tokens/s", "ms", "least ms", "memory"):
+    for name in ("", f"{found[0].unit}/s", "ms", "least ms", "memory"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     for one in found:
         memory = "-" if one.memory is None else _bytes(one.memory)
@@ -173,7 +173,8 @@ def _shape(model: str) -> TransformerConfig:
         raise ValueError(f"{model} is neither a recipe file nor one of {', '.join(TransformerConfig.PRESETS)}")
     _, resolved = recipe.resolve(recipe.settings(model))
     if not isinstance(resolved.model, TransformerConfig):
-        raise ValueError(f"{model}: costs are planned for the Transformer only, not for {resolved.model.name}")
+        what = resolved.model.name if resolved.task == "translation" else resolved.task
+        raise ValueError(f"{model}: costs are planned for the Transformer only, not for {what}")
     vocab = resolved.model.vocab or resolved.tokenizer.vocab or 37_000
     return config.build(TransformerConfig, {**config.plain(resolved.model), "vocab": vocab})
 

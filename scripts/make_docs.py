@@ -12,12 +12,26 @@ from regard import config
 from regard.data.tokenizers import derived
 from regard.models.transformer import TransformerConfig
 from regard.recipe import SIZES
+from regard.tasks.classification import ClassificationRecipe
+from regard.tasks.counting import CountingRecipe
 from regard.tasks.embedding import EmbeddingRecipe
 from regard.tasks.language import LanguageRecipe
+from regard.tasks.localisation import LocalisationRecipe
+from regard.tasks.regression import RegressionRecipe
+from regard.tasks.tagging import TaggingRecipe
 from regard.tasks.translation import TranslationRecipe
 
 PAGE = Path(__file__).parent.parent / "docs" / "recipes.md"
 SIZED = ("width", "heads", "hidden", "encoder", "decoder", "dropout")
+SMALL = (
+    (
+        "Finding digits",
+        "A recipe with `task: localisation` learns [which digit, and where](shapes.md).",
+        LocalisationRecipe,
+    ),
+    ("Counting digits", "A recipe with `task: counting` learns [how many in every frame](shapes.md).", CountingRecipe),
+    ("Tables", "A recipe with `task: regression` learns [a column of a table](shapes.md).", RegressionRecipe),
+)
 CHARACTERS = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
 
 OPENING = """\
@@ -62,19 +76,29 @@ def reference() -> str:
     words = "A recipe with `task: word2vec` learns [word vectors](word2vec.md) and has these sections."
     texts = "A recipe with `task: language` learns to [go on with a text](language.md) and has these sections."
     parts += [_other("Word vectors", words, EmbeddingRecipe), _other("Language models", texts, LanguageRecipe)]
+    labels = "A recipe with `task: classification` learns [what a text is](labels.md) and has these sections."
+    tags = "A recipe with `task: tagging` learns [what each word is](labels.md); other sections are those just told."
+    parts.append(_other("Classification", labels, ClassificationRecipe))
+    parts.append(_other("Tagging", tags, TaggingRecipe, only=("data",)))
+    parts += [_other(*small, only=("data", "model", "objective")) for small in SMALL]
     return "\n".join(parts)
 
 
-def _other(title: str, opening: str, kind: type) -> str:
-    """The settings of another kind of recipe."""
+def _other(title: str, opening: str, kind: type, *, only: Sequence[str] = ()) -> str:
+    """The settings of another kind of recipe, or some sections of them."""
     rows = config.describe(kind)
     lines = [f"## {title}", "", opening]
-    for section in (row for row in rows if "." not in row.name and row.name != "task"):
+    named = (row for row in rows if "." not in row.name and row.name != "task")
+    for section in (row for row in named if not only or row.name in only):
         inside = [row for row in rows if row.name.startswith(f"{section.name}.")]
         own, entries = ([row for row in inside if ("[]" in row.name) == listed] for listed in (False, True))
         lines += ["", f"### `{section.name}` of {title.lower()}", "", section.help, "", *_settings(own, section.name)]
         if entries:
-            lines += ["", "Each entry of `data.train` has these settings.", "", *_settings(entries, "data.train[]")]
+            train = [row for row in entries if row.name.startswith("data.train[].")]
+            lines += ["", "Each entry of `data.train` has these settings.", "", *_settings(train, "data.train[]")]
+        for choice, other in _choices(section, rows).items():
+            head = f"### `{section.name}` with `name: {choice}` of {title.lower()}"
+            lines += ["", head, "", *_settings(other, f"{section.name}({choice})")]
     return "\n".join(lines) + "\n"
 
 
@@ -99,14 +123,20 @@ def _section(section: config.Field, inside: Sequence[config.Field]) -> str:
 
 def _others(section: config.Field, rows: Sequence[config.Field]) -> list[str]:
     """A table for each other section that may stand in the place of this one, chosen by its name."""
-    names = dict.fromkeys(row.name.partition(").")[0] for row in rows if row.name.startswith(f"{section.name}("))
     parts = []
-    for name in names:
-        own = [row for row in rows if row.name.startswith(f"{name}).")]
-        choice = name.partition("(")[2]
+    for choice, own in _choices(section, rows).items():
         head = [f"### `{section.name}` with `name: {choice}`", "", f"Described in [{choice.title()}]({choice}.md).", ""]
-        parts.append("\n".join([*head, *_settings(own, f"{name})")]) + "\n")
+        parts.append("\n".join([*head, *_settings(own, f"{section.name}({choice})")]) + "\n")
     return parts
+
+
+def _choices(section: config.Field, rows: Sequence[config.Field]) -> dict[str, list[config.Field]]:
+    """The settings of each other section that may stand in the place of this one, by its name."""
+    found: dict[str, list[config.Field]] = {}
+    for row in rows:
+        if row.name.startswith(f"{section.name}("):
+            found.setdefault(row.name.partition("(")[2].partition(")")[0], []).append(row)
+    return found
 
 
 def _of_corpus(name: str) -> bool:

@@ -19,6 +19,7 @@ import pytest
 
 from regard import recipe
 from regard.cli import run
+from regard.data import agreement
 from regard.tasks.wordvectors import WordVectors
 
 ROOT = Path(__file__).parent.parent
@@ -37,6 +38,10 @@ SMALL = [
 ]
 TINY = ["training.steps=2", "training.tensorboard=false", "model.width=8", "model.depth=1"]  # for language models
 WRITING = ("masse", "ptb", "shakespeare")  # how their recipes begin
+BARE = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]  # for models that label
+LABELLING = ("agreement", "imdb", "names", "word-class", "task=tagging", "task=classification")
+SKETCHED = ["training.steps=2", "data.valid=4", "data.batch=2"]  # for models of drawn pictures
+DRAWN = ("locate", "count")
 FEW = ["training.epochs=1", "data.least=1", "model.width=8"]  # for word vectors
 SPOKEN_OF = ["film", "movie", "actor", "actress", "king", "queen", "man", "woman", "good", "bad", "horror", "comedy"]
 RAW = {name: [f"data/multi30k/raw/{part}.{name}.gz" for part in ("train", "val")] for name in ("en", "de")}
@@ -50,7 +55,9 @@ FILES = {  # where the documents and the recipes look for text, by language
 TABLES = ["data/tatoeba-eng-fra/fra.txt.gz"]
 TABLES += [f"regard/samples/tatoeba-fra-eng.{part}.tsv.gz" for part in ("train", "valid")]
 TABLES += [f"data/tatoeba/{part}.tsv.gz" for part in ("train", "made", "valid", "test")]
+TABLES += [f"data/cmudict/{part}.tsv.gz" for part in ("train", "valid", "test")]
 TABLES += [f"data/libreoffice/{part}.tsv.gz" for part in ("train", "valid", "test", "far")]
+SHIPPED = [f"regard/samples/{name}" for name in ("digits.tsv", "pendulum.csv")]
 ALIGNED = "regard/samples/alignments/tatoeba-eng-fra.tsv"
 
 
@@ -103,6 +110,8 @@ def lay(desk: Path) -> None:
             _write(desk / name, texts[language][: 8 if few else None])
     for name in TABLES:
         _write(desk / name, ["\t".join(pair) for pair in pairs])
+    for name in SHIPPED:
+        shutil.copy(ROOT / name, desk / name)
     _write(desk / ALIGNED, ["\t".join(pair) for pair in pairs[:4]])
     shutil.copytree(ROOT / "recipes", desk / "recipes")
 
@@ -126,6 +135,25 @@ def lay_texts(desk: Path) -> None:
     lines = ["ROMEO:", "But soft, what light through yonder window breaks?", ""] * 8
     for name in ("tinyshakespeare/input.txt", *(f"ptb/ptb.{part}.txt.gz" for part in ("train", "valid", "test"))):
         _write(desk / "data" / name, lines)
+
+
+def lay_labels(desk: Path) -> None:
+    """Put labelled texts where the recipes and documents of classifiers look for them."""
+    reviews = [
+        {"text": f"A {word} film, number {n}.<br />", "label": word == "good"}
+        for n in range(20)
+        for word in ("good", "bad")
+    ]
+    for part in ("train", "test"):
+        lines = [json.dumps({**review, "label": int(review["label"])}) for review in reviews]
+        _write(desk / "data" / "imdb" / f"{part}.jsonl.gz", lines)
+    for file in recipe.resolve(recipe.settings(ROOT / "recipes" / "names.yaml"))[1].data.train:
+        _write(desk / "data" / file.path, [f"{file.label}{ending}" for ending in ("a", "ov", "son")])
+    for part in ("train", "valid"):
+        name = f"regard/samples/french-words.{part}.tsv"
+        _write(desk / name, (ROOT / name).read_text(encoding="utf-8").splitlines())
+    agreement.write(desk / "data" / "agreement", agreement.Practice(), counts={"train": 40, "valid": 4})
+    _write(desk / "cmudict.dict", [f"{a}{b} {a.upper()} AH0" for a in "bdfg" for b in "aeiou"])
 
 
 def _write(path: Path, lines: list[str]) -> None:
@@ -183,6 +211,10 @@ class Desk:
         """The command as the document has it, but brief and small."""
         if words[:1] == ["cost"] and "--plot" not in words:
             return [*words, "--no-measure"]
+        if words[:2] == ["data", "agreement"]:
+            return [*words, "--count", "40"]
+        if words[:1] == ["agreement"]:
+            return [*words, "--count", "5", "--distances", "1,4"]
         if words[:1] == ["bench"] and words[1:] and words[1].endswith(".yaml"):
             return [*words[:2], *(each for each in small(words[1]) if "=" in each), "--steps", "20"]
         if words[:1] != ["train"]:
@@ -193,6 +225,12 @@ class Desk:
             return [*words, *FEW]
         if any(Path(word).name.startswith(WRITING) for word in words):
             return [*words, *TINY]
+        if any(Path(word).name.startswith(LABELLING) for word in words):
+            return [*words, *BARE]
+        if any(Path(word).name.startswith(DRAWN) for word in words):
+            return [*words, *SKETCHED]
+        if any(Path(word).name.startswith("pendulum") for word in words):
+            return [*words, "training.steps=2"]
         sizes = [setting for word in words if word.endswith(".yaml") for setting in small(word)]
         return [*words, *BRIEF, *sizes]
 

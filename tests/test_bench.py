@@ -72,6 +72,14 @@ def test_recurrent_translators_and_language_models_are_measured_too(corpus: Corp
     assert done.exit_code == 0, done.output
 
 
+def test_a_table_is_measured_in_rows() -> None:
+    root = Path(__file__).parent.parent
+    asked = recipe.settings(root / "recipes" / "pendulum.yaml", f"data.train={root}/regard/samples/pendulum.csv")
+    found = bench.training(asked, SMALL, steps=20)
+    assert found.unit == "rows"
+    assert found.rate > 100
+
+
 def test_word_vectors_are_refused_in_one_line() -> None:
     with pytest.raises(ValueError, match="learnt in epochs"):
         bench.training({"task": "word2vec"}, SMALL, steps=20)

@@ -11,11 +11,29 @@ import typer.main
 from regard import config, recipe
 from regard.cli import app, run
 from regard.cost import GPUS, Plan
+from regard.tasks.classification import ClassificationRecipe
+from regard.tasks.counting import CountingRecipe
 from regard.tasks.embedding import EmbeddingRecipe
 from regard.tasks.language import LanguageRecipe
+from regard.tasks.localisation import LocalisationRecipe
+from regard.tasks.regression import RegressionRecipe
+from regard.tasks.tagging import TaggingRecipe
 from regard.tasks.translation import TranslationRecipe
 from regard.tasks.translator import DecodingConfig
-from tests.documents import BRIEF, DOCUMENTS, ROOT, SMALL, Block, Desk, blocks, lay, lay_texts, lay_words, regards
+from tests.documents import (
+    BRIEF,
+    DOCUMENTS,
+    ROOT,
+    SMALL,
+    Block,
+    Desk,
+    blocks,
+    lay,
+    lay_labels,
+    lay_texts,
+    lay_words,
+    regards,
+)
 
 COMMANDS = typer.main.get_command(app).commands
 PAGES = ROOT / "docs" / "commands"
@@ -47,7 +65,19 @@ def test_the_recipe_reference_is_what_the_code_says():
     assert (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8") == page, "run python scripts/make_docs.py"
 
 
-@pytest.mark.parametrize("kind", [TranslationRecipe, EmbeddingRecipe, LanguageRecipe])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        TranslationRecipe,
+        EmbeddingRecipe,
+        LanguageRecipe,
+        ClassificationRecipe,
+        TaggingRecipe,
+        LocalisationRecipe,
+        CountingRecipe,
+        RegressionRecipe,
+    ],
+)
 def test_the_recipe_reference_has_every_setting_and_its_help(kind):
     page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
     rows = config.describe(kind)
@@ -104,7 +134,7 @@ def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, wor
         mapping = recipe.settings(files[0]) if files else {"data": {"train": {"path": "x"}}}
         recipe.resolve(config.override(mapping, settings))
     elif "settings" in given:
-        kind = DecodingConfig if words[0] in ("translate", "evaluate") else Plan
+        kind = DecodingConfig if words[0] in ("translate", "evaluate", "compare") else Plan
         config.build(kind, config.override({}, given["settings"] or []))
 
 
@@ -125,6 +155,7 @@ def test_a_reader_can_follow_the_document(document, model, tmp_path, monkeypatch
         shutil.copytree(model, tmp_path / "runs" / name)
     lay_words(tmp_path)
     lay_texts(tmp_path)
+    lay_labels(tmp_path)
     Desk(tmp_path, monkeypatch).follow(document)
 
 

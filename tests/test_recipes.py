@@ -4,23 +4,30 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import regard
 from regard import cost, recipe
-from tests.documents import BRIEF, FEW, ROOT, SMALL, TINY, lay, lay_texts, lay_words, small
+from regard.models.labelling import Labeller
+from tests.documents import BARE, BRIEF, FEW, ROOT, SKETCHED, SMALL, TINY, lay, lay_labels, lay_texts, lay_words, small
 
 RECIPES = {
     "adapt-libreoffice": {"languages": ["en", "fr"]},
     "adapt-libreoffice-mixed": {"languages": ["en", "fr"]},
     "characters-fr-en": {},
     "deep-encoder": {},
+    "digit-names": {},
+    "letters-to-sounds": {},
+    "letters-to-sounds-transformer": {},
     "multi30k-all": {"languages": ["de", "en", "fr"]},
     "multi30k-de-en-bahdanau": {},
     "multi30k-de-en-gru": {},
     "multi30k-en-de": {},
     "multi30k-en-de-gru-attention": {},
+    "multi30k-tune-en-de": {"languages": ["de"]},
+    "multi30k-tune-en-fr": {"languages": ["fr"]},
     "paper-base": {},
     "shipped": {"languages": ["en", "fr"]},
     "shipped-teacher": {"languages": ["en", "fr"]},
@@ -28,6 +35,10 @@ RECIPES = {
     "tatoeba-fr-en": {},
 }
 WORDS = ["word2vec-imdb"]
+PICTURES = {"locate-digits": "locate", "count-digits": "count"}
+TABLES = ["pendulum"]
+TAGS = ["agreement-attention", "agreement-lstm", "agreement-rnn"]
+LABELS = ["imdb-cnn", "imdb-lstm", "imdb-transformer", "names", "word-class"]
 LANGUAGE = ["masse", "ptb-lstm", "shakespeare-gru", "shakespeare-lstm", "shakespeare-rnn"]
 
 
@@ -46,7 +57,15 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_recipe_is_tested():
-    assert {path.stem for path in (ROOT / "recipes").iterdir()} == {*RECIPES, *WORDS, *LANGUAGE}
+    assert {path.stem for path in (ROOT / "recipes").iterdir()} == {
+        *RECIPES,
+        *WORDS,
+        *PICTURES,
+        *TABLES,
+        *LANGUAGE,
+        *LABELS,
+        *TAGS,
+    }
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -63,9 +82,17 @@ def test_a_recipe_trains_two_steps_and_translates(name, data):
         assert isinstance(answer, str)
 
 
-@pytest.mark.parametrize("name", ["adapt-libreoffice", "adapt-libreoffice-mixed"])
-def test_a_recipe_that_adapts_goes_on_from_the_model_it_is_given(name, data):
-    parent = regard.train("recipes/shipped.yaml", *BRIEF, *SMALL, out=data / "parent", quiet=True).best
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("adapt-libreoffice", "shipped"),
+        ("adapt-libreoffice-mixed", "shipped"),
+        ("multi30k-tune-en-de", "multi30k-all"),
+        ("multi30k-tune-en-fr", "multi30k-all"),
+    ],
+)
+def test_a_recipe_that_adapts_goes_on_from_the_model_it_is_given(name, model, data):
+    parent = regard.train(f"recipes/{model}.yaml", *BRIEF, *SMALL, out=data / "parent", quiet=True).best
     adapted = regard.train(f"recipes/{name}.yaml", *BRIEF, out=data / "run", start=parent, quiet=True).best
     before, after = regard.load(parent, device="cpu"), regard.load(adapted, device="cpu")
     assert after.source.json() == before.source.json()
@@ -85,6 +112,54 @@ def test_a_recipe_for_words_trains_an_epoch_and_finds_neighbours(name, data):
     assert len(vectors.similar(vectors.words[0])) == 10
 
 
+@pytest.mark.parametrize("name", LABELS)
+def test_a_recipe_for_labels_trains_two_steps_and_labels(name, data):
+    lay_labels(data)
+    outcome = regard.train(f"recipes/{name}.yaml", *BARE, out=data / "run", quiet=True)
+    assert outcome.result.step == 2
+    model = regard.load(data / "run", device="cpu")
+    [verdict] = model.classify("good")
+    assert verdict.label in model.classes
+    assert abs(sum(verdict.all.values()) - 1) < 1e-5
+
+
+@pytest.mark.parametrize("name", TAGS)
+def test_a_recipe_for_tags_trains_two_steps_and_tags(name, data):
+    lay_labels(data)
+    outcome = regard.train(f"recipes/{name}.yaml", *BARE, out=data / "run", quiet=True)
+    assert outcome.result.step == 2
+    [told] = regard.load(data / "run", device="cpu").tag(["La présidente fut réélu ."])
+    assert set(told.tags) <= {"right", "wrong"}
+    assert len(told.tags) == 5
+
+
+def test_the_recipes_for_agreement_differ_by_the_model_alone_which_have_about_as_many_weights():
+    found = [resolved(name) for name in TAGS]
+    assert all(replace(one, model=found[0].model) == found[0] for one in found)
+    sizes = [
+        sum(p.numel() for p in Labeller(replace(one.model, vocab=289, classes=2, each=True)).parameters())
+        for one in found
+    ]
+    assert max(sizes) < 1.07 * min(sizes)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_a_recipe_for_pictures_trains_two_steps_and_answers(name, data):
+    outcome = regard.train(f"recipes/{name}.yaml", *SKETCHED, out=data / "run", quiet=True)
+    assert outcome.result.step == 2
+    model = regard.load(data / "run", device="cpu")
+    blank = np.zeros((model.model.config.size,) * 2, np.float32)
+    assert len(getattr(model, PICTURES[name])([blank, blank])) == 2
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_recipe_for_a_table_trains_two_steps_and_predicts(name, data):
+    outcome = regard.train(f"recipes/{name}.yaml", "training.steps=2", out=data / "run", quiet=True)
+    predictor = regard.load(outcome.best, device="cpu")
+    [answer] = predictor.predict([dict.fromkeys(predictor.columns.inputs, 1.0)])
+    assert isinstance(answer.value, float)
+
+
 @pytest.mark.parametrize("name", LANGUAGE)
 def test_a_recipe_for_a_language_model_trains_two_steps_and_writes(name, data):
     lay_texts(data)
@@ -94,7 +169,7 @@ def test_a_recipe_for_a_language_model_trains_two_steps_and_writes(name, data):
     assert isinstance(text.text, str)
 
 
-@pytest.mark.parametrize("name", [*RECIPES, *WORDS, *LANGUAGE])
+@pytest.mark.parametrize("name", [*RECIPES, *WORDS, *PICTURES, *TABLES, *LANGUAGE, *LABELS, *TAGS])
 def test_a_recipe_says_how_to_run_it(name):
     text = (ROOT / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
     assert text.startswith("# ")

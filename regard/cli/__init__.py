@@ -8,7 +8,21 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from regard import __version__
-from regard.cli import benching, costs, evaluating, learning, looking, using, words, writing
+from regard.cli import (
+    agreeing,
+    answering,
+    benching,
+    comparing,
+    costs,
+    evaluating,
+    labelling,
+    learning,
+    looking,
+    preparing,
+    using,
+    words,
+    writing,
+)
 
 app = typer.Typer(
     name="regard",
@@ -24,6 +38,8 @@ for command in (
     using.translate,
     looking.explain,
     evaluating.evaluate,
+    comparing.compare,
+    agreeing.agreement,
     benching.bench,
     costs.cost,
     costs.positions,
@@ -32,11 +48,18 @@ for command in (
     words.analogy,
     words.map,
     words.vectors,
+    labelling.classify,
+    labelling.tag,
+    answering.locate,
+    answering.count,
+    answering.predict,
     writing.generate,
     writing.perplexity,
     writing.samples,
 ):
     app.command()(command)
+for making in (preparing.cmudict, preparing.agreement, preparing.units):
+    learning.data_app.command()(making)
 app.add_typer(learning.runs_app, name="runs")
 app.add_typer(learning.data_app, name="data")
 

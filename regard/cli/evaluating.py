@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.labelling import score
+
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from regard.tasks.evaluation import Evaluation
+    from regard.tasks.evaluation import Comparison, Evaluation
+    from regard.tasks.mistakes import Judgement
+    from regard.tasks.translator import Translator
 
 Pairs = list[tuple[str, str]]
+
+
+class Metric(StrEnum):
+    """What answers are measured by."""
+
+    overlap = "overlap"
+    errors = "errors"
 
 
 def evaluate(
@@ -22,6 +34,7 @@ def evaluate(
         Path | None,
         typer.Argument(help="A checkpoint directory, run folder or file of answers; the shipped model when not given."),
     ] = None,
+    file: Annotated[Path | None, typer.Argument(help="Labelled texts, for a model that classifies or tags.")] = None,
     source: Annotated[Path | None, typer.Option(help="Text to translate, one sentence per line.")] = None,
     target: Annotated[Path | None, typer.Option(help="Its translations, line by line.")] = None,
     pairs: Annotated[Path | None, typer.Option(help="One file with both instead: TSV or JSON lines.")] = None,
@@ -30,6 +43,9 @@ def evaluate(
     against: Annotated[
         list[Path] | None, typer.Option(help="Another model, or a file of answers, to compare with; again for more.")
     ] = None,
+    metric: Annotated[
+        Metric, typer.Option(help="overlap: BLEU, chrF and TER; errors: wrong answers, and edits to the nearest.")
+    ] = Metric.overlap,
     tokenize: Annotated[str, typer.Option(help="BLEU's tokenizer, such as 13a, zh or ja-mecab.")] = "13a",
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst sentences to show.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
@@ -40,54 +56,101 @@ def evaluate(
     ] = None,
 ) -> None:
     """Score a model on a test set: BLEU, chrF, TER, perplexity, scores by length; compare it with others."""
-    from rich.console import Console
-
     from regard import config
     from regard.data import testing
     from regard.data.readers import Corpus
     from regard.interpret import curves, plots
     from regard.tasks import evaluation
 
+    if file is not None:
+        return score(model, file, columns=columns, as_json=as_json)
     others = against or []
     if page is not None and len(others) != 1:
         raise ValueError(f"--page shows two systems side by side: give one --against, not {len(others)}")
     source_file, target_file, both = (None if path is None else str(path) for path in (source, target, pairs))
     test = testing.read(Corpus(source=source_file, target=target_file, path=both, columns=columns))
     chosen = config.override({}, settings or [])
-    systems = [_system(path, test, to=to, tokenize=tokenize, settings=chosen) for path in (model, *others)]
+    if metric is Metric.errors:
+        if plot is not None or page is not None:
+            raise ValueError("--plot and --page show overlap: leave them out, or --metric errors")
+        judged = [_mistakes(path, test, to=to, settings=chosen) for path in (model, *others)]
+        return _tell(judged, worst=worst, as_json=as_json)
+    systems = [system(path, test, to=to, tokenize=tokenize, settings=chosen) for path in (model, *others)]
     compared = evaluation.compare(systems) if others else None
-    console = Console()
     if as_json:
         told = compared.plain(worst=worst) if compared else systems[0].plain(worst=worst)
         print(json.dumps(told, ensure_ascii=False, indent=1))
     else:
-        for system in systems:
-            console.print(_table(system.lines()))
-        if compared is not None:
-            console.print(_table(compared.lines()[1:], head=compared.lines()[0]))
-        print("\n".join(systems[0].signatures()))
-        for sentence in systems[0].worst(worst):
-            fields = zip(("source", "reference", "answer"), sentence[1:4], strict=True)
-            console.print(_table([(f"{sentence.number}", f"chrF {sentence.chrf:.1f}"), *fields]))
+        _print(systems, compared, worst=worst)
     if plot is not None:
-        plots.save(curves.by_length({system.name: system.lengths for system in systems}), plot)
+        plots.save(curves.by_length({each.name: each.lengths for each in systems}), plot)
     if page is not None and compared is not None:
         page.write_text(evaluation.page(compared), encoding="utf-8")
 
 
-def _system(path: Path | None, test: Pairs, *, to: str | None, tokenize: str, settings: dict[str, Any]) -> Evaluation:
+def _print(systems: Sequence[Evaluation], compared: Comparison | None, *, worst: int) -> None:
+    """Scores of each, how they compare, and the worst sentences of the first."""
+    from rich.console import Console
+
+    console = Console()
+    for each in systems:
+        console.print(_table(each.lines()))
+    if compared is not None:
+        console.print(_table(compared.lines()[1:], head=compared.lines()[0]))
+    print("\n".join(systems[0].signatures()))
+    for sentence in systems[0].worst(worst):
+        fields = zip(("source", "reference", "answer"), sentence[1:4], strict=True)
+        console.print(_table([(f"{sentence.number}", f"chrF {sentence.chrf:.1f}"), *fields]))
+
+
+def system(path: Path | None, test: Pairs, *, to: str | None, tokenize: str, settings: dict[str, Any]) -> Evaluation:
     """A model's own evaluation, or that of the answers in a file."""
-    import regard
     from regard.data import testing
     from regard.tasks import evaluation
 
     shown = "/".join(path.parts[-2:]) if path is not None else ""
     if path is not None and path.is_file():
         return evaluation.judge(shown, testing.answers(str(path), len(test)), test, tokenize=tokenize)
+    translator, to = _translator(path, test, to)
+    return evaluation.evaluate(translator, test, to=to, name=shown or translator.name, tokenize=tokenize, **settings)
+
+
+def _translator(path: Path | None, test: Pairs, to: str | None) -> tuple[Translator, str | None]:
+    """A model, and the language to translate a test set into."""
+    import regard
+
     translator = regard.load(path, task="translation")
     if to is None and len(translator.languages) > 1:
         to = translator.direction("\n".join(source for source, _ in test[:100]))
-    return evaluation.evaluate(translator, test, to=to, name=shown or translator.name, tokenize=tokenize, **settings)
+    return translator, to
+
+
+def _mistakes(path: Path | None, test: Pairs, *, to: str | None, settings: dict[str, Any]) -> Judgement:
+    """The errors of a model, or of the answers in a file."""
+    from regard.data import testing
+    from regard.tasks import mistakes
+
+    shown = "/".join(path.parts[-2:]) if path is not None else ""
+    if path is not None and path.is_file():
+        return mistakes.judge(shown, testing.answers(str(path), len(test)), test)
+    translator, to = _translator(path, test, to)
+    return mistakes.evaluate(translator, test, to=to, name=shown or translator.name, **settings)
+
+
+def _tell(judged: Sequence[Judgement], *, worst: int, as_json: bool) -> None:
+    """Errors of every system, and the worst answers of the first."""
+    from rich.console import Console
+
+    if as_json:
+        told = [one.plain(worst=worst) for one in judged]
+        print(json.dumps(told[0] if len(told) == 1 else {"systems": told}, ensure_ascii=False, indent=1))
+        return
+    console = Console()
+    for one in judged:
+        console.print(_table(one.lines()))
+    for mistake in judged[0].worst(worst):
+        rows = [("source", mistake.source), *(("right", text) for text in mistake.references)]
+        console.print(_table([*rows, ("answer", mistake.answer)]))
 
 
 def _table(rows: Sequence[Sequence[str]], head: Sequence[str] | None = None) -> Table:

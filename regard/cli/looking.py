@@ -66,7 +66,7 @@ def explain(
         bool, typer.Option("--interventions", help="Measure also silenced heads and words left out: minutes.")
     ] = False,
 ) -> None:
-    """Translate a sentence and show where the model looked: in the terminal, as a page, a picture or a trace."""
+    """Show where a model looked as it translated or labelled: in the terminal, as a page, a picture or a trace."""
     import regard
 
     model, texts = named(words or [])
@@ -77,9 +77,15 @@ def explain(
         raise ValueError("--measures takes no text, or a text and --output page.html to put them into")
     if len(texts) != 1 and not (measures or interventions or (alignments and texts)):
         raise ValueError(f"give one text to explain, not {len(texts)}")
-    translator = regard.load(model, task="translation")
+    translator = regard.load(model, task=("translation", "classification", "tagging"))
     view = View(attention, head, level, specials, numbers)
-    if not texts:
+    if hasattr(translator, "classes"):  # it labels, and writes nothing
+        if alignments or measures or interventions or step is not None or gold is not None or to is not None:
+            raise ValueError(
+                "a model that labels writes nothing: --to, --step, --gold and measures are for translators"
+            )
+        show(translator, translator.look(texts[0]), view, output=output, step=None, gold=None, extra={})
+    elif not texts:
         measure(translator, to, output, interventions=interventions)
     elif alignments:
         for text in arguments(texts):
@@ -92,7 +98,7 @@ def explain(
 
 
 def show(
-    translator: Translator,
+    translator: Any,
     trace: Trace,
     view: View,
     *,
@@ -150,7 +156,7 @@ def arithmetic(translator: Translator, trace: Trace, place: int, view: View) -> 
     return terminal.step(one, trace.items[seen.key], token=text, prediction=prediction, style=_style())
 
 
-def write(translator: Translator, trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> None:
+def write(translator: Any, trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> None:
     """A page, a picture, a table or a trace, as the file's name asks."""
     from regard.interpret import page, plots, terminal
     from regard.interpret.words import merge, units
@@ -160,7 +166,7 @@ def write(translator: Translator, trace: Trace, path: Path, view: View, *, extra
         trace.save(path)
         return
     if kind in PAGES:
-        page.save(trace, path, steps=translator.steps(trace), **extra)
+        page.save(trace, path, steps=translator.steps(trace) if hasattr(translator, "steps") else None, **extra)
         return
     seen = terminal.chosen(trace, view.attention)
     sides = (trace.items[side] for side in (seen.query, seen.key))

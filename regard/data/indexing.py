@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
@@ -131,7 +131,7 @@ def tokenizers(corpora: Sequence[Corpus], found: Survey, config: TokenizerConfig
     source, target = (_texts(corpora, found, part, (side,)) for side in (0, 1))
     return (
         train(source, config, characters=found.characters[0], tags=tags),
-        train(target, config, characters=found.characters[1]),
+        train(target, replace(config, kind=config.target or config.kind), characters=found.characters[1]),
     )
 
 

@@ -57,6 +57,8 @@ class TokenizerConfig:
     """Number of tokens, 256 bytes and the special ones included; null derives it from the amount of text."""
     joint: bool = True
     """One tokenizer for both sides; false trains one for each."""
+    target: Literal["bpe", "unigram", "words", "characters"] | None = None
+    """What a token of the target is, where it is not as on the source side; needs joint: false."""
     least: int = 2
     """Times a piece must occur in the texts to become a token."""
     sample: int = 2_000_000
@@ -65,6 +67,8 @@ class TokenizerConfig:
     def __post_init__(self) -> None:
         if self.vocab is not None and not 300 <= self.vocab <= 1_000_000:
             raise ValueError(f"vocab must lie between 300 (256 bytes and some more) and 1,000,000, not {self.vocab}")
+        if self.target is not None and self.joint:
+            raise ValueError(f"target {self.target} needs a tokenizer of its own: set joint: false")
         if self.least < 1 or self.sample < 1:
             raise ValueError(f"least and sample must be at least 1, not {self.least} and {self.sample}")
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.data.cuts import Cut
 from regard.metrics.lengths import Bucket
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Told apart by people of every colour vision (Okabe and Ito 2008), and by marker and line in print.
@@ -18,52 +20,63 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = "os^DvP*"
 LINES = ("-", "--", "-.", ":")
 
+Bounds = tuple[int, int | None]
+Times = Sequence[tuple[float, float]]
+"""(seconds, score) of one run, one after the other."""
+
 
 def by_length(systems: Mapping[str, Sequence[Bucket]], *, score: str = "BLEU", title: str = "") -> Figure:
     """The score of each system against source length, with 95 % intervals, and how many sentences there are."""
     from matplotlib.figure import Figure
 
-    if not systems or not all(systems.values()):
-        raise ValueError("no scores to draw: give at least one system with at least one bucket of sentences")
-    every = {(one.low, one.high): one for buckets in systems.values() for one in buckets}
-    order = sorted(every, key=lambda bounds: (bounds[0], bounds[1] or float("inf")))
-    places = {bounds: place for place, bounds in enumerate(order)}
+    order = _order(systems)
     figure = Figure(figsize=(max(5.0, 0.9 * len(order) + 2), 4.4), layout="constrained")
     upper, lower = figure.subplots(2, sharex=True, height_ratios=(4, 1))
-    for number, (name, buckets) in enumerate(systems.items()):
-        across = (number - (len(systems) - 1) / 2) * min(0.12, 0.6 / len(systems))  # bars side by side stay readable
-        upper.errorbar(
-            [places[one.low, one.high] + across for one in buckets],
-            [one.score for one in buckets],
-            yerr=[
-                [max(0.0, one.score - one.interval.low) for one in buckets],
-                [max(0.0, one.interval.high - one.score) for one in buckets],
-            ],
-            label=name.replace("$", r"\$"),
-            color=COLOURS[number % len(COLOURS)],
-            marker=MARKERS[number % len(MARKERS)],
-            linestyle=LINES[number % len(LINES)],
-            capsize=3,
-            linewidth=1.6,
-            elinewidth=1.0,
-        )
+    _lengths(upper, lower, systems, order, looks(systems))
     upper.set_ylabel(score)
-    upper.set_ylim(bottom=0)
-    upper.grid(axis="y", alpha=0.3)
     if len(systems) > 1:
         upper.legend(frameon=False)
-    counts = [len(every[bounds].members) for bounds in order]
-    drawn = lower.bar(range(len(order)), counts, color="#999999", width=0.6)
-    lower.bar_label(drawn, fontsize=8)
-    lower.set_ylim(top=1.35 * max(counts))
-    lower.set_yticks([])
-    lower.set_ylabel("sentences", fontsize=8)
-    lower.set_xticks(range(len(order)), [every[bounds].name for bounds in order])
-    lower.set_xlabel("source length in words")
-    for axes in (upper, lower):
-        axes.spines[["top", "right"]].set_visible(False)
-    if title:
-        figure.suptitle(title.replace("$", r"\$"), fontsize=10)
+    _titled(figure, title)
+    return figure
+
+
+def by_time(systems: Mapping[str, Times], *, score: str = "BLEU", title: str = "") -> Figure:
+    """The score of each run against the seconds it had trained."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+    axes = figure.add_subplot()
+    _times(axes, systems, looks(systems))
+    axes.set_ylabel(score)
+    if len(systems) > 1:
+        axes.legend(frameon=False)
+    _titled(figure, title)
+    return figure
+
+
+def by_length_and_time(
+    lengths: Mapping[str, Sequence[Bucket]], times: Mapping[str, Times], *, score: str = "BLEU", title: str = ""
+) -> Figure:
+    """Left the score of each system against source length, right that of each run against seconds of training."""
+    from matplotlib.figure import Figure
+
+    order, own = _order(lengths), looks([*lengths, *times])
+    wide = max(4.6, 0.9 * len(order) + 1)
+    figure = Figure(figsize=(wide + 5.2, 4.6), layout="constrained")
+    grid = figure.add_gridspec(2, 2, height_ratios=(4, 1), width_ratios=(wide, 5.2))
+    upper = figure.add_subplot(grid[0, 0])
+    _lengths(upper, figure.add_subplot(grid[1, 0], sharex=upper), lengths, order, own)
+    upper.tick_params(labelbottom=False)
+    upper.set_ylabel(f"{score}, test")
+    beside = figure.add_subplot(grid[:, 1])
+    _times(beside, times, own)
+    beside.set_ylabel(f"{score}, held-out pairs")
+    handles, labels = upper.get_legend_handles_labels()
+    more = [each for each in zip(*beside.get_legend_handles_labels(), strict=True) if each[1] not in labels]
+    drawn = [*zip(handles, labels, strict=True), *more]
+    if len(drawn) > 1:
+        figure.legend(*zip(*drawn, strict=True), frameon=False, ncols=min(4, len(drawn)), loc="outside lower center")
+    _titled(figure, title)
     return figure
 
 
@@ -83,9 +96,143 @@ def by_distance(layers: Mapping[str, Float[Tensor, "distance"]], *, title: str =
         )
     axes.set_xlabel("distance in steps")
     axes.set_ylabel("norm of the gradient")
-    axes.grid(alpha=0.3)
-    axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
-    if title:
-        figure.suptitle(title, fontsize=10)
+    tidy(axes)
+    _titled(figure, title)
     return figure
+
+
+def by_words_between(
+    panels: Mapping[str, Mapping[str, Sequence[tuple[int, float, float, float]]]], *, longest: int
+) -> Figure:
+    """One panel for each condition: errors in 100 against distance, as (distance, mean, least, most)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.6 * len(panels), 4.0), layout="constrained")
+    every = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    own = looks([name for systems in panels.values() for name in systems])
+    for axes, (title, systems) in zip(every, panels.items(), strict=True):
+        for name, points in systems.items():
+            if points:
+                distances, means, least, most = zip(*points, strict=True)
+                axes.plot(distances, means, **own[name], linewidth=1.6, markersize=5)
+                axes.fill_between(distances, least, most, color=own[name]["color"], alpha=0.15, linewidth=0)
+        axes.axhline(50, color="#999999", linewidth=0.8)
+        axes.axvline(longest, color="#999999", linewidth=0.8, linestyle=":")
+        axes.text(longest, 97, " longest met in training", fontsize=8, color="#555555", va="top")
+        axes.text(
+            0.99, 57, "guessing: 50", fontsize=8, color="#555555", ha="right", transform=axes.get_yaxis_transform()
+        )
+        axes.set_ylim(-2, 100)
+        axes.set_xlim(left=0)
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel("words between subject and participle")
+        tidy(axes)
+    every[0].set_ylabel("errors in 100")
+    every[0].legend(frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.93))
+    return figure
+
+
+def by_vocabulary(cuts: Sequence[Cut]) -> Figure:
+    """Left the tokens of a line against the size of the vocabulary, right the share of them that is unknown."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import PercentFormatter, ScalarFormatter
+
+    figure = Figure(figsize=(9.2, 4.2), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for kind, look in looks([cut.kind for cut in cuts]).items():
+        own = [cut for cut in cuts if cut.kind == kind]
+        sizes = [cut.vocab for cut in own]
+        left.plot(sizes, [cut.per_line for cut in own], **look)
+        right.plot(sizes, [100 * cut.unknown for cut in own], **look, clip_on=False)
+    for axes, label in ((left, "tokens of a line"), (right, "unknown, of the tokens")):
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(ScalarFormatter())
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("tokens of the vocabulary")
+        axes.set_ylabel(label)
+        tidy(axes)
+    right.yaxis.set_major_formatter(PercentFormatter(decimals=0))
+    left.legend(frameon=False)
+    return figure
+
+
+def looks(names: Sequence[str] | Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Colour, marker and line of each name, the same wherever it is drawn."""
+    return {
+        name: {
+            "label": name.replace("$", r"\$"),
+            "color": COLOURS[number % len(COLOURS)],
+            "marker": MARKERS[number % len(MARKERS)],
+            "linestyle": LINES[number % len(LINES)],
+        }
+        for number, name in enumerate(dict.fromkeys(names))
+    }
+
+
+def tidy(axes: Axes, *, across: bool = True) -> None:
+    """A light grid, and no box around the curves; `across` draws both directions of the grid."""
+    axes.grid(axis="both" if across else "y", alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _order(systems: Mapping[str, Sequence[Bucket]]) -> dict[Bounds, Bucket]:
+    """Every bucket that some system has, from short to long."""
+    if not systems or not all(systems.values()):
+        raise ValueError("no scores to draw: give at least one system with at least one bucket of sentences")
+    every = {(one.low, one.high): one for buckets in systems.values() for one in buckets}
+    return {bounds: every[bounds] for bounds in sorted(every, key=lambda each: (each[0], each[1] or float("inf")))}
+
+
+def _lengths(
+    upper: Axes,
+    lower: Axes,
+    systems: Mapping[str, Sequence[Bucket]],
+    order: Mapping[Bounds, Bucket],
+    looks: Mapping[str, dict[str, Any]],
+) -> None:
+    """Scores by length into the upper axes, numbers of sentences into the lower ones."""
+    places = {bounds: place for place, bounds in enumerate(order)}
+    for number, (name, buckets) in enumerate(systems.items()):
+        across = (number - (len(systems) - 1) / 2) * min(0.12, 0.6 / len(systems))  # bars side by side stay readable
+        upper.errorbar(
+            [places[one.low, one.high] + across for one in buckets],
+            [one.score for one in buckets],
+            yerr=[
+                [max(0.0, one.score - one.interval.low) for one in buckets],
+                [max(0.0, one.interval.high - one.score) for one in buckets],
+            ],
+            **looks[name],
+            capsize=3,
+            linewidth=1.6,
+            elinewidth=1.0,
+        )
+    upper.set_ylim(bottom=0)
+    tidy(upper, across=False)
+    counts = [len(bucket.members) for bucket in order.values()]
+    drawn = lower.bar(range(len(order)), counts, color="#999999", width=0.6)
+    lower.bar_label(drawn, fontsize=8)
+    lower.set_ylim(top=1.35 * max(counts))
+    lower.set_yticks([])
+    lower.set_ylabel("sentences", fontsize=8)
+    lower.set_xticks(range(len(order)), [bucket.name for bucket in order.values()])
+    lower.set_xlabel("source length in words")
+    lower.spines[["top", "right"]].set_visible(False)
+
+
+def _times(axes: Axes, systems: Mapping[str, Times], looks: Mapping[str, dict[str, Any]]) -> None:
+    """Scores against seconds."""
+    if not systems or not all(systems.values()):
+        raise ValueError("no scores over time to draw: give at least one run with at least one evaluation")
+    for name, points in systems.items():
+        seconds, scores = zip(*points, strict=True)
+        axes.plot(seconds, scores, **looks[name], linewidth=1.6, markersize=4)
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("seconds of training")
+    tidy(axes)
+
+
+def _titled(figure: Figure, title: str) -> None:
+    if title:
+        figure.suptitle(title.replace("$", r"\$"), fontsize=10)

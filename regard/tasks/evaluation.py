@@ -186,7 +186,7 @@ def compare(
     first = systems[0]
     if any(list(one.references) != list(first.references) for one in systems):
         raise ValueError("systems with other references cannot be compared: evaluate all of them on one test set")
-    names = _distinct([one.name for one in systems])
+    names = distinct([one.name for one in systems])
     table = {metric: dict(zip(names, (one.counts[metric] for one in systems), strict=True)) for metric in METRICS}
     drawn = {metric: paired(own, test="bootstrap", samples=samples, seed=seed) for metric, own in table.items()}
     swapped = {metric: paired(own, test="randomisation", samples=trials, seed=seed) for metric, own in table.items()}
@@ -200,7 +200,7 @@ def page(comparison: Comparison) -> str:
         sidebyside.Row(one.number, one.source, one.reference, (one.answer, other.answer), (one.chrf, other.chrf))
         for one, other in zip(first.sentences, second.sentences, strict=True)
     ]
-    one, other = _distinct([first.name, second.name])
+    one, other = distinct([first.name, second.name])
     return sidebyside.page((one, other), rows, summary=comparison.lines())
 
 
@@ -211,7 +211,7 @@ def _sides(pairs: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
     return list(sources), list(references)
 
 
-def _distinct(names: Sequence[str]) -> list[str]:
+def distinct(names: Sequence[str]) -> list[str]:
     """Names with a number where one comes again, so that none is lost."""
     seen: dict[str, int] = {}
     result = []

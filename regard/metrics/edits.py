@@ -1,0 +1,81 @@
+"""Errors counted in edits: how many answers are wrong, and how many of their units, where several may be right.
+
+An edit is a unit put in the place of another, one too many, or one missing (Levenshtein 1966). Of several accepted
+references the nearest counts, as is the custom for pronunciations (Bisani and Ney 2008, Yao and Zweig 2015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Edits(NamedTuple):
+    """The fewest edits that make a reference of an answer; of equally few, those with fewest replaced units."""
+
+    total: int = 0
+    replaced: int = 0
+    surplus: int = 0
+    """Units of the answer that the reference has not."""
+    missing: int = 0
+    """Units of the reference that the answer has not."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The errors of many answers."""
+
+    answers: int
+    wrong: int
+    """Answers that are not equal to any of their references."""
+    units: int
+    """Units of the references that the answers were held against."""
+    edits: Edits
+
+    @property
+    def answer_rate(self) -> float:
+        """Wrong answers in 100; of words, the word error rate."""
+        return 100 * self.wrong / self.answers
+
+    @property
+    def unit_rate(self) -> float:
+        """Edits for each 100 units of the references; of sounds, the phoneme error rate. It may pass 100."""
+        return 100 * self.edits.total / self.units if self.units else 0.0 if not self.edits.total else float("inf")
+
+
+def edits(answer: Sequence[Hashable], reference: Sequence[Hashable]) -> Edits:
+    """The fewest edits between two sequences, by kind."""
+    row = [Edits(place, 0, 0, place) for place in range(len(reference) + 1)]
+    for number, own in enumerate(answer, start=1):
+        corner, row[0] = row[0], Edits(number, 0, number, 0)
+        for place, other in enumerate(reference, start=1):
+            same = own == other
+            cheapest = min(
+                corner if same else corner._replace(total=corner.total + 1, replaced=corner.replaced + 1),
+                row[place]._replace(total=row[place].total + 1, surplus=row[place].surplus + 1),
+                row[place - 1]._replace(total=row[place - 1].total + 1, missing=row[place - 1].missing + 1),
+            )
+            corner, row[place] = row[place], cheapest
+    return row[-1]
+
+
+def nearest(answer: Sequence[Hashable], references: Sequence[Sequence[Hashable]]) -> tuple[Edits, int]:
+    """The edits to the nearest of several references, and how many units that one has; the first of equally near."""
+    if not references:
+        raise ValueError("an answer without a reference cannot be judged: give it at least one")
+    return min(((edits(answer, own), len(own)) for own in references), key=lambda found: found[0].total)
+
+
+def errors(answers: Sequence[str], references: Sequence[Sequence[str]]) -> Errors:
+    """The errors of answers of which each has one or more references; units stand between blanks."""
+    if len(answers) != len(references):
+        raise ValueError(f"{len(answers)} answers but references for {len(references)}: there must be as many")
+    if not answers:
+        raise ValueError("no answers to judge: give at least one")
+    found = [
+        nearest(answer.split(), [reference.split() for reference in own])
+        for answer, own in zip(answers, references, strict=True)
+    ]
+    sums = Edits(*(sum(kind) for kind in zip(*(each for each, _ in found), strict=True)))
+    return Errors(len(found), sum(each.total > 0 for each, _ in found), sum(units for _, units in found), sums)

@@ -1,0 +1,95 @@
+"""The commands that label, from words typed to lines printed."""
+
+import io
+import json
+import sys
+
+import pytest
+
+import regard
+from regard.cli import run
+
+TRAINING = {"steps": 40, "evaluate": 40, "save": 40, "device": "cpu", "tensorboard": False}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("labels")
+    words = {"good": "yes", "fine": "yes", "bad": "no", "dull": "no"}
+    (folder / "a.tsv").write_text("".join(f"film {n} {w}\t{label}\n" for n in range(20) for w, label in words.items()))
+    (folder / "a.txt").write_text("".join(f"the/D film{n}/N is/V {w}/A\n" for n in range(20) for w in words))
+    settings = {"optim": {"rate": 0.02, "warmup": 1}, "training": TRAINING}
+    model = {"name": "recurrent", "width": 8, "embedding": 8, "pool": "attention", "dropout": 0.0}
+    for task, name in (("classification", "a.tsv"), ("tagging", "a.txt")):
+        data = {"train": {"path": str(folder / name)}, "tokens": 128}
+        regard.train({"task": task, "data": data, "model": model, **settings}, out=folder / task, quiet=True)
+    return folder
+
+
+def said(capsys, *words: str) -> str:
+    assert run(list(words)) == 0
+    return capsys.readouterr().out
+
+
+def complaint(capsys, *words: str) -> str:
+    assert run(list(words)) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    return error
+
+
+def test_classify_prints_a_label_and_its_probability_for_each_text(models, capsys):
+    model = str(models / "classification")
+    lines = said(capsys, "classify", model, "a good film", "dull", "--device", "cpu").splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["yes", "no"]
+    assert all(0.5 < float(line.split("\t")[1]) <= 1 for line in lines)
+    [line] = said(capsys, "classify", model, "--all", "good", "--device", "cpu").splitlines()
+    assert line.split("\t")[::2] == ["yes", "no"]
+    told = json.loads(said(capsys, "classify", model, "--all", "--json", "bad", "--device", "cpu"))
+    assert (told["text"], told["label"], sorted(told["all"])) == ("bad", "no", ["no", "yes"])
+    assert told["probability"] == told["all"]["no"]
+
+
+def test_texts_come_from_standard_input_too(models, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"good\nbad\n")))
+    assert len(said(capsys, "classify", str(models / "classification")).splitlines()) == 2
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the film1 is bad\n")))
+    assert said(capsys, "tag", str(models / "tagging")) == "the/D film1/N is/V bad/A\n"
+
+
+def test_tag_prints_a_tag_after_each_word(models, capsys):
+    told = json.loads(said(capsys, "tag", str(models / "tagging"), "--json", "the film1 is"))
+    assert (told["words"], told["tags"]) == (["the", "film1", "is"], ["D", "N", "V"])
+    assert len(told["probabilities"]) == 3
+
+
+@pytest.mark.parametrize(("task", "file"), [("classification", "a.tsv"), ("tagging", "a.txt")])
+def test_evaluate_scores_a_file_of_labels(models, capsys, task, file):
+    table = said(capsys, "evaluate", str(models / task), str(models / file))
+    assert "accuracy" in table
+    assert "precision" in table
+    told = json.loads(said(capsys, "evaluate", str(models / task), str(models / file), "--json"))
+    assert told["accuracy"] > 0.9
+    assert sum(map(sum, told["confusion"])) == sum(each["count"] for each in told["labels"].values())
+
+
+def test_explain_shows_where_a_classifier_looked(models, capsys, tmp_path):
+    model = str(models / "classification")
+    shown = said(capsys, "explain", model, "film was good")
+    assert "pool" in shown
+    assert "film" in shown
+    for name in ("a.html", "a.csv", "a.json", "a.svg"):
+        said(capsys, "explain", model, "film was good", "--output", str(tmp_path / name))
+        assert (tmp_path / name).stat().st_size > 20
+
+
+def test_what_is_wrong_is_said_in_one_line(models, capsys):
+    classifier, tagger = str(models / "classification"), str(models / "tagging")
+    assert "needs a model for classification" in complaint(capsys, "classify", tagger, "x")
+    assert "needs a model for tagging" in complaint(capsys, "tag", classifier, "x")
+    assert "none of those learnt" in complaint(
+        capsys, "evaluate", classifier, str(models / "a.tsv"), "--columns", "2", "1"
+    )
+    assert "writes nothing" in complaint(capsys, "explain", classifier, "x", "--step", "0")
+    assert "no attention to show" in complaint(capsys, "explain", tagger, "the film is")
+    assert "no file nowhere.tsv" in complaint(capsys, "evaluate", classifier, "nowhere.tsv")
