@@ -47,7 +47,7 @@ def compare(
     curves = _curves(runs, names, needed=test is None and pairs is None)
     sentences = _sentences(test, pairs, columns)
     chosen = config.override({}, settings or [])
-    each = partial(system, test=sentences or [], to=to, tokenize=tokenize, settings=chosen)
+    each = partial(system, test=sentences or [], to=to, among=len(runs) > 1, tokenize=tokenize, settings=chosen)
     scored = [each(path) for path in runs] if sentences else []
     evaluations = dict(zip(names, scored, strict=True)) if scored else {}
     if as_json:

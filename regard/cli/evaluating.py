@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,6 +66,7 @@ def evaluate(
     if file is not None:
         return score(model, file, columns=columns, as_json=as_json)
     others = against or []
+    among = bool(others)
     if page is not None and len(others) != 1:
         raise ValueError(f"--page shows two systems side by side: give one --against, not {len(others)}")
     source_file, target_file, both = (None if path is None else str(path) for path in (source, target, pairs))
@@ -73,9 +75,10 @@ def evaluate(
     if metric is Metric.errors:
         if plot is not None or page is not None:
             raise ValueError("--plot and --page show overlap: leave them out, or --metric errors")
-        judged = [_mistakes(path, test, to=to, settings=chosen) for path in (model, *others)]
+        judged = [_mistakes(path, test, to=to, among=among, settings=chosen) for path in (model, *others)]
         return _tell(judged, worst=worst, as_json=as_json)
-    systems = [system(path, test, to=to, tokenize=tokenize, settings=chosen) for path in (model, *others)]
+    each = partial(system, test=test, to=to, among=among, tokenize=tokenize, settings=chosen)
+    systems = [each(path) for path in (model, *others)]
     compared = evaluation.compare(systems) if others else None
     if as_json:
         told = compared.plain(worst=worst) if compared else systems[0].plain(worst=worst)
@@ -103,7 +106,9 @@ def _print(systems: Sequence[Evaluation], compared: Comparison | None, *, worst:
         console.print(_table([(f"{sentence.number}", f"chrF {sentence.chrf:.1f}"), *fields]))
 
 
-def system(path: Path | None, test: Pairs, *, to: str | None, tokenize: str, settings: dict[str, Any]) -> Evaluation:
+def system(
+    path: Path | None, test: Pairs, *, to: str | None, among: bool, tokenize: str, settings: dict[str, Any]
+) -> Evaluation:
     """A model's own evaluation, or that of the answers in a file."""
     from regard.data import testing
     from regard.tasks import evaluation
@@ -111,21 +116,21 @@ def system(path: Path | None, test: Pairs, *, to: str | None, tokenize: str, set
     shown = "/".join(path.parts[-2:]) if path is not None else ""
     if path is not None and path.is_file():
         return evaluation.judge(shown, testing.answers(str(path), len(test)), test, tokenize=tokenize)
-    translator, to = _translator(path, test, to)
+    translator, to = _translator(path, test, to, among=among)
     return evaluation.evaluate(translator, test, to=to, name=shown or translator.name, tokenize=tokenize, **settings)
 
 
-def _translator(path: Path | None, test: Pairs, to: str | None) -> tuple[Translator, str | None]:
-    """A model, and the language to translate a test set into."""
+def _translator(path: Path | None, test: Pairs, to: str | None, *, among: bool) -> tuple[Translator, str | None]:
+    """A model, and the language to translate a test set into; among others it may have no choice."""
     import regard
 
     translator = regard.load(path, task="translation")
     if to is None and len(translator.languages) > 1:
         to = translator.direction("\n".join(source for source, _ in test[:100]))
-    return translator, to
+    return translator, None if among and not translator.languages else to
 
 
-def _mistakes(path: Path | None, test: Pairs, *, to: str | None, settings: dict[str, Any]) -> Judgement:
+def _mistakes(path: Path | None, test: Pairs, *, to: str | None, among: bool, settings: dict[str, Any]) -> Judgement:
     """The errors of a model, or of the answers in a file."""
     from regard.data import testing
     from regard.tasks import mistakes
@@ -133,7 +138,7 @@ def _mistakes(path: Path | None, test: Pairs, *, to: str | None, settings: dict[
     shown = "/".join(path.parts[-2:]) if path is not None else ""
     if path is not None and path.is_file():
         return mistakes.judge(shown, testing.answers(str(path), len(test)), test)
-    translator, to = _translator(path, test, to)
+    translator, to = _translator(path, test, to, among=among)
     return mistakes.evaluate(translator, test, to=to, name=shown or translator.name, **settings)
 
 

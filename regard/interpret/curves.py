@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = "os^DvP*"
 LINES = ("-", "--", "-.", ":")
+FEW = 10  # sentences below which a score says little: hollow, and off the line
 
 Bounds = tuple[int, int | None]
 Times = Sequence[tuple[float, float]]
@@ -35,7 +36,7 @@ def by_length(systems: Mapping[str, Sequence[Bucket]], *, score: str = "BLEU", t
     _lengths(upper, lower, systems, order, looks(systems))
     upper.set_ylabel(score)
     if len(systems) > 1:
-        upper.legend(frameon=False)
+        figure.legend(frameon=False, ncols=min(3, len(systems)), loc="outside upper center", fontsize="small")
     _titled(figure, title)
     return figure
 
@@ -195,18 +196,21 @@ def _lengths(
     places = {bounds: place for place, bounds in enumerate(order)}
     for number, (name, buckets) in enumerate(systems.items()):
         across = (number - (len(systems) - 1) / 2) * min(0.12, 0.6 / len(systems))  # bars side by side stay readable
-        upper.errorbar(
-            [places[one.low, one.high] + across for one in buckets],
-            [one.score for one in buckets],
-            yerr=[
-                [max(0.0, one.score - one.interval.low) for one in buckets],
-                [max(0.0, one.interval.high - one.score) for one in buckets],
-            ],
-            **looks[name],
-            capsize=3,
-            linewidth=1.6,
-            elinewidth=1.0,
-        )
+        for few in (False, True):
+            chosen = [one for one in buckets if (len(one.members) < FEW) is few]
+            hollow = {"linestyle": "none", "markerfacecolor": "white", "label": None} if few else {}
+            upper.errorbar(
+                [places[one.low, one.high] + across for one in chosen],
+                [one.score for one in chosen],
+                yerr=[
+                    [max(0.0, one.score - one.interval.low) for one in chosen],
+                    [max(0.0, one.interval.high - one.score) for one in chosen],
+                ],
+                **{**looks[name], **hollow},
+                capsize=3,
+                linewidth=1.6,
+                elinewidth=1.0,
+            )
     upper.set_ylim(bottom=0)
     tidy(upper, across=False)
     counts = [len(bucket.members) for bucket in order.values()]

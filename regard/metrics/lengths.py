@@ -28,6 +28,8 @@ class Bucket:
     @property
     def name(self) -> str:
         """Its bounds in words."""
+        if self.low == self.high:
+            return f"{self.low}"
         return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
 
 
