@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 Kind = Literal["rnn", "gru", "gru_before", "lstm"]
+HOLD = 1e4  # what is added to a gate that is to be open or shut, whatever else it hears
 
 
 class Cell(nn.Module):
@@ -147,21 +148,48 @@ class Fused(nn.Module):
         self, x: Float[Tensor, "batch time inputs"], state: Tensor, lengths: Int[Tensor, "batch"] | None
     ) -> tuple[Float[Tensor, "batch time features"], Tensor]:
         """What `Written` answers."""
+        if lengths is not None:
+            return self._past_padding(x, state, lengths)
         first = state.transpose(0, 1).contiguous()  # (parts, batch, width)
-        given = tuple(first.chunk(2)) if isinstance(self.whole, nn.LSTM) else first
-        if lengths is None:
-            seen, last = self.whole(x, given)
-        else:
-            known = lengths.clamp(min=1).cpu()  # torch refuses empty sequences
-            packed = pack_padded_sequence(x, known, batch_first=True, enforce_sorted=False)
-            answer, last = self.whole(packed, given)
-            assert isinstance(answer, PackedSequence)
-            seen, _ = pad_packed_sequence(answer, batch_first=True, total_length=x.shape[1])
-        after = (torch.cat(last) if isinstance(last, tuple) else last).transpose(0, 1)
-        if lengths is None:
-            return seen, after
-        there = (lengths > 0)[:, None, None]
-        return torch.where(there, seen, 0.0), torch.where(there, after, state)
+        seen, last = self.whole(x, tuple(first.chunk(2)) if self.kind == "lstm" else first)
+        return seen, (torch.cat(last) if isinstance(last, tuple) else last).transpose(0, 1)
+
+    def _past_padding(
+        self, x: Float[Tensor, "batch time inputs"], state: Tensor, lengths: Int[Tensor, "batch"]
+    ) -> tuple[Float[Tensor, "batch time features"], Tensor]:
+        """Padding is read after the end of a sequence and forgotten; the way back reads each sequence turned round.
+
+        So no length is asked of a device that is still busy. Packing ragged sequences would ask, and take several times
+        as long on a processor.
+        """
+        column, ends = torch.arange(x.shape[1], device=x.device), lengths[:, None]
+        real, turned = column < ends, torch.where(column < ends, ends - 1 - column, column)
+        ways = ("", "_reverse")[: 1 + self.whole.bidirectional]
+        seen, after = [], []
+        for own, suffix in zip(state.unflatten(1, (-1, len(ways))).unbind(2), ways, strict=True):
+            shown, inner = self._read(_picked(x, turned) if suffix else x, own, real, suffix)
+            last = torch.cat([_picked(shown, (ends - 1).clamp(min=0)), inner], 1)
+            after.append(torch.where(ends[..., None] > 0, last, own))
+            seen.append(torch.where(real[..., None], _picked(shown, turned) if suffix else shown, 0.0))
+        return torch.cat(seen, -1), torch.stack(after, 2).flatten(1, 2)
+
+    def _read(
+        self, x: Tensor, state: Float[Tensor, "batch parts width"], real: Bool[Tensor, "batch time"], suffix: str
+    ) -> tuple[Float[Tensor, "batch time width"], Float[Tensor, "batch inner width"]]:
+        """What one direction shows at every column, and what it holds inside after the last real one."""
+        names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+        weights = [getattr(self.whole, name + suffix) for name in names]
+        h, *inner = state.transpose(0, 1)[:, None].contiguous()
+        how = (True, 1, 0.0, self.training, False, True)  # biases, one layer, no dropout, one direction, batch first
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that weights of one direction must be put together first
+            if self.kind == "lstm":
+                x, weights[0] = _holding(x, weights[0], real)
+                shown, _, c = torch._VF.lstm(x, (h, *inner), weights, *how)
+                return shown, c.transpose(0, 1)
+            run = torch._VF.gru if self.kind == "gru" else torch._VF.rnn_tanh
+            shown, _ = run(x, h, weights, *how)
+        return shown, state[:, 1:]
 
     @torch.no_grad()
     def written(self) -> Written:
@@ -175,6 +203,21 @@ class Fused(nn.Module):
                     if self.kind == "gru":
                         mine[width : 2 * width] *= -1
         return twin.to(next(whole.parameters()))
+
+
+def _picked(x: Float[Tensor, "batch time width"], column: Int[Tensor, "batch picked"]) -> Tensor:
+    """These columns of every line."""
+    return x.gather(1, column[..., None].expand(-1, -1, x.shape[-1]))
+
+
+def _holding(x: Tensor, weight: Tensor, real: Bool[Tensor, "batch time"]) -> tuple[Tensor, Tensor]:
+    """An LSTM's inputs and weights with one feature more, 1 on padding: it opens the forget gate, shuts the input gate.
+
+    Then `c' = 1 * c + 0 * g`: what the cell holds at a sequence's end it still holds after the last column, to the bit.
+    """
+    gate = weight.new_ones(len(weight) // 4, 1)
+    column = torch.cat([-HOLD * gate, HOLD * gate, 0 * gate, 0 * gate])  # torch's order: i, f, g, o
+    return torch.cat([x, ~real[..., None]], -1), torch.cat([weight, column], 1)
 
 
 class Layers(nn.Module):

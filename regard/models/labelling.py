@@ -155,41 +155,25 @@ class Read(NamedTuple):
 
 
 class RecurrentReader(nn.Module):
-    """Layers of cells, in full precision: states gather the errors of all steps.
-
-    The way back is a second set of cells that reads every text turned round, padding still last: nothing has to be
-    packed, which on a processor makes long texts many times faster to learn from.
-    """
+    """Layers of cells, in full precision: states gather the errors of all steps."""
 
     def __init__(self, config: RecurrentReaderConfig):
         super().__init__()
-        self.features = config.width * (1 + config.bidirectional)
-        sizes = [config.embedding, *[self.features] * (config.depth - 1)]
-        ways = ["ahead", "back"][: 1 + config.bidirectional]
-        self.layers = nn.ModuleList(
-            nn.ModuleDict({way: Layers(config.cell, size, config.width) for way in ways}) for size in sizes
+        self.layers = Layers(
+            config.cell,
+            config.embedding,
+            config.width,
+            depth=config.depth,
+            bidirectional=config.bidirectional,
+            dropout=config.dropout,
         )
-        self.dropout = nn.Dropout(config.dropout)
+        self.features = config.width * self.layers.directions
 
     def forward(self, x: Float[Tensor, "batch time inputs"], grid: Grid) -> Read:
         """The states, and the last of either direction."""
-        turned = torch.where(grid.filled, grid.lengths[:, None] - 1 - grid.place, grid.place)[..., None]
         with torch.autocast(x.device.type, enabled=False):
-            x = x.float()
-            for number, layer in enumerate(self.layers):
-                assert isinstance(layer, nn.ModuleDict)
-                x = x if number == 0 else self.dropout(x)
-                seen = [layer["ahead"](x)[0]]
-                if "back" in layer:
-                    seen.append(_taken(layer["back"](_taken(x, turned))[0], turned))
-                x = torch.cat(seen, -1)
-            last = _taken(seen[0], grid.lengths[:, None, None] - 1)[:, 0]
-            return Read(x, torch.cat([last, *(each[:, 0] for each in seen[1:])], -1))
-
-
-def _taken(x: Float[Tensor, "batch time features"], places: Int[Tensor, "batch taken 1"]) -> Tensor:
-    """The vectors that stand at these places of each text."""
-    return x.gather(1, places.expand(-1, -1, x.shape[-1]))
+            seen, last = self.layers(x.float(), lengths=grid.lengths)
+            return Read(seen, self.layers.last(last))
 
 
 class ConvolutionReader(nn.Module):

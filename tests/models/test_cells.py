@@ -6,6 +6,7 @@ import itertools
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.models.cells import CELLS, FUSED, GRU, LSTM, RNN, Fused, GRUBefore, Layers, Written
 
@@ -140,6 +141,29 @@ def test_fused_layers_and_written_ones_agree_in_outputs_states_and_gradients(kin
         found.append((seen, state, given.grad, begin.grad))
     for mine, theirs in zip(*found, strict=True):
         assert torch.allclose(mine, theirs, atol=1e-10)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("kind", FUSED)
+def test_ragged_sequences_are_read_as_torch_reads_packed_ones(kind, bidirectional):
+    layer = Fused(kind, INPUTS, WIDTH, bidirectional=bidirectional).double()
+    lengths, parts = torch.tensor([4, 6, 1, 2]), (1 + bidirectional) * (1 + (kind == "lstm"))
+    x = torch.randn(4, 6, INPUTS, dtype=torch.float64, requires_grad=True)
+    state = torch.randn(4, parts, WIDTH, dtype=torch.float64, requires_grad=True)
+
+    def packed():
+        first = state.transpose(0, 1).contiguous()
+        given = tuple(first.chunk(2)) if kind == "lstm" else first
+        answer, last = layer.whole(pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False), given)
+        seen, _ = pad_packed_sequence(answer, batch_first=True, total_length=6)
+        return seen, (torch.cat(last) if kind == "lstm" else last).transpose(0, 1)
+
+    outcomes = []
+    for seen, after in (packed(), layer(x, state, lengths)):
+        loss = (seen * torch.linspace(-1, 1, 6)[:, None]).sum() + after.square().sum()
+        outcomes.append([seen, after, *torch.autograd.grad(loss, [x, state, *layer.parameters()])])
+    for expected, mine in zip(*outcomes, strict=True):
+        assert torch.allclose(mine, expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", FUSED)

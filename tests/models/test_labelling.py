@@ -3,7 +3,6 @@
 import pytest
 import torch
 from torch.nn import functional as F
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from regard.attention.masks import Grid
 from regard.interpret.watch import watch
@@ -143,23 +142,3 @@ def test_in_training_words_become_unknown_and_features_are_missing_throughout_a_
 def test_shapes_that_cannot_be_are_told_in_one_line(make, said):
     with pytest.raises(ValueError, match=said):
         make()
-
-
-def test_reading_both_ways_is_what_packed_layers_of_torch_do():
-    torch.manual_seed(0)
-    model = Labeller(RecurrentReaderConfig(**SIZES, width=6, depth=2, cell="lstm", pool="last")).eval()
-    whole = torch.nn.LSTM(8, 6, num_layers=2, bidirectional=True, batch_first=True)
-    for depth, layer in enumerate(model.reader.layers):
-        for way, suffix in (("ahead", ""), ("back", "_reverse")):
-            own = dict(layer[way].layers[0].whole.named_parameters())
-            for name, weight in own.items():
-                whole.get_parameter(f"{name[:-1]}{depth}{suffix}").data.copy_(weight.data)
-    tokens, lengths = laid(texts(5, 3, 1), 7)
-    x = model.embedding(tokens)
-    packed = pack_padded_sequence(x, lengths, batch_first=True)
-    seen, (last, _) = whole(packed)
-    expected, _ = pad_packed_sequence(seen, batch_first=True, total_length=7)
-    read = model.reader(x, Grid(lengths, 7))
-    for number, length in enumerate(lengths):
-        torch.testing.assert_close(read.features[number, :length], expected[number, :length])
-    torch.testing.assert_close(read.whole, torch.cat([last[-2], last[-1]], -1))
