@@ -1,22 +1,26 @@
 """A recurrent language model: it reads a text token by token and says, at each, what may come next.
 
 Mikolov et al. 2010; with LSTM cells and dropout between layers, Zaremba et al. 2014; one mask for all steps of a
-window, Gal and Ghahramani 2016; input and output as one matrix, Press and Wolf 2017, Inan et al. 2017.
+window, Gal and Ghahramani 2016; input and output as one matrix, Press and Wolf 2017, Inan et al. 2017; weights between
+states dropped, Merity et al. 2018.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn import functional as F
 
 from regard.models.cells import Kind, Layers
 
 READ = 1024  # tokens of a prompt read at a time
+BETWEEN = re.compile(r"weight_hh|state\.weight")  # weights from one state to the next
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +45,8 @@ class RecurrentLanguageConfig:
     """Share of features dropped in training: of embeddings, between layers and of what is predicted from."""
     locked: bool = False
     """Drop the same features at all steps of a window."""
+    recurrent_dropout: float = 0.0
+    """Share of the weights from state to state dropped in training, the same ones at all steps of a window."""
     fused: bool = True
     """Use kernels for whole layers where there are some; false writes every step out."""
 
@@ -48,8 +54,9 @@ class RecurrentLanguageConfig:
         for name in ("width", "depth", "embedding"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1, not {value}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, not {self.dropout}")
+        for name in ("dropout", "recurrent_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
 
     @property
     def phrase(self) -> str:
@@ -121,10 +128,19 @@ class RecurrentLanguage(nn.Module):
         with torch.autocast(tokens.device.type, enabled=False):
             x = self._drop(self.embedding(tokens))
             for layers, own in zip(self._stack, state.split(self._stack[0].parts, -2), strict=True):
-                x, end = layers(x, own)
+                x, end = self._read(layers, x, own)
                 x = self._drop(x)
                 ends.append(end)
             return (self.narrow(x) if hasattr(self, "narrow") else x), torch.cat(ends, -2)
+
+    def _read(self, layers: Layers, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """One layer, which in training may forget some of the ways from state to state for a whole window."""
+        rate = self.config.recurrent_dropout
+        if not (self.training and rate):
+            return layers(x, state)
+        weights = {name: F.dropout(each, rate) for name, each in layers.named_parameters() if BETWEEN.search(name)}
+        lengths = torch.full((len(x),), x.shape[1], device=x.device)  # given them, a layer looks its weights up by name
+        return functional_call(layers, weights, (x, state, lengths))
 
     @property
     def prediction(self) -> Float[Tensor, "vocab features"]:

@@ -71,6 +71,30 @@ def test_dropping_is_the_same_at_all_steps_only_where_it_is_locked():
     assert set(locked.unique().tolist()) == set(free.unique().tolist()) == {0.0, 2.0}
 
 
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm", "gru_before"])
+def test_weights_between_states_are_dropped_once_for_a_window_and_in_training_only(cell):
+    settings = {"vocab": 11, "width": 8, "depth": 1, "cell": cell}
+    model = RecurrentLanguage(RecurrentLanguageConfig(**settings, recurrent_dropout=0.5)).double()
+    tokens = torch.randint(11, (3, 7))
+    torch.manual_seed(1)
+    features, state = model(tokens)
+    twin = RecurrentLanguage(RecurrentLanguageConfig(**settings)).double()
+    twin.load_state_dict(model.state_dict())
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for name, weight in twin.named_parameters():
+            if "weight_hh" in name or name.endswith("state.weight"):
+                weight.copy_(F.dropout(weight, 0.5))
+    for mine, expected in zip((features, state), twin(tokens), strict=True):
+        assert torch.allclose(mine, expected)
+    whole = sum(features.square().sum() for features in (features, state))
+    gradients = torch.autograd.grad(whole, [each for name, each in model.named_parameters() if "layers" in name])
+    assert all(gradient.abs().sum() > 0 for gradient in gradients)
+    assert torch.equal(model.eval()(tokens)[0], model(tokens)[0])
+    twin.load_state_dict(model.state_dict())
+    assert torch.equal(model(tokens)[0], twin.eval()(tokens)[0])
+
+
 def test_a_temperature_near_zero_and_one_beam_are_greedy():
     model, prompt = build(), torch.randint(11, (3, 4))
     [best, *_] = zip(*generate(model, [prompt], limit=12, eos=None), strict=True)
