@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from regard import checkpoint, config
+from regard.config.words import nearest
 from regard.models import MODELS
 from regard.tasks import TASKS
 from regard.tasks.translator import Translator
@@ -107,9 +108,9 @@ def _alone(task: Any, recipe: Any, team: distributed.Team, start: Any, **how: An
 
 def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
     """The task class and the checked recipe: what is unknown or impossible is an error here, before data is read."""
-    name = settings.get("task", "translation")
+    name = str(settings.get("task", "translation"))
     if name not in TASKS:
-        raise ValueError(f"task: {name!r} is not one of {', '.join(TASKS)}")
+        raise ValueError(f"unknown task {name!r}{nearest(name, TASKS)}")
     task = TASKS[name][0]
     named = dict(settings)
     if "model" in named and _automatic(named):
@@ -131,7 +132,16 @@ def load(
     wanted = (task,) if isinstance(task, str) else task
     if wanted is not None and name not in wanted:
         raise ValueError(f"{directory}: made for the task {name}, and this needs a model for {' or '.join(wanted)}")
-    return TASKS[name][1].load(found, device=devices.choose(device))
+    place = devices.choose(device)
+    try:
+        return TASKS[name][1].load(found, device=place)
+    except (KeyError, ValueError) as error:
+        if str(error).startswith(f"{found.directory}: "):
+            raise
+        reason = f"config.yaml and {error} do not fit" if isinstance(error, KeyError) else error
+        raise ValueError(
+            f"{found.directory}: {reason} (made by another version of Regard? use that one, or train again)"
+        ) from None
 
 
 def shipped() -> Path:

@@ -132,7 +132,7 @@ def test_what_is_named_is_laid_over_the_derived_sizes(corpus: Corpus, tmp_path: 
         ("optim.warmpu=3", r"optim\.warmpu.*warmup"),
         ("modle.width=3", r"modle.*model"),
         ("model.norm=per", r"model\.norm.*pre"),
-        ("task=translate", "translation"),
+        ("task=translate", "did you mean translation"),
         ("data.train.source=missing.fr", r"missing\.fr"),
         ("training.precision=bfloat16", "bfloat16"),
         ("model.heads=5", "divide"),

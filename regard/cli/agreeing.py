@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.comparing import called
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -57,7 +59,7 @@ def agreement(
 
 def _groups(runs: Sequence[Path], labels: str | None) -> dict[str, list[Path]]:
     """Runs by their name."""
-    names = [path.resolve().name for path in runs] if labels is None else [name.strip() for name in labels.split(",")]
+    names = [called(path) for path in runs] if labels is None else [name.strip() for name in labels.split(",")]
     if len(names) != len(runs) or not all(names):
         raise ValueError(f"--labels {labels!r}: give {len(runs)} names between commas, one for each run")
     groups: dict[str, list[Path]] = {}
@@ -89,15 +91,15 @@ def _drawn(found: Mapping[str, Sequence[Point]]) -> dict[str, list[tuple[int, fl
 
 
 def _table(title: str, found: Mapping[str, Sequence[Point]]) -> Table:
-    """A line for every model, a column for every distance."""
+    """A line for every distance, however many there are, and a column for every model."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=f"Errors in 100, {title}, by words between", box=box.SIMPLE_HEAD, padding=(0, 0, 0, 1))
-    table.add_column("model", overflow="fold")
-    for point in next(iter(found.values())):
-        table.add_column(str(point.distance), justify="right", no_wrap=True)
-    for name, points in found.items():
-        table.add_row(Text(name), *(f"{point.error:.1f}" for point in points))
+    table = Table(title=f"Errors in 100, {title}", box=box.SIMPLE_HEAD)
+    table.add_column("words between", justify="right")
+    for name in found:
+        table.add_column(Text(name), justify="right", overflow="fold")
+    for points in zip(*found.values(), strict=True):
+        table.add_row(f"{points[0].distance}", *(f"{point.error:.1f}" for point in points))
     return table

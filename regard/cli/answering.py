@@ -28,15 +28,17 @@ def locate(
 
     if draw is not None and len(pictures) > 1:
         raise ValueError(f"--draw makes one picture and {len(pictures)} were given: name one at a time")
+    if draw is not None and draw.resolve() == pictures[0].resolve():
+        raise ValueError(f"--draw {draw} would write over the picture itself: choose another name")
     found = recipe.load(model, device=device, task="localisation").locate(pictures, invert=invert)
     for path, place in zip(pictures, found, strict=True):
         if as_json:
             answer = {"digit": place.label, "probability": round(place.probability, 4), "box": place.box}
-            print(json.dumps({"picture": str(path), **answer}))
+            print(json.dumps({"picture": str(path), **answer}, ensure_ascii=False))
         else:
             print(f"{path}\t{place.label}\t{place.probability:.3f}\t{' '.join(f'{side:.1f}' for side in place.box)}")
     if draw is not None:
-        files.marked(draw, pictures[0], found[0].box, str(found[0].label))
+        files.marked(draw, files.read(pictures[0], invert=invert), found[0].box, str(found[0].label))
 
 
 def count(
@@ -52,7 +54,8 @@ def count(
     found = recipe.load(model, device=device, task="counting").count(frames, invert=invert)
     for path, each in zip(frames, found, strict=True):
         if as_json:
-            print(json.dumps({"frame": str(path), "count": each.count, "probability": round(each.probability, 4)}))
+            answer = {"frame": str(path), "count": each.count, "probability": round(each.probability, 4)}
+            print(json.dumps(answer, ensure_ascii=False))
         else:
             print(f"{path}\t{each.count}\t{each.probability:.3f}")
 
@@ -70,7 +73,8 @@ def predict(
     answers, scores = predictor.predict_file(str(table))
     for answer in answers:
         sure = {} if answer.probability is None else {"probability": round(answer.probability, 4)}
-        print(json.dumps({predictor.columns.target: answer.value, **sure}) if as_json else answer.text)
+        told = {predictor.columns.target: answer.value, **sure}
+        print(json.dumps(told, ensure_ascii=False) if as_json else answer.text)
     if scores:
-        told = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
-        print(f"regard: {told} on {len(answers):,} rows", file=sys.stderr)
+        measured = ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+        print(f"regard: {measured} on {len(answers):,} rows", file=sys.stderr)

@@ -62,12 +62,19 @@ def compare(
         print(f"{out}: {len(runs)} side by side", file=sys.stderr if as_json else sys.stdout)
 
 
+def called(path: Path) -> str:
+    """The name of a folder; of a checkpoint in a run folder both names, since many are called best."""
+    found = path.resolve()
+    folder = found.parents[1] if found.parent.name == "checkpoints" else found.parent
+    return f"{folder.name}/{found.name}" if (folder / "metrics.jsonl").is_file() else found.name
+
+
 def _names(runs: Sequence[Path], labels: str | None) -> list[str]:
     """One name for each run: as given, or that of its folder."""
     from regard.tasks.evaluation import distinct
 
     if labels is None:
-        return distinct([path.resolve().name for path in runs])
+        return distinct([called(path) for path in runs])
     names = [name.strip() for name in labels.split(",")]
     if len(names) != len(runs) or not all(names) or len(set(names)) < len(names):
         raise ValueError(f"--labels {labels!r}: give {len(runs)} different names between commas, one for each run")

@@ -39,7 +39,7 @@ def evaluate(
     source: Annotated[Path | None, typer.Option(help="Text to translate, one sentence per line.")] = None,
     target: Annotated[Path | None, typer.Option(help="Its translations, line by line.")] = None,
     pairs: Annotated[Path | None, typer.Option(help="One file with both instead: TSV or JSON lines.")] = None,
-    columns: Annotated[tuple[int, int], typer.Option(help="Columns of source and target in a TSV file.")] = (1, 2),
+    columns: Annotated[tuple[int, int] | None, typer.Option(help="Columns of both in a TSV file; 1 and 2.")] = None,
     to: Annotated[str | None, typer.Option(help="Target language; guessed when not given.")] = None,
     against: Annotated[
         list[Path] | None, typer.Option(help="Another model, or a file of answers, to compare with; again for more.")
@@ -58,19 +58,19 @@ def evaluate(
 ) -> None:
     """Score a model on a test set: BLEU, chrF, TER, perplexity, scores by length; compare it with others."""
     from regard import config
-    from regard.data import testing
-    from regard.data.readers import Corpus
     from regard.interpret import curves, plots
     from regard.tasks import evaluation
 
     if file is not None:
+        given: dict[str, object] = {"--source": source, "--target": target, "--pairs": pairs, "--to": to}
+        given |= {"--against": against, "--plot": plot, "--page": page, "--set": settings}
+        _alone(file, given | {"--metric": metric is Metric.errors})
         return score(model, file, columns=columns, as_json=as_json)
     others = against or []
     among = bool(others)
     if page is not None and len(others) != 1:
         raise ValueError(f"--page shows two systems side by side: give one --against, not {len(others)}")
-    source_file, target_file, both = (None if path is None else str(path) for path in (source, target, pairs))
-    test = testing.read(Corpus(source=source_file, target=target_file, path=both, columns=columns))
+    test = _test(source, target, pairs, columns)
     chosen = config.override({}, settings or [])
     if metric is Metric.errors:
         if plot is not None or page is not None:
@@ -89,6 +89,23 @@ def evaluate(
         plots.save(curves.by_length({each.name: each.lengths for each in systems}), plot)
     if page is not None and compared is not None:
         page.write_text(evaluation.page(compared), encoding="utf-8")
+
+
+def _alone(file: Path, given: dict[str, object]) -> None:
+    """Stop at options that a model that labels would not heed."""
+    if ignored := [name for name, value in given.items() if value]:
+        raise ValueError(f"{ignored[0]} is for translators: leave it out, or the file {file}")
+
+
+def _test(source: Path | None, target: Path | None, pairs: Path | None, columns: tuple[int, int] | None) -> Pairs:
+    """The sentences to score on."""
+    from regard.data import testing
+    from regard.data.readers import Corpus
+
+    if source is target is pairs is None:
+        raise ValueError("nothing to score on: give --source and --target, or --pairs; a file to a model that labels")
+    source_file, target_file, both = (None if path is None else str(path) for path in (source, target, pairs))
+    return testing.read(Corpus(source=source_file, target=target_file, path=both, columns=columns or (1, 2)))
 
 
 def _print(systems: Sequence[Evaluation], compared: Comparison | None, *, worst: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,21 +67,22 @@ def tag(
                 write(json.dumps(told, ensure_ascii=False) if as_json else str(tagged))
 
 
-def score(model: Path | None, file: Path, *, columns: tuple[int, int], as_json: bool) -> None:
+def score(model: Path | None, file: Path, *, columns: tuple[int, int] | None, as_json: bool) -> None:
     """How well a model labels a file, which is read as those it was trained on."""
     from rich.console import Console
 
     import regard
 
     labels = regard.load(model, task=("classification", "tagging"))
-    changes = {} if columns == (1, 2) else {"columns": columns}
+    changes = {} if columns is None else {"columns": columns}
     found = labels.evaluate(str(file), **changes)
     if as_json:
         print(json.dumps(plain(found), ensure_ascii=False, indent=1))
         return
     console = Console()
     console.print(_table(_lines(str(model), str(file), found)))
-    console.print(_table(_by_label(found.labels), head=("label", "texts", "precision", "recall", "F1")))
+    judged = "texts" if found.whole is None else "words"
+    console.print(_table(_by_label(found.labels), head=("label", judged, "precision", "recall", "F1")))
     if mistakes := found.labels.mistakes[:SHOWN]:
         rows = [(truth, answer, f"{count:,}") for truth, answer, count in mistakes]
         console.print(_table(rows, head=("truth", "taken for", "times")))
@@ -96,7 +98,10 @@ def plain(found: Measured) -> dict[str, Any]:
 
 
 def _texts(given: list[str] | None) -> Iterator[str]:
-    return arguments(given or ["-"])
+    found = arguments(given or ["-"])
+    if (first := next(found, None)) is None:
+        raise ValueError("standard input is empty: give texts, or lines to read")
+    return chain([first], found)
 
 
 def _lines(name: str, file: str, found: Measured) -> list[tuple[str, str]]:

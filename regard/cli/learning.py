@@ -54,7 +54,7 @@ def train(
         if resume and out is not None and "data" not in settings:
             settings = recipes.settings(out / "config.yaml", *words)
         if "data" not in settings:
-            raise ValueError("nothing to train on: give a recipe file, or --source and --target")
+            raise ValueError("nothing to train on: give a recipe file with data, or --source and --target")
         name = Path(file).stem if file else (source.stem if source else "run")
         outcome = recipes.train(
             settings, out=out or Path("runs") / name, resume=resume, overwrite=overwrite, start=start, command=sys.argv

@@ -96,7 +96,7 @@ class Practice:
 
     def __post_init__(self) -> None:
         if not 1 <= self.shortest <= self.longest:
-            raise ValueError(f"distances go from 1 up, not from {self.shortest} to {self.longest}")
+            raise ValueError(f"shortest must be from 1 to longest, {self.longest}, not {self.shortest}")
 
 
 @dataclass(frozen=True)

@@ -175,6 +175,8 @@ class ExamplesConfig:
             raise ValueError(
                 f"held and reject are shares of 1, and held neither 0 nor all, not {self.held} and {self.reject}"
             )
+        if self.tokens < 1:
+            raise ValueError(f"tokens must be at least 1, not {self.tokens}")
 
 
 @dataclass(frozen=True, kw_only=True)

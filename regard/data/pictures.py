@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 RED = (230, 40, 40)
+SCALE = 4  # how much larger a picture is drawn upon
 MOST = 1 << 26  # pixels of a picture that is still opened
 
 
@@ -20,21 +22,49 @@ def read(path: str | Path, *, size: int | None = None, invert: bool = False) -> 
     """A picture as shades from 0, black, to 1; `size` is what its sides must be, `invert` makes ink on paper bright."""
     from PIL import Image, UnidentifiedImageError
 
+    if Path(path).is_dir():
+        raise ValueError(f"{path} is a folder: name the picture files in it")
     try:
-        with Image.open(path) as picture:
-            if picture.width * picture.height > MOST:
-                raise ValueError(f"{path} has {picture.width} x {picture.height} pixels: make it smaller")
-            if size is not None and picture.size != (size, size):
-                found = f"{picture.width} x {picture.height}"
-                raise ValueError(f"{path} has {found} pixels and the model reads {size} x {size}: cut or resize it")
-            shades = np.asarray(picture.convert("L"), np.float32) / 255
+        with (
+            warnings.catch_warnings(action="error", category=Image.DecompressionBombWarning),
+            Image.open(path) as picture,
+        ):
+            _check(path, picture, size)
+            shades = _grey(path, picture, ground=255 if invert else 0)
     except FileNotFoundError:
         raise ValueError(f"no file {path}: check the path") from None
-    except (UnidentifiedImageError, Image.DecompressionBombError):
+    except UnidentifiedImageError:
         raise ValueError(f"{path} is no picture that can be read: give a PNG, JPEG or the like") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise ValueError(f"{path} has more than {MOST:,} pixels: make it smaller") from None
     except (OSError, SyntaxError) as error:
         raise ValueError(f"{path} cannot be read as a picture ({error}): save it again") from None
     return 1 - shades if invert else shades
+
+
+def _check(path: str | Path, picture: Image.Image, size: int | None) -> None:
+    """Stop at what a model cannot be asked about."""
+    if picture.width * picture.height > MOST:
+        raise ValueError(f"{path} has {picture.width} x {picture.height} pixels: make it smaller")
+    if size is not None and picture.size != (size, size):
+        found = f"{picture.width} x {picture.height}"
+        raise ValueError(f"{path} has {found} pixels and the model reads {size} x {size}: cut or resize it")
+    if (several := getattr(picture, "n_frames", 1)) > 1:
+        raise ValueError(f"{path} holds {several} pictures: save each as a file of its own")
+
+
+def _grey(path: str | Path, picture: Image.Image, *, ground: int) -> Float[np.ndarray, "height width"]:
+    """Shades from 0 to 1; what is transparent has the shade of the ground, from 0 to 255."""
+    from PIL import Image
+
+    if picture.mode.startswith("I"):  # Pillow would cut 16 bits off at 255, which leaves a white picture
+        return np.asarray(picture, np.float32) / 65535
+    if picture.mode == "F":
+        raise ValueError(f"{path} has shades that are fractions: save it as a PNG of 8 or 16 bits")
+    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
+        seen = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", seen.size, (ground, ground, ground, 255)), seen)
+    return np.asarray(picture.convert("L"), np.float32) / 255
 
 
 def stacked(
@@ -57,19 +87,17 @@ def _shades(given: str | Path | np.ndarray, size: int, invert: bool) -> np.ndarr
 
 def write(path: str | Path, shades: Float[np.ndarray, "height width"]) -> None:
     """Shades from 0 to 1 as a picture file; its name tells the format."""
-    from PIL import Image
-
-    _saved(Image.fromarray(np.rint(np.clip(shades, 0, 1) * 255).astype(np.uint8)), path)
+    _saved(_picture(shades), path)
 
 
-def marked(path: str | Path, source: str | Path, box: tuple[float, ...], text: str, *, scale: int = 4) -> None:
-    """A picture made larger, a box given in its pixels and a few words drawn upon it, as another file."""
+def marked(path: str | Path, shades: Float[np.ndarray, "height width"], box: tuple[float, ...], text: str) -> None:
+    """Shades from 0 to 1 made larger, a box given in their pixels and a few words drawn upon it, as a file."""
     from PIL import Image, ImageDraw
 
-    with Image.open(source) as picture:
-        large = picture.convert("RGB").resize((picture.width * scale, picture.height * scale), Image.Resampling.NEAREST)
+    picture = _picture(shades).convert("RGB")
+    large = picture.resize((picture.width * SCALE, picture.height * SCALE), Image.Resampling.NEAREST)
     pen = ImageDraw.Draw(large)
-    left, top, right, bottom = (each * scale for each in box)
+    left, top, right, bottom = (each * SCALE for each in box)
     left, right = sorted((left, right))
     top, bottom = sorted((top, bottom))
     pen.rectangle(
@@ -77,6 +105,12 @@ def marked(path: str | Path, source: str | Path, box: tuple[float, ...], text: s
     )
     pen.text((left + 2, max(0, top - 12)), text, fill=RED)
     _saved(large, path)
+
+
+def _picture(shades: np.ndarray) -> Image.Image:
+    from PIL import Image
+
+    return Image.fromarray(np.rint(np.clip(shades, 0, 1) * 255).astype(np.uint8))
 
 
 def _saved(picture: Image.Image, path: str | Path) -> None:

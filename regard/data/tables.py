@@ -19,10 +19,12 @@ from jaxtyping import Float
 
 from regard.config.words import nearest
 from regard.data.packing import number, shuffled
-from regard.data.readers import digest, lines
+from regard.data.readers import LINE, digest, lines
 
 DELIMITERS = ",;\t"
 CLASSES = 1000  # different targets that are still believed to be classes
+UNREADABLE = "no cells, correct the line and its quotation marks"
+LARGEST = 1e30  # what single precision still has room for after scaling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,28 +158,34 @@ def _cells(name: str) -> Iterator[tuple[str, list[str]]]:
     texts = _texts(name)
     first = next(texts, "")
     delimiter = max(DELIMITERS, key=first.count)
-    header = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter), [])]
+    try:
+        header = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter, strict=True), [])]
+    except csv.Error as error:
+        raise ValueError(f"{name}:1: {UNREADABLE} ({error})") from None
     if not any(header):
         raise ValueError(f"{name} is empty: give a table with the names of its columns in the first line")
     if twice := [cell for cell, count in Counter(header).items() if count > 1]:
         raise ValueError(f"{name}:1: two columns are named {twice[0]!r}: rename one")
     yield f"{name}:1", header
     reader = csv.reader(texts, delimiter=delimiter, strict=True)
+    place = f"{name}:2"
     try:
         for row in reader:
-            place = f"{name}:{reader.line_num + 1}"
             if len(row) not in (0, len(header)):
                 raise ValueError(f"{place}: {len(row)} cells under {len(header)} columns: correct the line")
             if row:
                 yield place, row
+            place = f"{name}:{reader.line_num + 2}"  # where the next row begins: a quoted cell may go over lines
     except csv.Error as error:
-        raise ValueError(f"{name}:{reader.line_num + 1}: {error}: correct the line") from None
+        raise ValueError(f"{place}: {UNREADABLE} ({error})") from None
 
 
 def _texts(name: str) -> Iterator[str]:
     for place, line in enumerate(lines(name), start=1):
+        if line is None:
+            raise ValueError(f"{name}:{place}: a line of more than {LINE:,} bytes: correct it")
         try:
-            yield f"{(line or b'').decode('utf-8')}\n"
+            yield f"{line.decode('utf-8')}\n"
         except UnicodeDecodeError:
             raise ValueError(f"{name}:{place}: not UTF-8: save the table as UTF-8") from None
 
@@ -226,6 +234,8 @@ def _number(cell: str, column: str, where: str, *, remedy: str = "leave the colu
     if not math.isfinite(value):
         what = f"{cell.strip()[:40]!r}" if cell.strip() else "an empty cell"
         raise ValueError(f"{where}: {what} in column {column} is no number: correct it, or {remedy}")
+    if abs(value) > LARGEST:
+        raise ValueError(f"{where}: {cell.strip()[:40]} in column {column} is beyond {LARGEST:g}: choose another unit")
     return value
 
 

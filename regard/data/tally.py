@@ -52,9 +52,10 @@ class Tally:
         if self.read == 0:
             raise ValueError(f"{files[0]} is empty: give a file with at least one {unit}")
         if bad > share * self.read:
+            allowed, remedy = (f", more than the allowed {share:.2%}", " or raise data.reject") if share else ("", "")
             raise ValueError(
-                f"{bad} of {self.read} lines of {' and '.join(files)} are refused, more than the allowed {share:.2%}: "
-                f"{'; '.join(said(self.refused, files))}; mend them or raise data.reject"
+                f"{bad} of {self.read} lines of {' and '.join(files)} are refused{allowed}: "
+                f"{'; '.join(said(self.refused, files))}; mend them{remedy}"
             )
         if bad == self.read:
             raise ValueError(f"no usable {unit} in {' and '.join(files)}: {'; '.join(said(self.refused, files))}")

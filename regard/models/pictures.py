@@ -72,7 +72,7 @@ def _check(channels: tuple[int, ...], size: int, width: int, dropout: float) -> 
     if not channels or any(each < GROUPS or each % GROUPS for each in channels):
         raise ValueError(f"channels must be multiples of {GROUPS}, one for each stage, not {list(channels)}")
     if size and Convolutions.laid_out(channels, size) < 1:
-        raise ValueError(f"{len(channels)} stages of channels leave nothing of {size} pixels: leave stages out")
+        raise ValueError(f"{len(channels)} stages leave nothing of {size} pixels: leave some of model.channels out")
     if width < 1 or not 0 <= dropout < 1:
         raise ValueError(f"width must be at least 1, dropout at least 0 and below 1, not {width} and {dropout}")
 

@@ -53,7 +53,7 @@ def measure(
     for tagger in taggers:
         if sorted(tagger.classes) != sorted((RIGHT, WRONG)):
             raise ValueError(
-                f"{tagger.name} tags words as {', '.join(tagger.classes[:4])}, not as {RIGHT} or {WRONG}: "
+                f"{tagger.name}: tags words as {', '.join(tagger.classes[:4])}, not as {RIGHT} or {WRONG}: "
                 "train it on what `regard data agreement` writes"
             )
     found = []

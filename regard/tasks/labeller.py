@@ -75,7 +75,8 @@ class Labels:
         how = config.build(ReadingConfig, settings["tokenizer"], where="tokenizer")
         reading = Reading(how, Units.parse(checkpoint.text("tokenizer.json"), how.kind))
         classes = [str(label) for label in settings["labels"]]
-        return cls(model.to(device).eval(), reading, classes, settings["data"], checkpoint.directory.name)
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        return cls(model.to(device).eval(), reading, classes, settings["data"], name)
 
     def evaluate(self, path: str, *, reject: float = 0.0, **changes: Any) -> Measured:
         """How well a file is labelled, which is read as those it was trained on; `changes` are settings of the file."""
@@ -109,9 +110,8 @@ class Labels:
     def _watched(self, tokens: Sequence[int]) -> tuple[Tensor, dict[str, Float[Tensor, "heads query key"]]]:
         """Probabilities of one list of tokens, and the weights of every attention by name."""
         if not any(isinstance(module, Tap) for module in self.model.modules()):
-            raise ValueError(
-                f"{self.name} has no attention to show: train with model.pool=attention or model.name=transformer"
-            )
+            pool = "" if self.config.each else " or model.pool=attention"
+            raise ValueError(f"this model has no attention to show: train with model.name=transformer{pool}")
         with watch(self.model) as seen:
             [probabilities] = self._probabilities([tokens])
         return probabilities, {name.removeprefix("reader."): seen[name][0].cpu() for name in seen}

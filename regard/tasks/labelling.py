@@ -47,6 +47,8 @@ class LabelObjective:
     def __post_init__(self) -> None:
         if not 0 <= self.smoothing < 1:
             raise ValueError(f"smoothing must be at least 0 and below 1, not {self.smoothing}")
+        if self.samples < 0:
+            raise ValueError(f"samples must not be below 0, not {self.samples}")
 
 
 @dataclass(frozen=True, kw_only=True)

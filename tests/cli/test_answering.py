@@ -109,7 +109,8 @@ def test_predict_answers_with_classes_too(folder, capsys):
         (["locate", "{0}/locate-digits", "{0}/frame0.png"], "32 x 32 pixels and the model reads 48 x 48"),
         (["locate", "{0}/locate-digits", "{0}/locate-digits/config.yaml"], "is no picture that can be read"),
         (["locate", "{0}/locate-digits", "nowhere.png"], "no file nowhere.png"),
-        (["locate", "{0}/locate-digits", "{0}"], "cannot be read as a picture"),
+        (["locate", "{0}/locate-digits", "{0}"], "is a folder: name the picture files"),
+        (["locate", "{0}/locate-digits", "{0}/digit.png", "--draw", "{0}/digit.png"], "write over the picture itself"),
         (["locate", "{0}/locate-digits", "{0}/digit.png", "--draw", "{0}/out.xyz"], ".xyz names no format"),
         (["locate", "{0}/locate-digits", "{0}/digit.png", "{0}/digit.png", "--draw", "x.png"], "one at a time"),
         (["locate", "{0}/count-digits", "{0}/digit.png"], "made for the task counting"),
@@ -120,6 +121,8 @@ def test_predict_answers_with_classes_too(folder, capsys):
         (["predict", "{0}/pendulum", "{0}/header.csv"], "header.csv holds no rows"),
         (["predict", "{0}/pendulum", "{0}/text.csv"], "text.csv:3: 'long' in column length is no number"),
         (["predict", "{0}/pendulum", "{0}/few.csv"], "few.csv has no column gravity"),
+        (["predict", "{0}/pendulum", "{0}/large.csv"], "large.csv:2: 1e308 in column length is beyond 1e+30"),
+        (["predict", "{0}/pendulum", "{0}/long.csv"], "long.csv:2: a line of more than 1,048,576 bytes"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(folder, capsys, line, said):
@@ -127,6 +130,8 @@ def test_what_is_wrong_is_said_in_one_line(folder, capsys, line, said):
     (folder / "header.csv").write_text("length,angle,gravity\n")
     (folder / "text.csv").write_text("length,angle,gravity\n1,2,3\nlong,2,3\n")
     (folder / "few.csv").write_text("length,angle\n1,2\n")
+    (folder / "large.csv").write_text("length,angle,gravity\n1e308,2,3\n")
+    (folder / "long.csv").write_text(f"length,angle,gravity\n{'9' * (1 << 21)},2,3\n1,2,3\n")
     assert run([word.format(folder) for word in line]) == 1
     error = capsys.readouterr().err
     assert said in error

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import regard
+from regard import checkpoint
 from regard.cli import run
 
 TRAINING = {"steps": 40, "evaluate": 40, "save": 40, "device": "cpu", "tensorboard": False}
@@ -68,6 +69,7 @@ def test_evaluate_scores_a_file_of_labels(models, capsys, task, file):
     table = said(capsys, "evaluate", str(models / task), str(models / file))
     assert "accuracy" in table
     assert "precision" in table
+    assert ("words" if task == "tagging" else "texts") in table
     told = json.loads(said(capsys, "evaluate", str(models / task), str(models / file), "--json"))
     assert told["accuracy"] > 0.9
     assert sum(map(sum, told["confusion"])) == sum(each["count"] for each in told["labels"].values())
@@ -91,5 +93,50 @@ def test_what_is_wrong_is_said_in_one_line(models, capsys):
         capsys, "evaluate", classifier, str(models / "a.tsv"), "--columns", "2", "1"
     )
     assert "writes nothing" in complaint(capsys, "explain", classifier, "x", "--step", "0")
-    assert "no attention to show" in complaint(capsys, "explain", tagger, "the film is")
+    nothing = complaint(capsys, "explain", tagger, "the film is")
+    assert "no attention to show" in nothing
+    assert "pool" not in nothing, "a tagger does not pool"
+    assert "lines of a.tsv are refused: " in complaint(
+        capsys, "evaluate", classifier, str(models / "a.tsv"), "--columns", "1", "3"
+    ).replace(f"{models}/", "")
     assert "no file nowhere.tsv" in complaint(capsys, "evaluate", classifier, "nowhere.tsv")
+
+
+def test_empty_standard_input_is_not_passed_over_in_silence(models, capsys, monkeypatch):
+    for command, model in (("classify", "classification"), ("tag", "tagging")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+        assert "standard input is empty" in complaint(capsys, command, str(models / model))
+
+
+@pytest.mark.parametrize("more", [["--source", "a"], ["--against", "b"], ["--metric", "errors"], ["--plot", "c.png"]])
+def test_options_of_translators_are_refused_where_labels_are_scored(models, capsys, more):
+    told = complaint(capsys, "evaluate", str(models / "classification"), str(models / "a.tsv"), *more)
+    assert f"{more[0]} is for translators" in told
+
+
+def test_columns_that_were_given_hold_against_those_of_the_recipe(models, capsys, tmp_path):
+    lines = [line.split("\t")[::-1] for line in (models / "a.tsv").read_text().splitlines()]
+    (tmp_path / "b.tsv").write_text("".join("\t".join(line) + "\n" for line in lines))
+    data = {"train": {"path": str(tmp_path / "b.tsv"), "columns": [2, 1]}, "tokens": 128}
+    regard.train({"task": "classification", "data": data, "training": TRAINING}, out=tmp_path / "run", quiet=True)
+    capsys.readouterr()
+    said(capsys, "evaluate", str(tmp_path / "run"), str(tmp_path / "b.tsv"))
+    said(capsys, "evaluate", str(tmp_path / "run"), str(models / "a.tsv"), "--columns", "1", "2")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda own: own["model"].update(width=16), "weights do not fit the model"),
+        (lambda own: own["model"].update(name="oracle"), "config.yaml and 'oracle' do not fit"),
+        (lambda own: own.pop("labels"), "config.yaml and 'labels' do not fit"),
+    ],
+)
+def test_a_model_of_another_version_is_named_with_its_place(models, capsys, tmp_path, change, told):
+    own = checkpoint.read(models / "classification" / "best")
+    settings = {**own.config, "model": dict(own.config["model"])}
+    change(settings)
+    checkpoint.write(tmp_path / "m", {**{name: own.data(name) for name in own.files}, "config.yaml": settings})
+    error = complaint(capsys, "classify", str(tmp_path / "m"), "x")
+    assert f"{tmp_path / 'm'}: {told}" in error
+    assert "train again" in error

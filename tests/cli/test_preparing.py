@@ -69,7 +69,7 @@ def test_units_are_told_as_tables_as_json_and_as_a_picture(desk, capsys):
         (["data", "units", "a.fr", "--sizes", "many"], "--sizes 'many': give whole numbers"),
         (["data", "units", "a.fr", "--sizes", "100"], "the least is 300"),
         (["data", "units", "a.fr", "--column", "2"], "a.fr:1: 1 columns, wanted column 2"),
-        (["data", "agreement", "out", "--shortest", "9", "--longest", "8"], "not from 9 to 8"),
+        (["data", "agreement", "out", "--shortest", "9", "--longest", "8"], "must be from 1 to longest, 8, not 9"),
         (["data", "cmudict", "a.fr", "out"], "a.fr:1: 'le roi est grand .' is not a word and its sounds"),
     ],
 )

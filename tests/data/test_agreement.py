@@ -115,5 +115,5 @@ def test_files_hold_every_word_with_its_tag_and_the_same_seed_gives_the_same_byt
 def test_what_is_impossible_is_said_in_one_line():
     with pytest.raises(ValueError, match="no room for a noun and a verb"):
         sentence(0, 0, distance=2, attractors=True)
-    with pytest.raises(ValueError, match="from 9 to 8"):
+    with pytest.raises(ValueError, match="must be from 1 to longest, 8, not 9"):
         Practice(shortest=9, longest=8)

@@ -131,6 +131,7 @@ def test_one_label_is_not_enough(tmp_path):
         (lambda: TaggedFile(path="x", columns=(0, 1)), "counted from 1"),
         (lambda: LabelsConfig(train=()), "at least one file"),
         (lambda: TagsConfig(train=(TaggedFile(path="x"),), held=0.0), "held and reject"),
+        (lambda: TagsConfig(train=(TaggedFile(path="x"),), tokens=0), "tokens must be at least 1"),
         (lambda: read(LabelledFile(path="nowhere.tsv")), "no file nowhere.tsv"),
     ],
 )

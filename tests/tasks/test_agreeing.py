@@ -74,7 +74,17 @@ def test_the_command_draws_and_tells(tagger, tmp_path, monkeypatch, capsys):
     assert run([*asked, "--plot", "a.png", "--plain"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
-    assert len([line for line in lines if line.split()[:1] == ["GRU"]]) == 2
+    assert [line.split()[0] for line in lines if len(line.split()) == 2 and line.split()[0].isdigit()] == [
+        "1",
+        "4",
+        "4",
+    ]
+    many = ["--distances", ",".join(map(str, range(1, 31))), "--count", "1"]
+    assert run(["agreement", str(tagger), *many]) == 0
+    assert "…" not in capsys.readouterr().out
+    both = ["agreement", str(tagger), str(tagger / "best"), *asked[5:], "--json"]
+    assert run(both) == 0
+    assert list(json.loads(capsys.readouterr().out)["models"]) == [tagger.name, f"{tagger.name}/best"]
     assert width("a.png") > 800
     assert run([*asked, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["models"]["GRU"]
@@ -105,4 +115,4 @@ def test_models_of_other_things_are_refused(tagger, tmp_path, monkeypatch, train
     other = regard.train(settings, "training.steps=2", out=tmp_path / "other", quiet=True).folder
     capsys.readouterr()
     assert run(["agreement", str(other)]) == 1
-    assert "tags words as DET, NOUN, not as right or wrong" in capsys.readouterr().err
+    assert "other/best: tags words as DET, NOUN, not as right or wrong" in capsys.readouterr().err
