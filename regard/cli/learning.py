@@ -44,6 +44,8 @@ def train(
     from regard.training import distributed
 
     with distributed.team() as team:  # from here on, an error that all processes meet is said once
+        if resume and overwrite:
+            raise ValueError("--resume goes on with a run and --overwrite starts anew: give one of them")
         words, file = list(recipe or []), None
         if words and "=" not in words[0]:
             file = words.pop(0)

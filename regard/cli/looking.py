@@ -114,9 +114,10 @@ def show(
     elif step is not None:
         print(arithmetic(translator, trace, step, view))
     else:
+        drawn, judged = matrix(trace, view), _judged(trace, view, gold)  # what cannot be shown is said before anything
         print(trace.facts["answer"], file=sys.stderr)
-        print(matrix(trace, view))
-        for name, value in _judged(trace, view, gold).items():
+        print(drawn)
+        for name, value in judged.items():
             print(f"{name}: {value:.3f}")
 
 
