@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import difflib
 import math
+import re
 import types
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,6 +42,15 @@ def build(cls: type[T], mapping: Any, *, where: str = "") -> T:
         return cls(**values)
     except ValueError as error:  # the dataclass checks what single values cannot show
         raise ValueError(f"{where}: {error}" if where else str(error)) from None
+
+
+def expressions(settings: Any, *names: str) -> None:
+    """Stop at a setting that should be a regular expression, or null, and is none."""
+    for name in names:
+        try:
+            re.compile(getattr(settings, name) or "")
+        except re.error as error:
+            raise ValueError(f"{name} is no regular expression ({error}): {getattr(settings, name)}") from None
 
 
 def default_of(field: dataclasses.Field) -> Any:

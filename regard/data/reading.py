@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from regard.config.checking import expressions
 from regard.data import units
 from regard.data.tokenizers import UNK
 from regard.data.units import Kind, Units, UnitsConfig
@@ -34,11 +35,7 @@ class ReadingConfig(UnitsConfig):
         super().__post_init__()
         if self.longest < 1:
             raise ValueError(f"longest must be at least 1, not {self.longest}")
-        for name in ("pattern", "ignore"):
-            try:
-                re.compile(getattr(self, name) or "")
-            except re.error as error:
-                raise ValueError(f"{name} is no regular expression ({error}): {getattr(self, name)}") from None
+        expressions(self, "pattern", "ignore")
 
 
 @dataclass(frozen=True)

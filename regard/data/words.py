@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from regard.config.checking import expressions
 from regard.data import phrases, shards
 from regard.data.phrases import Tokens
 from regard.data.readers import digest, locate, texts
@@ -76,11 +77,7 @@ class WordsConfig:
             raise ValueError(f"phrases are thresholds above 0, not {list(self.phrases)}")
         if not 0 <= self.reject <= 1:
             raise ValueError(f"reject is a share and must lie between 0 and 1, not {self.reject}")
-        for name in ("pattern", "ignore"):
-            try:
-                re.compile(getattr(self, name) or "")
-            except re.error as error:
-                raise ValueError(f"{name} is no regular expression ({error}): {getattr(self, name)}") from None
+        expressions(self, "pattern", "ignore")
 
 
 @dataclass(frozen=True)

@@ -78,10 +78,10 @@ class Labels:
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(model.to(device).eval(), reading, classes, settings["data"], name)
 
-    def evaluate(self, path: str, *, reject: float = 0.0, **changes: Any) -> Measured:
+    def evaluate(self, path: str, **changes: Any) -> Measured:
         """How well a file is labelled, which is read as those it was trained on; `changes` are settings of the file."""
         file = config.build(self.file, {**self.data["file"], "path": path, **changes}, where="file")
-        found = files.read([file], self.data["names"], reject)
+        found = files.read([file], self.data["names"], reject=0.0)
         return measure(self.model, index(found, self.reading, self.classes), self.classes, tokens=BUDGET)
 
     @property

@@ -59,6 +59,15 @@ def test_locate_prints_a_digit_and_its_box_and_draws_it(folder, capsys):
     assert all(abs(drawn_sides[side] - inside[side]) < 1 for side in seen)
 
 
+def test_json_keeps_the_letters_of_a_name(folder, capsys):
+    named = folder / "été.png"
+    named.write_bytes((folder / "digit.png").read_bytes())
+    assert "été.png" in answer(capsys, "locate", folder / "locate-digits", named, "--json")
+    frame = folder / "août.png"
+    frame.write_bytes((folder / "frame0.png").read_bytes())
+    assert "août.png" in answer(capsys, "count", folder / "count-digits", frame, "--json")
+
+
 def test_several_pictures_are_several_lines_and_inverting_is_an_option(folder, capsys):
     both = answer(capsys, "locate", folder / "locate-digits", folder / "digit.png", folder / "digit.png")
     assert both.count("\n") == 2

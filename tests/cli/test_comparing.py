@@ -8,6 +8,7 @@ import pytest
 
 import regard
 from regard.cli import run
+from regard.cli.comparing import called
 from regard.training.history import curve
 from tests.conftest import sentences
 
@@ -133,3 +134,12 @@ def test_an_old_run_is_left_out_over_time_where_sentences_are_given(desk, capsys
     said = capsys.readouterr()
     assert "two: its metrics.jsonl has no seconds" in said.err
     assert ["by_time" in one for one in json.loads(said.out)["systems"]] == [True, False]
+
+
+def test_checkpoints_of_runs_are_called_by_both_names(desk):
+    newest = next((Path("one") / "checkpoints").iterdir())
+    assert [called(path) for path in (Path("one"), Path("two/best"), newest)] == [
+        "one",
+        "two/best",
+        f"one/{newest.name}",
+    ]

@@ -233,6 +233,7 @@ def test_words_may_start_from_vectors_of_a_file(reviews, tmp_path):
             "tokenizer.longest is 2000 tokens, more than model.context",
         ),
         (["objective.smoothing=1"], "smoothing must be at least 0 and below 1"),
+        (["objective.samples=-1"], "samples must not be below 0"),
         (["data.train.fields=[text, sentiment]"], "without a label named sentiment"),
         (["data.train.path=nowhere.jsonl"], "no file nowhere.jsonl"),
     ],
