@@ -30,6 +30,8 @@ class Row:
     segment: Int[Tensor, "token"]
     place: Int[Tensor, "token"]
     count: Int[Tensor, ""]
+    most: int | None = None
+    """A bound of how many sequences are real, where it is known without asking the device."""
 
     @classmethod
     def of(
@@ -39,6 +41,7 @@ class Row:
         longest: int | None = None,
         size: int | None = None,
         segments: int | None = None,
+        most: int | None = None,
     ) -> Row:
         """A row for sequences of these lengths; `size` and `segments` fill it up to a fixed shape.
 
@@ -59,7 +62,8 @@ class Row:
         offsets = F.pad(parts.cumsum(0), (1, 0))
         segment = torch.repeat_interleave(parts)
         place = torch.arange(len(segment)) - offsets[segment]
-        return cls(offsets.int(), longest, segment, place, torch.tensor(len(sizes)))
+        assert most is None or len(sizes) <= most, f"{len(sizes)} sequences where at most {most} were promised"
+        return cls(offsets.int(), longest, segment, place, torch.tensor(len(sizes)), most)
 
     @cached_property
     def lengths(self) -> Int[Tensor, "segments"]:
@@ -90,7 +94,7 @@ class Row:
         """The same row elsewhere."""
         tensors = (self.offsets, self.segment, self.place, self.count)
         offsets, segment, place, count = (tensor.to(device, non_blocking=True) for tensor in tensors)
-        return Row(offsets, self.longest, segment, place, count)
+        return Row(offsets, self.longest, segment, place, count, self.most)
 
 
 @dataclass(frozen=True, eq=False)

@@ -118,6 +118,11 @@ class Packing:
         fewest = (max(self.tokens // group.bound, group.most) for group in self.groups)
         return max(n + -(-self.tokens // group.bound) for n, group in zip(fewest, self.groups, strict=True))
 
+    @cached_property
+    def most(self) -> dict[int, int]:
+        """Examples in the fullest row of each bound."""
+        return {group.bound: group.most for group in self.groups}
+
     def row(self, row: int) -> tuple[Int[np.ndarray, "examples"], int]:
         """Places in the sorted corpus of the examples in this row, counted on across epochs, and their bound."""
         epoch, place = divmod(row, self.rows)

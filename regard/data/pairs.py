@@ -195,7 +195,8 @@ class Pairs:
             return tokens, Row.of(torch.from_numpy(lengths), longest=longest)
         full = len(tokens) > self.tokens  # so rare that it may have a shape of its own
         size = -(-len(tokens) // ROUND) * ROUND if full else self.tokens
-        row = Row.of(torch.from_numpy(lengths), longest=longest, size=size, segments=self.packing.segments)
+        shape = {"segments": self.packing.segments, "most": self.packing.most[longest]}
+        row = Row.of(torch.from_numpy(lengths), longest=longest, size=size, **shape)
         return np.concatenate([tokens, np.full(size - len(tokens), PAD)]), row
 
 

@@ -215,7 +215,7 @@ class Recurrent(Tied):
     Rows are spread over padded batches, and everything runs in full precision: states gather the errors of all steps.
     """
 
-    capturable: ClassVar[bool] = False  # texts of any length, taken one step after the other
+    compilable: ClassVar[bool] = False  # a compiler would unroll every step; recorded they cost nothing to launch
 
     def __init__(self, config: RecurrentConfig):
         super().__init__()
@@ -342,9 +342,9 @@ def _by_turns(
     assert isinstance(where, Padded)
     assert isinstance(where.query, Grid)
     seen = []
-    for at in range(x.shape[1]):
+    for at, column in enumerate(x.split(1, 1)):
         turn = replace(mask, where=Padded(where.key, Turn(where.query, at)))  # what a mask remembers is shared by all
-        now, carried = decoder.step(x[:, at : at + 1], carried, memory, turn)
+        now, carried = decoder.step(column, carried, memory, turn)
         seen.append(now)
     return torch.cat(seen, 1), carried
 
@@ -357,9 +357,17 @@ def _embedding(vocab: int, width: int) -> nn.Embedding:
 
 
 def _spread(tokens: Tensor, layout: Layout) -> tuple[Int[Tensor, "line token"], Grid, Tensor | None]:
-    """A packed row as a padded batch, with the way back; a padded batch as it is."""
+    """A packed row as a padded batch, with the way back; a padded batch as it is.
+
+    The tail of a row whose bounds are known is left out: nobody reads what comes back for it.
+    """
     if isinstance(layout, Grid):
         return tokens, layout, None
+    if layout.most is not None:
+        lines, longest = layout.most, layout.longest
+        cells = layout.offsets[:lines, None].long() + torch.arange(longest, device=tokens.device)
+        back = (layout.segment * longest + layout.place).clamp(max=lines * longest - 1)
+        return tokens[cells.clamp(max=len(tokens) - 1)], Grid(layout.lengths[:lines], longest), back
     longest = int(layout.lengths.max()) if len(layout.lengths) else 0  # every column is a step: worth the measuring
     cells, back, grid = replace(layout, longest=longest).grid
     return tokens.index_select(0, cells).reshape(len(grid.lengths), grid.longest), grid, back

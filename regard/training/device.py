@@ -59,9 +59,10 @@ def hash64(*numbers: int) -> int:
 
 
 def compiles(device: torch.device, wanted: Switch = "auto", model: nn.Module | None = None) -> bool:
-    """Whether steps are compiled: on CUDA unless it is off; elsewhere compiling costs more than it brings.
+    """Whether steps are compiled and recorded: on CUDA unless it is off; elsewhere that costs more than it brings.
 
-    A model whose steps have no fixed shape says so by `capturable = False`.
+    A model whose steps have no fixed shape says so by `capturable = False`; one that is only to be recorded, by
+    `compilable = False`.
     """
     return device.type == "cuda" and wanted != "off" and getattr(model, "capturable", True)
 

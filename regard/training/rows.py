@@ -21,7 +21,8 @@ class Rows:
 
     def __init__(self, task: Task, place: torch.device, dtype: torch.dtype, *, seed: int, compiled: bool) -> None:
         self.task, self.place, self.dtype, self.seed = task, place, dtype, seed
-        self.forward = torch.compile(task.step) if compiled else task.step
+        whole = compiled and getattr(task.model, "compilable", True)
+        self.forward = torch.compile(task.step) if whole else task.step
         self.ahead = Ahead(task.batch, place)
         parameters = [parameter for part in task.parts().values() for parameter in part]
         self.captured = Captured(self._compiled, parameters, place) if compiled else None

@@ -62,6 +62,8 @@ def test_packed_padded_filled_up_and_alone_agree_in_outputs_and_gradients(shape)
         lambda: padded_features(model, sources, targets),
         lambda: packed_features(model, sources, targets, tails=(7, 3)),
         lambda: packed_features(model, sources, targets, tails=(2, 9)),
+        lambda: packed_features(model, sources, targets, tails=(2, 9), most=3),
+        lambda: packed_features(model, sources, targets, tails=(7, 3), most=4),
         lambda: torch.cat([packed_features(model, [s], [t]) for s, t in zip(sources, targets, strict=True)]),
     ]
     expected = None
@@ -339,6 +341,6 @@ def test_it_stays_in_full_precision_where_others_are_halved(cell):
         assert torch.equal(packed_features(model, sources, targets), expected)
 
 
-def test_its_steps_are_not_compiled():
-    assert compiles(torch.device("cuda"))
-    assert not compiles(torch.device("cuda"), "on", build())
+def test_its_rows_are_recorded_and_never_compiled():
+    assert not Recurrent.compilable
+    assert compiles(torch.device("cuda"), "auto", build())

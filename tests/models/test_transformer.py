@@ -35,13 +35,13 @@ def sequences(lengths, vocab=19):
     return [torch.randint(4, vocab, (length,)) for length in lengths]
 
 
-def packed_features(model, sources, targets, *, tails=(0, 0)):
+def packed_features(model, sources, targets, *, tails=(0, 0), most=None):
     """Features of all target tokens, through rows that may be filled up to a fixed shape."""
     sides, rows = [], []
     for side, tail in zip((sources, targets), tails, strict=True):
         lengths = [*map(len, side)]
         bounds = {"longest": 6, "size": sum(lengths) + tail, "segments": len(lengths) + 3} if any(tails) else {}
-        rows.append(Row.of(lengths, **bounds))
+        rows.append(Row.of(lengths, **bounds, most=most))
         sides.append(torch.cat([*side, torch.zeros(tail, dtype=torch.int64)]))
     return model(*sides, layouts=tuple(rows))[: sum(map(len, targets))]
 

@@ -1,6 +1,7 @@
 """On a GPU: a translator in half precision, replayed, says what it says on a CPU."""
 
 import json
+from itertools import product
 
 import pytest
 import torch
@@ -54,3 +55,34 @@ def test_an_evaluation_while_training_sees_the_weights_of_that_step(tmp_path):
     records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     scores = [record["bleu"] for record in records if record["kind"] == "evaluation"]
     assert scores[0] < 50 < 90 < scores[-1], scores
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm", "rnn", "gru_before"])
+@pytest.mark.parametrize("attention", ["none", "bahdanau", "luong_general"])
+def test_a_recurrent_translator_learns_the_same_recorded_and_step_by_step(cell, attention, tmp_path):
+    pairs = [
+        f"{a} {b} {c} {'z ' * (n % 5)}y\ty {c} {b} {a}" for n, (a, b, c) in enumerate(product("abcd", "efgh", "ijkl"))
+    ]
+    (tmp_path / "pairs.tsv").write_text("\n".join(pairs))
+    corpus = {"path": str(tmp_path / "pairs.tsv")}
+    settings = {
+        "data": {"train": corpus, "valid": corpus, "tokens": 128, "longest": 32},
+        "tokenizer": {"kind": "words", "least": 1},
+        "model": {
+            "name": "recurrent",
+            "cell": cell,
+            "attention": attention,
+            "width": 32,
+            "embedding": 16,
+            "dropout": 0.0,
+        },
+        "optim": {"rate": 0.003, "warmup": 20},
+        "training": {"steps": 60, "log": 10, "evaluate": 60, "save": 60, "tensorboard": False},
+    }
+    curves = []
+    for how in ("off", "auto"):
+        regard.train(settings, f"training.compile={how}", out=tmp_path / how, quiet=True)
+        records = [json.loads(line) for line in (tmp_path / how / "metrics.jsonl").read_text().splitlines()]
+        curves.append([record["loss"] for record in records if record["kind"] == "training"])
+    assert curves[0] == pytest.approx(curves[1], rel=2e-3)
+    assert curves[0][-1] < curves[0][0]
