@@ -43,7 +43,7 @@ class Bilinear(nn.Module):
         self, query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key other"]
     ) -> Float[Tensor, "*s query key"]:
         """One number per pair."""
-        return query @ self.weight @ key.mT
+        return _by_head(query, self.weight) @ key.mT
 
 
 class Additive(nn.Module):
@@ -63,14 +63,14 @@ class Additive(nn.Module):
 
     def project(self, key: Float[Tensor, "*k key other"]) -> Float[Tensor, "*p key hidden"]:
         """`U k`, which keys that are looked at many times need only once."""
-        return key @ self.key
+        return _by_head(key, self.key)
 
     def compare(
         self, query: Float[Tensor, "*q query depth"], projected: Float[Tensor, "*k key hidden"]
     ) -> Float[Tensor, "*s query key"]:
         """The score of keys that are projected already."""
-        hidden = torch.tanh((query @ self.query)[..., :, None, :] + projected[..., None, :, :])
-        return (hidden * self.vector[:, None, None, :]).sum(-1)
+        hidden = torch.tanh(_by_head(query, self.query)[..., :, None, :] + projected[..., None, :, :])
+        return torch.einsum("...hqkd,hd->...hqk", hidden, self.vector)
 
 
 class Graph(nn.Module):
@@ -86,4 +86,11 @@ class Graph(nn.Module):
         self, query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key depth"]
     ) -> Float[Tensor, "*s query key"]:
         """One number per pair."""
-        return F.leaky_relu(query @ self.query + (key @ self.key).mT, self.slope)
+        return F.leaky_relu(_by_head(query, self.query) + _by_head(key, self.key).mT, self.slope)
+
+
+def _by_head(
+    x: Float[Tensor, "*batch heads token depth"], weight: Float[Tensor, "heads depth out"]
+) -> Float[Tensor, "*batch heads token out"]:
+    """Every head's own product. Broadcast, `x @ weight` would make a gradient of the weights for each example."""
+    return torch.einsum("...htd,hde->...hte", x, weight)

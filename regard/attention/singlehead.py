@@ -36,4 +36,4 @@ class SingleHead(nn.Module):
     ) -> Float[Tensor, "batch query width"]:
         """Look from x at the memory."""
         compare = self.score.compare if isinstance(self.score, Additive) else self.score
-        return attend(x[:, None], *memory, mask=mask, way=Way(score=compare, tap=self.weights))[:, 0]
+        return attend(x[:, None], *memory, mask=mask, way=Way(score=compare, tap=self.weights)).squeeze(1)

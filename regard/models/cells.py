@@ -42,8 +42,8 @@ class RNN(Cell):
 
     def forward(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch 1 width"]) -> Tensor:
         """The state after x."""
-        h = state[..., 0, :]
-        return torch.tanh(self.input(x) + self.state(h))[..., None, :]
+        h = state.squeeze(-2)
+        return torch.tanh(self.input(x) + self.state(h)).unsqueeze(-2)
 
 
 class GRUBefore(Cell):
@@ -59,14 +59,14 @@ class GRUBefore(Cell):
 
     def forward(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch 1 width"]) -> Tensor:
         """The state after x."""
-        h = state[..., 0, :]
+        h = state.squeeze(-2)
         width = h.shape[-1]
         gates, new = self.input(x).split([2 * width, width], -1)
         of_gates, of_new = self.state.weight.split([2 * width, width])
         bias_gates, bias_new = self.state.bias.split([2 * width, width])
         r, u = torch.sigmoid(gates + nn.functional.linear(h, of_gates, bias_gates)).chunk(2, -1)
         n = torch.tanh(new + nn.functional.linear(r * h, of_new, bias_new))
-        return (u * n + (1 - u) * h)[..., None, :]
+        return torch.lerp(h, n, u).unsqueeze(-2)
 
 
 class GRU(Cell):
@@ -79,12 +79,12 @@ class GRU(Cell):
 
     def forward(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch 1 width"]) -> Tensor:
         """The state after x."""
-        h = state[..., 0, :]
-        r_x, u_x, n_x = self.input(x).chunk(3, -1)
-        r_h, u_h, n_h = self.state(h).chunk(3, -1)
-        r, u = torch.sigmoid(r_x + r_h), torch.sigmoid(u_x + u_h)
-        n = torch.tanh(n_x + r * n_h)
-        return (u * n + (1 - u) * h)[..., None, :]
+        h = state.squeeze(-2)
+        width = h.shape[-1]
+        of_x, of_h = (product.split([2 * width, width], -1) for product in (self.input(x), self.state(h)))
+        r, u = torch.sigmoid(of_x[0] + of_h[0]).chunk(2, -1)
+        n = torch.tanh(of_x[1] + r * of_h[1])
+        return torch.lerp(h, n, u).unsqueeze(-2)
 
 
 class LSTM(Cell):
@@ -122,18 +122,23 @@ class Written(nn.Module):
     ) -> tuple[Float[Tensor, "batch time features"], Tensor]:
         """What is seen at every step, and the state after the last; padding is passed over and seen as zeros."""
         seen, ends = [], []
-        for number, cell in enumerate(self.cells):
-            now = state.unflatten(-2, (-1, len(self.cells)))[..., number, :]  # (batch, parts of a cell, width)
-            places = range(x.shape[1])
+        columns, places = x.unbind(1), range(x.shape[1])
+        starts = state.unflatten(-2, (-1, len(self.cells))).unbind(-2)  # each (batch, parts of a cell, width)
+        for number, (cell, now) in enumerate(zip(self.cells, starts, strict=True)):
             outputs = [x.new_empty(0)] * x.shape[1]
             for place in reversed(places) if number else places:
-                then = cell(x[:, place], now)
+                then = cell(columns[place], now)
                 real = None if lengths is None else (place < lengths)[:, None]
                 now = then if real is None else torch.where(real[..., None], then, now)
-                outputs[place] = now[:, 0] if real is None else torch.where(real, now[:, 0], 0.0)
+                outputs[place] = _shown(now) if real is None else torch.where(real, _shown(now), 0.0)
             seen.append(torch.stack(outputs, 1))
             ends.append(now)
         return torch.cat(seen, -1), torch.stack(ends, -2).flatten(-3, -2)
+
+    def step(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch parts width"]) -> Tensor:
+        """The state after one more input of a layer that reads from left to right."""
+        [cell] = self.cells
+        return cell(x, state)
 
 
 class Fused(nn.Module):
@@ -153,6 +158,11 @@ class Fused(nn.Module):
         first = state.transpose(0, 1).contiguous()  # (parts, batch, width)
         seen, last = self.whole(x, tuple(first.chunk(2)) if self.kind == "lstm" else first)
         return seen, (torch.cat(last) if isinstance(last, tuple) else last).transpose(0, 1)
+
+    def step(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch parts width"]) -> Tensor:
+        """What `Written` answers."""
+        _, after = self(x.flatten(0, -2)[:, None], state.flatten(0, -3), None)
+        return after.reshape(state.shape)
 
     def _past_padding(
         self, x: Float[Tensor, "batch time inputs"], state: Tensor, lengths: Int[Tensor, "batch"]
@@ -203,6 +213,11 @@ class Fused(nn.Module):
                     if self.kind == "gru":
                         mine[width : 2 * width] *= -1
         return twin.to(next(whole.parameters()))
+
+
+def _shown(state: Float[Tensor, "*batch parts width"]) -> Float[Tensor, "*batch width"]:
+    """The part of a cell's state that is seen from outside."""
+    return state.squeeze(-2) if state.shape[-2] == 1 else state.unbind(-2)[0]  # a gradient through [0] is a copy
 
 
 def _picked(x: Float[Tensor, "batch time width"], column: Int[Tensor, "batch picked"]) -> Tensor:
@@ -279,13 +294,18 @@ class Layers(nn.Module):
     ) -> tuple[Float[Tensor, "*batch width"], Float[Tensor, "*batch parts width"]]:
         """One step of layers that read from left to right, however many go side by side."""
         assert self.directions == 1, "the way back cannot be taken step by step"
-        seen, after = self(x.flatten(0, -2)[:, None], state.flatten(0, -3))
-        return seen.reshape(*x.shape[:-1], self.width), after.reshape(state.shape)
+        ends = []
+        for number, (layer, own) in enumerate(zip(self.layers, state.split(self.shape[1], -2), strict=True)):
+            assert isinstance(layer, Written | Fused)
+            ends.append(layer.step(x if number == 0 else self.dropout(x), own))
+            x = _shown(ends[-1])
+        return x, ends[0] if len(ends) == 1 else torch.cat(ends, -2)
 
     def last(self, state: Float[Tensor, "*batch parts width"]) -> Float[Tensor, "*batch features"]:
         """What the last layer showed when it was left in this state, of both directions."""
-        top = state.unflatten(-2, self.shape)[..., -1, :, :]
-        return top[..., : self.directions, :].flatten(-2)
+        if self.directions == 1:
+            return _shown(state.split(self.shape[1], -2)[-1])
+        return state.unflatten(-2, self.shape)[..., -1, : self.directions, :].flatten(-2)
 
     def written_out(self) -> Layers:
         """The same layers without fused kernels, to be looked into."""

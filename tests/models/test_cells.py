@@ -143,13 +143,17 @@ def test_fused_layers_and_written_ones_agree_in_outputs_states_and_gradients(kin
         assert torch.allclose(mine, theirs, atol=1e-10)
 
 
+NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NO_GPU)])
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("kind", FUSED)
-def test_ragged_sequences_are_read_as_torch_reads_packed_ones(kind, bidirectional):
-    layer = Fused(kind, INPUTS, WIDTH, bidirectional=bidirectional).double()
+def test_ragged_sequences_are_read_as_torch_reads_packed_ones(kind, bidirectional, device):
+    layer = Fused(kind, INPUTS, WIDTH, bidirectional=bidirectional).double().to(device)
     lengths, parts = torch.tensor([4, 6, 1, 2]), (1 + bidirectional) * (1 + (kind == "lstm"))
-    x = torch.randn(4, 6, INPUTS, dtype=torch.float64, requires_grad=True)
-    state = torch.randn(4, parts, WIDTH, dtype=torch.float64, requires_grad=True)
+    shape = {"dtype": torch.float64, "device": device, "requires_grad": True}
+    x, state = torch.randn(4, 6, INPUTS, **shape), torch.randn(4, parts, WIDTH, **shape)
 
     def packed():
         first = state.transpose(0, 1).contiguous()
@@ -159,8 +163,8 @@ def test_ragged_sequences_are_read_as_torch_reads_packed_ones(kind, bidirectiona
         return seen, (torch.cat(last) if kind == "lstm" else last).transpose(0, 1)
 
     outcomes = []
-    for seen, after in (packed(), layer(x, state, lengths)):
-        loss = (seen * torch.linspace(-1, 1, 6)[:, None]).sum() + after.square().sum()
+    for seen, after in (packed(), layer(x, state, lengths.to(device))):
+        loss = (seen * torch.linspace(-1, 1, 6, device=device)[:, None]).sum() + after.square().sum()
         outcomes.append([seen, after, *torch.autograd.grad(loss, [x, state, *layer.parameters()])])
     for expected, mine in zip(*outcomes, strict=True):
         assert torch.allclose(mine, expected, atol=1e-12)
