@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 Kind = Literal["rnn", "gru", "gru_before", "lstm"]
+NAMES = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
 HOLD = 1e4  # what is added to a gate that is to be open or shut, whatever else it hears
 
 
@@ -110,20 +111,36 @@ CELLS: dict[str, type[Cell]] = {"rnn": RNN, "gru": GRU, "gru_before": GRUBefore,
 FUSED: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 
 
-class Written(nn.Module):
+class Layer(nn.Module):
+    """What layers of either make share."""
+
+    def __init__(self, kind: Kind, width: int, *, bidirectional: bool):
+        super().__init__()
+        self.kind, self.width, self.directions = kind, width, 1 + bidirectional
+
+    def blank(self, x: Float[Tensor, "batch *rest"]) -> Float[Tensor, "batch parts width"]:
+        """The state before anything was read: h from either direction, then c."""
+        return x.new_zeros(len(x), self.directions * CELLS[self.kind].parts, self.width)
+
+
+class Written(Layer):
     """One layer, step by step: a cell that reads from left to right, and another from right to left if asked."""
 
     def __init__(self, kind: Kind, inputs: int, width: int, *, bidirectional: bool = False):
-        super().__init__()
+        super().__init__(kind, width, bidirectional=bidirectional)
         self.cells = nn.ModuleList(CELLS[kind](inputs, width) for _ in range(1 + bidirectional))
 
     def forward(
-        self, x: Float[Tensor, "batch time inputs"], state: Tensor, lengths: Int[Tensor, "batch"] | None
+        self, x: Float[Tensor, "batch time inputs"], state: Tensor | None, lengths: Int[Tensor, "batch"] | None
     ) -> tuple[Float[Tensor, "batch time features"], Tensor]:
-        """What is seen at every step, and the state after the last; padding is passed over and seen as zeros."""
+        """What is seen at every step, and the state after the last; padding is passed over and seen as zeros.
+
+        No state is a blank one.
+        """
         seen, ends = [], []
         columns, places = x.unbind(1), range(x.shape[1])
-        starts = state.unflatten(-2, (-1, len(self.cells))).unbind(-2)  # each (batch, parts of a cell, width)
+        state = self.blank(x) if state is None else state
+        starts = state.unflatten(-2, (-1, self.directions)).unbind(-2)  # each (batch, parts of a cell, width)
         for number, (cell, now) in enumerate(zip(self.cells, starts, strict=True)):
             outputs = [x.new_empty(0)] * x.shape[1]
             for place in reversed(places) if number else places:
@@ -141,65 +158,75 @@ class Written(nn.Module):
         return cell(x, state)
 
 
-class Fused(nn.Module):
+class Fused(Layer):
     """One layer as a single call of torch, which has a kernel for all its steps; `gru_before` has none."""
 
     def __init__(self, kind: Kind, inputs: int, width: int, *, bidirectional: bool = False):
-        super().__init__()
-        self.kind = kind
+        super().__init__(kind, width, bidirectional=bidirectional)
         self.whole = FUSED[kind](inputs, width, batch_first=True, bidirectional=bidirectional)
 
     def forward(
-        self, x: Float[Tensor, "batch time inputs"], state: Tensor, lengths: Int[Tensor, "batch"] | None
+        self, x: Float[Tensor, "batch time inputs"], state: Tensor | None, lengths: Int[Tensor, "batch"] | None
     ) -> tuple[Float[Tensor, "batch time features"], Tensor]:
-        """What `Written` answers."""
-        if lengths is not None:
-            return self._past_padding(x, state, lengths)
-        first = state.transpose(0, 1).contiguous()  # (parts, batch, width)
-        seen, last = self.whole(x, tuple(first.chunk(2)) if self.kind == "lstm" else first)
-        return seen, (torch.cat(last) if isinstance(last, tuple) else last).transpose(0, 1)
+        """What `Written` answers; no state is a blank one.
+
+        Padding is read and forgotten, so no length is asked of a device that is still busy. Packing ragged sequences
+        would ask, and take several times as long on a processor.
+        """
+        given = self.blank(x) if state is None else state
+        if lengths is None:
+            first = given.transpose(0, 1).contiguous()  # (parts, batch, width)
+            seen, last = self.whole(x, tuple(first.chunk(2)) if self.kind == "lstm" else first)
+            return seen, (torch.cat(last) if isinstance(last, tuple) else last).transpose(0, 1)
+        ends = lengths[:, None]
+        real = torch.arange(x.shape[1], device=x.device) < ends
+        if state is None and self.directions == 2 and self.kind != "rnn":
+            return self._both_ways(x, real, ends)
+        return self._way_by_way(x, given, real, ends)
 
     def step(self, x: Float[Tensor, "*batch inputs"], state: Float[Tensor, "*batch parts width"]) -> Tensor:
         """What `Written` answers."""
         _, after = self(x.flatten(0, -2)[:, None], state.flatten(0, -3), None)
         return after.reshape(state.shape)
 
-    def _past_padding(
-        self, x: Float[Tensor, "batch time inputs"], state: Tensor, lengths: Int[Tensor, "batch"]
+    def _both_ways(
+        self, x: Tensor, real: Bool[Tensor, "batch time"], ends: Int[Tensor, "batch 1"]
     ) -> tuple[Float[Tensor, "batch time features"], Tensor]:
-        """Padding is read after the end of a sequence and forgotten; the way back reads each sequence turned round.
+        """Both directions side by side: what is blank stays blank on padding, so the way back begins at an end."""
+        seen, h, *inner = self._run(x, self.blank(x), real, ("", "_reverse"))
+        forth, back = _picked(seen[..., : self.width], (ends - 1).clamp(min=0)), h[1][:, None]
+        after = torch.cat([forth, back, *(part.transpose(0, 1) for part in inner)], 1)
+        return torch.where(real[..., None], seen, 0.0), torch.where(ends[..., None] > 0, after, 0.0)
 
-        So no length is asked of a device that is still busy. Packing ragged sequences would ask, and take several times
-        as long on a processor.
-        """
-        column, ends = torch.arange(x.shape[1], device=x.device), lengths[:, None]
-        real, turned = column < ends, torch.where(column < ends, ends - 1 - column, column)
-        ways = ("", "_reverse")[: 1 + self.whole.bidirectional]
+    def _way_by_way(
+        self, x: Tensor, state: Tensor, real: Bool[Tensor, "batch time"], ends: Int[Tensor, "batch 1"]
+    ) -> tuple[Float[Tensor, "batch time features"], Tensor]:
+        """Each direction by itself, padding last: the way back reads every sequence turned round."""
+        column = torch.arange(x.shape[1], device=x.device)
+        turned = torch.where(real, ends - 1 - column, column)
+        ways = ("", "_reverse")[: self.directions]
         seen, after = [], []
-        for own, suffix in zip(state.unflatten(1, (-1, len(ways))).unbind(2), ways, strict=True):
-            shown, inner = self._read(_picked(x, turned) if suffix else x, own, real, suffix)
-            last = torch.cat([_picked(shown, (ends - 1).clamp(min=0)), inner], 1)
+        for own, way in zip(state.unflatten(1, (-1, len(ways))).unbind(2), ways, strict=True):
+            shown, _, *inner = self._run(_picked(x, turned) if way else x, own, real, (way,))
+            last = torch.cat([_picked(shown, (ends - 1).clamp(min=0)), *(part.transpose(0, 1) for part in inner)], 1)
             after.append(torch.where(ends[..., None] > 0, last, own))
-            seen.append(torch.where(real[..., None], _picked(shown, turned) if suffix else shown, 0.0))
+            seen.append(torch.where(real[..., None], _picked(shown, turned) if way else shown, 0.0))
         return torch.cat(seen, -1), torch.stack(after, 2).flatten(1, 2)
 
-    def _read(
-        self, x: Tensor, state: Float[Tensor, "batch parts width"], real: Bool[Tensor, "batch time"], suffix: str
-    ) -> tuple[Float[Tensor, "batch time width"], Float[Tensor, "batch inner width"]]:
-        """What one direction shows at every column, and what it holds inside after the last real one."""
-        names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-        weights = [getattr(self.whole, name + suffix) for name in names]
-        h, *inner = state.transpose(0, 1)[:, None].contiguous()
-        how = (True, 1, 0.0, self.training, False, True)  # biases, one layer, no dropout, one direction, batch first
+    def _run(self, x: Tensor, state: Tensor, real: Bool[Tensor, "batch time"], ways: tuple[str, ...]) -> list[Tensor]:
+        """What is shown at every column in one direction or both, and h and c after the last one that was read."""
+        weights = [getattr(self.whole, name + way) for way in ways for name in NAMES]
+        if self.kind == "lstm" or len(ways) == 2:
+            x = torch.cat([x, ~real[..., None]], -1)
+            weights[::4] = [_holding(weight, self.kind) for weight in weights[::4]]
+        first = state.transpose(0, 1).contiguous()
+        how = (True, 1, 0.0, self.training, len(ways) == 2, True)  # biases, layers, dropout, directions, batch first
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that weights of one direction must be put together first
+            warnings.simplefilter("ignore", UserWarning)  # that weights must be put together first
             if self.kind == "lstm":
-                x, weights[0] = _holding(x, weights[0], real)
-                shown, _, c = torch._VF.lstm(x, (h, *inner), weights, *how)
-                return shown, c.transpose(0, 1)
+                return list(torch._VF.lstm(x, first.chunk(2), weights, *how))
             run = torch._VF.gru if self.kind == "gru" else torch._VF.rnn_tanh
-            shown, _ = run(x, h, weights, *how)
-        return shown, state[:, 1:]
+            return list(run(x, first, weights, *how))
 
     @torch.no_grad()
     def written(self) -> Written:
@@ -225,14 +252,15 @@ def _picked(x: Float[Tensor, "batch time width"], column: Int[Tensor, "batch pic
     return x.gather(1, column[..., None].expand(-1, -1, x.shape[-1]))
 
 
-def _holding(x: Tensor, weight: Tensor, real: Bool[Tensor, "batch time"]) -> tuple[Tensor, Tensor]:
-    """An LSTM's inputs and weights with one feature more, 1 on padding: it opens the forget gate, shuts the input gate.
+def _holding(weight: Float[Tensor, "gates inputs"], kind: Kind) -> Float[Tensor, "gates more"]:
+    """Weights for one feature more, 1 on padding, where the gates then hold what they have.
 
-    Then `c' = 1 * c + 0 * g`: what the cell holds at a sequence's end it still holds after the last column, to the bit.
+    An LSTM's forget gate is opened and its input gate shut: `c' = 1 * c + 0 * g` holds the cell to the bit, and a blank
+    cell shows nothing. A GRU keeps its whole state: torch's z is 1.
     """
-    gate = weight.new_ones(len(weight) // 4, 1)
-    column = torch.cat([-HOLD * gate, HOLD * gate, 0 * gate, 0 * gate])  # torch's order: i, f, g, o
-    return torch.cat([x, ~real[..., None]], -1), torch.cat([weight, column], 1)
+    gate = weight.new_ones(len(weight) // CELLS[kind].gates, 1)
+    signs = {"lstm": (-HOLD, HOLD, 0, 0), "gru": (0, HOLD, 0)}[kind]  # torch's order: i, f, g, o and r, z, n
+    return torch.cat([weight, torch.cat([sign * gate for sign in signs])], 1)
 
 
 class Layers(nn.Module):
@@ -280,11 +308,11 @@ class Layers(nn.Module):
 
         Without lengths every column is real. Padding changes nothing: the way back begins at a sequence's own end.
         """
-        state = self.blank(x) if state is None else state
         if 0 in x.shape[:2]:  # nobody there, or nothing to read
-            return x.new_zeros(*x.shape[:2], self.directions * self.width), state
+            return x.new_zeros(*x.shape[:2], self.directions * self.width), self.blank(x) if state is None else state
+        states = [None] * len(self.layers) if state is None else state.split(self.shape[1], -2)
         ends = []
-        for number, (layer, own) in enumerate(zip(self.layers, state.split(self.shape[1], -2), strict=True)):
+        for number, (layer, own) in enumerate(zip(self.layers, states, strict=True)):
             x, end = layer(x if number == 0 else self.dropout(x), own, lengths)
             ends.append(end)
         return x, torch.cat(ends, -2)

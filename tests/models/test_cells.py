@@ -147,13 +147,15 @@ NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA 
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NO_GPU)])
+@pytest.mark.parametrize("blank", [False, True])
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("kind", FUSED)
-def test_ragged_sequences_are_read_as_torch_reads_packed_ones(kind, bidirectional, device):
+def test_ragged_sequences_are_read_as_torch_reads_packed_ones(kind, bidirectional, blank, device):
     layer = Fused(kind, INPUTS, WIDTH, bidirectional=bidirectional).double().to(device)
     lengths, parts = torch.tensor([4, 6, 1, 2]), (1 + bidirectional) * (1 + (kind == "lstm"))
     shape = {"dtype": torch.float64, "device": device, "requires_grad": True}
-    x, state = torch.randn(4, 6, INPUTS, **shape), torch.randn(4, parts, WIDTH, **shape)
+    x, drawn = torch.randn(4, 6, INPUTS, **shape), torch.randn(4, parts, WIDTH, **shape)
+    state = torch.zeros_like(drawn) if blank else drawn
 
     def packed():
         first = state.transpose(0, 1).contiguous()
@@ -163,9 +165,10 @@ def test_ragged_sequences_are_read_as_torch_reads_packed_ones(kind, bidirectiona
         return seen, (torch.cat(last) if kind == "lstm" else last).transpose(0, 1)
 
     outcomes = []
-    for seen, after in (packed(), layer(x, state, lengths.to(device))):
+    for seen, after in (packed(), layer(x, None if blank else state, lengths.to(device))):
         loss = (seen * torch.linspace(-1, 1, 6, device=device)[:, None]).sum() + after.square().sum()
-        outcomes.append([seen, after, *torch.autograd.grad(loss, [x, state, *layer.parameters()])])
+        wanted = [x, *layer.parameters(), *([] if blank else [drawn])]
+        outcomes.append([seen, after, *torch.autograd.grad(loss, wanted)])
     for expected, mine in zip(*outcomes, strict=True):
         assert torch.allclose(mine, expected, atol=1e-12)
 
