@@ -44,11 +44,11 @@ SKETCHED = ["training.steps=2", "data.valid=4", "data.batch=2"]  # for models of
 DRAWN = ("locate", "count")
 FEW = ["training.epochs=1", "data.least=1", "model.width=8"]  # for word vectors
 SPOKEN_OF = ["film", "movie", "actor", "actress", "king", "queen", "man", "woman", "good", "bad", "horror", "comedy"]
-RAW = {name: [f"data/multi30k/raw/{part}.{name}.gz" for part in ("train", "val")] for name in ("en", "de")}
+RAW = {name: [f"data/multi30k/raw/{part}.{name}.gz" for part in ("train", "val")] for name in ("en", "de", "fr")}
 PARTS = ("train", "val", "test_2016_flickr")
 TOK = {name: [f"data/multi30k/tok/{part}.lc.norm.tok.{name}.gz" for part in PARTS] for name in ("en", "de", "fr")}
 FILES = {  # where the documents and the recipes look for text, by language
-    "fr": ["a.fr", "new.fr", *TOK["fr"]],
+    "fr": ["a.fr", "new.fr", *RAW["fr"], *TOK["fr"]],
     "en": ["a.en", "new.en", "data/train.en", "data/valid.en", *RAW["en"], *TOK["en"]],
     "de": ["data/train.de", "data/valid.de", *RAW["de"], *TOK["de"]],
 }

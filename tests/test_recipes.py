@@ -22,6 +22,7 @@ RECIPES = {
     "letters-to-sounds": {},
     "letters-to-sounds-transformer": {},
     "multi30k-all": {"languages": ["de", "en", "fr"]},
+    "multi30k-all-cased": {"languages": ["de", "en", "fr"]},
     "multi30k-de-en-bahdanau": {},
     "multi30k-de-en-gru": {},
     "multi30k-en-de": {},
