@@ -17,6 +17,7 @@ from regard.metrics.likelihood import agreeing, count, label_smoothed
 from regard.metrics.overlap import bleu
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks.mistakes import judge
 from regard.tasks.translator import DecodingConfig, Translator
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -36,6 +37,8 @@ class ObjectiveConfig:
     """Strength with which two passes with different dropout are made to agree (R-Drop); 0: one pass, twice as fast."""
     beams: int = 1
     """Beams of the translations that are scored; greedy ones are quick and rank checkpoints as well."""
+    goal: Literal["bleu", "errors"] = "bleu"
+    """What the best checkpoint is chosen by: BLEU, or of short answers how many in 100 are none of the right ones."""
     judged: int = 500
     """Held-out pairs translated at an evaluation, spread evenly over all of them; the loss is taken over all."""
     samples: int = 5
@@ -74,7 +77,7 @@ class TranslationRecipe:
 class Translation:
     """What the training loop needs to know about translating."""
 
-    goal: tuple[str, Literal["max", "min"]] = ("bleu", "max")
+    goal: tuple[str, Literal["max", "min"]]
     Recipe = TranslationRecipe
 
     def __init__(
@@ -85,6 +88,7 @@ class Translation:
         self.model = model
         self.fixed = fixed
         self.rows = prepared.train.rows
+        self.goal = ("errors", "min") if recipe.objective.goal == "errors" else ("bleu", "max")
 
     @staticmethod
     def prepare(recipe: TranslationRecipe, tokenizers: tuple[Tokenizer, Tokenizer] | None = None) -> Prepared:
@@ -167,7 +171,7 @@ class Translation:
 
     @torch.no_grad()
     def evaluate(self) -> Evaluation:
-        """Loss per token over all held-out pairs, BLEU over some of them, and a few translations to look at."""
+        """Loss per token over all held-out pairs, scores over some of them, and a few translations to look at."""
         training = self.model.training
         self.model.eval()
         valid = self.prepared.valid
@@ -185,6 +189,9 @@ class Translation:
             for text, answer in evenly(list(zip(texts, answers, strict=True)), self.recipe.objective.samples)
         ]
         metrics = {"loss": loss / max(written, 1), "bleu": score.value}
+        if self.recipe.objective.goal == "errors":
+            asked = [(f"{text.tag} {text.source}", text.reference) for text in texts]
+            metrics["errors"] = judge("held out", answers, asked).errors.answer_rate
         return Evaluation(metrics=metrics, samples=samples)
 
     def translate(self, texts: Sequence[Text], *, beams: int) -> list[str]:

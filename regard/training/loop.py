@@ -393,6 +393,6 @@ class _Loop:
             return
         if found.step <= progress.step and improves(found.metrics.get(name), None, direction):
             progress.best = Best(found.step, found.metrics)
-        score = progress.best.metrics[name] if progress.best is not None else None
+        score = progress.best.metrics.get(name) if progress.best is not None else None
         if score is not None:
             self.log.best(score)

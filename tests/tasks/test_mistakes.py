@@ -53,6 +53,28 @@ def test_it_learns_to_speak_and_errors_are_counted_once_a_word(spoken):
     assert wrong.worst()[0] == mistakes.Mistake("bad", ("D AA D",), "B AA D", 1, 3)
 
 
+def test_the_best_checkpoint_may_be_the_one_with_fewest_wrong_answers(tmp_path):
+    pairs = [*PAIRS, ("bad", "B EH D"), ("bad", "B AA D")]  # a word with two pronunciations is one word
+    (tmp_path / "pairs.tsv").write_text("".join(f"{word}\t{sounds}\n" for word, sounds in pairs))
+    corpus = {"path": str(tmp_path / "pairs.tsv")}
+    settings = {
+        "data": {"train": corpus, "valid": corpus},
+        "tokenizer": {"kind": "characters", "target": "words", "joint": False, "least": 1},
+        "model": {"name": "recurrent", "width": 24, "embedding": 16, "share": "target", "dropout": 0.0},
+        "objective": {"goal": "errors"},
+        "optim": {"rate": 0.01, "warmup": 10, "schedule": "constant"},
+        "training": {"steps": 30, "evaluate": 10, "save": 10, "device": "cpu", "tensorboard": False},
+    }
+    outcome = regard.train(settings, out=tmp_path / "run", quiet=True)
+    records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    seen = [record["errors"] for record in records if record["kind"] == "evaluation"]
+    assert len(set(seen)) > 1
+    assert outcome.metrics["errors"] == min(seen)
+    again = evaluate(regard.load(outcome.best, device="cpu"), pairs, name="again", beams=1)
+    assert again.errors.answers == len(PAIRS)
+    assert again.errors.answer_rate == pytest.approx(min(seen))
+
+
 def test_a_source_is_asked_once_with_all_that_is_right_for_it():
     pairs = [("read", "R IY D"), ("a", "AH"), ("read", "R EH D"), ("read", "R IY D")]
     assert questions(pairs) == [("read", ("R IY D", "R EH D")), ("a", ("AH",))]
