@@ -2,7 +2,7 @@
 
 Training is measured as it happens: the run's own figures, without the first ones, in which things are compiled. The
 limits are two: what the arithmetic takes at the rate of a large matrix product, and what reading the weights takes at
-the rate of a large copy. Nothing can be faster than the larger of them.
+the rate of a large copy. Nothing that reads from memory can be faster than the larger of them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from regard import checkpoint, cost, recipe
+from regard.models.lean import ready
 from regard.models.transformer import TransformerConfig
 from regard.tasks.translator import Translator
 from regard.tasks.writer import Writer
@@ -49,7 +50,7 @@ class Speed:
     unit: str
     milliseconds: float
     least: float
-    """Milliseconds that no program on this device could go below."""
+    """Milliseconds below which no program could go whose weights come from the device's memory."""
     memory: int | None = None
     """The peak on the device, in bytes."""
 
@@ -104,17 +105,17 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
 def generating(translator: Translator, texts: Sequence[str], bounds: Limits, *, to: str | None = None) -> list[Speed]:
     """Translations of these texts, greedily and with beams, by one and by many."""
     place = next(translator.model.parameters()).device
-    weights = sum(parameter.nbytes for parameter in translator.model.parameters())
+    once, again = _read(translator.model)
     found = []
     for beams in dict.fromkeys((1, max(4, translator.decoding.beams))):
         for batch in BATCHES:
             chosen = [texts[number % len(texts)] for number in range(batch)]
             write = partial(translator.translate, chosen, to=to, beams=beams, split=False, tokens=NEVER)
             lengths = [len(translator.target.encode(answer)) + 1 for answer in write()]
-            spent = _seconds(write, place, repeats=3)
+            spent, memory = _seconds(write, place, repeats=3), _peak(write, place)
             name = f"{'greedy' if beams == 1 else f'beam {beams}'}, {batch} at a time"
-            least = 1000 * max(lengths) * weights / bounds.bytes
-            found.append(Speed(name, sum(lengths) / spent, "tokens", 1000 * spent, least))
+            least = 1000 * (once + max(lengths) * again) / bounds.bytes
+            found.append(Speed(name, sum(lengths) / spent, "tokens", 1000 * spent, least, memory))
     return found
 
 
@@ -123,10 +124,38 @@ def writing(writer: Writer, bounds: Limits, *, length: int = 100) -> list[Speed]
     weights = sum(parameter.nbytes for parameter in writer.model.parameters())
     found = []
     for batch in BATCHES:
-        spent = _seconds(partial(writer.write, length=length, samples=batch), writer.device, repeats=3)
+        write = partial(writer.write, length=length, samples=batch)
+        spent, memory = _seconds(write, writer.device, repeats=3), _peak(write, writer.device)
         least = 1000 * length * weights / bounds.bytes
-        found.append(Speed(f"writing, {batch} at a time", batch * length / spent, "tokens", 1000 * spent, least))
+        name = f"writing, {batch} at a time"
+        found.append(Speed(name, batch * length / spent, "tokens", 1000 * spent, least, memory))
     return found
+
+
+def _read(model: Any) -> tuple[int, int]:
+    """Bytes of weights that are read once for a batch of sources, and those read again for every token written.
+
+    Tables of tokens are looked up, not read, unless they predict as well. On a GPU a Transformer writes with a copy in
+    half precision.
+    """
+    halved, once, again = ready(model) is not model, 0, 0
+    for name, weight in model.named_parameters():
+        size = 2 * weight.numel() if halved else weight.nbytes
+        part = name.partition(".")[0]
+        if part.startswith(("encoder", "bridge")):
+            once += size
+        elif part not in ("embedding", "target_embedding") or weight is model.prediction:
+            again += size
+    return once, again
+
+
+def _peak(action: Callable[[], Any], place: torch.device) -> int | None:
+    """The most memory that a GPU holds during an action, in bytes."""
+    if place.type != "cuda":
+        return None
+    torch.cuda.reset_peak_memory_stats(place)
+    action()
+    return torch.cuda.max_memory_allocated(place)
 
 
 def _seconds(action: Callable[[], Any], place: torch.device, *, repeats: int = 10) -> float:

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from regard import bench, recipe
 from regard.cli import app
+from regard.models.transformer import Transformer, TransformerConfig
 from tests.conftest import Corpus
 
 SMALL = bench.Limits("a fast device", operations=1e18, bytes=1e18)
@@ -37,6 +38,31 @@ def test_generating_is_measured_by_one_and_by_many() -> None:
     found = bench.generating(translator, ["A cat.", "Two dogs run."], SMALL, to="fr")
     assert [one.what for one in found][::3] == ["greedy, 1 at a time", "beam 5, 1 at a time"]
     assert all(one.rate > 1 and one.milliseconds > one.least for one in found)
+
+
+@pytest.mark.parametrize("share", ["all", "target", "none"])
+def test_the_encoder_is_read_once_the_decoder_and_the_output_for_every_token(share: str) -> None:
+    model = Transformer(TransformerConfig(vocab=50, width=16, heads=2, hidden=24, encoder=5, decoder=1, share=share))
+    once, again = bench._read(model)
+    decoder = sum(weight.nbytes for weight in model.decoder.parameters())
+    assert once == sum(weight.nbytes for weight in model.encoder.parameters())
+    assert again == decoder + 50 * 16 * 4
+
+
+def test_a_models_least_time_is_that_of_the_weights_it_reads() -> None:
+    translator, bounds = recipe.load(), bench.Limits("a slow device", operations=1e18, bytes=1e6)
+    once, again = bench._read(translator.model)
+    answer = translator.translate(["A cat."], to="fr", beams=1)[0]
+    tokens = len(translator.target.encode(answer)) + 1
+    assert bench.generating(translator, ["A cat."], bounds, to="fr")[0].least == (once + tokens * again) / 1000
+
+
+@pytest.mark.parametrize(
+    ("words", "message"), [(["a.yaml", "--to", "fr"], "--to belongs"), (["--steps", "30"], "--steps")]
+)
+def test_options_that_would_be_ignored_are_refused(words: list[str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        CliRunner().invoke(app, ["bench", *words], catch_exceptions=False)
 
 
 def test_the_command_prints_json(corpus: Corpus, tmp_path: Path) -> None:

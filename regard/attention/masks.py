@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn import functional as F
+
+from regard.attention.kept import kept
 
 Made = TypeVar("Made")
 
@@ -65,7 +66,7 @@ class Row:
         assert most is None or len(sizes) <= most, f"{len(sizes)} sequences where at most {most} were promised"
         return cls(offsets.int(), longest, segment, place, torch.tensor(len(sizes)), most)
 
-    @cached_property
+    @kept
     def lengths(self) -> Int[Tensor, "segments"]:
         """How long each segment is."""
         return self.offsets.diff().long()
@@ -75,14 +76,14 @@ class Row:
         """How many tokens are those of real sequences, without asking the device where they end."""
         return self.offsets.index_select(0, self.count[None])[0]
 
-    @cached_property
+    @kept
     def grid(self) -> tuple[Int[Tensor, "cell"], Int[Tensor, "token"], Grid]:
         """Indices that unpack the row into a grid and pack it again.
 
         Off a compiled path the grid is as small as its content, because measuring costs nothing there.
         """
         lengths, longest = self.lengths, self.longest
-        if not self.offsets.is_cuda:
+        if self.most is None and not self.offsets.is_cuda:
             filled = int((lengths > 0).nonzero()[-1]) + 1 if bool((lengths > 0).any()) else 0
             lengths, longest = lengths[:filled], int(lengths.max()) if filled else 0
         columns = torch.arange(longest, device=self.offsets.device)

@@ -18,7 +18,7 @@ def bench(
         list[str] | None,
         typer.Argument(help="A recipe file and settings that change it, or a model; the shipped model if not given."),
     ] = None,
-    steps: Annotated[int, typer.Option(min=20, help="Steps of a recipe to measure.")] = 200,
+    steps: Annotated[int | None, typer.Option(min=20, help="Steps of a recipe to measure; 200 if not given.")] = None,
     to: Annotated[str | None, typer.Option(help="Language to translate to, for models with several.")] = None,
     device: Annotated[str, typer.Option(help="auto, cuda, mps or cpu.")] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -30,10 +30,15 @@ def bench(
     from regard.training.device import choose
 
     words, place = list(what or []), choose(device)
+    training = bool(words) and Path(words[0]).suffix in (".yaml", ".yml")
+    if training and to is not None:
+        raise ValueError("--to belongs to a model that translates: leave it out for a recipe")
+    if not training and steps is not None:
+        raise ValueError("--steps belongs to a recipe: leave it out for a model")
     limits = bench.limits(place)
-    if words and Path(words[0]).suffix in (".yaml", ".yml"):
+    if training:
         settings = recipe.settings(words[0], *words[1:], f"training.device={place}")
-        found = [bench.training(settings, limits, steps=steps)]
+        found = [bench.training(settings, limits, steps=steps or 200)]
     elif len(words) > 1:
         raise ValueError(f"{words[0]}: settings change a recipe, and this is not a .yaml file")
     else:

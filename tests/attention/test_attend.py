@@ -6,7 +6,9 @@ import math
 import pytest
 import torch
 from torch import nn
+from torch._subclasses import FakeTensorMode
 
+from regard.attention import attend as module
 from regard.attention.attend import Way, attend, weigh
 from regard.attention.masks import Grid, Row, Stepping, allow, causal, neighbours, packed, padded, stepping, window
 from regard.attention.positions import ALiBi, Relative
@@ -163,3 +165,32 @@ def test_a_bias_on_a_graph_is_refused():
     mask, (_queries,), keys, _ = CASES["edges"]
     with pytest.raises(AssertionError, match="no distances"):
         attend(*torch.randn(3, HEADS, keys, DEPTH), mask=mask, way=Way(bias=ALiBi(HEADS).bias))
+
+
+KNOWN = {  # ways, and whether a fused kernel knows them
+    "plain": (Way(), True),
+    "bias": (Way(bias=ALiBi(HEADS)), False),
+    "dropout": (Way(dropout=0.1), False),
+    "another score": (Way(score=cosine), False),
+    "somebody watches": (Way(tap=watched()), False),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_kernel_for_rows_is_asked_only_for_what_it_knows(name):
+    way, known = KNOWN[name]
+    mask = packed(Row.of([2, 3]))
+    with FakeTensorMode():  # tensors that say they are on a GPU, without one
+        half, full = (torch.empty(HEADS, 5, 16, device="cuda", dtype=kind) for kind in (torch.bfloat16, torch.float32))
+        assert module._kernel_fits(half, half, half, where=mask.where, mask=mask, way=way) is known
+        assert not module._kernel_fits(full, full, full, where=mask.where, mask=mask, way=way)
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_kernel_for_steps_is_asked_only_for_what_it_knows(name, monkeypatch):
+    way, known = KNOWN[name]
+    monkeypatch.setattr(module, "kernels_run", lambda tensor: True)
+    query, mask = torch.randn(2, HEADS, 2, 16), stepping(two_steps())
+    assert module._step_fits(query, query, mask=mask, way=way) is known
+    for other in (mask & window(2), mask & boolean("11000 01000")):
+        assert not module._step_fits(query, query, mask=other, way=way)

@@ -27,10 +27,12 @@ def kernels_run(answer: bool) -> None:
         module.kernels_run = lambda tensor: answer  # type: ignore[attr-defined]
 
 
-def compare(model: Transformer, batch: int, beams: int, chance: random.Random) -> None:
+def compare(model: Transformer, batch: int, beams: int, *, longest: int, limit: list[int]) -> None:
     """The same tokens, paths and endings, and the same scores but for rounding."""
-    inputs = torch.randint(41, (batch, 6)), torch.randint(1, 7, (batch,)), torch.ones(batch, 1, dtype=torch.int64)
-    beam, limit = Beam(beams=beams, nbest=min(beams, 2)), [chance.randint(1, 5) for _ in range(batch)]
+    lengths = torch.randint(1, longest + 1, (batch,))
+    lengths[0] = longest
+    inputs = torch.randint(1, 41, (batch, longest)), lengths, torch.ones(batch, 1, dtype=torch.int64)
+    beam = Beam(beams=beams, nbest=min(beams, 2))
     kernels_run(False)
     plain = search(model, inputs, beam, limit=limit, eos=0)
     kernels_run(True)
@@ -41,13 +43,23 @@ def compare(model: Transformer, batch: int, beams: int, chance: random.Random) -
             assert abs(one.score - other.score) < 1e-3
 
 
+def drawn(shape: dict[str, Any], *, hidden: int = 24, decoder: int = 2, std: float = 0.5) -> Transformer:
+    """A small model with weights that make it say something."""
+    sizes = {"vocab": 41, "width": 16, "heads": 2, "hidden": hidden, "encoder": 1, "decoder": decoder, "context": 128}
+    model = Transformer(TransformerConfig(**sizes, dropout=0.0, **shape)).eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=std)
+    return model
+
+
 if __name__ == "__main__":
     kernels.CHUNK, kernels.CHUNKS = 16, 4  # so that a small vocabulary has several chunks
     torch.manual_seed(0)
     for shape in SHAPES:
-        sizes = {"vocab": 41, "width": 16, "heads": 2, "hidden": 24, "encoder": 1, "decoder": 2, "context": 64}
-        model = Transformer(TransformerConfig(**sizes, dropout=0.0, **shape)).eval()
-        for parameter in model.parameters():
-            nn.init.normal_(parameter, std=0.5)
+        model = drawn(shape)
         for batch, beams in ((1, 4), (3, 2)):
-            compare(model, batch, beams, random.Random(batch))
+            chance = random.Random(batch)
+            compare(model, batch, beams, longest=6, limit=[chance.randint(1, 5) for _ in range(batch)])
+    # More source, more features, more past than a kernel takes in one go.
+    compare(drawn(SHAPES[0], hidden=1100, decoder=1, std=0.2), 1, 2, longest=80, limit=[2])
+    compare(drawn(SHAPES[1], decoder=1), 1, 8, longest=3, limit=[11])

@@ -1,14 +1,19 @@
 """The translation task: halves of a row teach what the row teaches, and every pair knows its place."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from regard import recipe
+from regard.models.recurrent import Recurrent
 from regard.models.transformer import Transformer
+from regard.tasks import translation
 from regard.tasks.translation import Translation, evenly
 from tests.conftest import SMALL, Corpus
+from tests.documents import ROOT
 
 
 @pytest.fixture
@@ -58,6 +63,43 @@ def test_a_fixed_row_has_the_loss_of_an_exact_one(task: Translation):
     assert int(filled.weight) == int(exact.weight)
     gradient = torch.autograd.grad(filled.loss, task.model.embedding.weight)[0]
     assert bool(gradient.isfinite().all())
+
+
+@pytest.mark.parametrize("name", ["transformer", "recurrent"])
+def test_fixed_rows_and_a_loss_in_chunks_teach_what_exact_rows_and_a_whole_loss_do(
+    name: str, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shape = SMALL["model"] if name == "transformer" else {"name": "recurrent", "width": 16, "embedding": 16}
+    train = {"source": str(corpus.source), "target": str(corpus.target)}
+    changed = {"data": {**SMALL["data"], "train": train}, "model": {**shape, "dropout": 0.0}}
+    _, resolved = recipe.resolve({**SMALL, **changed})
+    prepared = Translation.prepare(resolved)
+    resolved = Translation.sized(resolved, prepared)
+    curves, weights = [], []
+    for fixed, held in ((False, 1 << 24), (True, 1 << 10)):
+        monkeypatch.setitem(translation.WHOLE, "cpu", held)
+        torch.manual_seed(0)
+        model = (Transformer if name == "transformer" else Recurrent)(resolved.model).double()
+        task = Translation(resolved, prepared, model, fixed=fixed)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        curve = []
+        for row in range(8):
+            step = task.step(task.batch(row), "model")
+            optimizer.zero_grad()
+            (step.loss / step.weight).backward()
+            optimizer.step()
+            curve.append(float(step.loss.detach() / step.weight))
+        curves.append(curve)
+        weights.append(torch.cat([weight.detach().flatten() for weight in model.parameters()]))
+    assert curves[0] == pytest.approx(curves[1], rel=1e-7)  # chunks are added up in float32
+    assert curves[0][-1] < curves[0][0]
+    assert torch.allclose(*weights, atol=1e-6)
+
+
+def test_a_step_is_compiled_whole_and_once_for_rows_of_all_lengths(corpus: Corpus):
+    words = [sys.executable, "-m", "tests.tasks.compiling", str(corpus.source), str(corpus.target)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)  # where no types are checked, as for users
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(("size", "count"), [(10, 4), (1000, 500), (7, 7), (3, 9), (5, 1)])
