@@ -61,5 +61,5 @@ if __name__ == "__main__":
             chance = random.Random(batch)
             compare(model, batch, beams, longest=6, limit=[chance.randint(1, 5) for _ in range(batch)])
     # More source, more features, more past than a kernel takes in one go.
-    compare(drawn(SHAPES[0], hidden=1100, decoder=1, std=0.2), 1, 2, longest=80, limit=[2])
-    compare(drawn(SHAPES[1], decoder=1), 1, 8, longest=3, limit=[11])
+    compare(drawn(SHAPES[0], decoder=1), 1, 2, longest=80, limit=[2])
+    compare(drawn(SHAPES[1], hidden=600, decoder=1, std=0.2), 1, 8, longest=3, limit=[11])
