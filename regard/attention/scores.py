@@ -40,8 +40,8 @@ class Bilinear(nn.Module):
         self.weight = nn.Parameter(torch.randn(heads, query, key) / math.sqrt(query))
 
     def forward(
-        self, query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key other"]
-    ) -> Float[Tensor, "*s query key"]:
+        self, query: Float[Tensor, "*q heads query depth"], key: Float[Tensor, "*k heads key other"]
+    ) -> Float[Tensor, "*s heads query key"]:
         """One number per pair."""
         return _by_head(query, self.weight) @ key.mT
 
@@ -56,18 +56,18 @@ class Additive(nn.Module):
         self.vector = nn.Parameter(torch.randn(heads, hidden) / math.sqrt(hidden))
 
     def forward(
-        self, query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key other"]
-    ) -> Float[Tensor, "*s query key"]:
+        self, query: Float[Tensor, "*q heads query depth"], key: Float[Tensor, "*k heads key other"]
+    ) -> Float[Tensor, "*s heads query key"]:
         """One number per pair."""
         return self.compare(query, self.project(key))
 
-    def project(self, key: Float[Tensor, "*k key other"]) -> Float[Tensor, "*p key hidden"]:
+    def project(self, key: Float[Tensor, "*k heads key other"]) -> Float[Tensor, "*p heads key hidden"]:
         """`U k`, which keys that are looked at many times need only once."""
         return _by_head(key, self.key)
 
     def compare(
-        self, query: Float[Tensor, "*q query depth"], projected: Float[Tensor, "*k key hidden"]
-    ) -> Float[Tensor, "*s query key"]:
+        self, query: Float[Tensor, "*q heads query depth"], projected: Float[Tensor, "*k heads key hidden"]
+    ) -> Float[Tensor, "*s heads query key"]:
         """The score of keys that are projected already."""
         hidden = torch.tanh(_by_head(query, self.query)[..., :, None, :] + projected[..., None, :, :])
         return torch.einsum("...hqkd,hd->...hqk", hidden, self.vector)
@@ -83,8 +83,8 @@ class Graph(nn.Module):
         self.key = nn.Parameter(torch.randn(heads, depth, 1) / math.sqrt(2 * depth))
 
     def forward(
-        self, query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key depth"]
-    ) -> Float[Tensor, "*s query key"]:
+        self, query: Float[Tensor, "*q heads query depth"], key: Float[Tensor, "*k heads key depth"]
+    ) -> Float[Tensor, "*s heads query key"]:
         """One number per pair."""
         return F.leaky_relu(_by_head(query, self.query) + _by_head(key, self.key).mT, self.slope)
 

@@ -63,8 +63,8 @@ class Sampler:
 
 
 def temperature(logits: Logits, value: float) -> Logits:
-    """Divided by the temperature."""
-    return logits / value
+    """Divided by the temperature; the best is put at 0 first, so that nothing overflows however cold it is."""
+    return (logits - logits.amax(-1, keepdim=True)) / max(value, torch.finfo(logits.dtype).tiny)
 
 
 def top_k(logits: Logits, count: int) -> Logits:

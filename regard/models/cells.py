@@ -217,7 +217,7 @@ class Fused(Layer):
         """What is shown at every column in one direction or both, and h and c after the last one that was read."""
         weights = [getattr(self.whole, name + way) for way in ways for name in NAMES]
         if self.kind == "lstm" or len(ways) == 2:
-            x = torch.cat([x, ~real[..., None]], -1)
+            x = torch.cat([x.masked_fill(~real[..., None], 0.0), ~real[..., None]], -1)
             weights[::4] = [_holding(weight, self.kind) for weight in weights[::4]]
         first = state.transpose(0, 1).contiguous()
         how = (True, 1, 0.0, self.training, len(ways) == 2, True)  # biases, layers, dropout, directions, batch first

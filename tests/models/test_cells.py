@@ -192,11 +192,12 @@ def test_stacks_are_those_of_torch(kind):
 
 
 @pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("padding", [9.0, 1e6])
 @pytest.mark.parametrize(("kind", "bidirectional", "depth"), SHAPES)
-def test_padding_and_company_change_nothing(kind, bidirectional, depth, fused):
+def test_padding_and_company_change_nothing(kind, bidirectional, depth, padding, fused):
     some = layers(kind, bidirectional, depth, fused=fused)
     texts = [torch.randn(length, INPUTS).double() for length in (3, 5, 1)]
-    batch = torch.full((4, 6, INPUTS), 9.0).double()
+    batch = torch.full((4, 6, INPUTS), padding).double()
     for line, text in zip(batch, texts, strict=False):
         line[: len(text)] = text
     seen, state = some(batch, lengths=torch.tensor([3, 5, 1, 0]))

@@ -90,7 +90,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(text, tmp_path, mo
         stopped = train(text, tmp_path / "stopped")
     assert stopped.result.reason == "interrupted"
     assert at <= stopped.result.step < whole.result.step
-    assert "go on with: regard train --resume" in stopped.summary or stopped.metrics
+    assert "regard train --resume" in stopped.summary
     resumed = train(text, tmp_path / "stopped", resume=True)
     assert resumed.result.step == whole.result.step
     for name in ("model.safetensors", "training.safetensors"):

@@ -104,9 +104,10 @@ def test_every_model_learns_one_row_by_heart(kind, model, request):
     assert step.loss.item() / step.weight < 0.1
 
 
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
 @pytest.mark.parametrize("kind", ["reviews", "sentences"])
-def test_a_run_that_was_stopped_goes_on_to_the_same_bit(kind, tmp_path, request):
-    settings = {**request.getfixturevalue(kind), "model": RECURRENT}
+def test_a_run_that_was_stopped_goes_on_to_the_same_bit(kind, model, tmp_path, request):
+    settings = {**request.getfixturevalue(kind), "model": model}
     whole = train(settings, tmp_path / "whole")
     first = train(settings, tmp_path / "parts", "training.steps=20", "optim.schedule=inverse_root")
     assert first.result.step == 20
