@@ -131,6 +131,15 @@ def test_its_looks_link_words_and_can_be_silenced(looking: Path):
     assert [one.method for one in agreement(reader, [reader.look(*pair)])] == ["decoder.0.cross", "mean of all"]
 
 
+def test_its_links_are_held_against_those_of_a_person(looking: Path, tmp_path: Path, capsys):
+    links = "0-0 1-2 2-1 3-3 4-4"  # Le chat noir dort . and The black cat sleeps .
+    assert run(["explain", str(looking), "Le chat noir dort.", "--gold", links]) == 0
+    assert "AER of this sentence: 0." in capsys.readouterr().out
+    assert run(["explain", str(looking), "--measures", "--to", "en", "-o", str(tmp_path / "heads.json")]) == 0
+    found = json.loads((tmp_path / "heads.json").read_text(encoding="utf-8"))
+    assert "decoder.0.cross" in json.dumps(found)
+
+
 def test_it_finds_right_answers_probable(looking: Path):
     translator = regard.load(looking, device="cpu")
     right, wrong = (likelihood(translator, ["Le chat noir dort."], [t]) for t in ("The black cat sleeps.", "cat the"))
