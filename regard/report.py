@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -17,6 +18,10 @@ from regard.interpret import measures, plots
 from regard.models.transformer import TransformerConfig
 from regard.training import history
 
+LINE = 26
+"""Most letters of a line of words beside numbers."""
+REMARK = 16
+"""Most letters of such a line in the last column."""
 CODES: dict[str, Callable[[int], Tensor]] = {
     "normalised": normalised,
     "integer": integer,
@@ -141,28 +146,74 @@ def speeds(limits: bench.Limits, found: Sequence[bench.Speed]) -> Table:
     return table
 
 
-def measured(found: measures.Table) -> Table:
-    """A table of measures, each number with its control beside it."""
-    table = Table(title=found.title, caption=found.note, box=box.SIMPLE, padding=(0, 1, 0, 0))
-    for number, name in enumerate(found.columns):
-        table.add_column(name, overflow="fold", no_wrap=number == 0)
-    for row in found.rows:
-        cells = ("-" if cell is None else f"{cell:.3f}" if isinstance(cell, float) else str(cell) for cell in row)
-        table.add_row(*cells)
-    return table
+def measured(found: measures.Table, *, width: int = 80) -> list[Table]:
+    """A table of measures, each number with its control beside it; what is too wide goes on in a table below."""
+    cells = [[*(_cell(cell, LINE) for cell in row[:-1]), _cell(row[-1], REMARK)] for row in found.rows]
+    names = [_folded(name, _widest(row[place] for row in cells)) for place, name in enumerate(found.columns)]
+    sizes = [_widest((name, *(row[place] for row in cells))) for place, name in enumerate(names)]
+    tall = max(name.count("\n") for name in names)
+    names = ["\n" * (tall - name.count("\n")) + name for name in names]  # the last line of each above the numbers
+    gap = 2 if sum(sizes) + 2 * len(sizes) <= width else 1
+    tables = []
+    for band in _bands(sizes, width, gap):
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, gap - 1, 0, 0), pad_edge=False, show_edge=False)
+        for place in band:
+            counted = not any(isinstance(row[place], str) for row in found.rows)
+            table.add_column(names[place], justify="right" if counted else "left")
+        for row in cells:
+            table.add_row(*(Text(row[place]) for place in band))
+        tables.append(table)
+    tables[0].title, tables[-1].caption = found.title, found.note
+    return tables
 
 
-def reached(norms: Mapping[str, Tensor]) -> Table:
-    """How much of a gradient is left so many steps back."""
+def reached(norms: Mapping[str, Tensor], *, width: int = 80) -> Table:
+    """How much of a gradient is left so many steps back, at as many distances as there is room for."""
     length = min(map(len, norms.values()))
-    distances = sorted({0, length - 1, *(2**power for power in range(length.bit_length()) if 2**power < length)})
+    rows = {name: [f"{value:.1e}" for value in values.tolist()] for name, values in norms.items()}
+    room = (width - 4 - _widest(rows)) // (3 + max(map(_widest, rows.values())))
     table = Table(title="Norm of the gradient by distance in steps")
     table.add_column("layer")
+    distances = _spread(length - 1, min(room, 1 + length.bit_length()))
     for distance in distances:
         table.add_column(str(distance), justify="right")
-    for name, values in norms.items():
-        table.add_row(name, *(f"{values[distance]:.1e}" for distance in distances))
+    for name, values in rows.items():
+        table.add_row(name, *(values[distance] for distance in distances))
     return table
+
+
+def _spread(last: int, count: int) -> list[int]:
+    """0, and then whole numbers from 1 to the last, as even as they can be on a scale of powers."""
+    gaps = max(count - 2, 1)
+    return sorted({0, *(round(last ** (place / gaps)) for place in range(gaps)), last})
+
+
+def _cell(cell: measures.Cell, line: int) -> str:
+    """A number to three digits, or words in lines of bearable length."""
+    if isinstance(cell, str):
+        return _folded(cell, line)
+    return "-" if cell is None else f"{cell:.3f}" if isinstance(cell, float) else str(cell)
+
+
+def _folded(text: str, width: int) -> str:
+    """The text in lines that break between words only."""
+    return "\n".join(textwrap.wrap(text, max(width, *map(len, text.split())), break_on_hyphens=False))
+
+
+def _widest(texts: Iterable[str]) -> int:
+    return max(len(line) for text in texts for line in text.split("\n"))
+
+
+def _bands(sizes: Sequence[int], width: int, gap: int) -> list[list[int]]:
+    """Runs of columns that fit side by side, the first column in each of them."""
+    bands, used = [[0]], sizes[0]
+    for place, size in enumerate(sizes[1:], start=1):
+        if used + gap + size > width and len(bands[-1]) > 1:
+            bands.append([0])
+            used = sizes[0]
+        bands[-1].append(place)
+        used += gap + size
+    return bands
 
 
 def _shape(model: str) -> TransformerConfig:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from regard.cli.comparing import called
+from regard.cli.lines import PICTURES, counted, writable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,6 +41,7 @@ def agreement(
     from regard.interpret import curves, plots
     from regard.tasks import agreeing
 
+    writable(plot, PICTURES)
     groups = _groups(runs, labels)
     lengths, found = _distances(distances), {}
     for name, paths in groups.items():
@@ -61,7 +63,7 @@ def _groups(runs: Sequence[Path], labels: str | None) -> dict[str, list[Path]]:
     """Runs by their name."""
     names = [called(path) for path in runs] if labels is None else [name.strip() for name in labels.split(",")]
     if len(names) != len(runs) or not all(names):
-        raise ValueError(f"--labels {labels!r}: give {len(runs)} names between commas, one for each run")
+        raise ValueError(f"--labels {labels!r}: give {counted(len(runs), 'name')} between commas, one for each run")
     groups: dict[str, list[Path]] = {}
     for name, path in zip(names, runs, strict=True):
         groups.setdefault(name, []).append(path)

@@ -9,7 +9,10 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.lines import writable
+
 MODEL = "A run folder or checkpoint directory."
+DRAWN = ("png", "jpg", "webp", "jpeg", "bmp", "gif", "tif", "tiff")
 DEVICE = "auto, cpu, cuda or mps."
 INVERT = "The pictures are dark on light; models learn bright on dark."
 
@@ -30,6 +33,7 @@ def locate(
         raise ValueError(f"--draw makes one picture and {len(pictures)} were given: name one at a time")
     if draw is not None and draw.resolve() == pictures[0].resolve():
         raise ValueError(f"--draw {draw} would write over the picture itself: choose another name")
+    writable(draw, DRAWN)
     found = recipe.load(model, device=device, task="localisation").locate(pictures, invert=invert)
     for path, place in zip(pictures, found, strict=True):
         if as_json:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.lines import PICTURES, counted, writable
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -40,13 +42,17 @@ def compare(
     from rich.console import Console
 
     from regard import config
-    from regard.cli.evaluating import system
+    from regard.cli.evaluating import directed, system
     from regard.interpret import plots
 
+    writable(out, PICTURES)
     names = _names(runs, labels)
     curves = _curves(runs, names, needed=test is None and pairs is None)
     sentences = _sentences(test, pairs, columns)
     chosen = config.override({}, settings or [])
+    if to is not None and not sentences:
+        raise ValueError(f"--to {to} is for sentences to translate: name them by --test, or leave it out")
+    directed(runs, to)
     each = partial(system, test=sentences or [], to=to, among=len(runs) > 1, tokenize=tokenize, settings=chosen)
     scored = [each(path) for path in runs] if sentences else []
     evaluations = dict(zip(names, scored, strict=True)) if scored else {}
@@ -77,7 +83,9 @@ def _names(runs: Sequence[Path], labels: str | None) -> list[str]:
         return distinct([called(path) for path in runs])
     names = [name.strip() for name in labels.split(",")]
     if len(names) != len(runs) or not all(names) or len(set(names)) < len(names):
-        raise ValueError(f"--labels {labels!r}: give {len(runs)} different names between commas, one for each run")
+        raise ValueError(
+            f"--labels {labels!r}: give {counted(len(runs), 'different name')} between commas, one for each run"
+        )
     return names
 
 

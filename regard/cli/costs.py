@@ -7,6 +7,11 @@ from typing import Annotated
 
 import typer
 
+from regard.cli.lines import PICTURES, writable
+
+SLOW = 2**22  # steps times the square of the width: a minute on one core of a laptop
+SEEDS = 2**64 - 1  # the last that PyTorch takes
+
 
 def cost(
     model: Annotated[
@@ -26,6 +31,7 @@ def cost(
 
     from regard import cost, report
 
+    writable(plot, PICTURES)
     console = Console()
     if model is not None:
         console.print(report.bill(model, settings or []))
@@ -51,6 +57,7 @@ def positions(
 
     if (plot is None) != (scheme is None):
         raise ValueError("name a scheme and a file to draw it: regard positions sinusoidal --plot positions.png")
+    writable(plot, PICTURES)
     Console().print(report.schemes())
     if plot is not None and scheme is not None:
         report.draw(scheme, plot)
@@ -58,9 +65,9 @@ def positions(
 
 
 def gradients(
-    length: Annotated[int, typer.Option(min=2, help="Steps that the layers read.")] = 64,
-    width: Annotated[int, typer.Option(min=4, help="Features of inputs and states; a multiple of 4.")] = 64,
-    seed: Annotated[int, typer.Option(min=0, help="Where the random weights and inputs start.")] = 0,
+    length: Annotated[int, typer.Option(min=2, max=1000, help="Steps that the layers read; 1,000 take a minute.")] = 64,
+    width: Annotated[int, typer.Option(min=4, max=256, help="Features of inputs and states; a multiple of 4.")] = 64,
+    seed: Annotated[int, typer.Option(min=0, max=SEEDS, help="Where the random weights and inputs start.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the curves into this PNG or SVG file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print every number as JSON.")] = False,
 ) -> None:
@@ -73,13 +80,17 @@ def gradients(
     from regard import report
     from regard.interpret import curves, plots, reach
 
+    writable(plot, PICTURES)
     if width % reach.HEADS:
         raise ValueError(f"--width {width}: give a multiple of {reach.HEADS}, the heads of the attention")
+    if length * width**2 > SLOW:
+        print("regard: so many steps of such a width may take minutes", file=sys.stderr)
     norms = reach.compare(length=length, width=width, seed=seed)
     if as_json:
         print(json.dumps({"width": width, "norms": {name: each.tolist() for name, each in norms.items()}}))
     else:
-        Console().print(report.reached(norms))
+        console = Console()
+        console.print(report.reached(norms, width=console.width))
     if plot is not None:
         title = f"d output / d input at a distance, {width} wide, untrained"
         plots.save(curves.by_distance(norms, title=title), plot)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.labelling import score
+from regard.cli.lines import PICTURES, writable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from regard.tasks.translator import Translator
 
 Pairs = list[tuple[str, str]]
+PAGES = ("html", "htm")
 
 
 class Metric(StrEnum):
@@ -68,10 +70,10 @@ def evaluate(
         return score(model, file, columns=columns, as_json=as_json)
     others = against or []
     among = bool(others)
-    if page is not None and len(others) != 1:
-        raise ValueError(f"--page shows two systems side by side: give one --against, not {len(others)}")
+    _shown(plot, page, others)
     test = _test(source, target, pairs, columns)
     chosen = config.override({}, settings or [])
+    directed((model, *others), to)
     if metric is Metric.errors:
         if plot is not None or page is not None:
             raise ValueError("--plot and --page show overlap: leave them out, or --metric errors")
@@ -89,6 +91,14 @@ def evaluate(
         plots.save(curves.by_length({each.name: each.lengths for each in systems}), plot)
     if page is not None and compared is not None:
         page.write_text(evaluation.page(compared), encoding="utf-8")
+
+
+def _shown(plot: Path | None, page: Path | None, others: Sequence[Path]) -> None:
+    """Stop at a picture or page that could not be made, before anything is translated."""
+    if page is not None and len(others) != 1:
+        raise ValueError(f"--page shows two systems side by side: give one --against, not {len(others)}")
+    writable(plot, PICTURES)
+    writable(page, PAGES)
 
 
 def _alone(file: Path, given: dict[str, object]) -> None:
@@ -121,6 +131,17 @@ def _print(systems: Sequence[Evaluation], compared: Comparison | None, *, worst:
     for sentence in systems[0].worst(worst):
         fields = zip(("source", "reference", "answer"), sentence[1:4], strict=True)
         console.print(_table([(f"{sentence.number}", f"chrF {sentence.chrf:.1f}"), *fields]))
+
+
+def directed(paths: Sequence[Path | None], to: str | None) -> None:
+    """Stop at a language that none of several models can be sent to; a single one says so itself."""
+    import regard
+
+    if to is None or len(paths) < 2:
+        return
+    models = (path for path in paths if path is None or not path.is_file())
+    if not any(regard.load(path, task="translation").languages for path in models):
+        raise ValueError(f"--to {to}: no model here has several languages to be sent to, leave it out")
 
 
 def system(

@@ -38,7 +38,11 @@ def classify(
     classifier = regard.load(model, device=device, task="classification")
     with writer(None) as write:
         for block in blocks(_texts(texts), BLOCK):
-            for verdict in classifier.classify(block):
+            found = iter(classifier.classify([text for text in block if text.strip()]))
+            for verdict in (next(found) if text.strip() else None for text in block):
+                if verdict is None:  # line n answers line n, and there is nothing to say of a blank one
+                    write(json.dumps({"text": "", "label": None, "probability": None}) if as_json else "")
+                    continue
                 chances = verdict.all if all_labels else {verdict.label: verdict.probability}
                 if as_json:
                     rounded = {label: round(chance, 6) for label, chance in chances.items()}
@@ -98,6 +102,8 @@ def plain(found: Measured) -> dict[str, Any]:
 
 
 def _texts(given: list[str] | None) -> Iterator[str]:
+    if any(not text.strip() for text in given or []):
+        raise ValueError("one of the texts is empty: there is nothing to label in it")
     found = arguments(given or ["-"])
     if (first := next(found, None)) is None:
         raise ValueError("standard input is empty: give texts, or lines to read")

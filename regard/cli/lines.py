@@ -1,12 +1,15 @@
-"""Lines of text in and out: only a line feed ends one, and a file appears only when it is whole."""
+"""Lines of text in and out: only a line feed ends one, a file appears only when it is whole, and where it can."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+
+PICTURES = ("png", "svg", "pdf", "eps", "jpg", "jpeg", "tif", "tiff", "webp")
 
 
 def arguments(texts: list[str]) -> Iterator[str]:
@@ -37,6 +40,29 @@ def blocks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
     """Lines in blocks, so that a file of any length is translated in bounded memory."""
     while block := list(islice(lines, size)):
         yield block
+
+
+def writable(path: Path | None, kinds: Sequence[str] = ()) -> None:
+    """Stop before any work at a file that could not be written: no such folder, or an ending that means nothing."""
+    if path is None:
+        return
+    kind = path.suffix.lstrip(".").lower()
+    if kinds and kind not in kinds:
+        does = "draw" if "png" in kinds else "write"
+        *others, last = kinds[:3]
+        named = f"{', '.join(others)} or {last}" if others else last
+        raise ValueError(f"{path}: cannot {does} a {kind or 'nameless'} file, choose {named}")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file")
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"{path}: there is no folder {path.parent}, make it first")
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise ValueError(f"{path}: writing is not allowed there, choose another place")
+
+
+def counted(count: int, name: str) -> str:
+    """A number of things: 1 name, 2 names."""
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
 @contextmanager

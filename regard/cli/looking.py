@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.lines import arguments
+from regard.cli.lines import PICTURES, arguments, writable
 from regard.cli.using import guessed, named
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from regard.tasks.translator import Translator
 
 PAGES = (".html", ".htm")
+KINDS = ("html", "png", "json", "csv", "htm", *PICTURES)
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class View:
 
     attention: str | None
     head: int | None
-    level: str
+    level: str | None
     specials: bool
     numbers: bool
 
@@ -53,7 +54,7 @@ def explain(
         typer.Option(help="Which attention, such as decoder.1.cross; the last cross-attention if not given."),
     ] = None,
     head: Annotated[int | None, typer.Option(min=0, help="Which head; their mean when not given.")] = None,
-    level: Annotated[str, typer.Option(help="word or subword.")] = "word",
+    level: Annotated[str | None, typer.Option(help="word or subword; words, unless only one was read.")] = None,
     specials: Annotated[bool, typer.Option("--specials", help="Show special tokens too.")] = False,
     numbers: Annotated[bool, typer.Option("--numbers", help="Percentages instead of shades.")] = False,
     step: Annotated[int | None, typer.Option(min=0, help="Show the arithmetic of this written token.")] = None,
@@ -70,8 +71,7 @@ def explain(
     import regard
 
     model, texts = named(words or [])
-    if level not in ("word", "subword"):
-        raise ValueError(f"--level {level}: choose word or subword")
+    _possible(texts, level, output)
     page = output is not None and output.suffix.lower() in PAGES
     if (measures or interventions) and (bool(texts) != page or (page and interventions)):
         raise ValueError("--measures takes no text, or a text and --output page.html to put them into")
@@ -89,12 +89,22 @@ def explain(
         measure(translator, to, output, interventions=interventions)
     elif alignments:
         for text in arguments(texts):
-            print(links(translator.look(text, to=to or guessed(translator, [text])), view))
+            seen = translator.look(text, to=to or guessed(translator, [text])) if text.strip() else None
+            print(links(seen, view) if seen is not None else "")  # line n answers line n
     else:
         to = to or guessed(translator, texts)  # a model of one direction is not asked for it; the measures are
         trace = translator.look(texts[0], to=to if translator.languages or not measures else None)
         extra = _extra(translator, trace, view, to, measures, gold) if page else {}
         show(translator, trace, view, output=output, step=step, gold=gold, extra=extra)
+
+
+def _possible(texts: list[str], level: str | None, output: Path | None) -> None:
+    """Stop before a model is loaded at what no model could do."""
+    if level not in (None, "word", "subword"):
+        raise ValueError(f"--level {level}: choose word or subword")
+    if any(not text.strip() for text in texts):
+        raise ValueError("the text is empty: there is nothing to explain in it")
+    writable(output, KINDS)
 
 
 def show(
@@ -129,7 +139,7 @@ def matrix(trace: Trace, view: View) -> str:
         trace,
         view.attention,
         head=view.head,
-        level=view.level,
+        level=_level(trace, view),
         specials=view.specials,
         style=_style(numbers=view.numbers),
     )
@@ -171,7 +181,7 @@ def write(translator: Any, trace: Trace, path: Path, view: View, *, extra: dict[
         return
     seen = terminal.chosen(trace, view.attention)
     sides = (trace.items[side] for side in (seen.query, seen.key))
-    queries, keys = (units(side, level=view.level, specials=view.specials) for side in sides)
+    queries, keys = (units(side, level=_level(trace, view), specials=view.specials) for side in sides)
     weights = merge(_weights(trace, view), queries, keys)
     rows, columns = ([unit.text for unit in side] for side in (queries, keys))
     if kind == ".csv":
@@ -199,7 +209,9 @@ def measure(translator: Translator, to: str | None, path: Path | None, *, interv
         return
     console = Console()
     for table in tables:
-        console.print(report.measured(table))
+        for part in report.measured(table, width=console.width):
+            console.print(part)
+            console.print()
 
 
 def _extra(
@@ -252,6 +264,16 @@ def _weights(trace: Trace, view: View) -> Tensor:
 
     seen = terminal.chosen(trace, view.attention)
     return seen.values.mean(0) if view.head is None else seen.values[_known(view.head, len(seen.values))]
+
+
+def _level(trace: Trace, view: View) -> str:
+    """As asked; else words, unless that leaves a single column, which tells nothing, of several tokens."""
+    from regard.interpret import terminal
+    from regard.interpret.words import units
+
+    read = trace.items[terminal.chosen(trace, view.attention).key]
+    single = len(units(read)) == 1 < len(units(read, level="subword"))
+    return view.level or ("subword" if single else "word")
 
 
 def _known(head: int, heads: int) -> int:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.lines import PICTURES, writable
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -26,6 +28,7 @@ def cmudict(
     """Make pairs of letters and sounds of the CMU Pronouncing Dictionary; no word is in two parts."""
     from regard.data import cmudict
 
+    _folder(out)
     found = cmudict.read(str(file), stress=stress)
     for name, (words, lines) in cmudict.write(found, out).items():
         print(f"{out / name}.tsv.gz: {words:,} words, {lines:,} pronunciations")
@@ -46,6 +49,7 @@ def agreement(
     """Write French sentences whose participle agrees with its subject or does not, every word tagged right or wrong."""
     from regard.data import agreement
 
+    _folder(out)
     practice = agreement.Practice(shortest=shortest, longest=longest, described=not plain)
     for path in agreement.write(out, practice, seed=seed, counts={"train": count, "valid": count // 20}):
         print(f"{path}: written")
@@ -68,6 +72,7 @@ def units(
     from regard.data import cuts
     from regard.interpret import curves, plots
 
+    writable(plot, PICTURES)
     lines = cuts.read(str(file), column=column)
     train, other = (lines, cuts.read(str(held), column=column)) if held is not None else cuts.hold_out(lines)
     found = cuts.compare(train, other, sizes=_sizes(sizes), words=words.split())
@@ -80,6 +85,12 @@ def units(
     if plot is not None:
         plots.save(curves.by_vocabulary(found), plot)
         print(f"{plot}: vocabulary against length", file=sys.stderr if as_json else sys.stdout)
+
+
+def _folder(path: Path) -> None:
+    """Stop at a name that cannot be a folder's."""
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{path} is a file: name a folder to write into, which may be new")
 
 
 def _sizes(text: str) -> list[int]:

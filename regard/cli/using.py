@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.lines import arguments, blocks, lines_of, writer
+from regard.cli.lines import arguments, blocks, lines_of, writable, writer
 
 if TYPE_CHECKING:
     from regard.tasks.translator import Answer, Translator
@@ -52,6 +52,7 @@ def translate(
     model, texts = named(words or [])
     if bool(texts) == (input is not None):
         raise ValueError("give either texts, or - for standard input, or --input FILE")
+    writable(output)
     chosen = config.override({}, settings or [])
     chosen |= {name: value for name, value in (("beams", beams), ("nbest", nbest)) if value is not None}
     if nbest and "beams" not in chosen and not chosen.get("sample"):

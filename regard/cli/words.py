@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.lines import PICTURES, counted, writable
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -87,11 +89,12 @@ def map(
     method: Annotated[
         str, typer.Option(help="pca: principal directions; tsne: neighbours stay near, needs scikit-learn.")
     ] = "pca",
-    seed: Annotated[int, typer.Option(help="Where t-SNE starts.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Where t-SNE starts.")] = 0,
 ) -> None:
     """Draw words as a map: those with like vectors lie near one another."""
     from regard.interpret import plots, wordmap
 
+    writable(out, PICTURES)
     vectors = _opened(model)
     groups: dict[int, int] = {}
     for number, word in enumerate(words):
@@ -103,7 +106,7 @@ def map(
     places = wordmap.project(chosen, method=method, seed=seed)
     plots.save(wordmap.draw(places, [vectors.words[place] for place in groups], list(groups.values())), out)
     shown = f", which show {wordmap.explained(chosen):.0%} of their differences" if method == "pca" else ""
-    print(f"{out}: {len(groups)} words in two directions{shown}")
+    print(f"{out}: {counted(len(groups), 'word')} in two directions{shown}")
 
 
 def vectors(
@@ -116,9 +119,11 @@ def vectors(
     ] = None,
 ) -> None:
     """What word vectors there are; written for other programs, or read from theirs."""
+    if out is not None and out.suffix in TEXT:
+        writable(out)
     found = _opened(model)
     count, width = found.vectors.shape
-    print(f"{model}: {count:,} words, {width} numbers each; first {', '.join(found.words[:10])}")
+    print(f"{model}: {counted(count, 'word')}, {counted(width, 'number')} each; first {', '.join(found.words[:10])}")
     if out is None:
         return
     if out.suffix in TEXT:
@@ -135,6 +140,8 @@ def _opened(path: Path) -> WordVectors:
 
     if path.is_file():
         return WordVectors.read(str(path))
+    if not path.exists():
+        raise ValueError(f"no model at {path}: give a run folder, a checkpoint directory or a file of vectors")
     return recipe.load(path, device="cpu", task="word2vec")
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MODEL = "A run folder or checkpoint directory."
 DEVICE = "auto, cpu, cuda or mps."
 CHANGING = ("text", "answer", "near")  # what a sample holds that training changes; the rest is what was asked
+RIGHT = ("reference", "label", "truth", "there")  # what should be answered, shown after what was asked
 
 
 def generate(
@@ -28,7 +29,7 @@ def generate(
     min_p: Annotated[
         float | None, typer.Option(help="Leave out what is less than this share of the likeliest.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Where randomness starts.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**64 - 1, help="Where randomness starts.")] = None,
     samples: Annotated[int, typer.Option(min=1, help="How many texts.")] = 1,
     device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
@@ -111,27 +112,26 @@ def _saved(run: Path) -> dict[int, list[dict[str, Any]]]:
 
 
 def _table(answers: Mapping[int, Sequence[Mapping[str, Any]]], characters: int) -> Table:
-    """A column for every evaluation, and one for what was asked where something was."""
+    """A column for every part of what was asked, where something was, then one for every evaluation."""
     from rich.table import Table
     from rich.text import Text
 
     deepest = max(answers.values(), key=len)
-    asked = [_asked(entry) for entry in deepest]
+    asked = {name: None for entry in deepest for name, value in entry.items() if name not in CHANGING and value}
+    parts = sorted(asked, key=lambda name: name in RIGHT)
     table = Table(show_lines=True)
-    if any(asked):
-        table.add_column("asked")
-    for step in answers:
-        table.add_column(f"step {step:,}")
-    for number, question in enumerate(asked):
-        cells = [_answer(entries[number], characters) if number < len(entries) else "" for entries in answers.values()]
-        table.add_row(*map(Text, [question, *cells] if any(asked) else cells))
+    for name in (*parts, *(f"step {step:,}" for step in answers)):
+        table.add_column(Text(name), overflow="fold")
+    for number, entry in enumerate(deepest):
+        given = [_cut(str(entry.get(name, "")), characters) for name in parts]
+        cells = [_answer(entries[number]) if number < len(entries) else "" for entries in answers.values()]
+        table.add_row(*map(Text, [*given, *(_cut(cell, characters) for cell in cells)]))
     return table
 
 
-def _asked(entry: Mapping[str, Any]) -> str:
-    return "\n".join(str(value) for name, value in entry.items() if name not in CHANGING and value)
+def _answer(entry: Mapping[str, Any]) -> str:
+    return "\n".join(str(entry[name]) for name in CHANGING if name in entry)
 
 
-def _answer(entry: Mapping[str, Any], characters: int) -> str:
-    text = "\n".join(str(entry[name]) for name in CHANGING if name in entry)
+def _cut(text: str, characters: int) -> str:
     return text if len(text) <= characters else f"{text[: characters - 3]}..."

@@ -162,7 +162,7 @@ def read(name: str, own: Units, *, reject: float = 0.01) -> Stream:
     """A file as tokens of units that are known, held in memory and not cached."""
     tally, flat = Tally(), BytesIO()
     found = _encode(((text, True) for text in _lines([lines(name)], tally)), own, flat)
-    tally.check(reject, [name], unit="line")
+    tally.check(reject, [name], unit="line", remedy="")
     return Stream(np.frombuffer(flat.getvalue(), np.int32), **found)
 
 

@@ -46,13 +46,15 @@ class Tally:
         """A line that could be used and is not."""
         self.dropped.setdefault(reason, Found()).add(file, line)
 
-    def check(self, share: float, files: Sequence[str], *, unit: str = "pair") -> None:
+    def check(
+        self, share: float, files: Sequence[str], *, unit: str = "pair", remedy: str = " or raise data.reject"
+    ) -> None:
         """Stop when nothing can be used or more than this share of the lines is bad."""
         bad = sum(found.count for found in self.refused.values())
         if self.read == 0:
             raise ValueError(f"{files[0]} is empty: give a file with at least one {unit}")
         if bad > share * self.read:
-            allowed, remedy = (f", more than the allowed {share:.2%}", " or raise data.reject") if share else ("", "")
+            allowed, remedy = (f", more than the allowed {share:.2%}", remedy) if share else ("", "")
             raise ValueError(
                 f"{bad} of {self.read} lines of {' and '.join(files)} are refused{allowed}: "
                 f"{'; '.join(said(self.refused, files))}; mend them{remedy}"

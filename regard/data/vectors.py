@@ -73,7 +73,8 @@ def _row(place: str, cells: Sequence[bytes], width: int | None) -> tuple[str, np
     except ValueError as error:
         raise ValueError(f"{place}: not a word and its numbers ({error})") from None
     if not word or not len(vector) or (width is not None and len(vector) != width):
-        raise ValueError(f"{place}: {len(vector)} numbers, not {width or 'one or more'}, after the word {word!r}")
+        found = f"{len(vector)} number{'' if len(vector) == 1 else 's'}"
+        raise ValueError(f"{place}: {found}, not {width or 'one or more'}, after the word {word!r}")
     if not np.isfinite(vector).all():
         raise ValueError(f"{place}: the vector of {word!r} is not finite")
     return word, vector

@@ -70,7 +70,8 @@ def alignment(
     rows = units(trace.items[seen.query], level=level, specials=specials)
     keys = units(trace.items[seen.key], level=level, specials=specials)
     merged = merge(single, rows, keys)
-    heads = f"mean of {len(weights)} heads" if head is None else f"head {head}"
+    mean = "the only head" if len(weights) == 1 else f"mean of {len(weights)} heads"
+    heads = mean if head is None else f"head {head}"
     title = f"{seen.name}, {heads}: where each line looked, not why"
     shown = normalise(merged) if renormalise else merged
     return f"{title}\n{matrix(shown, rows, keys, style=style)}"

@@ -21,7 +21,9 @@ SIZE = 9  # of letters
 def project(vectors: Float[np.ndarray, "word width"], *, method: str = "pca", seed: int = 0) -> Places:
     """Two coordinates for every word: the directions in which they differ most, or by t-SNE, which keeps neighbours."""
     if len(vectors) < 3:
-        raise ValueError(f"a map of {len(vectors)} words says nothing: name at least three")
+        raise ValueError(
+            f"a map of {len(vectors)} word{'' if len(vectors) == 1 else 's'} says nothing: name at least three"
+        )
     if method not in ("pca", "tsne"):
         raise ValueError(f"no way to draw a map is called {method!r}: take pca or tsne")
     if method == "tsne":

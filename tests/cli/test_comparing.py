@@ -143,3 +143,14 @@ def test_checkpoints_of_runs_are_called_by_both_names(desk):
         "two/best",
         f"one/{newest.name}",
     ]
+
+
+def test_a_language_is_refused_where_no_model_has_a_choice(desk, capsys):
+    assert run(["compare", "one", "two", "--test", "test.fr", "test.en", "--to", "fr"]) == 1
+    assert "--to fr: no model here has several languages" in capsys.readouterr().err
+    assert run(["compare", "one", "two", "--to", "fr"]) == 1
+    assert "name them by --test" in capsys.readouterr().err
+    assert run(["compare", "one", "two", "--labels", "a,b,c"]) == 1
+    assert "give 2 different names" in capsys.readouterr().err
+    assert run(["compare", "one", "--labels", "a,b"]) == 1
+    assert "give 1 different name between" in capsys.readouterr().err

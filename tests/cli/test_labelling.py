@@ -51,6 +51,18 @@ def test_classify_prints_a_label_and_its_probability_for_each_text(models, capsy
     assert told["probability"] == told["all"]["no"]
 
 
+def test_what_is_blank_has_no_label(models, capsys, monkeypatch):
+    model = str(models / "classification")
+    for blank in ("", "  "):
+        assert "one of the texts is empty" in complaint(capsys, "classify", model, "good", blank)
+        assert "the text is empty" in complaint(capsys, "explain", model, blank)
+    for words, expected in (([], ""), (["--json"], '{"text": "", "label": null, "probability": null}')):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"good\n\nbad\n \n")))
+        lines = said(capsys, "classify", model, *words).splitlines()
+        assert (len(lines), lines[1], lines[3]) == (4, expected, expected)
+        assert "no" in lines[2]
+
+
 def test_texts_come_from_standard_input_too(models, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"good\nbad\n")))
     assert len(said(capsys, "classify", str(models / "classification")).splitlines()) == 2

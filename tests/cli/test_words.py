@@ -51,6 +51,22 @@ def test_analogy_answers_and_scores(model, tmp_path, capsys):
     assert found["all"] == {"right": 2, "known": 2, "asked": 3}
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (["vectors", "{0}", "--out", "/nowhere/a.txt"], "/nowhere/a.txt: there is no folder /nowhere, make it first"),
+        (["map", "{0}", "tea", "king", "man", "--out", "a.xyz"], "a.xyz: cannot draw a xyz file"),
+        (["map", "{0}", "tea", "--out", "a.png"], "a map of 1 word says nothing"),
+        (["similar", "nowhere", "tea"], "no model at nowhere: give a run folder, a checkpoint directory or a file of"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(model, capsys, line, said):
+    assert run([word.format(model) for word in line]) == 1
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+
+
 def test_map_draws_a_picture(model, tmp_path, capsys):
     said = answer(capsys, "map", model, "tea", "king", "--near", 2, "--out", tmp_path / "map.png")
     assert said.startswith(f"{tmp_path / 'map.png'}: 5 words in two directions, which show ") or "6 words" in said

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -62,10 +63,35 @@ def test_samples_stand_side_by_side(folder, capsys):
 def test_samples_of_other_tasks_say_what_was_asked(tmp_path, capsys):
     for step, text in ((5, "a cat"), (10, "a dog")):
         (tmp_path / "samples").mkdir(exist_ok=True)
-        sample = {"source": "un chien", "reference": "a dog", "answer": text}
-        (tmp_path / "samples" / f"step-{step}.json").write_text(json.dumps([sample]))
-    said = answer(capsys, "samples", tmp_path)
-    assert all(word in said for word in ("asked", "un chien", "a cat", "step 10"))
+        sample = {"source": "un chien noir", "reference": "a black dog", "answer": text}
+        (tmp_path / "samples" / f"step-{step}.json").write_text(json.dumps([sample], sort_keys=True))
+    head, row = (_cells(answer(capsys, "samples", tmp_path), mark) for mark in ("step 10", "a dog"))
+    assert head == ["source", "reference", "step 5", "step 10"]
+    assert row == ["un chien noir", "a black dog", "a cat", "a dog"]
+    assert _cells(answer(capsys, "samples", tmp_path, "--characters", 10), "a dog")[:2] == ["un chie...", "a black..."]
+
+
+def test_samples_of_a_classifier_show_what_was_read_before_its_label(tmp_path, capsys):
+    (tmp_path / "samples").mkdir()
+    (tmp_path / "samples" / "step-5.json").write_text('[{"answer": "verbe", "label": "adjectif", "read": "vert"}]')
+    assert _cells(answer(capsys, "samples", tmp_path), "vert") == ["vert", "adjectif", "verbe"]
+
+
+def _cells(shown: str, mark: str) -> list[str]:
+    """The cells of the line of a table that has this in it."""
+    [line] = [line for line in shown.splitlines() if mark in line]
+    return [cell.strip() for cell in re.split("[┃│]", line)[1:-1]]
+
+
+def test_a_bad_file_is_to_be_mended_since_there_is_no_setting_for_it(folder, tmp_path, capsys):
+    (tmp_path / "bad.txt").write_bytes(b"masse\n\xff\n")
+    assert run(["perplexity", str(folder), str(tmp_path / "bad.txt")]) == 1
+    assert capsys.readouterr().err.endswith("mend them\n")
+
+
+def test_a_seed_too_large_is_told_the_range(folder, capsys):
+    assert run(["generate", str(folder), "--seed", "9" * 23]) == 2
+    assert "18446744073709551615" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

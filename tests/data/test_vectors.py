@@ -53,7 +53,7 @@ def test_blanks_at_the_end_gzip_and_files_without_a_head_are_read(tmp_path):
         (b"", "holds no vectors"),
         (b"2 2\na 1 2\n", "has 1 words and promises 2: the file is not complete"),
         (b"1 2\na 1 x\n", r"a\.txt:2: not a word and its numbers"),
-        (b"2 2\na 1 2\nb 1\n", r"a\.txt:3: 1 numbers, not 2"),
+        (b"2 2\na 1 2\nb 1\n", r"a\.txt:3: 1 number, not 2"),
         (b"2 2\na 1 2\na 1 3\n", r"a\.txt:3: 'a' has a vector already, in line 2"),
         (b"1 2\na nan 2\n", r"a\.txt:2: the vector of 'a' is not finite"),
         (b"1 2\n\xff 1 2\n", r"a\.txt:2: not UTF-8"),

@@ -48,6 +48,27 @@ def test_comparing_leaves_the_random_state_alone():
     assert torch.equal(torch.randn(2), expected)
 
 
+@pytest.mark.parametrize("columns", [50, 80, 120])
+def test_the_table_fits_the_terminal_with_every_number_whole(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert run(["gradients", "--width", "8"]) == 0
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= columns
+    heads = next(line for line in shown.splitlines() if "layer" in line)
+    distances = [int(cell) for cell in heads.replace("┃", " ").split()[1:]]
+    assert (distances[:2], distances[-1]) == ([0, 1], 63)
+    assert len(distances) == {50: 3, 80: 6, 120: 8}[columns]
+
+
+def test_more_steps_than_a_minute_allows_are_refused_in_one_line(capsys):
+    assert run(["gradients", "--length", "100000"]) == 2
+    error = capsys.readouterr().err
+    assert "--length" in error
+    assert " 1000 " in error.replace("=", " ").replace(".", " ")
+    assert error.count("\n") == 1
+
+
 def test_the_command_shows_a_table_or_json_and_draws(tmp_path: Path, capsys):
     small = ["gradients", "--length", "5", "--width", "8"]
     assert run([*small, "--plot", str(tmp_path / "g.png")]) == 0

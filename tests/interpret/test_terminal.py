@@ -36,7 +36,7 @@ def long_trace(words: int) -> Trace:
 
 def test_the_matrix_shows_words_in_shades_without_special_tokens():
     title, head, *lines, legend = terminal.alignment(trace()).splitlines()
-    assert title == "decoder.0.cross, mean of 1 heads: where each line looked, not why"
+    assert title == "decoder.0.cross, the only head: where each line looked, not why"
     assert head.split() == ["Le", "chat", "noir"]
     assert [line.split()[0] for line in lines] == ["The", "black", "cat"]
     assert lines[0] == "The   ██ ░░░░ ░░░░"

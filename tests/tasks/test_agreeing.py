@@ -94,7 +94,7 @@ def test_the_command_draws_and_tells(tagger, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--labels", "a,b"], "give 1 names between commas"),
+        (["--labels", "a,b"], "give 1 name between commas"),
         (["--distances", "x"], "--distances 'x': give whole numbers"),
         (["--distances", "0,3"], "give whole numbers from 1 to 200"),
     ],

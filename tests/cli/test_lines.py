@@ -1,0 +1,60 @@
+"""Files that cannot be written are named before any work is done, in one line."""
+
+import pytest
+
+from regard.cli import run
+from regard.cli.lines import counted, writable
+
+PICTURES = [
+    "compare nomodel nomodel --out {}",
+    "agreement nomodel --plot {}",
+    "evaluate nomodel --source nofile --target nofile --plot {}",
+    "explain ./nomodel text --output {}",
+    "gradients --plot {}",
+    "cost --plot {}",
+    "positions sinusoidal --plot {}",
+    "data units nofile --plot {}",
+    "map nomodel word --out {}",
+    "locate nomodel nopicture --draw {}",
+]
+OTHERS = [
+    ("evaluate nomodel --source nofile --target nofile --against nomodel --page {}", "html"),
+    ("translate ./nomodel text --output {}", "txt"),
+    ("vectors nomodel --out {}", "txt"),
+]
+
+
+@pytest.mark.parametrize("line", PICTURES)
+def test_a_picture_without_a_known_ending_is_refused_first(line, capsys):
+    assert run(line.format("a.xyz").split()) == 1
+    shown = capsys.readouterr()
+    assert shown.err.startswith("regard: a.xyz: cannot draw a xyz file, choose ")
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize(("line", "kind"), [*((line, "png") for line in PICTURES), *OTHERS])
+def test_a_folder_that_is_not_there_is_named_first(line, kind, capsys):
+    assert run(line.format(f"/nowhere/a.{kind}").split()) == 1
+    shown = capsys.readouterr()
+    assert shown.err == f"regard: /nowhere/a.{kind}: there is no folder /nowhere, make it first\n"
+    assert shown.out == ""
+
+
+def test_a_file_is_not_a_folder_nor_a_folder_a_file(tmp_path, capsys):
+    (tmp_path / "a.png").mkdir()
+    with pytest.raises(ValueError, match=r"a\.png is a folder: name a file"):
+        writable(tmp_path / "a.png", ("png",))
+    (tmp_path / "file").write_text("")
+    for line in (["data", "agreement"], ["data", "cmudict", "nofile"]):
+        assert run([*line, str(tmp_path / "file")]) == 1
+        assert capsys.readouterr().err.endswith("file is a file: name a folder to write into, which may be new\n")
+
+
+def test_what_can_be_written_passes_and_nothing_is_made(tmp_path):
+    for path in (None, tmp_path / "a.PNG"):
+        writable(path, ("png", "svg"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_thing_is_told_in_the_singular():
+    assert [counted(count, "name") for count in (0, 1, 2, 1234)] == ["0 names", "1 name", "2 names", "1,234 names"]
