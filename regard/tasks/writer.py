@@ -53,6 +53,8 @@ class WritingConfig:
     def __post_init__(self) -> None:
         if self.length < 1 or self.samples < 1:
             raise ValueError(f"length and samples must be at least 1, not {self.length} and {self.samples}")
+        if abs(self.seed) >= 2**63:
+            raise ValueError(f"seed must have at most 18 digits, not {self.seed}")
         if self.temperature != 0:
             self.sampler()
 

@@ -83,6 +83,8 @@ class TrainingConfig:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name} must be above 0, not {value}")
+        if abs(self.seed) >= 2**63:
+            raise ValueError(f"seed must have at most 18 digits, not {self.seed}")
         if self.retreats < 0:
             raise ValueError(f"retreats must not be below 0, not {self.retreats}")
         if self.average > self.keep:

@@ -240,6 +240,8 @@ def test_what_cannot_be_written_is_said_in_one_line(prompt, changes, said):
 def test_a_prompt_that_cannot_be_written_is_refused_before_anything_is_learnt(tmp_path):
     with pytest.raises(ValueError, match="never seen 'é'"):
         train(tmp_path / "run", "writing.prompt=é")
+    with pytest.raises(ValueError, match="writing: seed must have at most 18 digits"):
+        train(tmp_path / "run", f"writing.seed={10**22}")
     assert not (tmp_path / "run").exists()
 
 

@@ -252,6 +252,7 @@ def test_compiling_asked_for_on_a_cpu_is_ignored_aloud(regression: Any, train: A
     ("settings", "message"),
     [
         ({"steps": 0}, "steps must be above 0"),
+        ({"seed": 10**22}, "seed must have at most 18 digits"),
         ({"clip": -1.0}, "clip must be"),
         ({"average": 9}, "average 9 needs"),
         ({"failures": 0}, "failures must be above 0"),
