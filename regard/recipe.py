@@ -1,11 +1,10 @@
-"""One run as one readable function: data, model, training, scores; and the way back to a trained model."""
+"""One run as one readable function, the same for every task: data, model, training, scores; and the way back."""
 
 from __future__ import annotations
 
-import contextlib
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,15 @@ import torch
 
 from regard import checkpoint, config
 from regard.config.words import nearest
-from regard.models import MODELS
 from regard.tasks import TASKS
-from regard.tasks.translator import Translator
+from regard.training import adoption, distributed
 from regard.training import device as devices
-from regard.training import distributed
 from regard.training import run as runs
 from regard.training.history import recorded
 from regard.training.loop import Result, fit
+
+AUTO = "auto"
+LENGTHS = ("steps", "epochs", "seconds")  # ways to say how long to train: one of them named, no other is chosen
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,17 @@ class Outcome:
     best: Path
     metrics: dict[str, float]
     result: Result
-    usage: str = 'regard translate {folder} "..."'
+    usage: str
 
     @property
     def summary(self) -> str:
         """Two lines for a person: how it went, and the command to go on with."""
-        how = f"{self.folder}: {self.result.step} steps, stopped by {self.result.reason}"
-        if self.result.reason == "interrupted" or not self.metrics:
-            return f"{how}\ngo on with: regard train --resume --out {self.folder}"
+        step, reason = self.result.step, self.result.reason
+        if reason == "interrupted" or not self.metrics:
+            return f"{self.folder}: {reason} after {step} steps\nresume with: regard train --resume --out {self.folder}"
         scores = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
-        return f"{how}, best {scores}\nuse it with: {self.usage.format(folder=self.folder)}"
+        use = self.usage.format(folder=self.folder)
+        return f"{self.folder}: {step} steps, stopped by {reason}, best {scores}\nuse it with: {use}"
 
 
 def settings(recipe: str | Path | Mapping[str, Any], *changes: str) -> dict[str, Any]:
@@ -62,60 +63,66 @@ def train(
 ) -> Outcome:
     """Files in, a scored model out.
 
-    `start` names a model to go on from: its tokenizers and shape are kept, its weights are where training begins.
-    Started by torchrun, several processes share the work; each returns the same.
+    `start` names a model to go on from: one of the same task goes on as it is, one of another gives its body and its
+    tokenizer to a new head. Started by torchrun, several processes share the work; each returns the same.
     """
     with distributed.team() as team:
         task, recipe = resolve(settings)
-        if hasattr(task, "train"):  # it has a loop of its own
-            how = {"out": out, "resume": resume, "overwrite": overwrite, "command": shlex.join(command), "quiet": quiet}
-            return _alone(task, recipe, team, start, **how)
-        team.admit(recipe.training.rows)
-        place = team.place(devices.choose(recipe.training.device))
-        parent = _open(start) if start is not None else None
-        begun = _begun(Path(out)) if resume else None
-        prepared = team.in_turn(lambda: task.prepare(recipe, tokenizers=_tokenizers(begun or parent)))
-        recipe = _shaped(task, recipe, settings, prepared, parent)
-        torch.manual_seed(recipe.training.seed)
-        model = MODELS[recipe.model.name][0](recipe.model).to(place)
-        if parent is not None:
-            checkpoint.fill(model, parent.tensors())
-        learner = task(recipe, prepared, model, fixed=devices.compiles(place, recipe.training.compile, model))
-        known = {"settings": config.plain(recipe), "data": prepared.report, "command": shlex.join(command)}
-        run = runs.start(out, **known, resume=resume, overwrite=overwrite, team=team)
-        with (
-            _threads(recipe),
-            run.log(quiet=quiet, tensorboard=recipe.training.tensorboard) as log,
-            recorded(run.folder, writes=team.first) as end,
-        ):
-            for line in (*prepared.train.summary, *prepared.valid.summary, _described(prepared)):
+        team.admit(task, recipe.task, recipe.training.rows)
+        device = team.place(devices.choose(recipe.training.device))
+        parent = None if start is None else opened(start)
+        run = runs.claim(out, command=shlex.join(command), resume=resume, overwrite=overwrite, team=team)
+        with run.log(quiet=quiet) as log, recorded(run.folder, writes=team.first) as record:
+            if not run.filled:
+                record.begin()
+            data = team.in_turn(lambda: task.prepare(recipe, run.latest or parent))
+            recipe = fitted(task, settings, recipe, data, parent)
+            torch.manual_seed(recipe.training.seed)
+            model = task.build(recipe.model)
+            adopted = [] if parent is None else _adopted(task, model, parent, data)
+            model = model.to(device)
+            learner = task(recipe, data, model, fixed=devices.compiles(device, recipe.training.compile, model))
+            run = run.begin(config.plain(recipe), data.report)
+            record.begin()
+            log.begin(step=run.step, tensorboard=recipe.training.tensorboard, anew=run.filled and not resume)
+            for line in (*data.summary, *adopted, *learner.notes):
                 log.note(line)
-            result = fit(learner, recipe.training, recipe.optim, run, log=log)
-            state = "failed" if result.failed else "interrupted" if result.reason == "interrupted" else "finished"
-            end |= {"state": state, "reason": result.reason}
+            with devices.threads(recipe.training.threads, features=learner.features):
+                result = fit(learner, recipe.training, recipe.optim, run, log=log)
+            record.end(result.state, result.reason)
         metrics = checkpoint.read(run.best).metrics if run.best.exists() else {}
-        return Outcome(run.folder, run.best, metrics, result)
-
-
-def _alone(task: Any, recipe: Any, team: distributed.Team, start: Any, **how: Any) -> Outcome:
-    """Train by the task's own loop, in one process and from the beginning."""
-    if team.size > 1 or start is not None:
-        raise ValueError(f"{recipe.task} trains in one process and goes on from no other model: start it by itself")
-    run, result = task.train(recipe, **how)
-    metrics = checkpoint.read(run.best).metrics if run.best.exists() else {}
-    return Outcome(run.folder, run.best, metrics, result, task.usage)
+        return Outcome(run.folder, run.best, metrics, result, task.usage)
 
 
 def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
     """The task class and the checked recipe: what is unknown or impossible is an error here, before data is read."""
-    name = str(settings.get("task", "translation"))
-    if name not in TASKS:
-        raise ValueError(f"unknown task {name!r}{nearest(name, TASKS)}")
+    name = settings.get("task", "translation")
+    if not isinstance(name, str) or name not in TASKS:
+        raise ValueError(f"unknown task {name!r}{nearest(str(name), TASKS)}")
     task = TASKS[name][0]
-    named = dict(settings)
-    if "model" in named and _automatic(named):
-        named["model"] = {key: value for key, value in named["model"].items() if key != "preset"}
-    return task, config.build(task.Recipe, named)
+    return task, config.build(task.Recipe, _named(settings))
+
+
+def fitted(
+    task: Any, settings: Mapping[str, Any], recipe: Any, data: Any, parent: checkpoint.Checkpoint | None = None
+) -> Any:
+    """The recipe with what follows from a parent and from the data wherever nobody named it."""
+    named = _named(settings)
+    suited = dict(task.suited(recipe, data))
+    if _preset(settings) not in (None, AUTO):
+        suited.pop("model", None)  # a preset names all sizes
+    if any(name in named.get("training", {}) for name in LENGTHS):
+        suited["training"] = {key: value for key, value in suited.get("training", {}).items() if key not in LENGTHS}
+    if parent is not None:
+        kinds = config.sections(task.Recipe, "model").values()
+        suited["model"] = adoption.shape(parent, named.get("model", {}), task=recipe.task, kinds=kinds)
+    return task.sized(config.build(task.Recipe, merged(suited, named)), data)
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings over settings: what stands above counts, section by section."""
+    both = {name: merged(below[name], above[name]) for name in above if _sections(below.get(name), above[name])}
+    return {**below, **above, **both}
 
 
 def load(
@@ -125,9 +132,9 @@ def load(
 
     A `task` is what it must have learnt; of several, one.
     """
-    found = _open(shipped() if directory is None else directory)
+    found = opened(shipped() if directory is None else directory)
     name = found.config.get("task")
-    if name not in TASKS:
+    if not isinstance(name, str) or name not in TASKS:
         raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(TASKS)}")
     wanted = (task,) if isinstance(task, str) else task
     if wanted is not None and name not in wanted:
@@ -149,87 +156,49 @@ def shipped() -> Path:
     return Path(str(resources.files("regard") / "pretrained" / "en-fr"))
 
 
-def _open(directory: str | Path) -> checkpoint.Checkpoint:
-    """A checkpoint, verified; of a run folder its best one."""
+def opened(directory: str | Path) -> checkpoint.Checkpoint:
+    """A checkpoint, verified; of a run folder its best one, or its newest before the first evaluation.
+
+    Models that come with Regard go by their short names, such as `en-fr`.
+    """
     path = Path(directory)
     if not path.exists():
-        raise ValueError(f"no model at {path}: give a checkpoint directory or a run folder")
-    return checkpoint.read(path / "best" if (path / "checkpoints").is_dir() else path)
+        path = shipped().with_name(str(directory))
+    if not path.exists() or path.parent == path:
+        raise ValueError(f"no model at {directory}: give a checkpoint directory, a run folder, or a name: {_names()}")
+    if not (path / "config.yaml").exists() and not (path / "checkpoints").is_dir():
+        raise ValueError(f"{directory} holds no model: give a checkpoint directory or a run folder that was trained")
+    if (path / "manifest.json").exists():
+        return checkpoint.read(path)
+    usable = runs.Run(path).usable
+    if usable is None and (path / "data.json").exists():
+        raise ValueError(f"{directory} has no checkpoint yet: wait for its first save, or resume it with --resume")
+    return checkpoint.read(usable or path)
 
 
-@contextlib.contextmanager
-def _threads(recipe: Any) -> Iterator[None]:
-    """As many CPU threads as the rows are worth: small ones lose more by sharing than they gain."""
-    before = torch.get_num_threads()
-    small = recipe.data.tokens * recipe.model.width < SHARED
-    torch.set_num_threads(recipe.training.threads or (1 if small else before))
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def _adopted(task: Any, model: Any, parent: checkpoint.Checkpoint, data: Any) -> list[str]:
+    """Give a new model what it goes on from, in the task's own way if it has one; the lines that say what."""
+    if hasattr(task, "adopt"):
+        return task.adopt(model, parent, data)
+    return adoption.adopt(model, parent, same=TASKS.get(parent.config.get("task"), (None,))[0] is task)
 
 
-def _begun(folder: Path) -> checkpoint.Checkpoint | None:
-    """The newest checkpoint of a run that can be read: a run goes on with the tokenizers it began with."""
-    run = runs.Run(folder)
-    for step in reversed(run.steps()):
-        with contextlib.suppress(checkpoint.CheckpointError):
-            return checkpoint.read(run.directory(step))
-    return None
+def _names() -> str:
+    return ", ".join(sorted(path.name for path in shipped().parent.iterdir() if (path / "manifest.json").exists()))
 
 
-def _tokenizers(parent: checkpoint.Checkpoint | None) -> Any:
-    if parent is None:
-        return None
-    translator = Translator.load(parent)
-    return translator.source, translator.target
+def _named(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that somebody named; `model.preset: auto` names none."""
+    named = dict(settings)
+    if _preset(settings) == AUTO:
+        named["model"] = {key: value for key, value in named["model"].items() if key != "preset"}
+    return named
 
 
-def _shaped(
-    task: Any, recipe: Any, settings: Mapping[str, Any], prepared: Any, parent: checkpoint.Checkpoint | None
-) -> Any:
-    """The recipe with the model's sizes settled: the parent's, those asked for, or what the data can feed."""
-    if parent is not None:
-        kind: Any = MODELS[parent.config["model"]["name"]][1]
-        shape = config.build(kind, parent.config["model"], where="model")
-        asked = dict(settings.get("model", {}))
-        wrong = [name for name, value in asked.items() if name != "dropout" and getattr(shape, name, value) != value]
-        if wrong:
-            raise ValueError(f"model.{wrong[0]} differs from the model to go on from: leave the model section out")
-        return replace(recipe, model=replace(shape, dropout=asked.get("dropout", shape.dropout)))
-    if _automatic(settings):
-        sizes = derived(len(prepared.train)) | {**settings.get("model", {})}
-        sizes.pop("preset", None)
-        recipe = replace(recipe, model=config.build(type(recipe.model), sizes, where="model"))
-    return task.sized(recipe, prepared)
+def _preset(settings: Mapping[str, Any]) -> Any:
+    model = settings.get("model")
+    return model.get("preset") if isinstance(model, Mapping) else None
 
 
-def _automatic(settings: Mapping[str, Any]) -> bool:
-    """Whether the data shall decide the sizes that nobody named."""
-    model = settings.get("model", {"preset": AUTO})
-    named = isinstance(model, Mapping) and model.get("preset") == AUTO
-    return named and model.get("name", "transformer") == "transformer"
-
-
-def derived(pairs: int) -> dict[str, Any]:
-    """Sizes of a Transformer that so many pairs can feed."""
-    for most, sizes in SIZES:
-        if pairs <= most:
-            return {"norm": "pre", **sizes}
-    return {"norm": "pre"}
-
-
-AUTO = "auto"
-SHARED = 500_000  # features of a row from which on threads help
-SIZES: tuple[tuple[int, dict[str, Any]], ...] = (
-    (5_000, {"width": 128, "heads": 4, "hidden": 256, "encoder": 2, "decoder": 1, "dropout": 0.3}),
-    (50_000, {"width": 128, "heads": 4, "hidden": 512, "encoder": 3, "decoder": 2, "dropout": 0.2}),
-    (500_000, {"width": 256, "heads": 4, "hidden": 1024, "encoder": 4, "decoder": 2, "dropout": 0.1}),
-)
-
-
-def _described(prepared: Any) -> str:
-    return (
-        f"{len(prepared.train):,} pairs to learn from, {len(prepared.valid):,} held out, "
-        f"{prepared.source_tokenizer.vocab:,} tokens"
-    )
+def _sections(*values: Any) -> bool:
+    return all(isinstance(value, Mapping) for value in values)

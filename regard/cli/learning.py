@@ -50,9 +50,6 @@ def train(
         if words and "=" not in words[0]:
             file = words.pop(0)
         settings = _asked(file, words, source, target)
-        if file is None and start is None and settings.get("task", "translation") == "translation":
-            settings.setdefault("model", {}).setdefault("preset", recipes.AUTO)
-            settings["training"] = {"patience": 10} | settings.get("training", {})
         if resume and out is not None and "data" not in settings:
             settings = recipes.settings(out / "config.yaml", *words)
         if "data" not in settings:

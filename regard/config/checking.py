@@ -123,6 +123,11 @@ def named_sections(kind: Any) -> dict[str, type]:
     return found
 
 
+def sections(cls: type, name: str) -> dict[str, type]:
+    """The dataclasses that a section of a recipe may be, by their names."""
+    return named_sections(get_type_hints(cls)[name])
+
+
 def _convert_choice(choices: tuple, value: Any, where: str) -> Any:
     if any(choice == value and type(choice) is type(value) for choice in choices):
         return value

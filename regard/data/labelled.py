@@ -121,18 +121,20 @@ class Prepared:
     valid: Labelled
     report: dict[str, Any]
     summary: list[str]
+    fresh: bool = True
+    """Whether its tokens were chosen here, not taken over from a model."""
 
 
 def prepare(
-    config: LabelsConfig | TagsConfig, how: ReadingConfig, known: tuple[Reading, list[str]] | None = None
+    config: LabelsConfig | TagsConfig, how: ReadingConfig, known: Reading | None = None, told: list[str] | None = None
 ) -> Prepared:
-    """Read and tokenise the files; `known` tokens and labels are used as they are."""
+    """Read and tokenise the files; tokens that are `known` and labels that are `told` are used as they are."""
     found = labels.read(config.train, config.names, config.reject)
     if config.valid:
         train, valid = found, labels.read(config.valid, config.names, config.reject)
     else:
         train, valid = labels.hold(found, config.held)
-    own, classes = known or (_learnt(train, how), labels.classes(found))
+    own, classes = known or _learnt(train, how), told or labels.classes(found)
     sides = {"train": index(train, own, classes), "valid": index(valid, own, classes)}
     files = {"train": found, **({"valid": valid} if config.valid else {})}
     held = "named" if config.valid else config.held
@@ -143,7 +145,7 @@ def prepare(
         f"{len(sides['train']):,} texts to learn from, {len(sides['valid']):,} to measure on, "
         f"{len(classes)} labels, {own.units.vocab:,} tokens"
     )
-    return Prepared(own, classes, sides["train"], sides["valid"], report, summary)
+    return Prepared(own, classes, sides["train"], sides["valid"], report, summary, fresh=known is None)
 
 
 def index(found: Found, own: Reading, classes: Sequence[str]) -> Labelled:

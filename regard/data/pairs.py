@@ -215,6 +215,12 @@ class Prepared:
         vocab = {"source": self.source_tokenizer.vocab, "target": self.target_tokenizer.vocab}
         return {"train": self.train.report, "valid": self.valid.report, "vocab": vocab}
 
+    @property
+    def summary(self) -> list[str]:
+        """The report in lines."""
+        sizes = f"{len(self.train):,} pairs to train on, {len(self.valid):,} held out"
+        return [*self.train.summary, *self.valid.summary, f"{sizes}, {self.source_tokenizer.vocab:,} tokens"]
+
 
 def prepare(
     config: PairsConfig,

@@ -103,6 +103,7 @@ class Tables:
     train: Rows
     valid: Rows
     report: dict[str, Any]
+    summary: tuple[str, ...] = ()
 
     def row(self, row: int, *, batch: int, seed: int) -> np.ndarray:
         """Which table rows are in a row of training: a pure function of the seed and its number."""
@@ -115,8 +116,8 @@ class Tables:
         return -(-len(self.train) // batch)
 
 
-def prepare(config: TableConfig) -> Tables:
-    """Read the tables, choose the held-out rows, and measure the columns of the others."""
+def prepare(config: TableConfig, known: Columns | None = None) -> Tables:
+    """Read the tables, choose the held-out rows, and measure the columns of the others, unless they are `known`."""
     cells = _cells(config.train)
     header = next(cells)[1]
     inputs = config.inputs or tuple(name for name in header if name != config.target)
@@ -124,7 +125,10 @@ def prepare(config: TableConfig) -> Tables:
         raise ValueError(f"{config.train} has no column but {config.target}: there is nothing to predict it from")
     _know(config.train, header, (*inputs, config.target))
     texts = list(cells)
-    classes = _classes(config, header, texts) if config.predicts == "class" else ()
+    if known is not None and (known.inputs, known.target) != (inputs, config.target):
+        learnt = f"{known.target} from {', '.join(known.inputs)}"
+        raise ValueError(f"{config.train}: the model to go on from predicts {learnt}: name the same columns")
+    classes = () if config.predicts != "class" else known.classes if known else _classes(config, header, texts)
     found = _rows(config.train, header, texts, inputs, config.target, classes)
     if config.valid is None:
         train, valid = _split(config, found)
@@ -135,7 +139,8 @@ def prepare(config: TableConfig) -> Tables:
     assert train.targets is not None
     scale = (0.0, 1.0) if classes else _scale(train.targets)
     scales = [_scale(column) for column in train.inputs.T]
-    columns = Columns(inputs, *map(tuple, zip(*scales, strict=True)), config.target, classes, *scale)  # type: ignore
+    found_here = Columns(inputs, *map(tuple, zip(*scales, strict=True)), config.target, classes, *scale)  # type: ignore
+    columns = known or found_here
     files = {"train": config.train, "valid": config.valid or config.train}
     marks = {part: _mark(digest(name), config, part) for part, name in files.items()}
     counts = {"train": len(train), "valid": len(valid)}

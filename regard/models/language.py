@@ -95,6 +95,7 @@ class RecurrentLanguage(nn.Module):
     """
 
     capturable: ClassVar[bool] = False  # the last window of a text is shorter
+    transient: ClassVar[tuple[str, ...]] = ("carried",)  # the state of every lane, which training gives it
 
     def __init__(self, config: RecurrentLanguageConfig):
         super().__init__()

@@ -10,10 +10,12 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int, UInt8
+from torch import nn
 
 Counts = Int[np.ndarray, "vocab"]
 
@@ -24,6 +26,8 @@ class Word2VecConfig:
 
     name: Literal["word2vec"] = "word2vec"
     """Which model."""
+    vocab: int = 0
+    """Words, as many as the text turns out to have."""
     width: int = 100
     """Features of a word."""
     architecture: Literal["skipgram", "cbow"] = "skipgram"
@@ -76,24 +80,38 @@ class Tree(NamedTuple):
     turns: UInt8[np.ndarray, "turns"]
 
 
-class Word2Vec:
-    """The vectors of words, and of what they are predicted by, while they learn."""
+class Word2Vec(nn.Module):
+    """The vectors of words, and of what they are predicted by, in memory that the threads of its inner loop share."""
 
-    def __init__(self, config: Word2VecConfig, counts: Counts, *, seed: int = 0) -> None:
-        if len(counts) < 2:
-            raise ValueError(f"{len(counts)} words are too few to learn from: lower data.least or give more text")
+    transient: ClassVar[tuple[str, ...]] = ("output", "heard")  # what words are predicted by is of no use afterwards
+
+    def __init__(self, config: Word2VecConfig, counts: Counts | None = None) -> None:
+        super().__init__()
+        vocab = config.vocab if counts is None else len(counts)
+        if vocab < 2:
+            raise ValueError(f"{vocab} words are too few to learn from: lower data.least or give more text")
         self.config = config
-        hierarchical = config.output == "hierarchical"
-        rows = len(counts) - hierarchical  # a tree has one node fewer than leaves
-        drawn = np.random.default_rng(seed).random((len(counts), config.width), np.float32)
-        self.vectors: Float[np.ndarray, "vocab width"] = (drawn - np.float32(0.5)) / np.float32(config.width)
-        self.output: Float[np.ndarray, "rows width"] = np.zeros((rows, config.width), np.float32)
-        self.inputs = Inputs(self.vectors, kept(counts, config.sample), config.window, config.architecture == "cbow")
+        rows = vocab - (config.output == "hierarchical")  # a tree has one node fewer than leaves
+        self.register_buffer("vectors", (torch.rand(vocab, config.width) - 0.5) / config.width)
+        self.register_buffer("output", torch.zeros(rows, config.width))
+        self.register_buffer("heard", torch.zeros(2, dtype=torch.float64))  # loss and predictions since it was scored
+        if counts is not None:
+            self.count(counts)
+
+    def count(self, counts: Counts) -> None:
+        """Prepare the inner loop for words that occur so often."""
+        config, hierarchical = self.config, self.config.output == "hierarchical"
+        vectors, output = (self.get_buffer(name).numpy() for name in ("vectors", "output"))  # the same memory
+        self.inputs = Inputs(vectors, kept(counts, config.sample), config.window, config.architecture == "cbow")
         empty = Tree(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.uint8))
         none = np.zeros(0, np.float32), np.zeros(0, np.int32)
         chance, alias = none if hierarchical else noise(counts, config.power)
         tree = huffman(counts) if hierarchical else empty
-        self.targets = Targets(self.output, chance, alias, *tree, 0 if hierarchical else config.negatives)
+        self.targets = Targets(output, chance, alias, *tree, 0 if hierarchical else config.negatives)
+
+    def _apply(self, function: Any, recurse: bool = True) -> Word2Vec:
+        """Stay where threads of the processor can reach it, whatever the device."""
+        return self
 
     def learn(self, tokens: Int[np.ndarray, "token"], *, rate: float, seed: int) -> tuple[float, int]:
         """One walk over texts, each ended by -1: the loss of some of the predictions, summed, and how many these are.

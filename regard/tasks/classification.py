@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from regard.data.labelled import Labelled
 from regard.data.labels import LabelsConfig
 from regard.tasks.labelling import Labelling, LabellingRecipe, Measured
-from regard.tasks.translation import evenly
+from regard.training.task import evenly
 
 SHOWN = 300  # characters of a text that a sample shows
 
@@ -27,7 +27,7 @@ class Classification(Labelling):
     """The task of learning what a text is."""
 
     Recipe = ClassificationRecipe
-    usage = 'regard classify {folder} "..."'
+    usage: ClassVar[str] = 'regard classify {folder} "..."'
     each = False
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:

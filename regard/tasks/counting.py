@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Unpack
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -23,13 +23,10 @@ from regard.data import pictures
 from regard.data.drawn import FramesConfig
 from regard.data.examples import Examples
 from regard.models.pictures import CounterConfig, CountPerFrame
-from regard.tasks.drawing import Drawing
-from regard.training import device as devices
-from regard.training.alone import Folder, learn
-from regard.training.loop import Result, TrainingConfig
+from regard.tasks.drawing import Albums, Drawing
+from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.run import Run
-from regard.training.task import Evaluation, Step
+from regard.training.task import Evaluation, Goal, Spread, Step, alone
 
 CHUNK = 64  # sequences looked at at a time
 SHOWN = 4
@@ -55,20 +52,24 @@ class Counting(Drawing):
     """The task of learning a count for every frame."""
 
     Recipe = CountingRecipe
-    usage = "regard count {folder} FRAME ..."
+    usage: ClassVar[str] = "regard count {folder} FRAME ..."
     unit = "sequence"
-    goal: tuple[str, Literal["max", "min"]] = ("accuracy", "max")
+    goal: Goal = ("accuracy", "max")
+
+    def __init__(self, recipe: CountingRecipe, albums: Albums, model: Any, *, fixed: bool = False) -> None:
+        super().__init__(recipe, albums, model)
+        self.features *= recipe.data.frames
+        self.notes = [f"{len(self.valid):,} sequences of {recipe.data.frames} frames held out", *self.yardsticks()]
 
     @staticmethod
-    def train(recipe: CountingRecipe, **folder: Unpack[Folder]) -> tuple[Run, Result]:
-        """Learn in a run folder: begun there, or gone on with."""
-        place = devices.choose(recipe.training.device)
-        recipe = replace(recipe, model=replace(recipe.model, size=recipe.data.size, most=recipe.data.most))
-        torch.manual_seed(recipe.training.seed)
-        task = Counting(recipe, CountPerFrame(recipe.model).to(place))
-        features = recipe.data.batch * recipe.data.frames * recipe.data.size**2 * recipe.model.channels[0]
-        notes = [f"{len(task.valid):,} sequences of {recipe.data.frames} frames to measure on", *task.yardsticks()]
-        return learn(task, data=task.report, notes=notes, features=features, **folder)
+    def sized(recipe: CountingRecipe, albums: Albums) -> CountingRecipe:
+        """The recipe with the size of the frames and the most there is to count."""
+        return replace(recipe, model=replace(recipe.model, size=recipe.data.size, most=recipe.data.most))
+
+    @staticmethod
+    def build(shape: CounterConfig) -> CountPerFrame:
+        """The model of this shape, its weights drawn at random."""
+        return CountPerFrame(shape)
 
     def yardsticks(self) -> list[str]:
         """How far perfect eyes would come that remember nothing, or only the most they ever saw at once."""
@@ -85,10 +86,11 @@ class Counting(Drawing):
         logits, _ = self.model(frames)
         return Step(loss=summed(logits, counts), weight=counts.numel(), counts={"frames": counts.numel()})
 
-    def evaluate(self) -> Evaluation:
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
         """How often a frame, and a whole sequence, is counted right; and the same of digits that hide."""
         frames, counts, seen = self.valid.parts
-        logits = torch.cat([self.model(chunk.to(self.device))[0].float().cpu() for chunk in frames.split(CHUNK)])
+        found = spread(lambda chunk: self.model(chunk.to(self.device))[0].float().tolist(), frames.split(CHUNK))
+        logits = torch.tensor([line for part in found for line in part])
         guesses = logits.argmax(-1)
         right, hiding = guesses == counts, seen < counts
         metrics = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
@@ -10,6 +11,21 @@ from torch import nn
 from regard import config
 from regard.data import drawn
 from regard.data.examples import Examples
+from regard.training.task import every_weight
+
+
+@dataclass(frozen=True)
+class Albums:
+    """Pictures that are drawn on demand, to learn from and to measure on."""
+
+    train: Any
+    valid: Any
+    summary: tuple[str, ...] = ()
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What is learnt from and measured on, as JSON."""
+        return {"train": self.train.report, "valid": self.valid.report}
 
 
 class Drawing:
@@ -17,18 +33,26 @@ class Drawing:
 
     unit: ClassVar[str]
     """What an example is called."""
+    shared: ClassVar[bool] = True
 
-    def __init__(self, recipe: Any, model: Any) -> None:
-        self.recipe, self.model = recipe, model
-        self.album = drawn.album(recipe.data, "train")
-        self.held = drawn.album(recipe.data, "valid")
+    def __init__(self, recipe: Any, albums: Albums, model: Any, *, fixed: bool = False) -> None:
+        if recipe.training.epochs is not None:
+            raise ValueError("training.epochs: nothing that is drawn comes twice, give training.steps")
+        self.recipe, self.model, self.albums = recipe, model, albums
         self.rows = recipe.training.steps * recipe.training.rows  # nothing comes twice: the run is one epoch
-        self.valid = self.held.examples(range(recipe.data.valid))
+        self.valid = albums.valid.examples(range(recipe.data.valid))
+        self.features = recipe.data.batch * recipe.data.size**2 * recipe.model.channels[0]
+        self.notes: list[str] = []
 
-    @property
-    def report(self) -> dict[str, Any]:
-        """What is learnt from and measured on, as JSON."""
-        return {"train": self.album.report, "valid": self.held.report}
+    @staticmethod
+    def prepare(recipe: Any, known: Any = None) -> Albums:
+        """What to draw from."""
+        return Albums(*(drawn.album(recipe.data, part) for part in ("train", "valid")))
+
+    @staticmethod
+    def suited(recipe: Any, albums: Albums) -> dict[str, Any]:
+        """Nothing: there are as many pictures as one wishes."""
+        return {}
 
     @property
     def device(self) -> torch.device:
@@ -37,12 +61,12 @@ class Drawing:
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""
-        return {"model": list(self.model.parameters())}
+        return every_weight(self.model)
 
     def batch(self, row: int) -> Examples:
         """Examples that no other row has."""
         size = self.recipe.data.batch
-        return self.album.examples(range(row * size, (row + 1) * size))
+        return self.albums.train.examples(range(row * size, (row + 1) * size))
 
     def split(self, batch: Examples) -> list[Examples]:
         """A row that does not fit the memory, in halves."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Unpack
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,12 +25,9 @@ from regard.models.labelling import (
     RecurrentReaderConfig,
     TransformerReaderConfig,
 )
-from regard.training import device as devices
-from regard.training.alone import Folder, begun, learn
-from regard.training.loop import Result, TrainingConfig
+from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.run import Run
-from regard.training.task import Evaluation, Step
+from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,34 +78,42 @@ class Labelling:
     """The task of learning labels; what has one, a text or a word, is for the tasks below to say."""
 
     each: ClassVar[bool]
-    goal: tuple[str, Literal["max", "min"]] = ("accuracy", "max")
+    shared: ClassVar[bool] = True
+    goal: Goal = ("accuracy", "max")
 
-    def __init__(self, recipe: Any, prepared: Prepared, model: Any) -> None:
+    def __init__(self, recipe: Any, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.prepared, self.model = recipe, prepared, model
         self.packing = prepared.train.packing(recipe.data.tokens, recipe.training.seed)
         self.rows = self.packing.rows
+        self.features = recipe.data.tokens * recipe.model.embedding
+        self.notes = [f"an epoch has {self.rows:,} rows of at most {self.packing.tokens:,} tokens"]
+        if recipe.model.vectors is not None and prepared.fresh:
+            self.notes.append(start_from(model, prepared.reading, recipe.model.vectors))
+
+    @staticmethod
+    def prepare(recipe: Any, known: Checkpoint | None = None) -> Prepared:
+        """Read and tokenise the texts, with the tokenizer and the labels of a model to go on from."""
+        return prepare(recipe.data, recipe.tokenizer, *_known(known, recipe))
+
+    @staticmethod
+    def suited(recipe: Any, prepared: Prepared) -> dict[str, Any]:
+        """An end once nothing more is learnt."""
+        return {"training": {"patience": 10}}
 
     @classmethod
-    def train(cls, recipe: Any, **folder: Unpack[Folder]) -> tuple[Run, Result]:
-        """Learn in a run folder: begun there, or gone on with."""
-        place = devices.choose(recipe.training.device)
-        known = _known(begun(folder), recipe.tokenizer)
-        prepared = prepare(recipe.data, recipe.tokenizer, known)
+    def sized(cls, recipe: Any, prepared: Prepared) -> Any:
+        """The recipe with the numbers of tokens and labels that the data turned out to have."""
         sizes = {"vocab": prepared.reading.units.vocab, "classes": len(prepared.classes), "each": cls.each}
-        recipe = replace(recipe, model=replace(recipe.model, **sizes))
-        torch.manual_seed(recipe.training.seed)
-        model = Labeller(recipe.model)
-        notes = [*prepared.summary]
-        if recipe.model.vectors is not None and known is None:
-            notes.append(start_from(model, prepared.reading, recipe.model.vectors))
-        task = cls(recipe, prepared, model.to(place))
-        notes.append(f"an epoch has {task.rows:,} rows of at most {task.packing.tokens:,} tokens")
-        features = recipe.data.tokens * recipe.model.embedding
-        return learn(task, data=prepared.report, notes=notes, features=features, **folder)
+        return replace(recipe, model=replace(recipe.model, **sizes))
+
+    @staticmethod
+    def build(shape: Any) -> Labeller:
+        """The model of this shape, its weights drawn at random."""
+        return Labeller(shape)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""
-        return {"model": list(self.model.parameters())}
+        return every_weight(self.model)
 
     def batch(self, row: int) -> LabelBatch:
         """The texts of a row."""
@@ -138,9 +143,11 @@ class Labelling:
         met = np.maximum(counts, 1)
         return torch.tensor(counts.sum() / ((counts > 0).sum() * met), dtype=torch.float32)
 
-    def evaluate(self) -> Evaluation:
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
         """How the held-out texts are labelled, and a few of them to look at."""
-        found = measure(self.model, self.prepared.valid, self.prepared.classes, tokens=self.recipe.data.tokens)
+        found = measure(
+            self.model, self.prepared.valid, self.prepared.classes, tokens=self.recipe.data.tokens, spread=spread
+        )
         return Evaluation(found.metrics, self.shown(self.prepared.valid, found))
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
@@ -198,21 +205,23 @@ class Measured:
 
 
 @torch.no_grad()
-def measure(model: Labeller, side: Labelled, classes: list[str], *, tokens: int) -> Measured:
-    """Label all texts of a set; nothing is asked of the device before the last of them."""
+def measure(model: Labeller, side: Labelled, classes: list[str], *, tokens: int, spread: Spread = alone) -> Measured:
+    """Label all texts of a set, batch by batch, each by one of the processes."""
     training = model.training
     model.eval()
     device = model.output.bias.device
-    lost, said, true = torch.zeros((), device=device), [], []
-    for batch in side.every(tokens):
+
+    def labelled(batch: LabelBatch) -> tuple[float, list[list[int]]]:
         there = batch.to(device)
         scores = model(there.tokens, there.lengths)
-        lost = lost + cross_entropy(*flat(scores, there.labels))
-        said.append(scores.argmax(-1))
-        true.append(batch.labels.numpy())
+        lost = float(cross_entropy(*flat(scores, there.labels)))
+        return lost, scores.argmax(-1).reshape(len(batch.examples), -1).tolist()
+
+    batches = list(side.every(tokens))
+    found = spread(labelled, batches)
     model.train(training)
-    answers = [line for batch in said for line in batch.reshape(len(batch), -1).cpu().numpy()]
-    truth = [line for batch in true for line in batch.reshape(len(batch), -1)]
+    answers = [np.array(line) for _, lines in found for line in lines]
+    truth = [line for batch in batches for line in batch.labels.reshape(len(batch.examples), -1).numpy()]
     whole = None
     if side.each:
         right = [bool(((one == other) | (other == IGNORE)).all()) for one, other in zip(answers, truth, strict=True)]
@@ -220,7 +229,7 @@ def measure(model: Labeller, side: Labelled, classes: list[str], *, tokens: int)
     one, other = (np.concatenate(lines) for lines in (truth, answers))
     judged = one != IGNORE
     labels = judge(one[judged], other[judged], classes)
-    return Measured(labels, float(lost) / max(int(judged.sum()), 1), answers, whole)
+    return Measured(labels, sum(lost for lost, _ in found) / max(int(judged.sum()), 1), answers, whole)
 
 
 def flat(logits: Tensor, labels: Tensor) -> tuple[Float[Tensor, "label classes"], Int[Tensor, "label"]]:
@@ -245,8 +254,16 @@ def start_from(model: Labeller, own: Reading, name: str) -> str:
     return f"{name}: vectors of {len(places):,} of {own.units.vocab:,} tokens"
 
 
-def _known(found: Checkpoint | None, how: ReadingConfig) -> tuple[Reading, list[str]] | None:
-    """A run goes on with the tokens and labels it began with."""
+def _known(found: Checkpoint | None, recipe: Any) -> tuple[Reading | None, list[str] | None]:
+    """The tokens of a model to go on from and, where it learnt the same task, its labels."""
     if found is None:
-        return None
-    return Reading(how, Units.parse(found.text("tokenizer.json"), how.kind)), list(found.config["labels"])
+        return None, None
+    how = config.build(ReadingConfig, {**config.plain(recipe.tokenizer), **_kept(found)}, where="tokenizer")
+    reading = Reading(how, Units.parse(found.text("tokenizer.json"), how.kind))
+    return reading, list(found.config["labels"]) if found.config.get("task") == recipe.task else None
+
+
+def _kept(found: Checkpoint) -> dict[str, Any]:
+    """What of a model's tokenizer settings a text to be labelled is read with."""
+    names = ReadingConfig.__dataclass_fields__
+    return {name: value for name, value in found.config.get("tokenizer", {}).items() if name in names}

@@ -7,7 +7,7 @@ so the memory of a step is that of a window however long the text (Williams and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Unpack
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -19,12 +19,9 @@ from regard.data.streams import Lanes, StreamConfig, Texts, prepare
 from regard.data.units import Units, UnitsConfig
 from regard.models.language import RecurrentLanguage, RecurrentLanguageConfig
 from regard.tasks.writer import CARRIED, Writer, WritingConfig, carry, lost, surprise
-from regard.training import device as devices
-from regard.training.alone import Folder, begun, learn
-from regard.training.loop import Result, TrainingConfig
+from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.run import Run
-from regard.training.task import Evaluation, Step
+from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,33 +63,44 @@ class Language:
     """The task of learning a text."""
 
     Recipe = LanguageRecipe
-    usage = "regard generate {folder}"
-    goal: tuple[str, Literal["max", "min"]] = ("loss", "min")
+    usage: ClassVar[str] = "regard generate {folder}"
+    shared: ClassVar[bool] = False  # a row begins with the state in which the one before it ended
+    goal: Goal = ("loss", "min")
 
-    def __init__(self, recipe: LanguageRecipe, texts: Texts, model: Any) -> None:
+    def __init__(self, recipe: LanguageRecipe, texts: Texts, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.texts, self.model = recipe, texts, model
         lanes = min(recipe.data.lanes, len(texts.train.tokens))
         self.lanes = Lanes(texts.train, lanes, recipe.data.window)
         self.rows = self.lanes.rows
-        self._begun: tuple[int, Tensor] | None = None
+        self._begun: dict[int, Tensor] = {}  # the states with which the rows of this step began
         carry(model, model.blank(lanes))
+        self.writer().begin(recipe.writing.prompt)  # what cannot be written is said before anything is learnt
+        self.features = recipe.data.lanes * recipe.data.window * recipe.model.width
+        self.notes = [f"an epoch has {self.rows:,} rows of {self.lanes.lanes} lanes"]
 
     @staticmethod
-    def train(recipe: LanguageRecipe, **folder: Unpack[Folder]) -> tuple[Run, Result]:
-        """Learn in a run folder: begun there, or gone on with."""
-        place = devices.choose(recipe.training.device)
-        texts = prepare(recipe.data, recipe.tokenizer, _units(begun(folder), recipe))
-        recipe = replace(recipe, model=replace(recipe.model, vocab=texts.units.vocab))
-        torch.manual_seed(recipe.training.seed)
-        task = Language(recipe, texts, RecurrentLanguage(recipe.model).to(place))
-        task.writer().begin(recipe.writing.prompt)  # what cannot be written is said before anything is learnt
-        notes = (*texts.summary, f"an epoch has {task.rows:,} rows of {task.lanes.lanes} lanes")
-        features = recipe.data.lanes * recipe.data.window * recipe.model.width
-        return learn(task, data=texts.report, notes=notes, features=features, **folder)
+    def prepare(recipe: LanguageRecipe, known: Checkpoint | None = None) -> Texts:
+        """Read and tokenise the text, with the tokenizer of a model to go on from."""
+        return prepare(recipe.data, recipe.tokenizer, None if known is None else _units(known))
+
+    @staticmethod
+    def suited(recipe: LanguageRecipe, texts: Texts) -> dict[str, Any]:
+        """An end once nothing more is learnt."""
+        return {"training": {"patience": 10}}
+
+    @staticmethod
+    def sized(recipe: LanguageRecipe, texts: Texts) -> LanguageRecipe:
+        """The recipe with the number of tokens that the text turned out to have."""
+        return replace(recipe, model=replace(recipe.model, vocab=texts.units.vocab))
+
+    @staticmethod
+    def build(shape: RecurrentLanguageConfig) -> RecurrentLanguage:
+        """The model of this shape, its weights drawn at random."""
+        return RecurrentLanguage(shape)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""
-        return {"model": list(self.model.parameters())}
+        return every_weight(self.model)
 
     def batch(self, row: int) -> Batch:
         """A window of every lane."""
@@ -119,18 +127,23 @@ class Language:
         return Step(loss=loss, weight=count, counts={"tokens": count})
 
     def _before(self, row: int) -> Float[Tensor, "lanes parts width"]:
-        """The states a row begins with, the same when it is done again: blank at the start of an epoch."""
-        if self._begun is None or self._begun[0] != row:
+        """The states a row begins with, the same when it is done again: blank at the start of an epoch.
+
+        A step that does not fit the memory is done again from its first row: what later rows began with is void.
+        """
+        oldest = row - self.recipe.training.rows
+        self._begun = {each: state for each, state in self._begun.items() if oldest < each <= row}
+        if row not in self._begun:
             fresh = row % self.rows == 0
-            self._begun = row, torch.zeros_like(self._carried) if fresh else self._carried.clone()
-        return self._begun[1]
+            self._begun[row] = torch.zeros_like(self._carried) if fresh else self._carried.clone()
+        return self._begun[row]
 
     @property
     def _carried(self) -> Tensor:
         """The state of every lane after the last row."""
         return self.model.get_buffer(CARRIED)
 
-    def evaluate(self) -> Evaluation:
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
         """The whole held-out text in one pass with its state carried on, and a few texts to look at."""
         found = surprise(self.model, self.texts.valid)
         metrics = {"loss": found.loss, "nats_per_character": found.per_character}
@@ -154,9 +167,9 @@ class Language:
         }
 
 
-def _units(found: Checkpoint | None, recipe: LanguageRecipe) -> Units | None:
+def _units(known: Checkpoint) -> Units:
     """A run goes on with the units it began with."""
-    return None if found is None else Units.parse(found.text("tokenizer.json"), recipe.tokenizer.kind)
+    return Units.parse(known.text("tokenizer.json"), known.config["tokenizer"]["kind"])
 
 
 def _card(recipe: LanguageRecipe, texts: Texts) -> str:

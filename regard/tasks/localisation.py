@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -20,13 +20,10 @@ from regard.data.drawn import PictureConfig
 from regard.data.examples import Examples
 from regard.metrics.boxes import apartness, overlap
 from regard.models.pictures import ClassAndBox, LocatorConfig
-from regard.tasks.drawing import Drawing
-from regard.training import device as devices
-from regard.training.alone import Folder, learn
-from regard.training.loop import Result, TrainingConfig
+from regard.tasks.drawing import Albums, Drawing
+from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.run import Run
-from regard.training.task import Evaluation, Step
+from regard.training.task import Evaluation, Goal, Spread, Step, alone
 
 CHUNK = 256  # pictures looked at at a time
 HALF = 0.5  # overlap from which on a box counts as right
@@ -70,24 +67,27 @@ class Localisation(Drawing):
     """The task of learning a class and a box."""
 
     Recipe = LocalisationRecipe
-    usage = "regard locate {folder} PICTURE"
+    usage: ClassVar[str] = "regard locate {folder} PICTURE"
     unit = "picture"
-    goal: tuple[str, Literal["max", "min"]] = ("loss", "min")  # shares of a few hundred pictures are often equal
+    goal: Goal = ("loss", "min")  # shares of a few hundred pictures are often equal
+
+    def __init__(self, recipe: LocalisationRecipe, albums: Albums, model: Any, *, fixed: bool = False) -> None:
+        super().__init__(recipe, albums, model)
+        self.notes = [f"{len(self.valid):,} pictures held out", f"without looking: {self.blind():.3f} mean IoU"]
 
     @staticmethod
-    def train(recipe: LocalisationRecipe, **folder: Unpack[Folder]) -> tuple[Run, Result]:
-        """Learn in a run folder: begun there, or gone on with."""
-        place = devices.choose(recipe.training.device)
-        recipe = replace(recipe, model=replace(recipe.model, size=recipe.data.size, classes=drawn.DIGITS))
-        torch.manual_seed(recipe.training.seed)
-        task = Localisation(recipe, ClassAndBox(recipe.model).to(place))
-        features = recipe.data.batch * recipe.data.size**2 * recipe.model.channels[0]
-        notes = [f"{len(task.valid):,} pictures to measure on", f"without looking: {task.blind():.3f} mean overlap"]
-        return learn(task, data=task.report, notes=notes, features=features, **folder)
+    def sized(recipe: LocalisationRecipe, albums: Albums) -> LocalisationRecipe:
+        """The recipe with the size of the pictures."""
+        return replace(recipe, model=replace(recipe.model, size=recipe.data.size, classes=drawn.DIGITS))
+
+    @staticmethod
+    def build(shape: LocatorConfig) -> ClassAndBox:
+        """The model of this shape, its weights drawn at random."""
+        return ClassAndBox(shape)
 
     def blind(self) -> float:
         """The mean overlap of the mean box of other pictures: what is to be beaten."""
-        _, _, boxes = self.album.examples(range(len(self.valid))).parts
+        _, _, boxes = self.albums.train.examples(range(len(self.valid))).parts
         box = boxes.mean(0).expand(len(self.valid), 4)
         return overlap(box, self.valid.parts[2]).mean().item()
 
@@ -99,11 +99,11 @@ class Localisation(Drawing):
         loss = F.cross_entropy(logits.float(), labels, reduction="sum") + self.recipe.objective.weight * off.sum()
         return Step(loss=loss, weight=len(batch), counts={"pictures": len(batch)})
 
-    def evaluate(self) -> Evaluation:
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
         """How often class and box are right in pictures that nothing was learnt from."""
         seen, labels, boxes = self.valid.parts
-        answers = [self.model(chunk.to(self.device)) for chunk in seen.split(CHUNK)]
-        logits, guesses = (torch.cat(each).float().cpu() for each in zip(*answers, strict=True))
+        answers = spread(self._seen, seen.split(CHUNK))
+        logits, guesses = (torch.tensor([row for part in each for row in part]) for each in zip(*answers, strict=True))
         right, shared = logits.argmax(-1) == labels, overlap(guesses, boxes)
         off = _off(self.recipe.objective, guesses, boxes)
         loss = F.cross_entropy(logits, labels) + self.recipe.objective.weight * off.mean()
@@ -114,6 +114,10 @@ class Localisation(Drawing):
             "found": (right & (shared >= HALF)).float().mean().item(),
         }
         return Evaluation(metrics, self._samples(logits, guesses))
+
+    def _seen(self, pictures: Tensor) -> list[list[list[float]]]:
+        """Logits and boxes of some pictures, as numbers that processes can exchange."""
+        return [each.float().tolist() for each in self.model(pictures.to(self.device))]
 
     def _samples(self, logits: Tensor, guesses: Tensor) -> list[dict[str, Any]]:
         size, (_, labels, boxes) = self.recipe.data.size, self.valid.parts

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, Unpack
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -21,12 +21,9 @@ from regard.data import tables
 from regard.data.examples import Examples
 from regard.data.tables import Columns, Rows, TableConfig, Tables
 from regard.models.perceptron import Perceptron, PerceptronConfig
-from regard.training import device as devices
-from regard.training.alone import Folder, learn
-from regard.training.loop import Result, TrainingConfig
+from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.run import Run
-from regard.training.task import Evaluation, Step
+from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
 
 COLUMNS = "columns.json"
 SHOWN = 4
@@ -52,27 +49,40 @@ class Regression:
     """The task of learning a column."""
 
     Recipe = RegressionRecipe
-    usage = "regard predict {folder} TABLE.csv"
-    goal: tuple[str, Literal["max", "min"]] = ("loss", "min")
+    usage: ClassVar[str] = "regard predict {folder} TABLE.csv"
+    shared: ClassVar[bool] = True
+    goal: Goal = ("loss", "min")
 
-    def __init__(self, recipe: RegressionRecipe, prepared: Tables, model: Any) -> None:
+    def __init__(self, recipe: RegressionRecipe, prepared: Tables, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.tables, self.model = recipe, prepared, model
         self.rows = prepared.rows(recipe.data.batch)
         self.train_inputs, self.train_targets = self._tensors(prepared.train)
+        self.features = recipe.data.batch * max((*recipe.model.hidden, recipe.model.inputs))
+        self.notes = self._notes()
 
     @staticmethod
-    def train(recipe: RegressionRecipe, **folder: Unpack[Folder]) -> tuple[Run, Result]:
-        """Learn in a run folder: begun there, or gone on with."""
-        place = devices.choose(recipe.training.device)
-        found = tables.prepare(recipe.data)
-        inputs, outputs = len(found.columns.inputs), len(found.columns.classes) or 1
-        recipe = replace(recipe, model=replace(recipe.model, inputs=inputs, outputs=outputs))
-        torch.manual_seed(recipe.training.seed)
-        task = Regression(recipe, found, Perceptron(recipe.model).to(place))
-        features = recipe.data.batch * max((*recipe.model.hidden, inputs))
-        return learn(task, data=found.report, notes=task.notes(), features=features, **folder)
+    def prepare(recipe: RegressionRecipe, known: Checkpoint | None = None) -> Tables:
+        """Read the table; a model to go on from gives the scales of its columns and its classes."""
+        kept = None if known is None or COLUMNS not in known.files else read_columns(known)
+        return tables.prepare(recipe.data, kept)
 
-    def notes(self) -> list[str]:
+    @staticmethod
+    def suited(recipe: RegressionRecipe, prepared: Tables) -> dict[str, Any]:
+        """An end once nothing more is learnt."""
+        return {"training": {"patience": 20}}
+
+    @staticmethod
+    def sized(recipe: RegressionRecipe, prepared: Tables) -> RegressionRecipe:
+        """The recipe with the number of columns, and of classes where there are any."""
+        inputs, outputs = len(prepared.columns.inputs), len(prepared.columns.classes) or 1
+        return replace(recipe, model=replace(recipe.model, inputs=inputs, outputs=outputs))
+
+    @staticmethod
+    def build(shape: PerceptronConfig) -> Perceptron:
+        """The model of this shape, its weights drawn at random."""
+        return Perceptron(shape)
+
+    def _notes(self) -> list[str]:
         """How much there is to learn from, and how well the best linear answer does, to be beaten."""
         columns, train, valid = self.tables.columns, self.tables.train, self.tables.valid
         scores = ", ".join(f"{name} {value:.4g}" for name, value in linear(train, valid, columns).items())
@@ -83,7 +93,7 @@ class Regression:
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""
-        return {"model": list(self.model.parameters())}
+        return every_weight(self.model)
 
     def batch(self, row: int) -> Examples:
         """Some rows of the table; each comes once in an epoch."""
@@ -104,7 +114,7 @@ class Regression:
         inputs, targets = batch.to(next(self.model.parameters()).device).parts
         return Step(loss=lost(self.model(inputs), targets), weight=len(batch), counts={"rows": len(batch)})
 
-    def evaluate(self) -> Evaluation:
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
         """How good answers are in rows that nothing was learnt from."""
         predictor, valid = self.predictor(), self.tables.valid
         outputs, (_, targets) = predictor.outputs(valid.inputs), self._tensors(valid)
@@ -164,8 +174,7 @@ class Predictor:
         """The predictor a checkpoint directory holds."""
         model = Perceptron(config.build(PerceptronConfig, checkpoint.config["model"], where="model"))
         fill(model, checkpoint.tensors())
-        columns = config.build(Columns, checkpoint.json(COLUMNS), where=COLUMNS)
-        return cls(model.to(device).eval(), columns, name=checkpoint.directory.name)
+        return cls(model.to(device).eval(), read_columns(checkpoint), name=checkpoint.directory.name)
 
     def predict(self, rows: Sequence[Mapping[str, float]]) -> list[Prediction]:
         """The answers to rows given as numbers by the names of columns."""
@@ -212,6 +221,11 @@ def lost(outputs: Float[Tensor, "rows outputs"], targets: Tensor) -> Float[Tenso
     if targets.is_floating_point():
         return (outputs[:, 0] - targets).square().sum()
     return F.cross_entropy(outputs, targets, reduction="sum")
+
+
+def read_columns(checkpoint: Checkpoint) -> Columns:
+    """Names, scales and classes of the columns that a model was trained on."""
+    return config.build(Columns, checkpoint.json(COLUMNS), where=COLUMNS)
 
 
 def judged(answers: Float[np.ndarray, "rows"], truths: Float[np.ndarray, "rows"]) -> dict[str, float]:

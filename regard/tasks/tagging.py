@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from regard.data.labelled import Labelled
 from regard.data.labels import TagsConfig
 from regard.metrics.likelihood import IGNORE
 from regard.tasks.labelling import Labelling, LabellingRecipe, Measured
-from regard.tasks.translation import evenly
+from regard.training.task import evenly
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Tagging(Labelling):
     """The task of learning what each word of a sentence is."""
 
     Recipe = TaggingRecipe
-    usage = 'regard tag {folder} "..."'
+    usage: ClassVar[str] = 'regard tag {folder} "..."'
     each = True
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:

@@ -5,25 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
 from regard import config
+from regard.checkpoint import Checkpoint
 from regard.data.pairs import PairBatch, PairsConfig, Prepared, Text, prepare
-from regard.data.tokenizers import Tokenizer, TokenizerConfig
+from regard.data.tokenizers import TokenizerConfig
 from regard.metrics.likelihood import agreeing, count, label_smoothed
 from regard.metrics.overlap import bleu
+from regard.models import MODELS
 from regard.models.recurrent import Recurrent, RecurrentConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.mistakes import judge
-from regard.tasks.translator import DecodingConfig, Translator
+from regard.tasks.translator import DecodingConfig, Translator, read_tokenizers
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Step
+from regard.training.task import Evaluation, Goal, Spread, Step, alone, evenly, every_weight
 
-Thing = TypeVar("Thing")
+BLOCK = 128  # held-out sentences that one process translates at a time
+SIZES: tuple[tuple[int, dict[str, Any]], ...] = (
+    (5_000, {"width": 128, "heads": 4, "hidden": 256, "encoder": 2, "decoder": 1, "dropout": 0.3}),
+    (50_000, {"width": 128, "heads": 4, "hidden": 512, "encoder": 3, "decoder": 2, "dropout": 0.2}),
+    (500_000, {"width": 256, "heads": 4, "hidden": 1024, "encoder": 4, "decoder": 2, "dropout": 0.1}),
+)
 WHOLE = {"cpu": 1 << 24, "cuda": 1 << 27}  # logits held at once
 
 
@@ -56,7 +63,7 @@ class TranslationRecipe:
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     """How text becomes tokens."""
     model: TransformerConfig | RecurrentConfig = field(default_factory=TransformerConfig)
-    """The network, chosen by its name; derived from the amount of data when the whole section is missing."""
+    """The network, chosen by its name; sizes that nobody names follow from the amount of data."""
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     """What is minimised."""
     optim: OptimConfig = field(default_factory=OptimConfig)
@@ -75,10 +82,11 @@ class TranslationRecipe:
 
 
 class Translation:
-    """What the training loop needs to know about translating."""
+    """The task of learning to translate."""
 
-    goal: tuple[str, Literal["max", "min"]]
     Recipe = TranslationRecipe
+    usage: ClassVar[str] = 'regard translate {folder} "..."'
+    shared: ClassVar[bool] = True
 
     def __init__(
         self, recipe: TranslationRecipe, prepared: Prepared, model: Transformer | Recurrent, *, fixed: bool = False
@@ -88,12 +96,26 @@ class Translation:
         self.model = model
         self.fixed = fixed
         self.rows = prepared.train.rows
-        self.goal = ("errors", "min") if recipe.objective.goal == "errors" else ("bleu", "max")
+        self.goal: Goal = ("errors", "min") if recipe.objective.goal == "errors" else ("bleu", "max")
+        self.features = recipe.data.tokens * recipe.model.width
+        self.notes: list[str] = []
 
     @staticmethod
-    def prepare(recipe: TranslationRecipe, tokenizers: tuple[Tokenizer, Tokenizer] | None = None) -> Prepared:
-        """Read, check, tokenise and index the pairs."""
+    def prepare(recipe: TranslationRecipe, known: Checkpoint | None = None) -> Prepared:
+        """Read, check, tokenise and index the pairs, with the tokenizers of a model to go on from."""
+        tokenizers = None if known is None else read_tokenizers(known)
         return prepare(recipe.data, recipe.tokenizer, seed=recipe.training.seed, tokenizers=tokenizers)
+
+    @staticmethod
+    def suited(recipe: TranslationRecipe, prepared: Prepared) -> dict[str, Any]:
+        """Sizes of a Transformer that so many pairs can feed, and an end once it learns nothing more."""
+        model = derived(len(prepared.train)) if recipe.model.name == "transformer" else {}
+        return {"model": model, "training": {"patience": 10}}
+
+    @staticmethod
+    def build(shape: TransformerConfig | RecurrentConfig) -> Any:
+        """The model of this shape, its weights drawn at random."""
+        return MODELS[shape.name][0](shape)
 
     @staticmethod
     def sized(recipe: TranslationRecipe, prepared: Prepared) -> TranslationRecipe:
@@ -109,7 +131,7 @@ class Translation:
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""
-        return {"model": list(self.model.parameters())}
+        return every_weight(self.model)
 
     def batch(self, row: int) -> PairBatch:
         """The pairs of one row."""
@@ -170,37 +192,45 @@ class Translation:
         return next(self.model.parameters()).device
 
     @torch.no_grad()
-    def evaluate(self) -> Evaluation:
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
         """Loss per token over all held-out pairs, scores over some of them, and a few translations to look at."""
         training = self.model.training
         self.model.eval()
-        valid = self.prepared.valid
-        loss, written = 0.0, 0
-        for row in range(valid.rows):
-            batch = valid.batch(row).to(self._device)
-            loss += float(self._loss(batch, 0.0))
-            written += int(count(batch.labels))
+        losses = spread(self._surprise, range(self.prepared.valid.rows))
         texts = evenly(self.texts, self.recipe.objective.judged)
-        answers = self.translate(texts, beams=self.recipe.objective.beams)
+        answers = self.translate(texts, beams=self.recipe.objective.beams, spread=spread)
         score = bleu(answers, [text.reference for text in texts])
         self.model.train(training)
         samples = [
             {"source": text.source, "reference": text.reference, "answer": answer}
             for text, answer in evenly(list(zip(texts, answers, strict=True)), self.recipe.objective.samples)
         ]
-        metrics = {"loss": loss / max(written, 1), "bleu": score.value}
+        written = sum(count for _, count in losses)
+        metrics = {"loss": sum(loss for loss, _ in losses) / max(written, 1), "bleu": score.value}
         if self.recipe.objective.goal == "errors":
             asked = [(f"{text.tag} {text.source}", text.reference) for text in texts]
             metrics["errors"] = judge("held out", answers, asked).errors.answer_rate
         return Evaluation(metrics=metrics, samples=samples)
 
-    def translate(self, texts: Sequence[Text], *, beams: int) -> list[str]:
-        """Translations of held-out texts, each into its own language."""
+    def _surprise(self, row: int) -> tuple[float, int]:
+        """The loss of a row of held-out pairs, summed, and how many tokens that is."""
+        batch = self.prepared.valid.batch(row).to(self._device)
+        return float(self._loss(batch, 0.0)), int(count(batch.labels))
+
+    def translate(self, texts: Sequence[Text], *, beams: int, spread: Spread = alone) -> list[str]:
+        """Translations of held-out texts, each into its own language; processes share blocks of them."""
         translator = self.translator()
-        answers: list[str] = [""] * len(texts)
+
+        def translated(numbers: tuple[str | None, list[int]]) -> list[str]:
+            tag, chosen = numbers
+            return translator.translate([texts[i].source for i in chosen], to=tag, beams=beams, split=False)
+
+        blocks = []
         for tag in sorted({text.tag for text in texts}, key=str):
             chosen = [number for number, text in enumerate(texts) if text.tag == tag]
-            found = translator.translate([texts[i].source for i in chosen], to=tag, beams=beams, split=False)
+            blocks += [(tag, chosen[first : first + BLOCK]) for first in range(0, len(chosen), BLOCK)]
+        answers: list[str] = [""] * len(texts)
+        for (_, chosen), found in zip(blocks, spread(translated, blocks), strict=True):
             for number, answer in zip(chosen, found, strict=True):
                 answers[number] = answer
         return answers
@@ -222,11 +252,12 @@ class Translation:
         return files
 
 
-def evenly(things: Sequence[Thing], count: int) -> Sequence[Thing]:
-    """So many of the things, always the same, from all parts of the list: corpora stand there one after the other."""
-    if count >= len(things):
-        return things
-    return [things[(2 * place + 1) * len(things) // (2 * count)] for place in range(count)]
+def derived(pairs: int) -> dict[str, Any]:
+    """Sizes of a Transformer that so many pairs can feed."""
+    for most, sizes in SIZES:
+        if pairs <= most:
+            return {"norm": "pre", **sizes}
+    return {"norm": "pre"}
 
 
 def _card(recipe: TranslationRecipe, prepared: Prepared) -> str:

@@ -112,11 +112,8 @@ class Translator:
         with Unfilled():
             model = build(config.build(kind, settings["model"], where="model"))
         fill(model, checkpoint.tensors())
-        source = Tokenizer.parse(checkpoint.text("tokenizer.json"))
-        separate = "tokenizer.target.json" in checkpoint.files
-        target = Tokenizer.parse(checkpoint.text("tokenizer.target.json")) if separate else source
         decoding = config.build(DecodingConfig, settings.get("decoding", {}), where="decoding")
-        return cls(model.to(device).eval(), (source, target), decoding, name=checkpoint.directory.name)
+        return cls(model.to(device).eval(), read_tokenizers(checkpoint), decoding, name=checkpoint.directory.name)
 
     @property
     def languages(self) -> list[str]:
@@ -274,6 +271,13 @@ class Translator:
         if decoding.minimum:
             wanted.append(constraints.MinimumLength(decoding.minimum))
         return wanted
+
+
+def read_tokenizers(checkpoint: Checkpoint) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers of the source and of the target, which may be one."""
+    source = Tokenizer.parse(checkpoint.text("tokenizer.json"))
+    separate = "tokenizer.target.json" in checkpoint.files
+    return source, Tokenizer.parse(checkpoint.text("tokenizer.target.json")) if separate else source
 
 
 def _padded(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Iterator
 from typing import Literal
 
 import torch
 from torch import nn
 
+SMALL = 500_000  # features of a row below which threads cost more than they bring
 Precision = Literal["auto", "float32", "bfloat16"]
 Switch = Literal["auto", "on", "off"]
 
@@ -65,6 +67,17 @@ def compiles(device: torch.device, wanted: Switch = "auto", model: nn.Module | N
     `compilable = False`.
     """
     return device.type == "cuda" and wanted != "off" and getattr(model, "capturable", True)
+
+
+@contextlib.contextmanager
+def threads(asked: int | None, *, features: int) -> Iterator[None]:
+    """As many CPU threads as rows of so many features are worth: small ones lose more by sharing than they gain."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(asked or (1 if features < SMALL else before))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _there() -> list[str]:

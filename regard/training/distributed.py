@@ -55,8 +55,10 @@ class Team:
         """What of these is dealt to this process."""
         return items[self.rank :: self.size]
 
-    def admit(self, rows: int) -> None:
-        """Refuse steps that have no row for some process, which would only wait."""
+    def admit(self, task: Any, name: str, rows: int) -> None:
+        """Refuse a task whose rows cannot be shared, and steps that have no row for some process, which would wait."""
+        if self.size > 1 and not task.shared:
+            raise ValueError(f"{name} trains in one process, each row goes on from the one before: start it by itself")
         if rows < self.size:
             remedy = f"set training.rows={self.size} (every update then learns from that many rows)"
             raise ValueError(

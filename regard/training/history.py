@@ -40,28 +40,42 @@ class Point:
     score: float
 
 
-@contextmanager
-def recorded(folder: Path, *, writes: bool = True) -> Iterator[dict[str, str]]:
-    """Keep the state of a run on disk while the block runs; the block may put `state` and `reason` into the mapping.
+@dataclass
+class Record:
+    """The state of a run, kept on disk from `begin` to `end`."""
 
-    Of several processes in the folder one `writes`.
-    """
-    end = {"state": "finished", "reason": ""}
-    if not writes:
-        yield end
-        return
-    _write(folder, {"state": "running", "reason": ""})
+    folder: Path
+    writes: bool = True
+    """Of several processes in the folder one writes."""
+    begun: bool = False
+
+    def begin(self) -> None:
+        """The run is running."""
+        self.begun = True
+        self._say("running")
+
+    def end(self, state: State, reason: str) -> None:
+        """It ended."""
+        if self.begun:
+            self._say(state, reason)
+
+    def _say(self, state: State, reason: str = "") -> None:
+        if self.writes:
+            _write(self.folder, {"state": state, "reason": reason})
+
+
+@contextmanager
+def recorded(folder: Path, *, writes: bool = True) -> Iterator[Record]:
+    """Keep on disk how a run that begins in this block ends; what never began leaves the state as it was."""
+    record = Record(folder, writes)
     try:
-        yield end
+        yield record
     except BaseException as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         stopped = isinstance(error, KeyboardInterrupt)
         with suppress(OSError, ValueError):  # what failed first is what must be heard of
-            _write(
-                folder, {"state": "interrupted" if stopped else "failed", "reason": "keyboard" if stopped else reason}
-            )
+            record.end("interrupted" if stopped else "failed", "keyboard" if stopped else reason)
         raise
-    _write(folder, end)
 
 
 def summary(folder: Path) -> Summary:

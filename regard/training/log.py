@@ -28,16 +28,18 @@ class Log:
         tensorboard: bool = False,
         console: Console | None = None,
         step: int = 0,
+        begun: bool = True,
     ) -> None:
         self.console = console or Console(stderr=True)
         self.folder, self.quiet = folder, quiet
         self._lines = open(folder / "train.log", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
-        self._records = open(folder / "metrics.jsonl", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
+        self._first = self._lines.tell()
+        self._records: TextIO | None = None  # opened by the first record: until the run begins others may be in there
         self._writer = _writer(folder / "tensorboard", step) if tensorboard else None
         self._bar = _bar(self.console) if self.console.is_terminal and not quiet else None
         self._task = self._bar.add_task("", total=1.0, text="") if self._bar else None
         self._values = self._best = ""
-        self._safe = step
+        self._safe, self._begun = step, begun
 
     def __enter__(self) -> Log:
         if self._bar:
@@ -47,8 +49,20 @@ class Log:
     def __exit__(self, *_: object) -> None:
         if self._bar:
             self._bar.stop()
-        for file in (self._lines, self._records, *([self._writer] if self._writer else [])):
-            file.close()
+        for file in (self._lines, self._records, self._writer):
+            if file is not None:
+                file.close()
+
+    def begin(self, *, step: int, tensorboard: bool, anew: bool) -> None:
+        """The run begins at a step; `anew`: what an earlier one said in this folder is forgotten."""
+        self._safe, self._begun = step, True
+        if anew and self._first:
+            self._lines.close()
+            said = (self.folder / "train.log").read_bytes()[self._first :]
+            replace(self.folder / "train.log", said)
+            self._lines = open(self.folder / "train.log", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
+        if tensorboard and self._writer is None:
+            self._writer = _writer(self.folder / "tensorboard", step)
 
     def note(self, text: str) -> None:
         """One sentence."""
@@ -60,11 +74,12 @@ class Log:
             text = f"step {step}{self._values}{self._best}"
             self._bar.update(self._task, completed=min(1.0, share), text=text)
 
-    def step(self, step: int, values: Mapping[str, Number]) -> None:
-        """What training measured since the last time."""
+    def step(self, step: int, values: Mapping[str, Number], *, left: float | None = None) -> None:
+        """What training measured since the last time, and the seconds that seem to be left."""
         self._record(step, "training", values)
         self._values = "".join(f" {words}" for words in _words(values))
-        self._say(f"step {step} {self._values}", terminal=self._bar is None)
+        rest = "" if left is None else f"  {_duration(left)} left"
+        self._say(f"step {step} {self._values}{rest}", terminal=self._bar is None)
 
     def evaluation(
         self,
@@ -97,7 +112,8 @@ class Log:
         """The run ends here by an error; it is counted at the step it can go on from."""
         self.quiet = True  # whoever catches the error tells the terminal
         self._say(f"failed: {reason}")
-        self.fault(self._safe, {"failed": 1})
+        if self._begun:
+            self.fault(self._safe, {"failed": 1})
 
     def fault(self, step: int, values: Mapping[str, Number]) -> None:
         """How often something was wrong that no measurement of training tells."""
@@ -105,9 +121,10 @@ class Log:
 
     def rewind(self, step: int, values: Mapping[str, Number]) -> None:
         """Training went back to a step: what was measured beyond it is forgotten, `values` are what remains of it."""
-        self._records.close()
+        if self._records is not None:
+            self._records.close()
+            self._records = None
         forget(self.folder / "metrics.jsonl", after=step)
-        self._records = open(self.folder / "metrics.jsonl", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
         if self._writer:
             self._writer.close()
             self._writer = _writer(self.folder / "tensorboard", step)
@@ -121,6 +138,8 @@ class Log:
 
     def _record(self, step: int, kind: str, values: Mapping[str, Number]) -> None:
         record = json.loads(render({"step": step, "kind": kind, **values}))
+        if self._records is None:
+            self._records = open(self.folder / "metrics.jsonl", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
         _append(self._records, json.dumps(record) + "\n")
         if self._writer:
             for name, value in values.items():
@@ -135,6 +154,9 @@ class Silence(Log):
 
     def __exit__(self, *_: object) -> None:
         pass
+
+    def begin(self, *, step: int, tensorboard: bool, anew: bool) -> None:
+        """Nothing is written."""
 
     def rewind(self, step: int, values: Mapping[str, Number]) -> None:
         """Nothing was written."""
@@ -199,6 +221,11 @@ def _number(value: Number | None) -> str:
     if abs(value) >= 10_000:
         return f"{value / 1000:.1f}k" if abs(value) < 1_000_000 else f"{value / 1_000_000:.1f}M"
     return f"{value:.1e}" if 0 < abs(value) < 0.01 else f"{value:.4g}"
+
+
+def _duration(seconds: float) -> str:
+    minutes, hours = seconds / 60, seconds / 3600
+    return f"{seconds:.0f} s" if minutes < 2 else f"{minutes:.0f} min" if hours < 2 else f"{hours:.1f} h"
 
 
 def _cut(text: str, width: int = 80) -> str:

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
+from math import ceil
 from typing import Any, Literal
 
 import torch
 
-from regard import checkpoint
-from regard.training import device, resume
+from regard.training import device
+from regard.training.bookkeeping import Books, Result
 from regard.training.device import hash64
-from regard.training.guard import Faults, Guard, recall
+from regard.training.guard import Guard
 from regard.training.log import Log
 from regard.training.memory import Piece, fitted
 from regard.training.optim import OptimConfig, Updates, build, rate_at, update
-from regard.training.resume import Best, Progress, mean
+from regard.training.resume import mean
 from regard.training.rows import Rows
 from regard.training.run import Run
-from regard.training.stopping import Signals, improves
-from regard.training.task import Evaluation, Step, Task
+from regard.training.stopping import Signals
+from regard.training.task import Evaluation, Learner, Step
 from regard.training.window import Window
 
-__all__ = ["Evaluation", "Result", "Step", "Task", "TrainingConfig", "fit", "hash64", "mean"]
+__all__ = ["Evaluation", "Learner", "Result", "Step", "TrainingConfig", "fit", "hash64", "mean"]
 
 PLANNED = ("steps", "seconds", "patience")
 AHEAD = 2  # steps whose rows are prepared in advance
@@ -38,6 +38,8 @@ class TrainingConfig:
 
     steps: int = 10_000
     """Updates of the weights."""
+    epochs: float | None = None
+    """Passes over the training data, in place of steps."""
     seconds: float | None = None
     """Stop after this long, whatever was reached; time before a resume counts."""
     rows: int = 1
@@ -52,6 +54,8 @@ class TrainingConfig:
     """Steps between evaluations; there is always one at the end."""
     save: int = 500
     """Steps between checkpoints; there is always one at the end."""
+    save_minutes: float | None = 10.0
+    """Minutes after which a checkpoint is saved whatever the step; null: never."""
     keep: int = 5
     """Newest checkpoints that are kept."""
     keep_every: int | None = None
@@ -79,7 +83,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         counts = ("steps", "rows", "log", "evaluate", "save", "keep", "keep_every", "patience", "failures", "threads")
-        for name in (*counts, "seconds", "clip", "spike"):
+        for name in (*counts, "epochs", "seconds", "save_minutes", "clip", "spike"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name} must be above 0, not {value}")
@@ -91,30 +95,14 @@ class TrainingConfig:
             raise ValueError(f"average {self.average} needs as many checkpoints, but keep is {self.keep}")
 
 
-@dataclass(frozen=True)
-class Result:
-    """How a training ended."""
-
-    step: int
-    reason: str
-    """steps, seconds, patience, interrupted, or a sentence that begins with `diverged:` or `out of memory:`."""
-    seconds: float
-    best: Best | None
-    faults: Faults
-    counts: dict[str, float]
-
-    @property
-    def failed(self) -> bool:
-        """Whether it ended neither as planned nor by request."""
-        return self.reason not in (*PLANNED, "interrupted")
-
-
-def fit(task: Task, config: TrainingConfig, optim: OptimConfigs, run: Run, *, log: Log) -> Result:
+def fit(task: Learner, config: TrainingConfig, optim: Any, run: Run, *, log: Log) -> Result:
     """Train until steps, time or patience are spent or somebody interrupts; the model ends with its best weights.
 
     Going on from `run.latest` is exact to the bit. `optim` is one setting for all parts or one for each by name. Every
-    process of the run's team does the same but for its rows; process 0 alone evaluates and writes.
+    process of the run's team does the same but for its rows; process 0 alone writes.
     """
+    if config.epochs is not None:
+        config = replace(config, steps=max(1, ceil(config.epochs * task.rows / config.rows)))
     with Signals() as signals:
         loop = _Loop(task, config, optim, run, log, signals)
         with loop.rows:
@@ -122,10 +110,10 @@ def fit(task: Task, config: TrainingConfig, optim: OptimConfigs, run: Run, *, lo
 
 
 class _Loop:
-    """What a training holds between two steps, and the things it does."""
+    """Steps, one after the other; what is due between them is the business of the books."""
 
-    def __init__(self, task: Task, config: TrainingConfig, optim: Any, run: Run, log: Log, signals: Signals) -> None:
-        self.task, self.config, self.run, self.log, self.signals = task, config, run, log, signals
+    def __init__(self, task: Any, config: TrainingConfig, optim: Any, run: Run, log: Log, signals: Signals) -> None:
+        self.task, self.config, self.log, self.signals = task, config, log, signals
         self.team = team = run.team
         self.device = team.place(device.choose(config.device))
         self.dtype = device.precision(self.device, config.precision)
@@ -137,100 +125,97 @@ class _Loop:
         self.optimizers = {part: build(parameters, self.optim[part]) for part, parameters in parts.items()}
         self.updates = self._updates()
         self.guard = Guard(task, config, log, self.device, team)
-        self.progress, self.metrics, self.saved = Progress(), {}, -1
-        for note in run.notes:
-            log.note(note)
-        if run.damaged:
-            log.fault(run.latest.step if run.latest else 0, {"damaged": run.damaged})
-        if run.latest is not None:
-            self.progress = resume.restore(run.latest, task.model, self.optimizers)
-            self.metrics, self.saved = run.latest.metrics, run.latest.step
-            self.guard.adopt(recall(run.latest))
-            self._prune()
-            self._trust_best()
+        self.books = Books(task, config, run, log, signals, guard=self.guard, optimizers=self.optimizers)
+        self.window = Window()
+        self.books.open(precision=(self.device, self.dtype))
         size = sum(parameter.numel() for parameter in task.model.parameters())
         where = f"on {self.device} in {str(self.dtype).removeprefix('torch.')}"
         among = f", {config.rows} rows a step among {team.size} processes" if team.size > 1 else ""
-        log.note(f"training {size:,} parameters {where}{among}")
+        log.note(f"training {size:,} parameters {where}{among}, {config.steps:,} steps at most")
         if config.compile == "on" and not compiled:
             log.note(f"compile: on is ignored on {self.device}: with this model it takes longer than it saves")
-        self.began = time.monotonic() - self.progress.seconds
-        self.window = Window()
         team.align(task.model)
         team.wait()  # nobody may still be reading what process 0 is going to replace
 
     def run_through(self) -> Result:
         """All steps, with the reports, evaluations and checkpoints that are due."""
-        if self.owes_evaluation:
-            self.evaluate()
-            self.save()
+        books = self.books
+        if books.owes_evaluation:
+            self._pause(books.evaluate)
+            self._pause(books.save)
         while (reason := self.reason()) is None:
             self.step()
-            done = self.progress.step
+            done = books.progress.step
             if why := self.guard.lost(done):
-                self.go_back(why)
+                if books.go_back(why):
+                    self.updates = self._updates()  # what was recorded is about memory that is no more
+                    self.window = Window()
                 continue
-            if self.owes_evaluation or done % self.config.log == 0 or done % self.config.save == 0:
+            if books.owes_evaluation or done % self.config.log == 0 or done % self.config.save == 0:
                 self.report()
-            if self.owes_evaluation:
-                self.evaluate()
-            if done % self.config.save == 0:
-                self.save()
+            if books.owes_evaluation:
+                self._pause(books.evaluate)
+            if books.owes_checkpoint:
+                self._pause(books.save)
         if self.window.steps:
             self.report()
-        if reason in PLANNED and self.progress.evaluated != self.progress.step:
-            if self.saved != self.progress.step and self.worth_saving:
-                self.save()  # an evaluation may take long
-            self.evaluate()
-        if self.saved != self.progress.step and self.worth_saving:
-            self.save()
+        if reason in PLANNED and books.progress.evaluated != books.progress.step:
+            if not books.is_saved and books.worth_saving:
+                self._pause(books.save)  # an evaluation may take long
+            self._pause(books.evaluate)
+        if not books.is_saved and books.worth_saving:
+            self._pause(books.save)
         if reason in PLANNED and self.team.agree("interrupted" if self.signals.asked else None) is None:
-            self.average()
-        return self.result(reason)
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.began
-
-    @property
-    def owes_evaluation(self) -> bool:
-        """Whether an evaluation is due that was not made, be it because somebody interrupted it."""
-        step = self.progress.step
-        due = step % self.config.evaluate == 0 or step == self.config.steps
-        return step > 0 and due and self.progress.evaluated != step
+            books.average()
+        return books.close(reason)
 
     def reason(self) -> str | None:
         """Why to stop now, if one of the processes has a reason."""
         return self.team.agree(self._reason())
 
     def _reason(self) -> str | None:
-        config, progress = self.config, self.progress
+        config, progress = self.config, self.books.progress
         if self.guard.reason is not None:
             return self.guard.reason
         if self.signals.asked:
             return "interrupted"
         if progress.step >= config.steps:
             return "steps"
-        if config.seconds is not None and self.seconds >= config.seconds:
+        if config.seconds is not None and self.books.seconds >= config.seconds:
             return "seconds"
         return "patience" if config.patience is not None and progress.stale >= config.patience else None
 
     def step(self) -> None:
         """For every part, its rows forward and backward and one update; randomness is that of the row."""
-        first = self.progress.step * self.config.rows + self.guard.health.passed
-        rows = self.team.share(range(first, first + self.config.rows))
-        then = self.team.share(range(first + self.config.rows, first + (1 + AHEAD) * self.config.rows))
-        pieces = self.rows.take(rows, then=then)
-        self.progress.step += 1
-        for number, part in enumerate(self.optimizers):
-            self._update(part, number, pieces)
+        progress, count = self.books.progress, self.config.rows
+        first = progress.step * count + self.guard.health.passed
+        progress.step += 1
+        if hasattr(self.task, "learn"):
+            self._learn(range(first, first + count))
+        else:
+            rows = self.team.share(range(first, first + count))
+            then = self.team.share(range(first + count, first + (1 + AHEAD) * count))
+            pieces = self.rows.take(rows, then=then)
+            for number, part in enumerate(self.optimizers):
+                self._update(part, number, pieces)
         self.window.steps += 1
-        share = self.progress.step / self.config.steps
-        self.log.advance(self.progress.step, max(share, self.seconds / (self.config.seconds or float("inf"))))
+        self.log.advance(progress.step, self.share)
+
+    @property
+    def share(self) -> float:
+        """How much of the run lies behind, by steps or by time."""
+        timed = self.books.seconds / (self.config.seconds or float("inf"))
+        return max(self.books.progress.step / self.config.steps, timed)
+
+    def _learn(self, rows: range) -> None:
+        """A step of a task that changes its weights itself."""
+        step = self.task.learn(rows, total=self.config.steps * self.config.rows)
+        self.window.add("model", torch.as_tensor(step.loss), torch.as_tensor(step.weight))
+        self.window.count([step])
 
     def _update(self, part: str, number: int, pieces: list[Piece]) -> None:
         """One part's update, unless something in it is not finite or leaps; pieces that do not fit are split."""
-        optimizer, now = self.optimizers[part], self.progress.step
+        optimizer, now = self.optimizers[part], self.books.progress.step
 
         done = fitted(
             pieces,
@@ -259,142 +244,22 @@ class _Loop:
     def report(self) -> None:
         """Read what gathered on the device since the last report, and say it."""
         self.guard.hear()
+        progress = self.books.progress
         values, counts = self.window.read(self.team)
         for name, count in counts.items():
-            self.progress.counts[name] = self.progress.counts.get(name, 0.0) + count
-        first = next(iter(self.optim.values()))
-        rate = rate_at(first, self.progress.step, self.config.steps)
-        self.log.step(self.progress.step, {**values, "rate": rate, **self.guard.news(self.progress.step)})
+            progress.counts[name] = progress.counts.get(name, 0.0) + count
+        for optim in list(self.optim.values())[:1]:
+            values["rate"] = rate_at(optim, progress.step, self.config.steps)
+        self.log.step(progress.step, {**values, **self.guard.news(progress.step)}, left=self._left())
         self.window = Window()
 
-    def evaluate(self, kind: str = "evaluation") -> None:
-        """Score the model as it is; the best so far goes to best/."""
-        began, progress = time.monotonic(), self.progress
-        spent = self.seconds - progress.evaluating
-        self.task.model.eval()
-        device.seed(self.device, self.config.seed)
-        with torch.no_grad(), device.autocast(self.device, self.dtype):
-            evaluation = self.signals.attempt(self.task.evaluate) if self.team.first else None
-        self.task.model.train()
-        found = self.team.told(evaluation and dict(evaluation.metrics))
-        if found is None:
-            return
-        evaluation = evaluation or Evaluation(found)
-        metrics: dict[str, int | float | None] = found
-        name, direction = self.task.goal
-        best = progress.best.metrics if progress.best else {}
-        better = improves(metrics[name], best.get(name), direction)
-        if kind == "average" and improves(metrics[name], None, direction):  # a mean is less a matter of chance
-            better = better or improves(metrics.get("loss"), best.get("loss"), "min")
-        if kind == "evaluation":
-            self.metrics, progress.evaluated, self.saved = metrics, progress.step, -1  # what was saved knows less
-            progress.stale = 0 if better else progress.stale + 1
-            if self.team.first:
-                self.run.show(progress.step, evaluation.samples)
-        if better:
-            progress.best = Best(progress.step, metrics)
-            self._write(self.run.best, lambda: {"model.safetensors": checkpoint.weights(self.task.model)}, metrics)
-            self.team.wait()
-            self.log.best(evaluation.metrics[name])
-        found, samples = dict(evaluation.metrics), evaluation.samples
-        self.log.evaluation(progress.step, found, samples, kind=kind, best=better, seconds=spent)
+    def _left(self) -> float | None:
+        """Seconds that are left if all goes on as it has."""
+        share = self.share
+        return self.books.seconds * (1 - share) / share if 0 < share <= 1 else None
+
+    def _pause(self, action: Callable[[], None]) -> None:
+        """Do what is due between two steps; the meter stands still meanwhile."""
+        began = time.monotonic()
+        action()
         self.window.began += time.monotonic() - began
-        progress.evaluating += time.monotonic() - began
-
-    def save(self) -> None:
-        """A checkpoint to go on from."""
-        began, progress = time.monotonic(), self.progress
-        progress.seconds = self.seconds
-        self.guard.saving(progress.step)
-        directory = self.run.directory(progress.step)
-        self._write(directory, self._state, self.metrics)
-        self._prune()
-        self.team.wait()
-        self.saved = progress.step
-        self.log.saved(progress.step, directory)
-        self.window.began += time.monotonic() - began
-
-    def _state(self) -> dict[str, Any]:
-        """What a checkpoint must hold for training to go on from it."""
-        files = resume.files(self.task.model, self.optimizers, self.progress)
-        files[resume.NUMBERS]["health"] = asdict(self.guard.remembered())
-        return files
-
-    def _write(self, directory: Path, files: Callable[[], dict[str, Any]], metrics: Mapping[str, Any]) -> None:
-        """A checkpoint, if this is the process that writes."""
-        if self.team.first:
-            contents = {**self.task.contents(), **files(), "metrics.json": metrics}
-            checkpoint.write(directory, contents, facts=self.run.facts(self.progress.step))
-
-    @property
-    def worth_saving(self) -> bool:
-        """Whether training could go on from here."""
-        return self.guard.health.streak < self.config.failures and self.guard.unsound() is None
-
-    def go_back(self, why: str) -> None:
-        """Be again as at the last good checkpoint, but go on with the rows after those tried; or find a reason to stop.
-
-        Nothing is written: killed from here on, the run replays its failure from that checkpoint and ends up the same.
-        """
-        guard, before = self.guard, self.progress
-        found = self._good(guard.goals(self.run.steps()))
-        if found is None:
-            return guard.despair(before.step, why)
-        for step in reversed(self.run.steps()):
-            if step > found.step and self.team.first:
-                checkpoint.remove(self.run.directory(step))
-        self.progress = resume.restore(found, self.task.model, self.optimizers)
-        self.updates = self._updates()  # what was recorded is about memory that is no more
-        self.progress.best, self.progress.stale = before.best, before.stale  # its weights are safe in best/
-        self.progress.evaluating = before.evaluating  # as the clock goes on, so does what is taken off it
-        health = recall(found)
-        guard.retreat(health, step=before.step, to=found.step, rows=self.config.rows)
-        self.metrics, self.saved = found.metrics, found.step
-        self.window = Window()
-        self.log.rewind(found.step, guard.health.faults.since(health.faults))
-        self.log.note(f"step {before.step}: {why}: back to step {found.step}, and on with the rows after these")
-
-    def _good(self, steps: Iterable[int]) -> checkpoint.Checkpoint | None:
-        """The first of these checkpoints that is whole, as process 0 finds."""
-        found = self.run.whole(steps, self.log.note) if self.team.first else None
-        step = self.team.told(found and found.step)
-        return checkpoint.read(self.run.directory(step)) if found is None and step is not None else found
-
-    def _prune(self) -> None:
-        if self.team.first:
-            self.run.prune(self.guard.health.saved, every=self.config.keep_every)
-
-    def average(self) -> None:
-        """Try the mean of the newest checkpoints as the last candidate."""
-        steps = [step for step in self.run.steps() if step <= self.progress.step][-self.config.average :]
-        if self.config.average > 1 and len(steps) > 1:  # the same everywhere, for nobody writes now
-            checkpoint.fill(
-                self.task.model, mean(checkpoint.read(self.run.directory(step)).tensors() for step in steps)
-            )
-            self.evaluate("average")
-
-    def result(self, reason: str) -> Result:
-        """The end: the model gets the best weights there are."""
-        progress = self.progress
-        if progress.best is not None:
-            checkpoint.fill(self.task.model, checkpoint.read(self.run.best).tensors())
-        best = "" if progress.best is None else f", best at step {progress.best.step}"
-        self.log.note(f"stopped at step {progress.step} ({reason}) after {self.seconds:.0f} s{best}")
-        faults = replace(self.guard.health.faults)
-        return Result(progress.step, reason, self.seconds, progress.best, faults, dict(progress.counts))
-
-    def _trust_best(self) -> None:
-        """Hold what best/ contains against the saved progress: it may be damaged, or newer by an average."""
-        progress, (name, direction) = self.progress, self.task.goal
-        try:
-            found = checkpoint.read(self.run.best)
-        except checkpoint.CheckpointError as error:
-            if progress.best is not None:
-                self.log.note(f"the best so far is lost: {error}")
-                progress.best = None
-            return
-        if found.step <= progress.step and improves(found.metrics.get(name), None, direction):
-            progress.best = Best(found.step, found.metrics)
-        score = progress.best.metrics.get(name) if progress.best is not None else None
-        if score is not None:
-            self.log.best(score)

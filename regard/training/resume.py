@@ -17,6 +17,7 @@ from regard.checkpoint import Checkpoint, CheckpointError, fill, weights
 
 TENSORS = "training.safetensors"
 NUMBERS = "training.json"
+STATE = "state"
 
 
 @dataclass
@@ -40,10 +41,24 @@ class Progress:
     """Evaluations since the best one."""
     evaluated: int = -1
     """The step of the last evaluation."""
-    skipped: int = 0
-    """Updates left out because a gradient was not finite."""
     counts: dict[str, float] = field(default_factory=dict)
     """Tokens and whatever else the task counts, from the start."""
+
+
+def lasting(model: nn.Module) -> dict[str, Tensor]:
+    """The weights that make a model what it is, without what only its training needs (its `transient` tensors)."""
+    return {name: tensor for name, tensor in weights(model).items() if name not in transient(model)}
+
+
+def transient(model: nn.Module) -> dict[str, Tensor]:
+    """Tensors that only training needs: a state carried from row to row, vectors that serve prediction alone."""
+    state = model.state_dict() if getattr(model, "transient", ()) else {}
+    return {name: state[name] for name in getattr(model, "transient", ()) if name in state}
+
+
+def lay(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Give a model these lasting weights; what only training needs stays as it is."""
+    fill(model, {**transient(model), **tensors})
 
 
 def files(
@@ -56,8 +71,9 @@ def files(
         for index, entries in optimizer.state_dict()["state"].items():
             for key, value in entries.items():
                 (tensors if isinstance(value, Tensor) else numbers)[f"{part}/{index}/{key}"] = value
+    tensors |= {f"{STATE}/{name}": tensor for name, tensor in transient(model).items()}
     return {
-        "model.safetensors": weights(model),
+        "model.safetensors": lasting(model),
         TENSORS: tensors,
         NUMBERS: {"progress": asdict(progress), "optimizers": numbers},
     }
@@ -65,9 +81,13 @@ def files(
 
 def restore(checkpoint: Checkpoint, model: nn.Module, optimizers: Mapping[str, torch.optim.Optimizer]) -> Progress:
     """Give model and optimizers the state in a checkpoint; rates and the like stay as they are set now."""
-    fill(model, checkpoint.tensors())
+    held = checkpoint.tensors(TENSORS)
+    mark = f"{STATE}/"
+    state = {name.removeprefix(mark): tensor for name, tensor in held.items() if name.startswith(mark)}
+    fill(model, {**checkpoint.tensors(), **state})
     saved = checkpoint.json(NUMBERS)
-    entries: dict[str, Any] = {**saved["optimizers"], **checkpoint.tensors(TENSORS)}
+    entries: dict[str, Any] = {**saved["optimizers"]}
+    entries |= {name: tensor for name, tensor in held.items() if not name.startswith(mark)}
     states: dict[str, dict[int, dict[str, Any]]] = {part: {} for part in optimizers}
     for name, value in entries.items():
         part, index, key = name.split("/")
@@ -80,7 +100,8 @@ def restore(checkpoint: Checkpoint, model: nn.Module, optimizers: Mapping[str, t
         if any(index >= count for index in states[part]):
             raise CheckpointError(f"{checkpoint.directory}: {part} trained more tensors than the {count} of this task")
         optimizer.load_state_dict({**fresh, "state": states[part]})
-    return config.build(Progress, saved["progress"], where=NUMBERS)
+    known = {name: value for name, value in saved["progress"].items() if name in Progress.__dataclass_fields__}
+    return config.build(Progress, known, where=NUMBERS)
 
 
 def mean(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:

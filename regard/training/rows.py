@@ -13,13 +13,13 @@ from regard.training import device
 from regard.training.ahead import Ahead
 from regard.training.capture import Captured
 from regard.training.memory import Piece
-from regard.training.task import Step, Task
+from regard.training.task import Learner, Step
 
 
 class Rows:
     """Gradients of rows; randomness is that of the row, whoever computes it and however."""
 
-    def __init__(self, task: Task, place: torch.device, dtype: torch.dtype, *, seed: int, compiled: bool) -> None:
+    def __init__(self, task: Learner, place: torch.device, dtype: torch.dtype, *, seed: int, compiled: bool) -> None:
         self.task, self.place, self.dtype, self.seed = task, place, dtype, seed
         whole = compiled and getattr(task.model, "compilable", True)
         self.forward = torch.compile(task.step) if whole else task.step

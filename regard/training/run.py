@@ -31,6 +31,7 @@ OURS = (
     *("checkpoints", "best", "damaged-best", "state.json", "config.yaml", "command.txt", "env.json", "data.json"),
     *("metrics.jsonl", "train.log", "samples", "tensorboard", "report.html"),
 )
+EARLY = {NAME, "state.json", "command.txt", "env.json", "train.log"}  # what a run leaves that never came to train
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,16 @@ class Run:
     lock: Lock | None = field(default=None, repr=False, compare=False)
     team: Team = ALONE
     """The processes that work in it; process 0 alone writes."""
+    resumed: bool = False
+    filled: bool = False
+    """Whether an earlier run lies here, which is gone on with or, once this one begins, replaced."""
+    doubtful: tuple[tuple[Path, CheckpointError], ...] = field(default=(), repr=False)
+    """Checkpoints that cannot be trusted, to be put aside once the run goes on."""
+
+    @property
+    def step(self) -> int:
+        """The step it goes on from."""
+        return self.latest.step if self.latest else 0
 
     @property
     def best(self) -> Path:
@@ -65,6 +76,12 @@ class Run:
         """The steps that were saved and kept, in order."""
         names = [path.name for path in (self.folder / "checkpoints").glob("step-*")]
         return sorted(int(name[5:]) for name in names if STEP.fullmatch(name))
+
+    @property
+    def usable(self) -> Path | None:
+        """The checkpoint to use: the best, or before the first evaluation the newest."""
+        newest = [self.directory(step) for step in self.steps()[-1:]]
+        return next((path for path in (self.best, *newest) if path.exists()), None)
 
     def whole(self, steps: Iterable[int], say: Callable[[str], None]) -> Checkpoint | None:
         """The first of these checkpoints that is whole; of the others it is said what they lack."""
@@ -88,9 +105,9 @@ class Run:
         if not self.team.first:
             yield Silence()
             return
-        step = self.latest.step if self.latest else 0
         try:
-            with Log(self.folder, quiet=quiet, tensorboard=tensorboard, step=step) as log:
+            begun = bool(self.fingerprints)
+            with Log(self.folder, quiet=quiet, tensorboard=tensorboard, step=self.step, begun=begun) as log:
                 try:
                     yield log
                 except BaseException as error:
@@ -101,6 +118,23 @@ class Run:
                     raise
         finally:
             self.close()
+
+    def begin(self, settings: Mapping[str, Any], data: Mapping[str, Any]) -> Run:
+        """Now that settings and data are known: judge whether it may go on with them, and write them down."""
+        if not self.team.first:
+            return self
+        settings, data = config.plain(settings), config.plain(data)
+        run = self
+        with _told(self.folder):
+            if self.resumed:
+                run = _resumed(self, settings, data)
+            elif self.filled:
+                _clear(self.folder)
+            checkpoint.replace(self.folder / "config.yaml", config.dump(settings).encode("utf-8"))
+            checkpoint.replace(self.folder / "data.json", checkpoint.render(data))
+        contents = {name: known.get("fingerprint") for name, known in data.items() if isinstance(known, Mapping)}
+        marks = {"config": checkpoint.fingerprint(settings), "data": checkpoint.fingerprint(contents)}
+        return replace(run, fingerprints=marks)
 
     def close(self) -> None:
         """Let others use the folder."""
@@ -122,53 +156,62 @@ def start(
     overwrite: bool = False,
     team: Team = ALONE,
 ) -> Run:
+    """Claim a folder and begin in it at once, for those who know their settings and data already."""
+    run = claim(folder, command=command, resume=resume, overwrite=overwrite, team=team)
+    try:
+        return run.begin(settings, data or {})
+    except BaseException:
+        run.close()
+        raise
+
+
+def claim(
+    folder: str | Path, *, command: str = "", resume: bool = False, overwrite: bool = False, team: Team = ALONE
+) -> Run:
     """Open a folder for one run: a new or empty one, one to go on in (`resume`), or one to start anew (`overwrite`).
 
-    It stays locked until the run's log is closed, or `close`. Process 0 of a team does it, and the others read what it
-    goes on from.
+    It stays locked until the run's log is closed, or `close`. Nothing of an earlier run is touched before `begin`.
+    Process 0 of a team does it, and the others read what it goes on from.
     """
-    run = Run(Path(folder))
+    run = Run(Path(folder), resumed=resume)
     if team.first:
-        run = _opened(run.folder, settings, command, data, resume=resume, overwrite=overwrite)
+        run = _claimed(run, command, anything=resume or overwrite)
     step = team.told(run.latest and run.latest.step)
     if step is not None and not team.first:
         run = replace(run, latest=checkpoint.read(run.directory(step)))
     return replace(run, team=team)
 
 
-def _opened(
-    folder: Path,
-    settings: Mapping[str, Any],
-    command: str,
-    data: Mapping[str, Any] | None,
-    *,
-    resume: bool,
-    overwrite: bool,
-) -> Run:
-    _admit(folder, anything=resume or overwrite)
-    settings, data = config.plain(settings), config.plain(data or {})
+def _claimed(run: Run, command: str, *, anything: bool) -> Run:
+    folder = run.folder
+    _admit(folder, anything=anything)
     try:
         _make(folder)
         lock = Lock(folder)
     except OSError as error:
         raise ValueError(f"{folder} cannot be used, {error.strerror or error}") from error
     try:
-        filled = _admit(folder, anything=resume or overwrite)  # now that nobody else changes it
-        _recover(folder)
-        run = Run(folder)
-        if resume:
-            run = _resumed(folder, settings, data)
-        elif filled:
-            _clear(folder)
-        _describe(folder, settings, command, data, append=resume)
-    except BaseException as error:
+        with _told(folder):
+            filled = _admit(folder, anything=anything)  # now that nobody else changes it
+            _recover(folder)
+            latest, doubtful = _newest(folder) if run.resumed else (None, [])
+            checkpoint.replace(folder / "env.json", checkpoint.render(environment()))
+            path = folder / "command.txt"
+            commands = path.read_bytes() if run.resumed and path.exists() else b""
+            checkpoint.replace(path, commands + f"{command}\n".encode())
+    except BaseException:
         lock.release()
-        if isinstance(error, OSError):
-            raise CheckpointError(f"{folder} cannot be used, {error.strerror or error}") from error
         raise
-    contents = {name: known.get("fingerprint") for name, known in data.items() if isinstance(known, Mapping)}
-    marks = {"config": checkpoint.fingerprint(settings), "data": checkpoint.fingerprint(contents)}
-    return replace(run, fingerprints=marks, lock=lock)
+    return replace(run, latest=latest, doubtful=tuple(doubtful), filled=filled, lock=lock)
+
+
+@contextlib.contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    """What the disk refuses, as one line."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(f"{folder} cannot be used, {error.strerror or error}") from error
 
 
 def environment() -> dict[str, Any]:
@@ -190,23 +233,25 @@ def environment() -> dict[str, Any]:
 
 
 def _admit(folder: Path, *, anything: bool) -> bool:
-    """Whether something is in the folder already, which only those who expect it may touch."""
+    """Whether an earlier run is in the folder already, which only those who expect it may touch."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, name a folder for the run")
-    filled = folder.exists() and any(path.name != NAME for path in folder.iterdir())
+    filled = folder.exists() and any(path.name not in EARLY for path in folder.iterdir())
     if filled and not anything:
-        raise ValueError(f"{folder} is not empty: go on in it with --resume, or start anew with --overwrite")
+        ways = "resume it with --resume, name another folder with --out, or replace it with --overwrite"
+        raise ValueError(f"{folder} is not empty: {ways}")
     return filled
 
 
-def _resumed(folder: Path, settings: Mapping[str, Any], data: Mapping[str, Any]) -> Run:
+def _resumed(run: Run, settings: Mapping[str, Any], data: Mapping[str, Any]) -> Run:
     """The run to go on with, or one that starts from 0 where there is nothing to go on from, and says so."""
-    latest, damaged = _newest(folder)
+    folder = run.folder
+    latest, damaged = run.latest, run.doubtful
     if latest is None:
         notes = [_quarantined(directory, error) for directory, error in damaged]
         notes.append(f"{folder} holds no checkpoint to go on from: starting from step 0")
         forget(folder / "metrics.jsonl", after=0)
-        return Run(folder, notes=tuple(notes), damaged=len(damaged))
+        return replace(run, latest=None, notes=tuple(notes), damaged=len(damaged))
     found = changes(config.read(folder / "config.yaml"), settings, _seen(folder), data)
     if fixed := found.refused:
         shown = ", ".join(fixed[:8]) + (f" and {len(fixed) - 8} more" if len(fixed) > 8 else "")
@@ -215,7 +260,7 @@ def _resumed(folder: Path, settings: Mapping[str, Any], data: Mapping[str, Any])
     notes += [f"changed since the run began: {change}" for change in found.warned]
     notes.append(f"going on from step {latest.step}")
     forget(folder / "metrics.jsonl", after=latest.step)
-    return Run(folder, latest, tuple(notes), damaged=len(damaged))
+    return replace(run, latest=latest, notes=tuple(notes), damaged=len(damaged))
 
 
 def _seen(folder: Path) -> Any:
@@ -270,8 +315,8 @@ def _recover(folder: Path) -> None:
 
 
 def _clear(folder: Path) -> None:
-    """Remove what an earlier run wrote, checkpoints first; whatever else lies in the folder stays."""
-    for name in OURS:
+    """Remove what an earlier run wrote, checkpoints first; what this run has written and what is not ours stays."""
+    for name in (name for name in OURS if name not in EARLY):
         if (folder / name).exists() or (folder / name).is_symlink():
             checkpoint.remove(folder / name)
 
@@ -280,17 +325,6 @@ def _make(folder: Path) -> None:
     if not folder.exists():
         with contextlib.suppress(FileExistsError):  # another trainer was faster: the lock decides
             checkpoint.disk.make(folder)
-
-
-def _describe(
-    folder: Path, settings: Mapping[str, Any], command: str, data: Mapping[str, Any], *, append: bool
-) -> None:
-    checkpoint.replace(folder / "config.yaml", config.dump(settings).encode("utf-8"))
-    checkpoint.replace(folder / "env.json", checkpoint.render(environment()))
-    checkpoint.replace(folder / "data.json", checkpoint.render(data))
-    path = folder / "command.txt"
-    commands = path.read_bytes() if append and path.exists() else b""
-    checkpoint.replace(path, commands + f"{command}\n".encode())
 
 
 @cache

@@ -1,12 +1,16 @@
-"""What the training loop needs to know of something that can be learnt."""
+"""What recipes and the training loop know of a task: everything one must say to be trained, resumed and adapted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor, nn
+
+Thing = TypeVar("Thing")
+Goal = tuple[str, Literal["max", "min"]]
+Spread = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
 
 
 @dataclass(frozen=True)
@@ -27,16 +31,29 @@ class Evaluation:
 
 
 @runtime_checkable
-class Task(Protocol):
+class Data(Protocol):
+    """What a task made of the files of a recipe."""
+
+    report: Any
+    """Counts and fingerprints, as JSON: a run is resumed with the same examples only."""
+    summary: Sequence[str]
+    """The same in lines for a person."""
+
+
+@runtime_checkable
+class Learner(Protocol):
     """What the loop needs to know of something that can be learnt.
 
-    Two methods more are used where there are any: `places(batch) -> list[str]`, where its examples come from (such as
-    `train.fr:1042`), longest first; and `split(batch) -> list`, its halves, or only itself when it is one example.
+    Three methods more are used where there are any: `origins(batch) -> list[str]`, where its examples come from (such
+    as `train.fr:1042`), longest first; `split(batch) -> list`, its halves, or only itself when it is one example; and
+    `learn(rows, rate) -> Step`, which changes the weights itself and stands for backward pass and optimizer.
     """
 
     model: nn.Module
-    goal: tuple[str, Literal["max", "min"]]
+    goal: Goal | None
+    """The metric by which the best weights are chosen; None: the newest are."""
     rows: int
+    """Rows in an epoch."""
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """The parameters of each optimizer, stepped in this order."""
@@ -47,8 +64,62 @@ class Task(Protocol):
     def step(self, batch: Any, part: str) -> Step:
         """The loss that this part's parameters should lower."""
 
-    def evaluate(self) -> Evaluation:
-        """How good the model is now."""
+    def evaluate(self, spread: Spread = ...) -> Evaluation:
+        """How good the model is now; what `spread` is given is dealt out to all processes."""
 
     def contents(self) -> dict[str, Any]:
         """The files of a checkpoint beside weights, metrics and manifest."""
+
+
+@runtime_checkable
+class Task(Learner, Protocol):
+    """A kind of learning, from the files of a recipe to something the loop can train."""
+
+    Recipe: ClassVar[type]
+    """Frozen dataclass with the sections data, model, training and whatever else there is to set."""
+    usage: ClassVar[str]
+    """The command that uses a trained model; `{folder}` is its run."""
+    shared: ClassVar[bool]
+    """Whether several processes may share a step's rows: not where a row carries a state to the next one."""
+
+    recipe: Any
+    features: int
+    """Numbers in a row of the widest layer: small rows are computed faster by one thread."""
+    notes: Sequence[str]
+    """What to say before training begins."""
+
+    @staticmethod
+    def prepare(recipe: Any, known: Any) -> Data:
+        """Read the data; `known`, a checkpoint to go on from or None, gives its tokenizer, labels and scales."""
+
+    @staticmethod
+    def suited(recipe: Any, data: Any) -> Mapping[str, Any]:
+        """Settings that follow from the data where nobody named them: sizes, length, warm-up, patience."""
+
+    @staticmethod
+    def build(shape: Any) -> nn.Module:
+        """The model of a shape, its weights drawn at random."""
+
+    @staticmethod
+    def sized(recipe: Any, data: Any) -> Any:
+        """The recipe with what only the data can say: the number of tokens, of classes, of inputs."""
+
+    def __init__(self, recipe: Any, data: Any, model: Any, *, fixed: bool = False) -> None:
+        """Ready to be trained; rows of `fixed` shape can be compiled and captured."""
+
+
+def alone(function: Callable[[Any], Any], things: Sequence[Any]) -> list[Any]:
+    """The function of each thing, by this process: how evaluations are spread when there is no other."""
+    return [function(thing) for thing in things]
+
+
+def evenly(things: Sequence[Thing], count: int) -> Sequence[Thing]:
+    """So many of the things, always the same, from all parts of the list: corpora stand there one after the other."""
+    if count >= len(things):
+        return things
+    return [things[(2 * place + 1) * len(things) // (2 * count)] for place in range(count)]
+
+
+def every_weight(model: nn.Module) -> dict[str, list[nn.Parameter]]:
+    """One set of weights, one optimizer: the parts of most tasks."""
+    return {"model": list(model.parameters())}

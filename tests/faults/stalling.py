@@ -14,6 +14,7 @@ from regard import checkpoint
 from regard.training import run as runs
 from regard.training import stopping
 from regard.training.lock import held
+from regard.training.task import alone
 from tests.faults.nursery import Child, Quick, Report, answer, differing, prepared, regression, temporary, weights
 from tests.training.conftest import Regression
 
@@ -40,7 +41,7 @@ class Stuck(Regression):
             self.stick()
         return super().batch(row)
 
-    def evaluate(self) -> Any:
+    def evaluate(self, spread: Any = alone) -> Any:
         if self.where == "evaluation" and self.last == 5:
             self.stick()
         return super().evaluate()

@@ -28,7 +28,7 @@ def made(batch: int = 6, **model) -> Counting:
     torch.manual_seed(0)
     shape = CounterConfig(size=16, most=2, channels=(8, 8), width=24, **model)
     found = CountingRecipe(data=FramesConfig(**{**DATA, "batch": batch}), model=shape)
-    return Counting(found, CountPerFrame(shape))
+    return Counting(found, Counting.prepare(found), CountPerFrame(shape))
 
 
 def test_the_loss_of_a_sequence_is_the_sum_over_its_frames():
@@ -102,7 +102,7 @@ def test_a_trained_model_counts_in_files(tmp_path):
     outcome = recipe.train(recipe.settings(SETTINGS), out=tmp_path / "run", quiet=True)
     assert "regard count" in outcome.summary
     assert "5 frames" in (outcome.best / "README.md").read_text()
-    frames = made().held[0].pictures
+    frames = made().albums.valid[0].pictures
     for number, frame in enumerate(frames):
         pictures.write(tmp_path / f"{number}.png", frame)
     counter = regard.load(tmp_path / "run", device="cpu")

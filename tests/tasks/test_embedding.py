@@ -31,7 +31,7 @@ VARIANTS = list(itertools.product(["skipgram", "cbow"], ["negative", "hierarchic
 
 @pytest.mark.parametrize(("architecture", "output", "workers"), [*VARIANTS, ("skipgram", "negative", 2)])
 def test_words_that_stand_for_one_another_become_neighbours(text, tmp_path, architecture, output, workers):
-    settings = [f"model.architecture={architecture}", f"model.output={output}", f"training.workers={workers}"]
+    settings = [f"model.architecture={architecture}", f"model.output={output}", f"training.threads={workers}"]
     outcome = train(text, tmp_path / "run", *settings, "training.epochs=6")
     assert outcome.result.reason == "steps"
     assert words.purity(regard.load(tmp_path / "run")) > 0.95
@@ -66,7 +66,7 @@ def test_a_run_leaves_what_runs_leave(text, tmp_path):
     assert {"vocabulary.tsv", "model.safetensors", "config.yaml", "metrics.json", "README.md"} == set(
         checkpoint.read(folder / "best").files
     )
-    assert [path.name for path in (folder / "checkpoints").iterdir()] == [f"step-{outcome.result.step}"]
+    assert (folder / "checkpoints" / f"step-{outcome.result.step}").is_dir()
     told = summary(folder)
     assert (told.state, told.step) == ("finished", outcome.result.step)
     assert set(outcome.metrics) == {"loss"}
@@ -121,16 +121,24 @@ def test_tests_named_in_the_recipe_are_taken_after_every_epoch(text, tmp_path):
 
 
 def test_a_rate_that_is_far_too_high_is_a_failure_and_leaves_no_model(text, tmp_path):
-    outcome = train(text, tmp_path / "run", "training.rate=1e38")
+    outcome = train(text, tmp_path / "run", "optim.rate=1e38")
     assert outcome.result.failed
-    assert "lower training.rate" in outcome.result.reason
+    assert "lower optim.rate" in outcome.result.reason
     assert summary(tmp_path / "run").state == "failed"
     assert not outcome.best.exists()
 
 
-def test_a_model_to_go_on_from_is_refused(text, tmp_path):
-    with pytest.raises(ValueError, match="goes on from no other model"):
-        train(text, tmp_path / "run", start=tmp_path)
+def test_words_that_are_known_begin_with_their_vectors(text, tmp_path):
+    parent = train(text, tmp_path / "parent").folder
+    other = words.write(tmp_path / "other.txt", lines=300)
+    other.write_text(other.read_text() + "somethingnew nouna verba\n" * 20)
+    train(other, tmp_path / "run", "training.epochs=1", "optim.rate=1e-9", "optim.last=1e-10", start=parent)
+    before, after = regard.load(parent), regard.load(tmp_path / "run")
+    assert abs(before.vectors[before.place("nouna")] - after.vectors[after.place("nouna")]).max() < 1e-6
+    said = (tmp_path / "run" / "train.log").read_text()
+    assert f"vectors of {len(after.words) - 1} of {len(after.words)} words taken over" in said
+    with pytest.raises(ValueError, match=r"model\.width"):
+        train(other, tmp_path / "wide", "model.width=8", start=parent)
 
 
 def test_wrong_settings_are_named(text, tmp_path):
@@ -138,11 +146,12 @@ def test_wrong_settings_are_named(text, tmp_path):
         train(text, tmp_path / "run", "training.epoch=3")
     with pytest.raises(ValueError, match=r"model\.architecture must be one of skipgram, cbow"):
         train(text, tmp_path / "run", "model.architecture=skip")
-    with pytest.raises(ValueError, match="training: workers must be above 0"):
-        train(text, tmp_path / "run", "training.workers=0")
+    with pytest.raises(ValueError, match="training: threads must be above 0"):
+        train(text, tmp_path / "run", "training.threads=0")
     with pytest.raises(ValueError, match=r"no file pairs\.tsv"):
         train(text, tmp_path / "run", "data.similarity=pairs.tsv")
-    assert not (tmp_path / "run").exists()
+    assert "failed: no file pairs.tsv" in (tmp_path / "run" / "train.log").read_text()
+    assert train(text, tmp_path / "run", "training.epochs=1").result.step, "what never began is not in the way"
 
 
 def test_an_error_in_a_thread_ends_the_run(text, tmp_path, monkeypatch):
@@ -151,5 +160,5 @@ def test_an_error_in_a_thread_ends_the_run(text, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Word2Vec, "learn", broken)
     with pytest.raises(MemoryError, match="no room"):
-        train(text, tmp_path / "run", "training.workers=2")
+        train(text, tmp_path / "run", "training.threads=2")
     assert summary(tmp_path / "run").state == "failed"

@@ -243,7 +243,7 @@ def test_what_cannot_be_learnt_is_told_in_one_line_before_anything_is_written(re
     with pytest.raises(ValueError, match=said) as error:
         train(reviews, tmp_path / "run", *changes)
     assert "\n" not in str(error.value)
-    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "run" / "config.yaml").exists()
 
 
 def test_a_label_that_only_the_validation_file_has_is_told_with_its_place(reviews, tmp_path):

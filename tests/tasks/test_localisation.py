@@ -28,9 +28,8 @@ def made(**objective) -> Localisation:
     torch.manual_seed(0)
     data = PictureConfig(size=24, smallest=12, largest=18, noise=0.05, clutter=0, batch=8, valid=40)
     shape = LocatorConfig(size=24, channels=(8, 16, 16), width=32)
-    return Localisation(
-        LocalisationRecipe(data=data, model=shape, objective=BoxConfig(**objective)), ClassAndBox(shape)
-    )
+    found = LocalisationRecipe(data=data, model=shape, objective=BoxConfig(**objective))
+    return Localisation(found, Localisation.prepare(found), ClassAndBox(shape))
 
 
 def test_a_row_holds_pictures_of_its_own():

@@ -24,7 +24,8 @@ def recipe(path: Path, **model: Any) -> dict[str, Any]:
         "task": "word2vec",
         "data": {"train": {"path": str(path)}},
         "model": {"width": 16, "window": 3, "sample": None, **model},
-        "training": {"epochs": 4, "workers": 1, "rate": 0.1, "log": 1},
+        "optim": {"rate": 0.1},
+        "training": {"epochs": 4, "threads": 1, "tensorboard": False, "log": 1},
     }
 
 

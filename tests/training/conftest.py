@@ -15,6 +15,7 @@ from regard.training import run as runs
 from regard.training.loop import Evaluation, Result, Step, TrainingConfig, fit
 from regard.training.optim import OptimConfig
 from regard.training.run import Run
+from regard.training.task import alone
 
 SIZE = 4  # examples in a row
 
@@ -47,7 +48,7 @@ class Regression:
         loss = (self.model(inputs) - targets).square().sum()
         return Step(loss=loss, weight=len(inputs), counts={"tokens": len(inputs)})
 
-    def evaluate(self) -> Evaluation:
+    def evaluate(self, spread: Any = alone) -> Evaluation:
         loss = float((self.model(self.inputs) - self.targets).square().mean())
         if self.scores is not None:
             loss = next(self.scores)
@@ -76,7 +77,7 @@ class Rivals(Regression):
         loss = softplus(-drawn).sum() if part == "artist" else (softplus(drawn) + softplus(-self.judge(real))).sum()
         return Step(loss=loss, weight=float(len(real)), counts={"tokens": len(real)})
 
-    def evaluate(self) -> Evaluation:
+    def evaluate(self, spread: Any = alone) -> Evaluation:
         return Evaluation(metrics={"loss": float(self.judge(self.inputs).mean())})
 
 

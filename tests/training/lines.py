@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from regard import checkpoint
 from regard.training.loop import Evaluation, Step
 from regard.training.resume import NUMBERS, TENSORS
+from regard.training.task import alone
 from tests.training.conftest import Regression
 
 
@@ -41,7 +42,7 @@ class Numbered(Regression):
     def step(self, batch: Lines, part: str) -> Step:
         return super().step((batch.inputs.to(self.device), batch.targets.to(self.device)), part)
 
-    def evaluate(self) -> Evaluation:
+    def evaluate(self, spread: Any = alone) -> Evaluation:
         self.inputs, self.targets = self.inputs.to(self.device), self.targets.to(self.device)
         evaluation = super().evaluate()
         self.inputs, self.targets = self.inputs.cpu(), self.targets.cpu()

@@ -14,7 +14,7 @@ from regard.training.ahead import Ahead
 from regard.training.capture import filled, layout, tensors
 from regard.training.loop import TrainingConfig, fit
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Step
+from regard.training.task import Evaluation, Step, alone
 
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -94,7 +94,7 @@ class Sums:
         loss = (self.model(values).squeeze(-1) - values.sum(-1)).square().sum()
         return Step(loss=loss, weight=len(values), counts={"rows": len(values)})
 
-    def evaluate(self) -> Evaluation:
+    def evaluate(self, spread: Any = alone) -> Evaluation:
         return Evaluation(metrics={"loss": 0.0})
 
     def contents(self) -> dict[str, Any]:

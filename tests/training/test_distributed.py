@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 
+from regard.tasks.language import Language
+from regard.tasks.translation import Translation
 from regard.training import distributed
 from regard.training.distributed import ALONE, Team
 from tests.conftest import SMALL, Corpus
@@ -181,9 +183,12 @@ def test_several_machines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rows_are_dealt_out_and_too_few_are_refused() -> None:
     shares = [list(Team(rank, 3).share(range(10, 17))) for rank in range(3)]
     assert shares == [[10, 13, 16], [11, 14], [12, 15]]
-    Team(0, 3).admit(3)
+    Team(0, 3).admit(Translation, "translation", 3)
     with pytest.raises(ValueError, match=r"training\.rows is 2, fewer than the 3 processes: set training\.rows=3"):
-        Team(0, 3).admit(2)
+        Team(0, 3).admit(Translation, "translation", 2)
+    with pytest.raises(ValueError, match="language trains in one process"):
+        Team(0, 3).admit(Language, "language", 3)
+    ALONE.admit(Language, "language", 1)
 
 
 @pytest.mark.parametrize("name", ["cuda:1", "mps"])

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from regard import checkpoint
-from regard.training.loop import Evaluation, Task, TrainingConfig, hash64, mean
+from regard.training.loop import Evaluation, Learner, TrainingConfig, hash64, mean
 from regard.training.optim import OptimConfig
 
 
@@ -33,8 +33,8 @@ def test_it_learns(regression: Any, train: Any) -> None:
 
 
 def test_the_tasks_fit_the_protocol(regression: Any, rivals: Any) -> None:
-    assert isinstance(regression(), Task)
-    assert isinstance(rivals(), Task)
+    assert isinstance(regression(), Learner)
+    assert isinstance(rivals(), Learner)
 
 
 def test_two_rows_accumulated_equal_one_row_with_the_same_examples(regression: Any, train: Any) -> None:

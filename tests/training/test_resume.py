@@ -13,6 +13,7 @@ import torch
 from regard import checkpoint
 from regard.training.optim import OptimConfig
 from regard.training.resume import TENSORS
+from regard.training.task import alone
 
 STEPS = 8  # of two rows: the epochs of three rows end inside and between steps
 
@@ -73,7 +74,7 @@ def test_metrics_hold_no_step_twice_after_a_resume(regression: Any, train: Any) 
 
 def test_seconds_of_training_count_on_over_a_resume_and_leave_evaluations_out(regression: Any, train: Any) -> None:
     class Slow(type(regression())):
-        def evaluate(self) -> Any:
+        def evaluate(self, spread: Any = alone) -> Any:
             time.sleep(0.2)
             return super().evaluate()
 

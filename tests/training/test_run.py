@@ -43,7 +43,7 @@ def test_a_new_folder_tells_what_is_run_on_what(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_empty_is_refused_with_both_ways_out(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run")
-    with pytest.raises(ValueError, match="is not empty: go on in it with --resume, or start anew with --overwrite"):
+    with pytest.raises(ValueError, match="is not empty: resume it with --resume"):
         begun(folder)
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="is a file"):
