@@ -68,14 +68,14 @@ def train(
     """
     with distributed.team() as team:
         task, recipe = resolve(settings)
-        team.admit(task, recipe.task, recipe.training.rows)
-        device = team.place(devices.choose(recipe.training.device))
+        team.admit(task, recipe.task, recipe.training.accumulate)
+        device = team.device(devices.choose(recipe.training.device))
         parent = None if start is None else opened(start)
         run = runs.claim(out, command=shlex.join(command), resume=resume, overwrite=overwrite, team=team)
-        with run.log(quiet=quiet) as log, recorded(run.folder, writes=team.first) as record:
+        with run.log(quiet=quiet) as log, recorded(run.folder, writes=team.is_main) as record:
             if not run.filled:
                 record.begin()
-            data = team.in_turn(lambda: task.prepare(recipe, run.latest or parent))
+            data = team.main_first(lambda: task.prepare(recipe, run.latest or parent))
             recipe = fitted(task, settings, recipe, data, parent)
             torch.manual_seed(recipe.training.seed)
             model = task.build(recipe.model)

@@ -58,7 +58,7 @@ def train(
         outcome = recipes.train(
             settings, out=out or Path("runs") / name, resume=resume, overwrite=overwrite, start=start, command=sys.argv
         )
-        if team.first:
+        if team.is_main:
             print(outcome.summary)
     if outcome.result.failed or outcome.result.reason == "interrupted":
         raise typer.Exit(1 if outcome.result.failed else INTERRUPTED)
@@ -91,7 +91,7 @@ def check(
 
     from regard import recipe as recipes
     from regard import report
-    from regard.data.check import check
+    from regard.tasks.translation.check import check
 
     words, file = list(recipe or []), None
     if words and "=" not in words[0]:

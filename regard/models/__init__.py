@@ -3,12 +3,12 @@
 from typing import Any
 
 from regard import config
-from regard.models.recurrent import Recurrent, RecurrentConfig
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.models.word2vec import Word2Vec, Word2VecConfig
 
 MODELS: dict[str, tuple[Any, Any]] = {
-    "recurrent": (Recurrent, RecurrentConfig),
+    "recurrent": (Seq2Seq, Seq2SeqConfig),
     "transformer": (Transformer, TransformerConfig),
     "word2vec": (Word2Vec, Word2VecConfig),
 }

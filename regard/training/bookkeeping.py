@@ -104,7 +104,7 @@ class Books:
         if minutes is None or step % self.config.log:
             return False
         late = self.worth_saving and time.monotonic() - self.written >= 60 * minutes
-        return bool(self.team.told(late if self.team.first else None))
+        return bool(self.team.broadcast(late if self.team.is_main else None))
 
     @property
     def is_saved(self) -> bool:
@@ -128,7 +128,7 @@ class Books:
         if kind == "evaluation":
             self.metrics, progress.evaluated, self.saved = metrics, progress.step, -1  # what was saved knows less
             progress.stale = 0 if better else progress.stale + 1
-            if self.team.first:
+            if self.team.is_main:
                 self.run.show(progress.step, evaluation.samples)
         if better:
             progress.best = Best(progress.step, metrics)
@@ -155,7 +155,7 @@ class Books:
 
     def _spread(self, function: Callable[[Any], Any], things: Sequence[Any]) -> list[Any]:
         """The function of each thing, computed by the process it is dealt to and told to all, as JSON."""
-        mine = self.signals.attempt(lambda: [function(thing) for thing in self.team.share(things)])
+        mine = self.signals.attempt(lambda: [function(thing) for thing in self.team.shard(things)])
         parts = self.team.gather(mine, patient=True)
         if any(part is None for part in parts):
             raise Abandoned
@@ -191,7 +191,7 @@ class Books:
 
     def _write(self, directory: Path, files: Callable[[], dict[str, Any]], metrics: Mapping[str, Any]) -> None:
         """A checkpoint, if this is the process that writes."""
-        if self.team.first:
+        if self.team.is_main:
             contents = {**self.task.contents(), **files(), "metrics.json": metrics}
             checkpoint.write(directory, contents, facts=self.run.facts(self.progress.step))
 
@@ -206,7 +206,7 @@ class Books:
             guard.despair(before.step, why)
             return False
         for step in reversed(self.run.steps()):
-            if step > found.step and self.team.first:
+            if step > found.step and self.team.is_main:
                 checkpoint.remove(self.run.directory(step))
         self.progress = resume.restore(found, self.task.model, self.optimizers)
         self.progress.best, self.progress.stale = before.best, before.stale  # its weights are safe in best/
@@ -220,12 +220,12 @@ class Books:
 
     def _good(self, steps: Iterable[int]) -> checkpoint.Checkpoint | None:
         """The first of these checkpoints that is whole, as process 0 finds."""
-        found = self.run.whole(steps, self.log.note) if self.team.first else None
-        step = self.team.told(found and found.step)
+        found = self.run.whole(steps, self.log.note) if self.team.is_main else None
+        step = self.team.broadcast(found and found.step)
         return checkpoint.read(self.run.directory(step)) if found is None and step is not None else found
 
     def _prune(self) -> None:
-        if self.team.first:
+        if self.team.is_main:
             self.run.prune(self.guard.health.saved, every=self.config.keep_every)
 
     def average(self) -> None:

@@ -19,7 +19,7 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.training.distributed import ALONE, Team
 from regard.training.log import Log
-from regard.training.memory import Piece
+from regard.training.oom import Piece
 from regard.training.resume import NUMBERS
 
 MEMORY = 100  # steps that the running mean of losses looks back; no spike is seen before so many
@@ -246,9 +246,9 @@ class Guard:
 
     def _places(self, batch: Any) -> str:
         """Where a batch comes from, for a message."""
-        if not hasattr(self.task, "places"):
+        if not hasattr(self.task, "origins"):
             return ""
-        places = self.task.places(batch)
+        places = self.task.origins(batch)
         more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
         return f" ({', '.join(places[:NAMED])}{more})"
 

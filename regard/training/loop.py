@@ -16,14 +16,14 @@ from regard.training.bookkeeping import Books, Result
 from regard.training.device import hash64
 from regard.training.guard import Guard
 from regard.training.log import Log
-from regard.training.memory import Piece, fitted
+from regard.training.meter import Meter
+from regard.training.microbatch import MicroBatches
+from regard.training.oom import Piece, fitted
 from regard.training.optim import OptimConfig, Updates, build, rate_at, update
 from regard.training.resume import mean
-from regard.training.rows import Rows
 from regard.training.run import Run
 from regard.training.stopping import Signals
 from regard.training.task import Evaluation, Learner, Step
-from regard.training.window import Window
 
 __all__ = ["Evaluation", "Learner", "Result", "Step", "TrainingConfig", "fit", "hash64", "mean"]
 
@@ -42,7 +42,7 @@ class TrainingConfig:
     """Passes over the training data, in place of steps."""
     seconds: float | None = None
     """Stop after this long, whatever was reached; time before a resume counts."""
-    rows: int = 1
+    accumulate: int = 1
     """Rows of data behind every update; their gradients are added up before it."""
     clip: float | None = 1.0
     """Longest gradient; a longer one is scaled down to it. null: as long as it is."""
@@ -82,7 +82,18 @@ class TrainingConfig:
     """Write curves for TensorBoard into the run folder."""
 
     def __post_init__(self) -> None:
-        counts = ("steps", "rows", "log", "evaluate", "save", "keep", "keep_every", "patience", "failures", "threads")
+        counts = (
+            "steps",
+            "accumulate",
+            "log",
+            "evaluate",
+            "save",
+            "keep",
+            "keep_every",
+            "patience",
+            "failures",
+            "threads",
+        )
         for name in (*counts, "epochs", "seconds", "save_minutes", "clip", "spike"):
             value = getattr(self, name)
             if value is not None and value <= 0:
@@ -102,7 +113,7 @@ def fit(task: Learner, config: TrainingConfig, optim: Any, run: Run, *, log: Log
     process of the run's team does the same but for its rows; process 0 alone writes.
     """
     if config.epochs is not None:
-        config = replace(config, steps=max(1, ceil(config.epochs * task.rows / config.rows)))
+        config = replace(config, steps=max(1, ceil(config.epochs * task.rows / config.accumulate)))
     with Signals() as signals:
         loop = _Loop(task, config, optim, run, log, signals)
         with loop.rows:
@@ -115,22 +126,22 @@ class _Loop:
     def __init__(self, task: Any, config: TrainingConfig, optim: Any, run: Run, log: Log, signals: Signals) -> None:
         self.task, self.config, self.log, self.signals = task, config, log, signals
         self.team = team = run.team
-        self.device = team.place(device.choose(config.device))
+        self.device = team.device(device.choose(config.device))
         self.dtype = device.precision(self.device, config.precision)
         compiled = device.compiles(self.device, config.compile, task.model)
         task.model.to(self.device).train()
-        self.rows = Rows(task, self.device, self.dtype, seed=config.seed, compiled=compiled)
+        self.rows = MicroBatches(task, self.device, self.dtype, seed=config.seed, compiled=compiled)
         parts = task.parts()
         self.optim = {part: optim[part] if isinstance(optim, Mapping) else optim for part in parts}
         self.optimizers = {part: build(parameters, self.optim[part]) for part, parameters in parts.items()}
         self.updates = self._updates()
         self.guard = Guard(task, config, log, self.device, team)
         self.books = Books(task, config, run, log, signals, guard=self.guard, optimizers=self.optimizers)
-        self.window = Window()
+        self.window = Meter()
         self.books.open(precision=(self.device, self.dtype))
         size = sum(parameter.numel() for parameter in task.model.parameters())
         where = f"on {self.device} in {str(self.dtype).removeprefix('torch.')}"
-        among = f", {config.rows} rows a step among {team.size} processes" if team.size > 1 else ""
+        among = f", {config.accumulate} rows a step among {team.size} processes" if team.size > 1 else ""
         log.note(f"training {size:,} parameters {where}{among}, {config.steps:,} steps at most")
         if config.compile == "on" and not compiled:
             log.note(f"compile: on is ignored on {self.device}: with this model it takes longer than it saves")
@@ -149,7 +160,7 @@ class _Loop:
             if why := self.guard.lost(done):
                 if books.go_back(why):
                     self.updates = self._updates()  # what was recorded is about memory that is no more
-                    self.window = Window()
+                    self.window = Meter()
                 continue
             if books.owes_evaluation or done % self.config.log == 0 or done % self.config.save == 0:
                 self.report()
@@ -187,14 +198,14 @@ class _Loop:
 
     def step(self) -> None:
         """For every part, its rows forward and backward and one update; randomness is that of the row."""
-        progress, count = self.books.progress, self.config.rows
+        progress, count = self.books.progress, self.config.accumulate
         first = progress.step * count + self.guard.health.passed
         progress.step += 1
         if hasattr(self.task, "learn"):
             self._learn(range(first, first + count))
         else:
-            rows = self.team.share(range(first, first + count))
-            then = self.team.share(range(first + count, first + (1 + AHEAD) * count))
+            rows = self.team.shard(range(first, first + count))
+            then = self.team.shard(range(first + count, first + (1 + AHEAD) * count))
             pieces = self.rows.take(rows, then=then)
             for number, part in enumerate(self.optimizers):
                 self._update(part, number, pieces)
@@ -209,7 +220,7 @@ class _Loop:
 
     def _learn(self, rows: range) -> None:
         """A step of a task that changes its weights itself."""
-        step = self.task.learn(rows, total=self.config.steps * self.config.rows)
+        step = self.task.learn(rows, total=self.config.steps * self.config.accumulate)
         self.window.add("model", torch.as_tensor(step.loss), torch.as_tensor(step.weight))
         self.window.count([step])
 
@@ -225,10 +236,10 @@ class _Loop:
         )
         loss = sum((step.loss for _, step in done), start=torch.zeros((), device=self.device))
         total = sum(step.weight for _, step in done)
-        loss, total = self.team.add((p for group in optimizer.param_groups for p in group["params"]), loss, total)
+        weights = (p for group in optimizer.param_groups for p in group["params"])
+        loss, total = self.team.all_reduce(weights, loss, total)
         verdict = self.guard.judge(part, loss / total, total)
-        rate = rate_at(self.optim[part], now, self.config.steps)
-        broken = self.updates[part](total, rate=rate, veto=~verdict.sound)
+        broken = self.updates[part](total, rate=rate_at(self.optim[part], now, self.config.steps), veto=~verdict.sound)
         self.guard.saw(now, [(row, step.loss, step.weight) for row, step in done], verdict, broken)
         self.window.add(part, torch.where(broken, 0, loss), torch.where(broken, 0, total))
         if number == 0:
@@ -251,7 +262,7 @@ class _Loop:
         for optim in list(self.optim.values())[:1]:
             values["rate"] = rate_at(optim, progress.step, self.config.steps)
         self.log.step(progress.step, {**values, **self.guard.news(progress.step)}, left=self._left())
-        self.window = Window()
+        self.window = Meter()
 
     def _left(self) -> float | None:
         """Seconds that are left if all goes on as it has."""

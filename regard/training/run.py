@@ -20,7 +20,7 @@ import regard
 from regard import checkpoint, config
 from regard.checkpoint import Checkpoint, CheckpointError
 from regard.training import distributed
-from regard.training.changes import changes
+from regard.training.compatibility import changes
 from regard.training.distributed import ALONE, Team
 from regard.training.lock import NAME, Lock
 from regard.training.log import Log, Silence, forget
@@ -102,7 +102,7 @@ class Run:
     @contextlib.contextmanager
     def log(self, *, quiet: bool = False, tensorboard: bool = False) -> Iterator[Log]:
         """The listener that writes into this folder; with its block the run ends, and others may use the folder."""
-        if not self.team.first:
+        if not self.team.is_main:
             yield Silence()
             return
         try:
@@ -121,7 +121,7 @@ class Run:
 
     def begin(self, settings: Mapping[str, Any], data: Mapping[str, Any]) -> Run:
         """Now that settings and data are known: judge whether it may go on with them, and write them down."""
-        if not self.team.first:
+        if not self.team.is_main:
             return self
         settings, data = config.plain(settings), config.plain(data)
         run = self
@@ -174,10 +174,10 @@ def claim(
     Process 0 of a team does it, and the others read what it goes on from.
     """
     run = Run(Path(folder), resumed=resume)
-    if team.first:
+    if team.is_main:
         run = _claimed(run, command, anything=resume or overwrite)
-    step = team.told(run.latest and run.latest.step)
-    if step is not None and not team.first:
+    step = team.broadcast(run.latest and run.latest.step)
+    if step is not None and not team.is_main:
         run = replace(run, latest=checkpoint.read(run.directory(step)))
     return replace(run, team=team)
 

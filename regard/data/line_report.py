@@ -1,0 +1,114 @@
+"""What happened to the lines of a corpus: how many were read, kept, refused and why, with the first places of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+REMEMBERED = 5  # places kept per reason; the rest is only counted
+
+
+@dataclass
+class Found:
+    """How often something was met and where first, as (which file of the corpus, line)."""
+
+    count: int = 0
+    places: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, file: int, line: int) -> None:
+        """One more."""
+        self.count += 1
+        if len(self.places) < REMEMBERED:
+            self.places.append((file, line))
+
+
+@dataclass
+class LineReport:
+    """The fate of every line of one corpus."""
+
+    read: int = 0
+    kept: int = 0
+    refused: dict[str, Found] = field(default_factory=dict)
+    """Bad lines by reason; too many of them stop the run."""
+    dropped: dict[str, Found] = field(default_factory=dict)
+    """Good lines left out on purpose, by reason."""
+    cut: Found = field(default_factory=Found)
+    """Good lines shortened."""
+    tokens: tuple[int, int] = (0, 0)
+    """Tokens kept on either side, ends of sentence included."""
+
+    def refuse(self, reason: str, file: int, line: int) -> None:
+        """A line that cannot be used."""
+        self.refused.setdefault(reason, Found()).add(file, line)
+
+    def drop(self, reason: str, file: int, line: int) -> None:
+        """A line that could be used and is not."""
+        self.dropped.setdefault(reason, Found()).add(file, line)
+
+    def check(
+        self, share: float, files: Sequence[str], *, unit: str = "pair", remedy: str = " or raise data.reject"
+    ) -> None:
+        """Stop when nothing can be used or more than this share of the lines is bad."""
+        bad = sum(found.count for found in self.refused.values())
+        if self.read == 0:
+            raise ValueError(f"{files[0]} is empty: give a file with at least one {unit}")
+        if bad > share * self.read:
+            allowed, remedy = (f", more than the allowed {share:.2%}", remedy) if share else ("", "")
+            raise ValueError(
+                f"{bad} of {self.read} lines of {' and '.join(files)} are refused{allowed}: "
+                f"{'; '.join(said(self.refused, files))}; mend them{remedy}"
+            )
+        if bad == self.read:
+            raise ValueError(f"no usable {unit} in {' and '.join(files)}: {'; '.join(said(self.refused, files))}")
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON, without the names of the files."""
+        return asdict(self)
+
+    @classmethod
+    def parse(cls, plain: dict[str, Any]) -> LineReport:
+        """The way back."""
+
+        def found(entry: dict[str, Any]) -> Found:
+            return Found(entry["count"], [(file, line) for file, line in entry["places"]])
+
+        groups = {name: {why: found(one) for why, one in plain[name].items()} for name in ("refused", "dropped")}
+        source, target = plain["tokens"]
+        return cls(plain["read"], plain["kept"], **groups, cut=found(plain["cut"]), tokens=(source, target))
+
+    def report(self, files: Sequence[str]) -> dict[str, Any]:
+        """As JSON for people: places written `file:line`."""
+
+        def named(found: Found) -> dict[str, Any]:
+            return {"count": found.count, "places": places(found, files)}
+
+        return {
+            "files": list(files),
+            "read": self.read,
+            "kept": self.kept,
+            "refused": {reason: named(found) for reason, found in self.refused.items()},
+            "dropped": {reason: named(found) for reason, found in self.dropped.items()},
+            "cut": named(self.cut),
+            "tokens": {"source": self.tokens[0], "target": self.tokens[1]},
+        }
+
+    def lines(self, files: Sequence[str], *, unit: str = "pair") -> list[str]:
+        """In words, one line a matter."""
+        words = [f"{' and '.join(files)}: {self.kept:,} of {self.read:,} {unit}s kept"]
+        words += [f"  refused: {text}" for text in said(self.refused, files)]
+        words += [f"  left out: {text}" for text in said(self.dropped, files)]
+        return words + [f"  shortened: {text}" for text in said({"too long": self.cut}, files) if self.cut.count]
+
+
+def places(found: Found, files: Sequence[str]) -> list[str]:
+    """The first places as `file:line`."""
+    return [f"{files[file]}:{line}" for file, line in found.places]
+
+
+def said(reasons: dict[str, Found], files: Sequence[str]) -> list[str]:
+    """Reasons in words: `2 invalid UTF-8 (a.fr:7, a.fr:9)`."""
+    return [
+        f"{found.count:,} {reason} ({', '.join(places(found, files))}{', ...' * (found.count > len(found.places))})"
+        for reason, found in reasons.items()
+    ]

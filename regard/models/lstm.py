@@ -1,0 +1,183 @@
+"""A recurrent language model: it reads a text token by token and says, at each, what may come next.
+
+Mikolov et al. 2010; with LSTM cells and dropout between layers, Zaremba et al. 2014; one mask for all steps of a
+window, Gal and Ghahramani 2016; input and output as one matrix, Press and Wolf 2017, Inan et al. 2017; weights between
+states dropped, Merity et al. 2018.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from regard.models.cells import Kind, Layers
+
+READ = 1024  # tokens of a prompt read at a time
+BETWEEN = re.compile(r"weight_hh|state\.weight")  # weights from one state to the next
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentLMConfig:
+    """Recurrent layers that predict the next token of a text."""
+
+    name: Literal["recurrent-language"] = "recurrent-language"
+    """Which model this is."""
+    vocab: int = 0
+    """Tokens of the vocabulary; filled in from the text."""
+    cell: Kind = "lstm"
+    """What a step computes; gru resets its state after the product as cuDNN does, gru_before as first published."""
+    width: int = 256
+    """Features of every layer's state."""
+    embedding: int | None = None
+    """Features of a token; null: as many as the state has."""
+    depth: int = 2
+    """Layers on top of one another."""
+    tied: bool = False
+    """Predict tokens with the matrix that embeds them."""
+    dropout: float = 0.0
+    """Share of features dropped in training: of embeddings, between layers and of what is predicted from."""
+    locked: bool = False
+    """Drop the same features at all steps of a window."""
+    recurrent_dropout: float = 0.0
+    """Share of the weights from state to state dropped in training, the same ones at all steps of a window."""
+    fused: bool = True
+    """Use kernels for whole layers where there are some; false writes every step out."""
+
+    def __post_init__(self) -> None:
+        for name in ("width", "depth", "embedding"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, not {value}")
+        for name in ("dropout", "recurrent_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
+
+    @property
+    def phrase(self) -> str:
+        """The model in a few words."""
+        return f"{self.depth} {self.cell.upper()} layer{'s' * (self.depth > 1)} of width {self.width}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the model remembers of the texts it writes."""
+
+    state: Float[Tensor, "batch beam parts width"]
+
+    def reorder(self, parents: Int[Tensor, "batch beam"]) -> Reading:
+        """Beam k goes on from what beam `parents[k]` was."""
+        rows = torch.arange(len(parents), device=parents.device)[:, None]
+        return Reading(self.state[rows, parents])
+
+    def keep(self, rows: Int[Tensor, "kept"]) -> Reading:
+        """Only these examples go on."""
+        return Reading(self.state[rows])
+
+    def join(self, other: Reading) -> Reading:
+        """The examples of another appended."""
+        return Reading(torch.cat([self.state, other.state]))
+
+    def copy(self) -> Reading:
+        """The same, for nothing ever writes into it."""
+        return self
+
+
+class RecurrentLM(nn.Module):
+    """Embedding, recurrent layers, and one number for every token that may follow.
+
+    It runs in full precision: states gather the errors of all steps.
+    """
+
+    capturable: ClassVar[bool] = False  # the last window of a text is shorter
+    transient: ClassVar[tuple[str, ...]] = ("carried",)  # the state of every lane, which training gives it
+
+    def __init__(self, config: RecurrentLMConfig):
+        super().__init__()
+        self.config = config
+        width, features = config.width, config.embedding or config.width
+        self.embedding = nn.Embedding(config.vocab, features)
+        sizes = [features, *[width] * (config.depth - 1)]
+        self.layers = nn.ModuleList(Layers(config.cell, size, width, fused=config.fused) for size in sizes)
+        if config.tied and width != features:
+            self.narrow = nn.Linear(width, features, bias=False)
+        if not config.tied:
+            self.output = nn.Linear(width, config.vocab, bias=False)
+        self.bias = nn.Parameter(torch.zeros(config.vocab))
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+
+    @property
+    def parts(self) -> int:
+        """Vectors that the state of a text consists of."""
+        return sum(layers.parts for layers in self._stack)
+
+    def blank(self, lanes: int) -> Float[Tensor, "lanes parts width"]:
+        """The state before anything was read."""
+        return self.embedding.weight.new_zeros(lanes, self.parts, self.config.width)
+
+    def forward(
+        self, tokens: Int[Tensor, "lanes time"], state: Float[Tensor, "lanes parts width"] | None = None
+    ) -> tuple[Float[Tensor, "lanes time features"], Float[Tensor, "lanes parts width"]]:
+        """What the next tokens are predicted from, and the state after the last."""
+        state = self.blank(len(tokens)) if state is None else state
+        ends = []
+        with torch.autocast(tokens.device.type, enabled=False):
+            x = self._drop(self.embedding(tokens))
+            for layers, own in zip(self._stack, state.split(self._stack[0].parts, -2), strict=True):
+                x, end = self._read(layers, x, own)
+                x = self._drop(x)
+                ends.append(end)
+            return (self.narrow(x) if hasattr(self, "narrow") else x), torch.cat(ends, -2)
+
+    def _read(self, layers: Layers, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
+        """One layer, which in training may forget some of the ways from state to state for a whole window."""
+        rate = self.config.recurrent_dropout
+        if not (self.training and rate):
+            return layers(x, state)
+        weights = {name: F.dropout(each, rate) for name, each in layers.named_parameters() if BETWEEN.search(name)}
+        lengths = torch.full((len(x),), x.shape[1], device=x.device)  # given them, a layer looks its weights up by name
+        return functional_call(layers, weights, (x, state, lengths))
+
+    @property
+    def prediction(self) -> Float[Tensor, "vocab features"]:
+        """The matrix that turns features into logits, a bias being added."""
+        return self.embedding.weight if self.config.tied else self.output.weight
+
+    def logits(self, features: Float[Tensor, "*batch features"]) -> Float[Tensor, "*batch vocab"]:
+        """One number per token of the vocabulary."""
+        return F.linear(features, self.prediction, self.bias)
+
+    @torch.no_grad()
+    def start(
+        self, prompt: Int[Tensor, "batch prompt"], *, beams: int = 1, limit: int
+    ) -> tuple[Float[Tensor, "batch beam vocab"], Reading]:
+        """Read a beginning of at least one token; the state has room for any `limit`."""
+        features, state = prompt.new_empty(0), self.blank(len(prompt))
+        for part in prompt.split(READ, 1):
+            features, state = self(part, state)
+        logits = self.logits(features[:, -1:])
+        return logits.expand(-1, beams, -1), Reading(state[:, None].expand(-1, beams, -1, -1))
+
+    @torch.no_grad()
+    def step(
+        self, tokens: Int[Tensor, "batch beam"], state: Reading
+    ) -> tuple[Float[Tensor, "batch beam vocab"], Reading]:
+        """Feed one more token to every beam."""
+        features, after = self(tokens.reshape(-1, 1), state.state.flatten(0, 1))
+        return self.logits(features[:, 0]).unflatten(0, tokens.shape), Reading(after.unflatten(0, tokens.shape))
+
+    @property
+    def _stack(self) -> list[Layers]:
+        return list(self.layers)  # type: ignore[arg-type]
+
+    def _drop(self, x: Float[Tensor, "lanes time features"]) -> Float[Tensor, "lanes time features"]:
+        """Features dropped at each step by itself, or the same ones at all steps."""
+        share = self.config.dropout
+        if not (self.config.locked and self.training and share):
+            return F.dropout(x, share, self.training)
+        return x * F.dropout(torch.ones_like(x[:, :1]), share)

@@ -1,0 +1,279 @@
+"""Models that read a text and say what it is, or what each of its words is.
+
+Three ways to read, behind one face: recurrent layers (Graves and Schmidhuber 2005), convolutions with several widths
+(Kim 2014), Transformer blocks (Vaswani et al. 2017). What was read of a text is pooled into one vector: the last state,
+the mean, the maximum, a class token (Devlin et al. 2019), or an attention with one learned query (Yang et al. 2016).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.masks import Grid, causal, padded
+from regard.attention.multihead import Heads
+from regard.attention.positions import scheme
+from regard.attention.scores import Additive
+from regard.attention.singlehead import SingleHead
+from regard.models.blocks import BlockShape, EncoderBlock
+from regard.models.cells import Kind, Layers
+from regard.models.convolution import TextConvolution
+
+UNKNOWN = 3  # the token of words that are not known, which dropped words become
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """What all models that label text share."""
+
+    vocab: int = 0
+    """Tokens of the vocabulary; filled in from the tokenizer."""
+    classes: int = 0
+    """Labels to choose from; filled in from the data."""
+    per_token: bool = False
+    """A label for each token, not for the text as a whole; filled in by the task."""
+    embedding: int = 128
+    """Features of a token."""
+    vectors: str | None = None
+    """File of word vectors, in the text format of word2vec, that the features of known words start from."""
+    dropout: float = 0.5
+    """Share of features dropped in training: between layers, and of what the labels are predicted from."""
+    embedding_dropout: float = 0.0
+    """Share of the features of tokens dropped in training, the same ones in a whole text."""
+    word_dropout: float = 0.0
+    """Share of tokens that are made unknown in training."""
+
+    def __post_init__(self) -> None:
+        for name in ("dropout", "embedding_dropout", "word_dropout"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
+        for name in ("embedding", "width", "depth", "heads", "hidden", "maps"):
+            if getattr(self, name, 1) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentEncoderConfig(EncoderConfig):
+    """Recurrent layers that read a text."""
+
+    name: Literal["recurrent"] = "recurrent"
+    """Which model this is."""
+    cell: Kind = "lstm"
+    """What a step computes; gru resets its state after the product as cuDNN does, gru_before as first published."""
+    width: int = 128
+    """Features of a state, in each direction."""
+    depth: int = 1
+    """Layers on top of one another."""
+    bidirectional: bool = True
+    """Read from both ends; false sees, at each word, only what came before."""
+    pool: Literal["last", "mean", "max", "attention"] = "max"
+    """How the states of a text become one vector; tags need none."""
+
+    @property
+    def phrase(self) -> str:
+        """What it is, in a few words."""
+        ways = "both ways" if self.bidirectional else "one way"
+        return f"{self.depth} {self.cell.upper()} layer{'s' * (self.depth > 1)} of width {self.width} that read {ways}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvolutionEncoderConfig(EncoderConfig):
+    """Convolutions over a text."""
+
+    name: Literal["convolution"] = "convolution"
+    """Which model this is."""
+    widths: tuple[int, ...] = (3, 4, 5)
+    """Words that a filter sees at a time; one width may stand here several times."""
+    maps: int = 100
+    """Filters of each width."""
+    pool: Literal["max", "mean", "attention"] = "max"
+    """How what the filters saw becomes one vector; tags need none."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.widths or min(self.widths) < 1:
+            raise ValueError(f"widths must be numbers of words from 1, not {list(self.widths)}")
+
+    @property
+    def phrase(self) -> str:
+        """What it is, in a few words."""
+        return f"{self.maps} filters of each of the widths {', '.join(map(str, self.widths))}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerEncoderConfig(EncoderConfig):
+    """Transformer blocks that read a text."""
+
+    name: Literal["transformer"] = "transformer"
+    """Which model this is."""
+    width: int = 128
+    """Features of every position."""
+    heads: int = 4
+    """Attention heads; must divide the width."""
+    hidden: int = 512
+    """Features inside the feed-forward part."""
+    depth: int = 2
+    """Blocks on top of one another."""
+    norm: Literal["pre", "post"] = "pre"
+    """Normalise before each sub-layer, or after it as in the paper."""
+    positions: Literal["none", "sinusoidal", "learned", "rotary", "alibi", "relative"] = "sinusoidal"
+    """How tokens know where they stand."""
+    activation: Literal["relu", "gelu", "silu"] = "gelu"
+    """Function inside the feed-forward part."""
+    causal: bool = False
+    """See, at each token, only what came before."""
+    pool: Literal["class", "mean", "max", "attention"] = "mean"
+    """How a text becomes one vector, which tags need not; class takes what became of a token put in front of it."""
+    context: int = 1024
+    """Longest text the position tables serve, in tokens."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.causal and self.pool == "class":
+            raise ValueError("pool: class puts its token in front, where a causal model sees nothing: choose mean")
+
+    @property
+    def phrase(self) -> str:
+        """What it is, in a few words."""
+        return f"A Transformer of {self.depth} blocks, {self.width} wide, {self.heads} heads"
+
+
+AnyEncoderConfig = RecurrentEncoderConfig | ConvolutionEncoderConfig | TransformerEncoderConfig
+
+
+class Read(NamedTuple):
+    """What was read at every token, and of the text as a whole where the model knows."""
+
+    features: Float[Tensor, "batch time features"]
+    whole: Float[Tensor, "batch features"] | None = None
+
+
+class RecurrentEncoder(nn.Module):
+    """Layers of cells, in full precision: states gather the errors of all steps."""
+
+    def __init__(self, config: RecurrentEncoderConfig):
+        super().__init__()
+        self.layers = Layers(
+            config.cell,
+            config.embedding,
+            config.width,
+            depth=config.depth,
+            bidirectional=config.bidirectional,
+            dropout=config.dropout,
+        )
+        self.features = config.width * self.layers.directions
+
+    def forward(self, x: Float[Tensor, "batch time inputs"], grid: Grid) -> Read:
+        """The states, and the last of either direction."""
+        with torch.autocast(x.device.type, enabled=False):
+            seen, last = self.layers(x.float(), lengths=grid.lengths)
+            return Read(seen, self.layers.last(last))
+
+
+class ConvolutionEncoder(nn.Module):
+    """Filters that slide along the text."""
+
+    def __init__(self, config: ConvolutionEncoderConfig):
+        super().__init__()
+        self.convolution = TextConvolution(config.embedding, config.maps, config.widths)
+        self.features = self.convolution.features
+
+    def forward(self, x: Float[Tensor, "batch time inputs"], grid: Grid) -> Read:
+        """What the filters see around every token."""
+        return Read(self.convolution(x, grid.filled))
+
+
+class TransformerEncoder(nn.Module):
+    """Blocks of self-attention, with a token for the class in front where one was asked for."""
+
+    def __init__(self, config: TransformerEncoderConfig):
+        super().__init__()
+        self.config, self.features = config, config.width
+        width, heads = config.width, Heads(config.heads)
+        shape = BlockShape(width, heads, config.hidden, config.norm == "pre", config.activation, dropout=config.dropout)
+        self.fit = nn.Linear(config.embedding, width) if config.embedding != width else nn.Identity()
+        self.positions = scheme(
+            config.positions, width=width, heads=config.heads, context=config.context + 1, causal=config.causal
+        )
+        self.encoder = nn.ModuleList(EncoderBlock(shape) for _ in range(config.depth))
+        self.norm = nn.LayerNorm(width) if shape.pre else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout)
+        if config.pool == "class" and not config.per_token:
+            self.token = nn.Parameter(torch.randn(width))
+
+    def forward(self, x: Float[Tensor, "batch time inputs"], grid: Grid) -> Read:
+        """Tokens that have looked at one another."""
+        x = self.fit(x) * math.sqrt(x.shape[-1])
+        whole = hasattr(self, "token")
+        if whole:
+            x = torch.cat([self.token.to(x.dtype).expand(len(x), 1, -1), x], 1)
+            grid = Grid(grid.lengths + 1, grid.longest + 1)
+        added = self.positions.embed(grid.place)
+        x = self.dropout(x if added is None else x + added)
+        mask = padded(grid, grid) & causal() if self.config.causal else padded(grid, grid)
+        for block in self.encoder:
+            x = block(x, mask=mask, positions=self.positions)
+        x = self.norm(x)
+        return Read(x[:, 1:], x[:, 0]) if whole else Read(x)
+
+
+ENCODERS: dict[str, tuple[Any, type[EncoderConfig]]] = {
+    "recurrent": (RecurrentEncoder, RecurrentEncoderConfig),
+    "convolution": (ConvolutionEncoder, ConvolutionEncoderConfig),
+    "transformer": (TransformerEncoder, TransformerEncoderConfig),
+}
+
+
+class Labeller(nn.Module):
+    """Vectors of tokens, a reader, and one number for every label: of the text, or of each token."""
+
+    capturable: ClassVar[bool] = False  # a row is as long as its longest text
+
+    def __init__(self, config: AnyEncoderConfig):
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.vocab, config.embedding)
+        nn.init.normal_(self.embedding.weight, std=0.1)
+        self.reader = ENCODERS[config.name][0](config)
+        features = self.reader.features
+        if config.pool == "attention" and not config.per_token:
+            self.query = nn.Parameter(torch.randn(1, 1, features) / math.sqrt(features))
+            self.pool = SingleHead(Additive(features, features, features))
+        self.dropout = nn.Dropout(config.dropout)
+        self.output = nn.Linear(features, config.classes)
+
+    def forward(
+        self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, "batch"]
+    ) -> Float[Tensor, "batch classes"] | Float[Tensor, "batch time classes"]:
+        """Logits of the labels."""
+        grid = Grid(lengths, tokens.shape[1])
+        read = self.reader(self._embed(tokens), grid)
+        return self.output(self.dropout(read.features if self.config.per_token else self._pooled(read, grid)))
+
+    def _embed(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time embedding"]:
+        """Vectors of tokens; in training some words are unknown, and some features missing throughout a text."""
+        words, features = self.config.word_dropout, self.config.embedding_dropout
+        if self.training and words:
+            tokens = tokens.masked_fill(torch.rand(tokens.shape, device=tokens.device) < words, UNKNOWN)
+        x = self.embedding(tokens)
+        return x * F.dropout(torch.ones_like(x[:, :1]), features) if self.training and features else x
+
+    def _pooled(self, read: Read, grid: Grid) -> Float[Tensor, "batch features"]:
+        """One vector for a text."""
+        features, filled = read.features, grid.filled[..., None]
+        if read.whole is not None and self.config.pool in ("last", "class"):
+            return read.whole
+        if self.config.pool == "attention":
+            memory = self.pool.remember(features)
+            return self.pool(self.query.to(features.dtype).expand(len(features), -1, -1), memory, mask=padded(grid))[
+                :, 0
+            ]
+        if self.config.pool == "max":
+            return features.masked_fill(~filled, torch.finfo(features.dtype).min).amax(1)
+        return features.masked_fill(~filled, 0.0).sum(1) / grid.lengths[:, None].to(features.dtype)

@@ -1,0 +1,274 @@
+"""Learning to translate: pairs in packed rows, label-smoothed likelihood, BLEU on held-out pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard import config
+from regard.checkpoint import Checkpoint
+from regard.data.tokenizers import TokenizerConfig
+from regard.metrics.likelihood import count, linear_cross_entropy, rdrop
+from regard.metrics.overlap import bleu
+from regard.models import MODELS
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks.translation.error_rate import judge
+from regard.tasks.translation.pairs import PairBatch, PairsConfig, Prepared, Text, prepare
+from regard.tasks.translation.translator import DecodingConfig, Translator, read_tokenizers
+from regard.training.loop import TrainingConfig
+from regard.training.optim import OptimConfig
+from regard.training.task import Evaluation, Goal, Spread, Step, alone, evenly, every_weight
+
+BLOCK = 128  # held-out sentences that one process translates at a time
+SIZES: tuple[tuple[int, dict[str, Any]], ...] = (
+    (5_000, {"width": 128, "heads": 4, "hidden": 256, "encoder": 2, "decoder": 1, "dropout": 0.3}),
+    (50_000, {"width": 128, "heads": 4, "hidden": 512, "encoder": 3, "decoder": 2, "dropout": 0.2}),
+    (500_000, {"width": 256, "heads": 4, "hidden": 1024, "encoder": 4, "decoder": 2, "dropout": 0.1}),
+)
+WHOLE = {"cpu": 1 << 24, "cuda": 1 << 27}  # logits held at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveConfig:
+    """What is minimised, and how progress is judged."""
+
+    smoothing: float = 0.1
+    """Share of probability spread over all tokens instead of the right one."""
+    agreement: float = 0.0
+    """Strength with which two passes with different dropout are made to agree (R-Drop); 0: one pass, twice as fast."""
+    beams: int = 1
+    """Beams of the translations that are scored; greedy ones are quick and rank checkpoints as well."""
+    goal: Literal["bleu", "errors"] = "bleu"
+    """What the best checkpoint is chosen by: BLEU, or of short answers how many in 100 are none of the right ones."""
+    judged: int = 500
+    """Held-out pairs translated at an evaluation, spread evenly over all of them; the loss is taken over all."""
+    samples: int = 5
+    """Held-out sentences whose translations are shown at every evaluation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationRecipe:
+    """One run that learns to translate."""
+
+    task: Literal["translation"] = "translation"
+    """What is learnt."""
+    data: PairsConfig
+    """Where pairs come from and how they are packed."""
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    """How text becomes tokens."""
+    model: TransformerConfig | Seq2SeqConfig = field(default_factory=TransformerConfig)
+    """The network, chosen by its name; sizes that nobody names follow from the amount of data."""
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    """What is minimised."""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    """How weights follow gradients."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """How long, how often, where."""
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    """How translations are searched for."""
+
+    def __post_init__(self) -> None:
+        if self.data.longest > self.model.context:
+            raise ValueError(
+                f"data.longest is {self.data.longest} tokens, more than model.context, {self.model.context}: "
+                "lower the one or raise the other"
+            )
+
+
+class Translation:
+    """The task of learning to translate."""
+
+    Recipe = TranslationRecipe
+    usage: ClassVar[str] = 'regard translate {folder} "..."'
+    shared: ClassVar[bool] = True
+
+    def __init__(
+        self, recipe: TranslationRecipe, prepared: Prepared, model: Transformer | Seq2Seq, *, fixed: bool = False
+    ):
+        self.recipe = recipe
+        self.prepared = prepared
+        self.model = model
+        self.fixed = fixed
+        self.rows = prepared.train.rows
+        self.goal: Goal = ("errors", "min") if recipe.objective.goal == "errors" else ("bleu", "max")
+        self.features = recipe.data.tokens * recipe.model.width
+        self.notes: list[str] = []
+
+    @staticmethod
+    def prepare(recipe: TranslationRecipe, known: Checkpoint | None = None) -> Prepared:
+        """Read, check, tokenise and index the pairs, with the tokenizers of a model to go on from."""
+        tokenizers = None if known is None else read_tokenizers(known)
+        return prepare(recipe.data, recipe.tokenizer, seed=recipe.training.seed, tokenizers=tokenizers)
+
+    @staticmethod
+    def suited(recipe: TranslationRecipe, prepared: Prepared) -> dict[str, Any]:
+        """Sizes of a Transformer that so many pairs can feed, and an end once it learns nothing more."""
+        model = derived(len(prepared.train)) if recipe.model.name == "transformer" else {}
+        return {"model": model, "training": {"patience": 10}}
+
+    @staticmethod
+    def build(shape: TransformerConfig | Seq2SeqConfig) -> Any:
+        """The model of this shape, its weights drawn at random."""
+        return MODELS[shape.name][0](shape)
+
+    @staticmethod
+    def sized(recipe: TranslationRecipe, prepared: Prepared) -> TranslationRecipe:
+        """The recipe with the vocabulary sizes that the tokenizers turned out to have.
+
+        No piece longer than those it learns from will be translated at once.
+        """
+        source, target = prepared.source_tokenizer, prepared.target_tokenizer
+        other = None if target is source else target.vocab
+        model = replace(recipe.model, vocab=source.vocab, target_vocab=other)
+        longest = min(recipe.decoding.longest, recipe.data.longest)
+        return replace(recipe, model=model, decoding=replace(recipe.decoding, longest=longest))
+
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """One set of weights, one optimizer."""
+        return every_weight(self.model)
+
+    def batch(self, row: int) -> PairBatch:
+        """The pairs of one row."""
+        return self.prepared.train.batch(row, fixed=self.fixed)
+
+    def split(self, batch: PairBatch) -> list[PairBatch]:
+        """A row that does not fit the memory, in halves."""
+        return self.prepared.train.halves(batch, fixed=self.fixed)
+
+    def origins(self, batch: PairBatch) -> list[str]:
+        """Where the pairs of a row come from, the longest first."""
+        lengths = batch.source_row.lengths + batch.target_row.lengths
+        order = lengths[: len(batch.examples)].cpu().argsort(descending=True, stable=True)
+        return self.prepared.train.places(batch.examples[order])
+
+    def step(self, batch: PairBatch, part: str) -> Step:
+        """The smoothed surprise at every target token, summed."""
+        batch = batch.to(self._device)
+        loss = self._agreeing(batch) if self.recipe.objective.agreement else self._loss(batch, self._smoothing)
+        written, row = count(batch.labels), batch.source_row
+        return Step(loss=loss, weight=written, counts={"tokens": written + row.filled})
+
+    def _loss(self, batch: PairBatch, smoothing: float) -> Tensor:
+        features, weight = self._features(batch), self.model.prediction
+        return linear_cross_entropy(features, weight, batch.labels, smoothing=smoothing, chunk=self._chunk)
+
+    def _agreeing(self, batch: PairBatch) -> Tensor:
+        """Two passes, each with dropout of its own."""
+        passes = self._features(batch), self._features(batch)
+        return rdrop(
+            passes,
+            self.model.prediction,
+            batch.labels,
+            smoothing=self._smoothing,
+            strength=self.recipe.objective.agreement,
+            chunk=self._chunk,
+        )
+
+    def _features(self, batch: PairBatch) -> Tensor:
+        return self.model(batch.source, batch.target, layouts=(batch.source_row, batch.target_row))
+
+    @property
+    def _smoothing(self) -> float:
+        return self.recipe.objective.smoothing
+
+    @property
+    def _chunk(self) -> int:
+        """Tokens whose logits are held at once."""
+        return max(1, WHOLE.get(self._device.type, WHOLE["cpu"]) // len(self.model.prediction))
+
+    @cached_property
+    def texts(self) -> list[Text]:
+        """Held-out pairs as they were written."""
+        return self.prepared.valid.texts()
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @torch.no_grad()
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
+        """Loss per token over all held-out pairs, scores over some of them, and a few translations to look at."""
+        training = self.model.training
+        self.model.eval()
+        losses = spread(self._surprise, range(self.prepared.valid.rows))
+        texts = evenly(self.texts, self.recipe.objective.judged)
+        answers = self.translate(texts, beams=self.recipe.objective.beams, spread=spread)
+        score = bleu(answers, [text.reference for text in texts])
+        self.model.train(training)
+        samples = [
+            {"source": text.source, "reference": text.reference, "answer": answer}
+            for text, answer in evenly(list(zip(texts, answers, strict=True)), self.recipe.objective.samples)
+        ]
+        written = sum(count for _, count in losses)
+        metrics = {"loss": sum(loss for loss, _ in losses) / max(written, 1), "bleu": score.value}
+        if self.recipe.objective.goal == "errors":
+            asked = [(f"{text.tag} {text.source}", text.reference) for text in texts]
+            metrics["errors"] = judge("held out", answers, asked).errors.answer_rate
+        return Evaluation(metrics=metrics, samples=samples)
+
+    def _surprise(self, row: int) -> tuple[float, int]:
+        """The loss of a row of held-out pairs, summed, and how many tokens that is."""
+        batch = self.prepared.valid.batch(row).to(self._device)
+        return float(self._loss(batch, 0.0)), int(count(batch.labels))
+
+    def translate(self, texts: Sequence[Text], *, beams: int, spread: Spread = alone) -> list[str]:
+        """Translations of held-out texts, each into its own language; processes share blocks of them."""
+        translator = self.translator()
+
+        def translated(numbers: tuple[str | None, list[int]]) -> list[str]:
+            tag, chosen = numbers
+            return translator.translate([texts[i].source for i in chosen], to=tag, beams=beams, split=False)
+
+        blocks = []
+        for tag in sorted({text.tag for text in texts}, key=str):
+            chosen = [number for number, text in enumerate(texts) if text.tag == tag]
+            blocks += [(tag, chosen[first : first + BLOCK]) for first in range(0, len(chosen), BLOCK)]
+        answers: list[str] = [""] * len(texts)
+        for (_, chosen), found in zip(blocks, spread(translated, blocks), strict=True):
+            for number, answer in zip(chosen, found, strict=True):
+                answers[number] = answer
+        return answers
+
+    def translator(self) -> Translator:
+        """The model as it is now, ready to use."""
+        tokenizers = self.prepared.source_tokenizer, self.prepared.target_tokenizer
+        return Translator(self.model, tokenizers, self.recipe.decoding)
+
+    def contents(self) -> dict[str, Any]:
+        """What a checkpoint directory holds beside weights and metrics."""
+        recipe = config.plain(self.recipe)
+        kept = {name: recipe[name] for name in ("task", "model", "tokenizer", "decoding")}
+        source, target = self.prepared.source_tokenizer, self.prepared.target_tokenizer
+        files: dict[str, Any] = {"config.yaml": {"format": 1, **kept}, "tokenizer.json": source.json()}
+        if target is not source:
+            files["tokenizer.target.json"] = target.json()
+        files["README.md"] = _card(self.recipe, self.prepared)
+        return files
+
+
+def derived(pairs: int) -> dict[str, Any]:
+    """Sizes of a Transformer that so many pairs can feed."""
+    for most, sizes in SIZES:
+        if pairs <= most:
+            return {"norm": "pre", **sizes}
+    return {"norm": "pre"}
+
+
+def _card(recipe: TranslationRecipe, prepared: Prepared) -> str:
+    """What a stranger should know about the model, in a few lines."""
+    names = [name for corpus in recipe.data.train for name in corpus.files]
+    languages = ", ".join(prepared.source_tokenizer.tags) or "one direction"
+    return (
+        "# A translation model\n\n"
+        f"{recipe.model.phrase}, {recipe.model.vocab} tokens, "
+        f"trained with Regard on {len(prepared.train)} pairs ({languages}).\n\n"
+        + "".join(f"- trained on `{name.rsplit('/', 1)[-1]}`\n" for name in names)
+        + '\nScores are in `metrics.json`. Use it with `regard translate DIRECTORY "text"`, or in Python:\n\n'
+        '```python\nimport regard\n\nregard.load("DIRECTORY").translate(["text"])\n```\n'
+    )

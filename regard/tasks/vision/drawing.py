@@ -1,0 +1,87 @@
+"""Learning from pictures that are drawn on demand: what localisation and counting share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+
+from regard import config
+from regard.data.examples import Examples
+from regard.tasks.vision import drawn
+from regard.training.task import every_weight
+
+
+@dataclass(frozen=True)
+class Albums:
+    """Pictures that are drawn on demand, to learn from and to measure on."""
+
+    train: Any
+    valid: Any
+    summary: tuple[str, ...] = ()
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """What is learnt from and measured on, as JSON."""
+        return {"train": self.train.report, "valid": self.valid.report}
+
+
+class Drawing:
+    """The task of learning from drawn pictures; what is asked of them is for the tasks below to say."""
+
+    unit: ClassVar[str]
+    """What an example is called."""
+    shared: ClassVar[bool] = True
+
+    def __init__(self, recipe: Any, albums: Albums, model: Any, *, fixed: bool = False) -> None:
+        if recipe.training.epochs is not None:
+            raise ValueError("training.epochs: nothing that is drawn comes twice, give training.steps")
+        self.recipe, self.model, self.albums = recipe, model, albums
+        self.rows = recipe.training.steps * recipe.training.accumulate  # nothing comes twice: the run is one epoch
+        self.valid = albums.valid.examples(range(recipe.data.valid))
+        self.features = recipe.data.batch * recipe.data.size**2 * recipe.model.channels[0]
+        self.notes: list[str] = []
+
+    @staticmethod
+    def prepare(recipe: Any, known: Any = None) -> Albums:
+        """What to draw from."""
+        return Albums(*(drawn.album(recipe.data, part) for part in ("train", "valid")))
+
+    @staticmethod
+    def suited(recipe: Any, albums: Albums) -> dict[str, Any]:
+        """Nothing: there are as many pictures as one wishes."""
+        return {}
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return next(self.model.parameters()).device
+
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """One set of weights, one optimizer."""
+        return every_weight(self.model)
+
+    def batch(self, row: int) -> Examples:
+        """Examples that no other row has."""
+        size = self.recipe.data.batch
+        return self.albums.train.examples(range(row * size, (row + 1) * size))
+
+    def split(self, batch: Examples) -> list[Examples]:
+        """A row that does not fit the memory, in halves."""
+        return batch.halves()
+
+    def origins(self, batch: Examples) -> list[str]:
+        """What to call these examples."""
+        return [f"{self.unit} {number}" for number in batch.numbers]
+
+    def contents(self) -> dict[str, Any]:
+        """What a checkpoint directory holds beside weights and metrics."""
+        recipe = config.plain(self.recipe)
+        kept = {name: recipe[name] for name in ("task", "model")}
+        return {"config.yaml": {"format": 1, **kept}, "README.md": self.card()}
+
+    def card(self) -> str:
+        """What a stranger should know about the model, in a few lines."""
+        raise NotImplementedError

@@ -1,0 +1,205 @@
+"""Learning word vectors: blocks of text in order, shared by threads that change the same weights without locks.
+
+A row is a block of about 10,000 words. What is drawn in it and the rate it is learnt with follow from the seed and the
+number of the block, so one thread repeats itself exactly, also across a stop.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from regard import config
+from regard.checkpoint import Checkpoint
+from regard.models.word2vec import Word2Vec, Word2VecConfig, kernel
+from regard.tasks.word2vec import word_benchmarks
+from regard.tasks.word2vec.corpus import Words, WordsConfig, prepare
+from regard.tasks.word2vec.vectors import WordVectors
+from regard.training.device import hash64
+from regard.training.loop import TrainingConfig
+from regard.training.task import Evaluation, Goal, Spread, Step, alone
+
+RATES = {"skipgram": 0.025, "cbow": 0.075}
+FILES = ("train", "similarity", "analogies")  # settings that name some; a checkpoint keeps how words are told
+SHOWN = 8  # words whose neighbours are shown after every epoch
+FAMILIAR = slice(100, 1000)  # by frequency: most words before mean little
+TOGETHER = 32  # blocks of a step: threads wait for one another only at its end
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateConfig:
+    """How fast vectors move."""
+
+    rate: float | None = None
+    """Learning rate at the start; null takes 0.025 for skip-gram and 0.075 for CBOW."""
+    last: float = 1e-4
+    """Learning rate at the end; it falls in a straight line."""
+
+    def __post_init__(self) -> None:
+        for name in ("rate", "last"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ValueError(f"{name} must be above 0, not {value}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingRecipe:
+    """One run that learns word vectors."""
+
+    task: Literal["word2vec"] = "word2vec"
+    """What is learnt."""
+    data: WordsConfig
+    """Where text comes from and what its words are."""
+    model: Word2VecConfig = field(default_factory=Word2VecConfig)
+    """How words are predicted."""
+    optim: RateConfig = field(default_factory=RateConfig)
+    """How fast vectors move."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """How long, how often; a row is a block of about 10,000 words, and threads share the rows of a step."""
+
+
+@dataclass(frozen=True)
+class _Tests:
+    """The tests that a recipe names, read before anything is learnt."""
+
+    pairs: list[word_benchmarks.Judged] | None
+    questions: dict[str, list[word_benchmarks.Question]] | None
+
+    @classmethod
+    def read(cls, data: WordsConfig) -> _Tests:
+        return cls(
+            None if data.similarity is None else word_benchmarks.similarity(data.similarity),
+            None if data.analogies is None else word_benchmarks.analogies(data.analogies),
+        )
+
+    def scores(self, vectors: WordVectors) -> dict[str, float]:
+        """What they say of vectors."""
+        scores = {}
+        if self.pairs is not None:
+            scores["similarity"] = vectors.agreement(self.pairs).rho
+        if self.questions is not None:
+            sections = vectors.analogies(self.questions)
+            scores["analogies"] = sum(one.right for one in sections) / max(1, sum(one.known for one in sections))
+        return scores
+
+
+class SkipGram:
+    """The task of learning word vectors: its inner loop changes them itself, in place of an optimizer."""
+
+    Recipe = EmbeddingRecipe
+    usage: ClassVar[str] = "regard similar {folder} WORD"
+    shared: ClassVar[bool] = False  # threads share what processes cannot
+    goal: Goal | None = None  # the rate falls: the newest vectors are the best
+
+    def __init__(self, recipe: EmbeddingRecipe, words: Words, model: Word2Vec, *, fixed: bool = False) -> None:
+        self.recipe, self.words, self.model = recipe, words, model
+        self.tests = _Tests.read(recipe.data)
+        model.count(words.counts)
+        self.rows, self.features = words.blocks, 0
+        self.workers = recipe.training.threads or os.cpu_count() or 1
+        self.rate = recipe.optim.rate or RATES[recipe.model.architecture]
+        self.notes = [
+            f"{recipe.model.architecture} with {recipe.model.output} output, {recipe.model.width} wide, "
+            f"{words.blocks:,} rows an epoch, {self.workers} thread{'s' * (self.workers > 1)}"
+        ]
+
+    @staticmethod
+    def prepare(recipe: EmbeddingRecipe, known: Checkpoint | None = None) -> Words:
+        """Count the words of the text; what it is tested by must be there too."""
+        kernel()  # before anything is read
+        _Tests.read(recipe.data)
+        return prepare(recipe.data)
+
+    @staticmethod
+    def suited(recipe: EmbeddingRecipe, words: Words) -> dict[str, Any]:
+        """Five epochs, each scored and saved at its end."""
+        together = max(1, min(TOGETHER, words.blocks // 8))
+        epoch = -(-words.blocks // together)
+        often = {"evaluate": epoch, "save": epoch, "log": max(1, epoch // 10)}
+        return {"training": {"epochs": 5, "rows": together, **often}}
+
+    @staticmethod
+    def sized(recipe: EmbeddingRecipe, words: Words) -> EmbeddingRecipe:
+        """The recipe with the number of words."""
+        return replace(recipe, model=replace(recipe.model, vocab=len(words.words)))
+
+    @staticmethod
+    def build(shape: Word2VecConfig) -> Word2Vec:
+        """Vectors drawn at random."""
+        return Word2Vec(shape)
+
+    @staticmethod
+    def adopt(model: Word2Vec, parent: Checkpoint, words: Words) -> list[str]:
+        """Words that the parent knows begin with its vectors."""
+        before = WordVectors.load(parent)
+        if before.vectors.shape[1] != model.config.width:
+            width = before.vectors.shape[1]
+            raise ValueError(f"{parent.directory}: its vectors have {width} features, set model.width={width}")
+        places = [(here, there) for here, word in enumerate(words.words) if (there := before.find(word)) is not None]
+        here, there = (torch.tensor(column, dtype=torch.long) for column in zip(*places, strict=True))
+        model.get_buffer("vectors")[here] = torch.from_numpy(before.vectors)[there]
+        taken = f"vectors of {len(places):,} of {len(words.words):,} words taken over"
+        return [f"going on from {parent.directory}: {taken}"]
+
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """No optimizer."""
+        return {}
+
+    def batch(self, row: int) -> np.ndarray:
+        """The words of a block."""
+        return self.words.block(row % self.rows)
+
+    def step(self, batch: Any, part: str) -> Step:
+        """Vectors are changed by `learn`."""
+        raise NotImplementedError
+
+    def learn(self, rows: Sequence[int], *, total: int) -> Step:
+        """Learn these blocks, each by the thread that is free first; the rate falls from row to row."""
+
+        def block(row: int) -> tuple[float, int, int]:
+            tokens = self.batch(row)
+            rate = self.rate + (self.recipe.optim.last - self.rate) * row / total
+            lost, heard = self.model.learn(tokens, rate=rate, seed=hash64(self.recipe.training.seed, row))
+            return lost, heard, len(tokens)
+
+        if self.workers == 1:
+            found = [block(row) for row in rows]
+        else:
+            with ThreadPoolExecutor(self.workers) as pool:
+                found = list(pool.map(block, rows))
+        lost, heard, read = (sum(column) for column in zip(*found, strict=True))
+        self.model.get_buffer("heard").add_(torch.tensor([lost, heard]))
+        return Step(loss=torch.tensor(lost), weight=heard, counts={"words": read})
+
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
+        """The loss since the last time, the tests that the recipe names, and neighbours of some well-known words."""
+        vectors = self.vectors
+        lost, heard = self.model.get_buffer("heard").tolist()
+        self.model.get_buffer("heard").zero_()
+        metrics = {"loss": lost / heard if heard else float("nan"), **self.tests.scores(vectors)}
+        return Evaluation(metrics, _neighbours(vectors))
+
+    @property
+    def vectors(self) -> WordVectors:
+        """The vectors as they are now, ready to use."""
+        return WordVectors(self.words.words, self.model.get_buffer("vectors").numpy(), self.words.counts.tolist())
+
+    def contents(self) -> dict[str, Any]:
+        """What a checkpoint directory holds beside vectors and metrics."""
+        recipe = config.plain(self.recipe)
+        kept = {name: value for name, value in recipe["data"].items() if name not in FILES}
+        return self.vectors.contents({"model": recipe["model"], "words": kept})
+
+
+def _neighbours(vectors: WordVectors) -> list[dict[str, str]]:
+    """Neighbours of some well-known words, to look at."""
+    familiar: Sequence[str] = vectors.words[FAMILIAR] or vectors.words
+    chosen = familiar[:: max(1, len(familiar) // SHOWN)][:SHOWN]
+    return [{"word": word, "near": ", ".join(near for near, _ in vectors.similar(word, count=6))} for word in chosen]
