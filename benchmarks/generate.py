@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from regard.decoding.beam import Beam, search
-from regard.models.lean import Lean
+from regard.models.inference import Lean
 from regard.models.transformer import Transformer, TransformerConfig
 
 PAD, BOS, EOS, SPECIAL = 0, 1, 2, 4
@@ -119,7 +119,7 @@ def measure(name: str, run: Callable[..., Any], args: argparse.Namespace, ready:
 def compare(args: argparse.Namespace) -> list[dict]:
     """The fast path beside the plain one on real sentences, with the trained model that comes with Regard."""
     import regard
-    from regard.decoding.rounds import Group, stream
+    from regard.decoding.engine import Group, stream
 
     translator = regard.load(device=args.device)
     lines = gzip.decompress(SAMPLE.read_bytes()).decode().splitlines()

@@ -23,9 +23,9 @@ from typing import Any
 
 import regard
 from regard import config
+from regard.data.line_report import Tally
 from regard.data.readers import locate, texts
-from regard.data.tally import Tally
-from regard.data.words import TextFile, WordsConfig, prepare, split
+from regard.tasks.word2vec.corpus import TextFile, WordsConfig, prepare, split
 
 REVIEWS = "imdb/unsup.jsonl.gz"
 SIMILARITY, ANALOGIES = "word-eval/wordsim353.tsv", "word-eval/questions-words.txt"

@@ -20,10 +20,10 @@ from typing import Any
 import torch
 
 from regard import checkpoint, cost, recipe
-from regard.models.lean import ready
+from regard.models.inference import ready
 from regard.models.transformer import TransformerConfig
-from regard.tasks.translator import Translator
-from regard.tasks.writer import Writer
+from regard.tasks.language.writer import Writer
+from regard.tasks.translation.translator import Translator
 from regard.training import device as devices
 
 NEVER = 1 << 40

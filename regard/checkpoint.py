@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 import regard
 from regard import config
-from regard.shrink import restore
+from regard.quantize import restore
 
 FORMAT = 1
 MANIFEST = "manifest.json"

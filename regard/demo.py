@@ -11,11 +11,11 @@ from rich.table import Table
 from rich.text import Text as Styled
 
 from regard import config, recipe
+from regard.data.line_report import Tally
 from regard.data.readers import Corpus, pairs
-from regard.data.tally import Tally
 from regard.interpret import plots
 from regard.metrics.overlap import bleu
-from regard.tasks.translator import Translator
+from regard.tasks.translation.translator import Translator
 
 SAMPLES = resources.files("regard") / "samples"
 SHOWN = 10

@@ -16,7 +16,7 @@ from regard import checkpoint, config
 from regard.config.words import nearest
 from regard.models import MODELS
 from regard.tasks import TASKS
-from regard.tasks.translator import Translator
+from regard.tasks.translation.translator import Translator
 from regard.training import device as devices
 from regard.training import distributed
 from regard.training import run as runs

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from regard import bench, config, cost, recipe
 from regard.attention.positions import binary, integer, normalised, sinusoidal
-from regard.interpret import measures, plots
+from regard.interpret import plots
+from regard.interpret.alignment import measures
 from regard.models.transformer import TransformerConfig
 from regard.training import history
 

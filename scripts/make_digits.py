@@ -13,8 +13,8 @@ from typing import Any
 import matplotlib
 
 import regard
-from regard.data import drawn
-from regard.data.drawn import FramesConfig, PictureConfig
+from regard.tasks.vision import drawn
+from regard.tasks.vision.drawn import FramesConfig, PictureConfig
 
 FOLDER = Path(__file__).parent.parent / "docs" / "pictures"
 TRUTH, ANSWER = "#4caf50", "#f44336"

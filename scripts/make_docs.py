@@ -12,14 +12,14 @@ from regard import config
 from regard.data.tokenizers import derived
 from regard.models.transformer import TransformerConfig
 from regard.recipe import SIZES
-from regard.tasks.classification import ClassificationRecipe
-from regard.tasks.counting import CountingRecipe
-from regard.tasks.embedding import EmbeddingRecipe
-from regard.tasks.language import LanguageRecipe
-from regard.tasks.localisation import LocalisationRecipe
-from regard.tasks.regression import RegressionRecipe
-from regard.tasks.tagging import TaggingRecipe
-from regard.tasks.translation import TranslationRecipe
+from regard.tasks.labels.classification import ClassificationRecipe
+from regard.tasks.labels.tagging import TaggingRecipe
+from regard.tasks.language.task import LanguageRecipe
+from regard.tasks.tables.task import RegressionRecipe
+from regard.tasks.translation.task import TranslationRecipe
+from regard.tasks.vision.counting import CountingRecipe
+from regard.tasks.vision.localisation import LocalisationRecipe
+from regard.tasks.word2vec.task import EmbeddingRecipe
 
 PAGE = Path(__file__).parent.parent / "docs" / "recipes.md"
 SIZED = ("width", "heads", "hidden", "encoder", "decoder", "dropout")

@@ -11,7 +11,7 @@ from pathlib import Path
 import safetensors.torch
 
 from regard import checkpoint, config
-from regard.shrink import shrink
+from regard.quantize import shrink
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
-PACKAGES = ("attention", "models", "decoding", "data", "metrics", "training", "tasks", "interpret")
+PACKAGES = ("attention", "models", "decoding", "data", "metrics", "training", "tasks", "interpret", "lab")
 
 # From here on the axis names in these packages' signatures are checked on every call. JAXTYPING_DISABLE=1 turns it off.
 install_import_hook([f"regard.{package}" for package in PACKAGES], "beartype.beartype")

@@ -19,8 +19,8 @@ import pytest
 
 from regard import recipe
 from regard.cli import run
-from regard.data import agreement
-from regard.tasks.wordvectors import WordVectors
+from regard.lab.agreement import sentences as agreement
+from regard.tasks.word2vec.vectors import WordVectors
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "regard" / "samples" / "tatoeba-fra-eng.valid.tsv.gz"

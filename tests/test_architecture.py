@@ -24,7 +24,7 @@ MODEL_PARTS = {
     "convolution",
     "hogwild",
     "kernels",
-    "lean",
+    "inference",
 }  # every other file is a model
 PRINTERS = ("regard/cli/", "regard/demo.py", "regard/serve/", "regard/training/log.py")
 PICKLES = {"pickle", "_pickle", "cPickle", "copyreg", "dill", "marshal", "shelve", "cloudpickle", "joblib"}

@@ -11,15 +11,15 @@ import typer.main
 from regard import config, recipe
 from regard.cli import app, run
 from regard.cost import GPUS, Plan
-from regard.tasks.classification import ClassificationRecipe
-from regard.tasks.counting import CountingRecipe
-from regard.tasks.embedding import EmbeddingRecipe
-from regard.tasks.language import LanguageRecipe
-from regard.tasks.localisation import LocalisationRecipe
-from regard.tasks.regression import RegressionRecipe
-from regard.tasks.tagging import TaggingRecipe
-from regard.tasks.translation import TranslationRecipe
-from regard.tasks.translator import DecodingConfig
+from regard.tasks.labels.classification import ClassificationRecipe
+from regard.tasks.labels.tagging import TaggingRecipe
+from regard.tasks.language.task import LanguageRecipe
+from regard.tasks.tables.task import RegressionRecipe
+from regard.tasks.translation.task import TranslationRecipe
+from regard.tasks.translation.translator import DecodingConfig
+from regard.tasks.vision.counting import CountingRecipe
+from regard.tasks.vision.localisation import LocalisationRecipe
+from regard.tasks.word2vec.task import EmbeddingRecipe
 from tests.documents import (
     BRIEF,
     DOCUMENTS,

@@ -108,7 +108,7 @@ def test_the_translations_shown_are_those_the_shipped_model_gives():
 
 def test_the_score_shown_is_that_of_the_pairs_named():
     import regard
-    from regard.tasks.evaluation import evaluate
+    from regard.tasks.translation.evaluation import evaluate
 
     lines = (
         (ROOT / "regard" / "samples" / "alignments" / "tatoeba-eng-fra.tsv").read_text(encoding="utf-8").splitlines()

@@ -10,7 +10,7 @@ import torch
 
 import regard
 from regard import cost, recipe
-from regard.models.labelling import Labeller
+from regard.models.text_classifier import Labeller
 from tests.documents import BARE, BRIEF, FEW, ROOT, SKETCHED, SMALL, TINY, lay, lay_labels, lay_texts, lay_words, small
 
 RECIPES = {

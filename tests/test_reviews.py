@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from regard.data import labels
-from regard.data.labels import LabelledFile
+from regard.tasks.labels import files as labels
+from regard.tasks.labels.files import LabelledFile
 from tests.documents import ROOT
 
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "imdb_lines.py"))

@@ -63,7 +63,7 @@ def attend(
         return attend_explicitly(query, key, value, mask=mask, way=way)
     where = mask.where
     if isinstance(where, Padded) and isinstance(where.query, Stepping) and _step_fits(query, value, mask=mask, way=way):
-        from regard.attention.kernels import attend_memory
+        from regard.attention.kernels.step import attend_memory
 
         return attend_memory(query, key, value, lengths=where.key.lengths)
     return attend_fused(query, key, value, mask=mask, way=way)
@@ -82,7 +82,7 @@ def attend_step(
     where = mask.where
     assert isinstance(where, Stepping)
     if _step_fits(query, value, mask=mask, way=way):
-        from regard.attention.kernels import attend_past, sight
+        from regard.attention.kernels.step import attend_past, sight
 
         seen = mask.once("sight", lambda: sight(where)) if where.beams > 1 else where.slots  # a lone beam sees its own
         return attend_past(query, key, value, keys=cache.keys, values=cache.values, where=where, sight=seen)
@@ -142,7 +142,7 @@ def attend_row(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: Wa
         return path(query, key, value, mask=mask, way=way)
     if _kernel_fits(query, key, value, where=where, mask=mask, way=way):
         if _short(query, where=where, mask=mask):
-            from regard.attention.rows_kernel import attend_rows
+            from regard.attention.kernels.rows import attend_rows
 
             rows = where.query, where.key
             segments, offsets = (rows[0].segment, rows[1].segment), (rows[0].offsets, rows[1].offsets)

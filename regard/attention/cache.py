@@ -160,7 +160,7 @@ class FixedPast(Past):
         """Beam k goes on from what beam `parents[k]` was."""
         where = self.where
         if where.beams > 1 and kernels_run(where.slots):
-            from regard.attention.kernels import reorder
+            from regard.attention.kernels.step import reorder
 
             reorder(where.slots, where.taken, parents)
         elif where.beams > 1:

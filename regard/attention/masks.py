@@ -17,7 +17,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention.kept import kept
+from regard.attention.lazy import kept
 
 Made = TypeVar("Made")
 

@@ -16,7 +16,7 @@ from regard.cli.lines import PICTURES, counted, writable
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from regard.tasks.agreeing import Point
+    from regard.lab.agreement.judging import Point
 
 MOST = 200  # words that a sentence can sensibly have
 
@@ -39,22 +39,22 @@ def agreement(
 
     import regard
     from regard.interpret import curves, plots
-    from regard.tasks import agreeing
+    from regard.lab.agreement import judging
 
     writable(plot, PICTURES)
     groups = _groups(runs, labels)
     lengths, found = _distances(distances), {}
     for name, paths in groups.items():
         taggers = [regard.load(path, task="tagging") for path in paths]
-        found[name] = agreeing.measure(taggers, distances=lengths, count=count, seed=seed, described=not plain)
+        found[name] = judging.measure(taggers, distances=lengths, count=count, seed=seed, described=not plain)
     if as_json:
         told = {name: [point.plain() for point in points] for name, points in found.items()}
         print(json.dumps({"sentences": count, "seed": seed, "models": told}, ensure_ascii=False, indent=1))
     else:
-        for attractors, title in agreeing.CONDITIONS.items():
+        for attractors, title in judging.CONDITIONS.items():
             Console().print(_table(title, _chosen(found, attractors)))
     if plot is not None:
-        panels = {title: _drawn(_chosen(found, each)) for each, title in agreeing.CONDITIONS.items()}
+        panels = {title: _drawn(_chosen(found, each)) for each, title in judging.CONDITIONS.items()}
         plots.save(curves.by_words_between(panels, longest=longest), plot)
         print(f"{plot}: errors against distance", file=sys.stderr if as_json else sys.stdout)
 

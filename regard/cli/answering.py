@@ -27,7 +27,7 @@ def locate(
 ) -> None:
     """Which digit a picture shows, and the box around it in pixels: left, top, right, bottom."""
     from regard import recipe
-    from regard.data import pictures as files
+    from regard.data import images as files
 
     if draw is not None and len(pictures) > 1:
         raise ValueError(f"--draw makes one picture and {len(pictures)} were given: name one at a time")

@@ -52,8 +52,8 @@ def bench(
 def _model(path: str | None, place: str, to: str | None, limits: Limits) -> list[Speed]:
     """How fast a model writes, whatever it writes."""
     from regard import bench, recipe
-    from regard.tasks.translator import Translator
-    from regard.tasks.writer import Writer
+    from regard.tasks.language.writer import Writer
+    from regard.tasks.translation.translator import Translator
 
     model = recipe.load(path, device=place)
     if isinstance(model, Writer):

@@ -16,7 +16,7 @@ from regard.cli.lines import PICTURES, counted, writable
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from regard.tasks.evaluation import Evaluation
+    from regard.tasks.translation.evaluation import Evaluation
     from regard.training.history import Point
 
 NEARLY = 0.9  # of the best score: when it is reached says more than when the best one, which is a matter of chance
@@ -77,7 +77,7 @@ def called(path: Path) -> str:
 
 def _names(runs: Sequence[Path], labels: str | None) -> list[str]:
     """One name for each run: as given, or that of its folder."""
-    from regard.tasks.evaluation import distinct
+    from regard.tasks.translation.evaluation import distinct
 
     if labels is None:
         return distinct([called(path) for path in runs])
@@ -93,7 +93,7 @@ def _sentences(
     test: tuple[Path, Path] | None, pairs: Path | None, columns: tuple[int, int]
 ) -> list[tuple[str, str]] | None:
     """The sentences to score on, if any."""
-    from regard.data import testing
+    from regard.data import testset
     from regard.data.readers import Corpus
 
     if test is None and pairs is None:
@@ -101,7 +101,7 @@ def _sentences(
     if test is not None and pairs is not None:
         raise ValueError("--test and --pairs both name sentences to score on: give one of them")
     source, target = map(str, test) if test is not None else (None, None)
-    return testing.read(
+    return testset.read(
         Corpus(source=source, target=target, path=None if pairs is None else str(pairs), columns=columns)
     )
 

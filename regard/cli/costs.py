@@ -78,7 +78,8 @@ def gradients(
     from rich.console import Console
 
     from regard import report
-    from regard.interpret import curves, plots, reach
+    from regard.interpret import curves, plots
+    from regard.lab import gradients as reach
 
     writable(plot, PICTURES)
     if width % reach.HEADS:

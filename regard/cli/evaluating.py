@@ -17,9 +17,9 @@ from regard.cli.lines import PICTURES, writable
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from regard.tasks.evaluation import Comparison, Evaluation
-    from regard.tasks.mistakes import Judgement
-    from regard.tasks.translator import Translator
+    from regard.tasks.translation.error_rate import Judgement
+    from regard.tasks.translation.evaluation import Comparison, Evaluation
+    from regard.tasks.translation.translator import Translator
 
 Pairs = list[tuple[str, str]]
 PAGES = ("html", "htm")
@@ -61,7 +61,7 @@ def evaluate(
     """Score a model on a test set: BLEU, chrF, TER, perplexity, scores by length; compare it with others."""
     from regard import config
     from regard.interpret import curves, plots
-    from regard.tasks import evaluation
+    from regard.tasks.translation import evaluation
 
     if file is not None:
         given: dict[str, object] = {"--source": source, "--target": target, "--pairs": pairs, "--to": to}
@@ -109,13 +109,13 @@ def _alone(file: Path, given: dict[str, object]) -> None:
 
 def _test(source: Path | None, target: Path | None, pairs: Path | None, columns: tuple[int, int] | None) -> Pairs:
     """The sentences to score on."""
-    from regard.data import testing
+    from regard.data import testset
     from regard.data.readers import Corpus
 
     if source is target is pairs is None:
         raise ValueError("nothing to score on: give --source and --target, or --pairs; a file to a model that labels")
     source_file, target_file, both = (None if path is None else str(path) for path in (source, target, pairs))
-    return testing.read(Corpus(source=source_file, target=target_file, path=both, columns=columns or (1, 2)))
+    return testset.read(Corpus(source=source_file, target=target_file, path=both, columns=columns or (1, 2)))
 
 
 def _print(systems: Sequence[Evaluation], compared: Comparison | None, *, worst: int) -> None:
@@ -148,12 +148,12 @@ def system(
     path: Path | None, test: Pairs, *, to: str | None, among: bool, tokenize: str, settings: dict[str, Any]
 ) -> Evaluation:
     """A model's own evaluation, or that of the answers in a file."""
-    from regard.data import testing
-    from regard.tasks import evaluation
+    from regard.data import testset
+    from regard.tasks.translation import evaluation
 
     shown = "/".join(path.parts[-2:]) if path is not None else ""
     if path is not None and path.is_file():
-        return evaluation.judge(shown, testing.answers(str(path), len(test)), test, tokenize=tokenize)
+        return evaluation.judge(shown, testset.answers(str(path), len(test)), test, tokenize=tokenize)
     translator, to = _translator(path, test, to, among=among)
     return evaluation.evaluate(translator, test, to=to, name=shown or translator.name, tokenize=tokenize, **settings)
 
@@ -170,14 +170,14 @@ def _translator(path: Path | None, test: Pairs, to: str | None, *, among: bool) 
 
 def _mistakes(path: Path | None, test: Pairs, *, to: str | None, among: bool, settings: dict[str, Any]) -> Judgement:
     """The errors of a model, or of the answers in a file."""
-    from regard.data import testing
-    from regard.tasks import mistakes
+    from regard.data import testset
+    from regard.tasks.translation import error_rate
 
     shown = "/".join(path.parts[-2:]) if path is not None else ""
     if path is not None and path.is_file():
-        return mistakes.judge(shown, testing.answers(str(path), len(test)), test)
+        return error_rate.judge(shown, testset.answers(str(path), len(test)), test)
     translator, to = _translator(path, test, to, among=among)
-    return mistakes.evaluate(translator, test, to=to, name=shown or translator.name, **settings)
+    return error_rate.evaluate(translator, test, to=to, name=shown or translator.name, **settings)
 
 
 def _tell(judged: Sequence[Judgement], *, worst: int, as_json: bool) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from regard.metrics.labels import Labels
-    from regard.tasks.labelling import Measured
+    from regard.tasks.labels.task import Measured
 
 MODEL = "A run folder or checkpoint directory."
 TEXTS = "Texts; lines of standard input where there are none, or in place of a dash."

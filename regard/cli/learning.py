@@ -94,7 +94,7 @@ def check(
 
     from regard import recipe as recipes
     from regard import report
-    from regard.data.check import check
+    from regard.tasks.translation.check import check
 
     words, file = list(recipe or []), None
     if words and "=" not in words[0]:

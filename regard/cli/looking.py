@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regard.interpret.terminal import Style
     from regard.interpret.trace import Trace
     from regard.metrics.alignment import Gold
-    from regard.tasks.translator import Translator
+    from regard.tasks.translation.translator import Translator
 
 PAGES = (".html", ".htm")
 KINDS = ("html", "png", "json", "csv", "htm", *PICTURES)
@@ -197,7 +197,7 @@ def measure(translator: Translator, to: str | None, path: Path | None, *, interv
     from rich.console import Console
 
     from regard import report
-    from regard.interpret.summary import summary
+    from regard.interpret.alignment.summary import summary
 
     if path is not None and path.suffix.lower() != ".json":
         raise ValueError(f"{path}: measures are written as .json, or shown in the terminal without --output")
@@ -218,7 +218,7 @@ def _extra(
     translator: Translator, trace: Trace, view: View, to: str | None, measured: bool, gold: str | None
 ) -> dict[str, Any]:
     """What a page shows beside the weights: numbers of the heads, and links made by hand with their score."""
-    from regard.interpret import measures, summary
+    from regard.interpret.alignment import measures, summary
 
     numbers: dict[str, Any] = dict(_judged(trace, view, gold))
     if measured:
@@ -248,7 +248,7 @@ def _judged(trace: Trace, view: View, gold: str | None) -> dict[str, float]:
 
 def _reader(translator: Translator, to: str | None) -> tuple[Any, list[Gold]]:
     """The translator that is told the answers, and the pairs aligned by hand in its direction."""
-    from regard.interpret.forced import Reader
+    from regard.interpret.alignment.forced import Reader
     from regard.metrics import alignment
 
     if to not in ("en", "fr"):

@@ -15,7 +15,7 @@ from regard.cli.lines import PICTURES, writable
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from regard.data.cuts import Cut
+    from regard.lab.tokenizers import Cut
 
 LEAST = 300  # tokens of a vocabulary that has all bytes
 
@@ -26,7 +26,7 @@ def cmudict(
     stress: Annotated[bool, typer.Option("--stress", help="Keep the digits that say which vowel is stressed.")] = False,
 ) -> None:
     """Make pairs of letters and sounds of the CMU Pronouncing Dictionary; no word is in two parts."""
-    from regard.data import cmudict
+    from regard.tasks.translation import cmudict
 
     _folder(out)
     found = cmudict.read(str(file), stress=stress)
@@ -47,7 +47,7 @@ def agreement(
     show: Annotated[int, typer.Option(min=0, help="Sentences to print.")] = 5,
 ) -> None:
     """Write French sentences whose participle agrees with its subject or does not, every word tagged right or wrong."""
-    from regard.data import agreement
+    from regard.lab.agreement import sentences as agreement
 
     _folder(out)
     practice = agreement.Practice(shortest=shortest, longest=longest, described=not plain)
@@ -69,13 +69,15 @@ def units(
     """Characters, words and pieces of words compared: size of the vocabulary, length of the text, what is unknown."""
     from rich.console import Console
 
-    from regard.data import cuts
     from regard.interpret import curves, plots
+    from regard.lab import tokenizers
 
     writable(plot, PICTURES)
-    lines = cuts.read(str(file), column=column)
-    train, other = (lines, cuts.read(str(held), column=column)) if held is not None else cuts.hold_out(lines)
-    found = cuts.compare(train, other, sizes=_sizes(sizes), words=words.split())
+    lines = tokenizers.read(str(file), column=column)
+    train, other = (
+        (lines, tokenizers.read(str(held), column=column)) if held is not None else tokenizers.hold_out(lines)
+    )
+    found = tokenizers.compare(train, other, sizes=_sizes(sizes), words=words.split())
     if as_json:
         told = {"lines": len(train), "held": len(other), "units": [one.plain() for one in found]}
         print(json.dumps(told, ensure_ascii=False, indent=1))

@@ -14,7 +14,7 @@ import typer
 from regard.cli.lines import arguments, blocks, lines_of, writable, writer
 
 if TYPE_CHECKING:
-    from regard.tasks.translator import Answer, Translator
+    from regard.tasks.translation.translator import Answer, Translator
 
 
 def translate(
@@ -88,8 +88,8 @@ def _documents(
     terms: Path | None,
 ) -> Iterator[str]:
     """Whole texts with their markup and placeholders, settled terms obeyed."""
-    from regard.data import terms as glossaries
-    from regard.tasks import documents
+    from regard.tasks.translation.documents import document as documents
+    from regard.tasks.translation.documents import glossary as glossaries
 
     glossary = glossaries.load(str(terms)) if terms is not None else None
     for block in [["\n".join(lines)]] if html else blocks(lines, 256):
@@ -105,7 +105,7 @@ def _alternatives(
     translator: Translator, lines: Iterator[str], to: str | None, chosen: dict[str, Any], *, as_json: bool
 ) -> None:
     """What else might have been said, sentence by sentence."""
-    from regard.tasks.alternatives import consider
+    from regard.tasks.translation.alternatives import consider
 
     for text in lines:
         to = to or guessed(translator, [text])

@@ -14,7 +14,7 @@ from regard.cli.lines import PICTURES, counted, writable
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from regard.tasks.wordvectors import WordVectors
+    from regard.tasks.word2vec.vectors import WordVectors
 
 MODEL = "A run folder, checkpoint directory, or file in word2vec's text format."
 TEXT = (".txt", ".vec")
@@ -31,13 +31,13 @@ def similar(
     as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
 ) -> None:
     """The words nearest to a word by the cosine of their vectors; or how cosines agree with people."""
-    from regard.data import judgements
+    from regard.tasks.word2vec import word_benchmarks
 
     if bool(words) == (score is not None):
         raise ValueError("give either words, or --score with a file of judged pairs")
     vectors = _opened(model)
     if score is not None:
-        found = vectors.agreement(judgements.similarity(str(score)))
+        found = vectors.agreement(word_benchmarks.similarity(str(score)))
         known = f"{found.known} of {found.asked} pairs known"
         print(json.dumps(vars(found)) if as_json else f"Spearman {found.rho:.4f} ({known})")
         return
@@ -59,7 +59,7 @@ def analogy(
     """What is to one word as another is to a third; or how many of a file of such questions are answered rightly."""
     from rich.console import Console
 
-    from regard.data import judgements
+    from regard.tasks.word2vec import word_benchmarks
 
     if (file is None) == (not words) or (file is None and len(words or []) != 3):
         raise ValueError("give either three words, as in `regard analogy MODEL man woman king`, or --file")
@@ -72,7 +72,7 @@ def analogy(
         else:
             print("\n".join(f"{cosine:.3f}  {other}" for other, cosine in near))
         return
-    sections = vectors.analogies(judgements.analogies(str(file)))
+    sections = vectors.analogies(word_benchmarks.analogies(str(file)))
     right, known, asked = (sum(getattr(one, name) for one in sections) for name in ("right", "known", "asked"))
     rows = [(one.name, one.right, one.known, one.asked) for one in sections] + [("all", right, known, asked)]
     if as_json:
@@ -136,7 +136,7 @@ def vectors(
 def _opened(path: Path) -> WordVectors:
     """The vectors in a folder or file."""
     from regard import recipe
-    from regard.tasks.wordvectors import WordVectors
+    from regard.tasks.word2vec.vectors import WordVectors
 
     if path.is_file():
         return WordVectors.read(str(path))

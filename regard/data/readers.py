@@ -21,7 +21,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from regard.data.tally import Tally
+from regard.data.line_report import Tally
 
 LINE = 1 << 20  # bytes; a longer line is passed over without ever being held whole
 MARK = b"\xef\xbb\xbf"

@@ -3,7 +3,7 @@
 from regard.decoding.batching import by_length, in_order
 from regard.decoding.beam import Beam, search
 from regard.decoding.constraints import Constraint, Forbid, Force, MinimumLength, NoRepeat, Prefix
-from regard.decoding.greedy import generate
+from regard.decoding.generate import generate
 from regard.decoding.sampling import Sampler
 from regard.decoding.stepper import Hypothesis, State, Stepper
 

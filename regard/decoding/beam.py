@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from regard.decoding import rounds
+from regard.decoding import engine
 from regard.decoding.batching import staying
 from regard.decoding.constraints import Constraint
 from regard.decoding.ledger import Beam, Ledger, Round
@@ -38,8 +38,8 @@ def search(
     An answer has at most `limit` tokens, its end included; what has not ended by then is returned as unfinished, with
     its true score. An example's answers never depend on the batch it is in: it collects nothing once it is done.
     """
-    if rounds.fit(model) and not constraints:
-        return rounds.search(model, inputs, beam, limit=limit, eos=eos)
+    if engine.fit(model) and not constraints:
+        return engine.search(model, inputs, beam, limit=limit, eos=eos)
     end = -1 if eos is None else eos
     logits, state = model.start(*inputs, beams=beam.beams, limit=most(limit))
     ledger = Ledger(beam, limits(limit, len(logits)), eos=end)

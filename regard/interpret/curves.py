@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.cuts import Cut
 from regard.metrics.lengths import Bucket
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from regard.lab.tokenizers import Cut
 
 # Told apart by people of every colour vision (Okabe and Ito 2008), and by marker and line in print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

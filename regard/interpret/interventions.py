@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from regard.attention.multihead import MultiHead
 from regard.attention.singlehead import SingleHead
-from regard.interpret.forced import Reader
+from regard.interpret.alignment.forced import Reader
 from regard.interpret.patterns import rollout
 from regard.interpret.trace import Trace
 from regard.interpret.words import merge, units

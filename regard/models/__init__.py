@@ -1,6 +1,6 @@
 """Compositions of the attention core: one file, one model; this literal dict is the whole registry."""
 
-from regard.models.recurrent import Recurrent, RecurrentConfig
+from regard.models.seq2seq import Recurrent, RecurrentConfig
 from regard.models.transformer import Transformer, TransformerConfig
 
 MODELS = {

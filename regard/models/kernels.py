@@ -1,7 +1,7 @@
 """A projection of a few rows with all that surrounds it as one Triton kernel: what is read is the weights, once.
 
 `function(norm(x) W + b) + residual`: every program normalises the few rows for itself, since they are in the cache.
-Imported only where Triton is installed and a CUDA device is asked; `lean` has the same in plain PyTorch.
+Imported only where Triton is installed and a CUDA device is asked; `inference` has the same in plain PyTorch.
 """
 
 from __future__ import annotations

@@ -2,18 +2,18 @@
 
 from typing import Any
 
-from regard.tasks.classification import Classification
-from regard.tasks.counting import Counter, Counting
-from regard.tasks.embedding import Embedding
-from regard.tasks.labeller import Classifier, Tagger
-from regard.tasks.language import Language
-from regard.tasks.localisation import Localisation, Locator
-from regard.tasks.regression import Predictor, Regression
-from regard.tasks.tagging import Tagging
-from regard.tasks.translation import Translation
-from regard.tasks.translator import Translator
-from regard.tasks.wordvectors import WordVectors
-from regard.tasks.writer import Writer
+from regard.tasks.labels.classification import Classification
+from regard.tasks.labels.labeller import Classifier, Tagger
+from regard.tasks.labels.tagging import Tagging
+from regard.tasks.language.task import Language
+from regard.tasks.language.writer import Writer
+from regard.tasks.tables.task import Predictor, Regression
+from regard.tasks.translation.task import Translation
+from regard.tasks.translation.translator import Translator
+from regard.tasks.vision.counting import Counter, Counting
+from regard.tasks.vision.localisation import Localisation, Locator
+from regard.tasks.word2vec.task import Embedding
+from regard.tasks.word2vec.vectors import WordVectors
 
 TASKS: dict[str, tuple[Any, Any]] = {
     "classification": (Classification, Classifier),

@@ -19,7 +19,7 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.training.distributed import ALONE, Team
 from regard.training.log import Log
-from regard.training.memory import Piece
+from regard.training.oom import Piece
 from regard.training.resume import NUMBERS
 
 MEMORY = 100  # steps that the running mean of losses looks back; no spike is seen before so many

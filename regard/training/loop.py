@@ -16,14 +16,14 @@ from regard.training import device, resume
 from regard.training.device import hash64
 from regard.training.guard import Faults, Guard, recall
 from regard.training.log import Log
-from regard.training.memory import Piece, fitted
+from regard.training.meter import Window
+from regard.training.microbatch import Rows
+from regard.training.oom import Piece, fitted
 from regard.training.optim import OptimConfig, Updates, build, rate_at, update
 from regard.training.resume import Best, Progress, mean
-from regard.training.rows import Rows
 from regard.training.run import Run
 from regard.training.stopping import Signals, improves
 from regard.training.task import Evaluation, Step, Task
-from regard.training.window import Window
 
 __all__ = ["Evaluation", "Result", "Step", "Task", "TrainingConfig", "fit", "hash64", "mean"]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from regard.training.capture import Recorded
+from regard.training.graphs import Recorded
 from regard.training.schedules import SCHEDULES
 
 LARGEST = 1e18  # norm of a gradient: adam squares it, and float32 ends at 3e38

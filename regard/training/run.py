@@ -20,7 +20,7 @@ import regard
 from regard import checkpoint, config
 from regard.checkpoint import Checkpoint, CheckpointError
 from regard.training import distributed
-from regard.training.changes import changes
+from regard.training.compatibility import changes
 from regard.training.distributed import ALONE, Team
 from regard.training.lock import NAME, Lock
 from regard.training.log import Log, Silence, forget

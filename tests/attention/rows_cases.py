@@ -8,8 +8,8 @@ import sys
 import torch
 
 from regard.attention.attend import PLAIN, attend_row
+from regard.attention.kernels.rows import attend_rows
 from regard.attention.masks import Mask, Row, between, causal
-from regard.attention.rows_kernel import attend_rows
 
 
 def rows(chance: random.Random, *, fixed: bool) -> tuple[Row, Row]:

@@ -9,8 +9,9 @@ from PIL import Image
 
 from regard import recipe
 from regard.cli import run
-from regard.data import drawn, pictures
-from regard.data.drawn import FramesConfig, PictureConfig
+from regard.data import images
+from regard.tasks.vision import drawn
+from regard.tasks.vision.drawn import FramesConfig, PictureConfig
 from tests.documents import ROOT
 
 SHORT = ["training.steps=2", "model.channels=[4, 4, 4]", "data.valid=4", "data.batch=4"]
@@ -33,9 +34,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe.train(recipe.settings(ROOT / "recipes" / "pendulum.yaml", *brief), out=here / "pendulum", quiet=True)
     body = ["data.target=body", "data.predicts=class", "data.inputs=[length, angle, period]"]
     recipe.train(recipe.settings(ROOT / "recipes" / "pendulum.yaml", *brief, *body), out=here / "body", quiet=True)
-    pictures.write(here / "digit.png", drawn.album(PictureConfig(), "valid")[0].picture)
+    images.write(here / "digit.png", drawn.album(PictureConfig(), "valid")[0].picture)
     for number, frame in enumerate(drawn.album(FramesConfig(), "valid")[0].pictures):
-        pictures.write(here / f"frame{number}.png", frame)
+        images.write(here / f"frame{number}.png", frame)
     return here
 
 

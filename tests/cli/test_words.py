@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from regard.cli import run
-from regard.tasks.wordvectors import WordVectors
+from regard.tasks.word2vec.vectors import WordVectors
 from tests.tasks import words
 
 

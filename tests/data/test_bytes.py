@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from regard import recipe
 from regard.data import readers
-from regard.data.pairs import PairsConfig, Prepared, prepare
 from regard.data.readers import Corpus
 from regard.data.tokenizers import TokenizerConfig, train
+from regard.tasks.translation.pairs import PairsConfig, Prepared, prepare
 
 TOKENIZER = train(["un chat", "deux chiens"], TokenizerConfig(vocab=300))
 LINE = 40

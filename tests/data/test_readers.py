@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from regard import config
 from regard.data import readers
+from regard.data.line_report import Tally
 from regard.data.readers import Corpus, locate, pairs
-from regard.data.tally import Tally
 
 
 def read(corpus: Corpus) -> tuple[list[tuple[int, str, str]], Tally]:

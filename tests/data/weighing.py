@@ -9,10 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from regard.data.check import check
-from regard.data.pairs import PairsConfig, prepare
 from regard.data.readers import Corpus
 from regard.data.tokenizers import Tokenizer, TokenizerConfig, train
+from regard.tasks.translation.check import check
+from regard.tasks.translation.pairs import PairsConfig, prepare
 
 
 class Quick(Tokenizer):

@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from regard.attention import attend, cache
-from regard.decoding import kernels, rounds
+from regard.decoding import engine, kernels
 from regard.decoding.beam import Beam, search
-from regard.models import lean
+from regard.models import inference
 from regard.models.transformer import Transformer, TransformerConfig
 
-ASKING = (attend, cache, lean, rounds)  # modules that ask whether kernels run
+ASKING = (attend, cache, inference, engine)  # modules that ask whether kernels run
 SHAPES: list[dict[str, Any]] = [
     {"positions": "sinusoidal", "norm": "post", "share": "all", "activation": "relu"},
     {"positions": "rotary", "norm": "pre", "groups": 1, "share": "target", "activation": "gelu"},
@@ -36,7 +36,7 @@ def compare(model: Transformer, batch: int, beams: int, *, longest: int, limit: 
     kernels_run(False)
     plain = search(model, inputs, beam, limit=limit, eos=0)
     kernels_run(True)
-    fast = rounds.search(lean.Lean(model), inputs, beam, limit=limit, eos=0)
+    fast = engine.search(inference.Lean(model), inputs, beam, limit=limit, eos=0)
     for ours, theirs in zip(fast, plain, strict=True):
         for one, other in zip(ours, theirs, strict=True):
             assert (one.tokens, one.path, one.finished) == (other.tokens, other.path, other.finished)

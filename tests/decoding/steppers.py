@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.decoding.beam import Beam
 from regard.decoding.stepper import Stepper
-from regard.models import recurrent as networks
+from regard.models import seq2seq as networks
 from regard.models.transformer import Transformer, TransformerConfig
 
 ROOM = 12  # tokens that any text here has at most

@@ -7,7 +7,7 @@ import torch
 
 from regard.decoding import batching
 from regard.decoding.beam import Beam, search
-from regard.decoding.greedy import generate
+from regard.decoding.generate import generate
 from regard.decoding.ranking import share, top
 from regard.decoding.sampling import Sampler
 from tests.decoding.steppers import Markov, case, markov, slots

@@ -7,7 +7,7 @@ import torch
 
 from regard.decoding.beam import Beam, search
 from regard.decoding.constraints import Constraint, Forbid, Force, Goal, MinimumLength, NoRepeat, Prefix, constrain
-from regard.decoding.greedy import generate
+from regard.decoding.generate import generate
 from regard.decoding.sampling import Sampler
 from tests.decoding.steppers import every_text, markov, ranked, recurrent, slots, surprises
 

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from regard.decoding import rounds
+from regard.decoding import engine
 from regard.decoding.beam import Beam, search
-from regard.models.lean import Lean
+from regard.models.inference import Lean
 from regard.models.transformer import Transformer, TransformerConfig
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -62,8 +62,8 @@ def test_half_precision_answers_as_full_precision_does_as_far_as_it_can(model):
 @pytest.mark.parametrize("beams", [1, 4])
 def test_examples_that_take_the_rows_of_others_get_their_own_answers(model, beams):
     fast, beam = Lean(model), Beam(beams=beams)
-    groups = [rounds.Group(inputs(8, seed), torch.randint(1, 20, (8,)).tolist()) for seed in range(6)]
-    found = rounds.stream(fast, groups, beam, eos=0, rows=16)
+    groups = [engine.Group(inputs(8, seed), torch.randint(1, 20, (8,)).tolist()) for seed in range(6)]
+    found = engine.stream(fast, groups, beam, eos=0, rows=16)
     for group, answers in zip(groups, found, strict=True):
         same(answers, search(model, group.inputs, beam, limit=group.limit, eos=0), within=0.13)
 
@@ -73,10 +73,10 @@ def test_ranking_in_kernels_is_ranking_in_torch(monkeypatch):
         logits, total = 3 * torch.randn(batch, beams, vocab, device="cuda"), -torch.rand(batch, beams, device="cuda")
         made = []
         for there in (True, False):
-            monkeypatch.setattr(rounds, "kernels_run", lambda tensor, there=there: there)
+            monkeypatch.setattr(engine, "kernels_run", lambda tensor, there=there: there)
             front = (total.clone(), *torch.zeros(2, batch, beams, dtype=torch.int64, device="cuda"))
             record = torch.zeros(1, batch, 3, 2 * beams, dtype=torch.int32, device="cuda")
-            rounds.choose(logits, front, record, torch.zeros(batch, dtype=torch.int64, device="cuda"), eos=1)
+            engine.choose(logits, front, record, torch.zeros(batch, dtype=torch.int64, device="cuda"), eos=1)
             made.append((*front[1:], record[:, :, 1:], front[0], record[:, :, 0].view(torch.float32)))
         for one, other in zip(*made, strict=True):
             torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)

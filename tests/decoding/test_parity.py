@@ -8,7 +8,7 @@ from torch import Tensor
 
 from regard.decoding.beam import Beam, search
 from regard.decoding.constraints import Forbid, MinimumLength, NoRepeat
-from regard.decoding.greedy import generate
+from regard.decoding.generate import generate
 
 transformers = pytest.importorskip("transformers")
 EOS, VOCAB, LIMIT = 0, 30, 9

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.decoding.greedy import generate
+from regard.decoding.generate import generate
 from regard.decoding.sampling import Sampler, draw, min_p, sample, temperature, top_k, top_p
 from tests.decoding.steppers import markov, surprises
 

@@ -8,7 +8,7 @@ import torch
 import regard
 from regard.attention.masks import causal
 from regard.attention.multihead import MultiHead
-from regard.interpret.forced import Reader
+from regard.interpret.alignment.forced import Reader
 from regard.interpret.interventions import ablated, ablation, agreement, deletions, kendall, loss_of
 
 CHECKPOINT = Path(__file__).parent.parent / "checkpoints" / "format-1"

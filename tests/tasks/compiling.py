@@ -9,7 +9,7 @@ from torch._dynamo.testing import CompileCounter
 
 from regard import recipe
 from regard.models.transformer import Transformer
-from regard.tasks.translation import Translation
+from regard.tasks.translation.task import Translation
 from tests.conftest import SMALL
 
 if __name__ == "__main__":

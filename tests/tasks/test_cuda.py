@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from regard.models.lean import Lean, ready
+from regard.models.inference import Lean, ready
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

@@ -1,0 +1,1 @@
+"""Attention as Triton kernels: a row in training, a step in decoding."""

@@ -1,0 +1,1 @@
+"""Attention held against alignments drawn by hand."""

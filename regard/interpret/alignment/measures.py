@@ -1,0 +1,259 @@
+"""Attention measured against alignments drawn by hand: error rates of every head, the claims made of them, one summary.
+
+A decoder's row can be read in two ways. With shift 0 it belongs to the word it is about to write, with shift 1 to the
+word it has just been fed. Which of them aligns differs between models, and a picture labelled in the other way seems to
+look one word ahead: so both are measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.interpret.alignment.forced import Reader
+from regard.interpret.trace import Trace
+from regard.interpret.words import merge, units
+from regard.metrics.alignment import Counts, Gold, Link, Links, Phrase, corpus, count, diagonal, permuted, uniform
+
+SHIFTS = (0, 1)
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Example:
+    """A pair of sentences with its hand alignment, and what a model did while reading it."""
+
+    gold: Gold
+    trace: Trace
+
+
+@dataclass(frozen=True)
+class View:
+    """Which weights are meant: one head, the mean of a layer (no head), or the mean of all layers (no name either)."""
+
+    where: str | None = None
+    head: int | None = None
+
+    def __str__(self) -> str:
+        """In words."""
+        if self.where is None:
+            return "all layers, mean"
+        return f"{self.where}, mean" if self.head is None else f"{self.where} head {self.head}"
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """How well the links of one view match the hand-drawn ones, and what the controls score."""
+
+    view: View | str
+    shift: int
+    counts: Counts
+    permuted: Counts
+    diagonal: Counts
+    uniform: Counts
+
+
+@dataclass(frozen=True)
+class Inverted:
+    """Adjectives that change sides: how often the weights follow them."""
+
+    view: View
+    shift: int
+    share: float
+    """Adjective and noun look in the order of the source, which is not their own."""
+    exact: float
+    """Both look at precisely their partners."""
+    exchanged: float
+    """Control: the order is right when the two looks are exchanged, that is, wrong as they are."""
+    diagonal: float
+    """Control: the diagonal, which never turns anything round."""
+    uniform: float
+    """Control: two random looks."""
+    places: int
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """Articles: whether they look at their own partner or at the noun they announce."""
+
+    view: View
+    shift: int
+    article: float
+    """Weight an article gives to its own partner."""
+    noun: float
+    """Weight it gives to its noun's partner."""
+    even: float
+    """Control: what an even look gives to any word."""
+    share: float
+    """How often the noun gets more than the article."""
+    others: float
+    """Control: how often, among the other words of the sentence, the same noun gets more than the same article."""
+    places: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers ready to be printed: a title, names of columns, lines of names and numbers, and how to read them."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+
+def examples(reader: Reader, golds: Sequence[Gold]) -> list[Example]:
+    """The model's looks while it reads each pair."""
+    return [Example(gold, reader.look(gold.source_text, gold.target_text)) for gold in golds]
+
+
+def views(example: Example, *, shift: int = 0) -> Iterator[tuple[View, Float[Tensor, "target source"]]]:
+    """Weights from target word to source word: of every head that looks across, of the layers' means, of all."""
+    if shift not in SHIFTS:
+        raise ValueError(f"shift {shift} means nothing: 0 is the word about to be written, 1 the word just fed")
+    trace = example.trace
+    targets, sources = units(trace.items["fed" if shift else "target"]), units(trace.items["source"])
+    found = [unit.word for unit in targets], [unit.word for unit in sources]
+    wanted = list(range(len(example.gold.target))), list(range(len(example.gold.source)))
+    if found != wanted:
+        sizes = f"{len(found[0])} and {len(found[1])} words, the hand alignment {len(wanted[0])} and {len(wanted[1])}"
+        raise ValueError(f"the trace of {example.gold.source_text!r} has {sizes}: look at the same two texts")
+    layers = []
+    for one in trace.weights:
+        if not one.name.endswith("cross"):
+            continue
+        matrix = merge(one.values.float().cpu(), targets, sources)
+        yield from ((View(one.name, head), matrix[head]) for head in range(len(matrix)))
+        yield View(one.name), matrix.mean(0)
+        layers.append(matrix.mean(0))
+    if len(layers) > 1:
+        yield View(), torch.stack(layers).mean(0)
+
+
+def links(weights: Float[Tensor, "target source"]) -> Links:
+    """One link per target word: the source word it looks at most."""
+    return frozenset((source, target) for target, source in enumerate(weights.argmax(-1).tolist()))
+
+
+def alignments(examples: Sequence[Example], *, shift: int = 0) -> list[Aligned]:
+    """Every view against the hand-drawn links."""
+    golds = [example.gold for example in examples]
+    controls = {
+        "diagonal": corpus(count(diagonal(len(g.source), len(g.target)), g.sure, g.possible) for g in golds),
+        "uniform": corpus(uniform(gold) for gold in golds),
+    }
+    return [
+        Aligned(
+            view,
+            shift,
+            corpus(count(own, gold.sure, gold.possible) for own, gold in zip(found, golds, strict=True)),
+            corpus(permuted(own, gold) for own, gold in zip(found, golds, strict=True)),
+            **controls,
+        )
+        for view, found in _links(examples, shift).items()
+    ]
+
+
+def best(examples: Sequence[Example], *, shift: int = 0) -> Aligned:
+    """The single head that aligns best, chosen on one half of the pairs and scored on the other, both ways."""
+    if len(examples) < 2:
+        raise ValueError(f"{len(examples)} pair cannot be halved: give at least 2")
+    halves = examples[::2], examples[1::2]
+    scored = []
+    for chosen_on, scored_on in (halves, halves[::-1]):
+        heads = [
+            one
+            for one in alignments(chosen_on, shift=shift)
+            if isinstance(one.view, View) and one.view.head is not None
+        ]
+        winner = min(heads, key=lambda one: one.counts.aer)
+        scored += [one for one in alignments(scored_on, shift=shift) if one.view == winner.view]
+    parts = {
+        name: corpus(getattr(one, name) for one in scored) for name in ("counts", "permuted", "diagonal", "uniform")
+    }
+    return Aligned("best head, chosen on the other half", shift, **parts)
+
+
+def inversions(examples: Sequence[Example], *, shift: int = 0) -> list[Inverted]:
+    """The claim that weights turn adjective and noun round, for every view."""
+    marked = [(example.gold, phrase) for example in examples for phrase in example.gold.adjectives]
+    if not marked:
+        return []
+    sizes = [len(gold.source) for gold, _ in marked]
+    straight = [dict(_by_target(diagonal(len(gold.source), len(gold.target)))) for gold, _ in marked]
+    right = [_same_order(phrase, look) for (_, phrase), look in zip(marked, straight, strict=True)]
+    found = []
+    for view, linked in _links(examples, shift).items():
+        looks = [
+            dict(_by_target(own))
+            for own, example in zip(linked, examples, strict=True)
+            for _ in example.gold.adjectives
+        ]
+        pairs = [(phrase, look) for (_, phrase), look in zip(marked, looks, strict=True)]
+        found.append(
+            Inverted(
+                view,
+                shift,
+                share=_mean([_same_order(phrase, look) for phrase, look in pairs]),
+                exact=_mean([all(look[to] == at for at, to in (phrase.word, phrase.noun)) for phrase, look in pairs]),
+                exchanged=_mean([_same_order(_exchanged(phrase), look) for phrase, look in pairs]),
+                diagonal=_mean(right),
+                uniform=_mean([(1 - 1 / size) / 2 for size in sizes]),
+                places=len(marked),
+            )
+        )
+    return found
+
+
+def articles(examples: Sequence[Example], *, shift: int = 0) -> list[Ahead]:
+    """The claim that an article looks ahead to its noun, for every view."""
+    kept: dict[View, list[tuple[float, ...]]] = {}
+    for example in examples:
+        for view, weights in views(example, shift=shift) if example.gold.articles else ():
+            kept.setdefault(view, []).extend(_ahead(weights, phrase) for phrase in example.gold.articles)
+    found = []
+    for view, rows in kept.items():
+        article, noun, even, share, others = (_mean(column) for column in zip(*rows, strict=True))
+        found.append(Ahead(view, shift, article, noun, even, share, others, len(rows)))
+    return found
+
+
+def _ahead(weights: Tensor, phrase: Phrase) -> tuple[float, float, float, float, float]:
+    """One article: weight on its partner, on its noun's, on any word; noun before article, here and elsewhere."""
+    (article, row), (noun, noun_row) = phrase.word, phrase.noun
+    own = weights[row]
+    ahead = weights[:, noun] > weights[:, article]
+    others = [bool(ahead[place]) for place in range(len(weights)) if place not in (row, noun_row)]
+    even = float(own.sum()) / len(own)
+    return float(own[article]), float(own[noun]), even, float(ahead[row]), _mean(others) if others else 0.5
+
+
+def _links(examples: Sequence[Example], shift: int) -> dict[View, list[Links]]:
+    """The links of each view, sentence by sentence."""
+    found: dict[View, list[Links]] = {}
+    for example in examples:
+        for view, weights in views(example, shift=shift):
+            found.setdefault(view, []).append(links(weights))
+    return found
+
+
+def _by_target(linked: Links) -> list[Link]:
+    return [(target, source) for source, target in linked]
+
+
+def _same_order(phrase: Phrase, look: dict[int, int]) -> bool:
+    """Whether adjective and noun of the target look at two words that stand as their partners do in the source."""
+    word, noun = look[phrase.word[1]], look[phrase.noun[1]]
+    return (word < noun) if phrase.word[0] < phrase.noun[0] else (word > noun)
+
+
+def _exchanged(phrase: Phrase) -> Phrase:
+    """The same two partners, their target words exchanged."""
+    return Phrase((phrase.word[0], phrase.noun[1]), (phrase.noun[0], phrase.word[1]))
+
+
+def _mean(numbers: Sequence[float | bool]) -> float:
+    return float(sum(numbers)) / len(numbers)

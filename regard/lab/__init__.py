@@ -1,0 +1,1 @@
+"""Experiments of the courses, which need no model of yours."""

@@ -1,0 +1,1 @@
+"""Subject-verb agreement by distance."""

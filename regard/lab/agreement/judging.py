@@ -1,0 +1,74 @@
+"""How well a tagger tells right participles from wrong ones, by the distance of their subject and what is between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from regard.lab.agreement import sentences as agreement
+from regard.lab.agreement.sentences import RIGHT, WRONG, Sentence
+from regard.tasks.labels.labeller import Tagger
+
+DISTANCES = (1, 2, 4, 8, 12, 16, 24, 32, 48)
+CONDITIONS = {False: "without attractors", True: "with attractors"}
+LEAST = 3  # words in which a noun and a verb have room
+
+
+@dataclass(frozen=True)
+class Point:
+    """The participles at one distance, and how many of them each of several models told wrongly."""
+
+    distance: int
+    attractors: bool
+    count: int
+    mistakes: tuple[int, ...]
+
+    @property
+    def errors(self) -> list[float]:
+        """Mistakes in 100 of each model; guessing makes 50."""
+        return [100 * each / self.count for each in self.mistakes]
+
+    @property
+    def error(self) -> float:
+        """Their mean."""
+        return sum(self.errors) / len(self.errors)
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        told = {"distance": self.distance, "attractors": self.attractors, "sentences": self.count}
+        return {**told, "error": self.error, "errors": self.errors}
+
+
+def measure(
+    taggers: Sequence[Tagger],
+    *,
+    distances: Sequence[int] = DISTANCES,
+    count: int = 500,
+    seed: int = 0,
+    described: bool = True,
+) -> list[Point]:
+    """Errors of models of one kind at each distance, without attractors and, where there is room, with them."""
+    for tagger in taggers:
+        if sorted(tagger.classes) != sorted((RIGHT, WRONG)):
+            raise ValueError(
+                f"{tagger.name}: tags words as {', '.join(tagger.classes[:4])}, not as {RIGHT} or {WRONG}: "
+                "train it on what `regard data agreement` writes"
+            )
+    found = []
+    for attractors in CONDITIONS:
+        for distance in distances:
+            if attractors and distance < LEAST:
+                continue
+            how = partial(agreement.sentence, seed, distance=distance, described=described, testing=True)
+            asked = [how(number, attractors=attractors) for number in range(count)]
+            mistakes = tuple(_mistakes(tagger, asked) for tagger in taggers)
+            found.append(Point(distance, attractors, count, mistakes))
+    return found
+
+
+def _mistakes(tagger: Tagger, asked: Sequence[Sentence]) -> int:
+    """Participles that were told wrongly."""
+    tags = tagger.tag([list(one.words) for one in asked])
+    return sum(told.tags[one.place] != one.tags[one.place] for told, one in zip(tags, asked, strict=True))

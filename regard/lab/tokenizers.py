@@ -1,0 +1,95 @@
+"""Characters, words and pieces of words compared: how many there are against how long a text becomes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from regard.data import testset
+from regard.data.tokenizers import UNK, units
+from regard.data.tokenizers.units import CLOSED, Kind, Units, UnitsConfig
+
+KINDS: tuple[Kind, ...] = ("characters", "words", "bpe", "unigram")
+SIZES = (500, 1000, 2000, 4000, 8000)
+WORDS = ("grand", "grande", "grandement")
+HELD = 0.1  # of the lines; which ones is decided by their letters
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One way to cut a text, measured on text that it was not made from."""
+
+    kind: Kind
+    vocab: int
+    """Tokens of the vocabulary, special ones included."""
+    per_line: float
+    """Tokens of a line, on average."""
+    per_token: float
+    """Characters of a token, on average."""
+    unknown: float
+    """Share of the tokens that stand for something never seen."""
+    words: Mapping[str, tuple[str, ...]]
+    """Words that somebody asked for, in pieces."""
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return asdict(self)
+
+
+def read(name: str, *, column: int | None = None) -> list[str]:
+    """The texts in the lines of a file, or in a column of them between tabs; empty ones are left out."""
+    found = []
+    for number, line in testset.numbered(name):
+        cells = [line] if column is None else line.split("\t")
+        if column is not None and len(cells) < column:
+            raise ValueError(f"{name}:{number}: {len(cells)} columns, wanted column {column}")
+        if text := cells[(column or 1) - 1].strip():
+            found.append(text)
+    return found
+
+
+def hold_out(lines: Sequence[str], share: float = HELD) -> tuple[list[str], list[str]]:
+    """Lines to make vocabularies from and others to measure on; equal lines are on the same side."""
+    sides: tuple[list[str], list[str]] = [], []
+    for line in lines:
+        place = int.from_bytes(hashlib.sha256(line.encode()).digest()[:8], "big") / 2**64
+        sides[place < share].append(line)
+    if not all(sides):
+        raise ValueError(f"{len(lines)} lines are too few to hold some out: give more text, or another file by --held")
+    return sides
+
+
+def compare(
+    train: Sequence[str], held: Sequence[str], *, sizes: Iterable[int] = SIZES, words: Sequence[str] = WORDS
+) -> list[Cut]:
+    """Every kind of unit, those that can have several sizes in each of them and, if words, in full."""
+    characters = sum(map(len, train))
+    found: list[Cut] = []
+    for kind in KINDS:
+        asked: list[int | None] = [] if kind == "characters" else [*sizes]
+        for size in [*asked, *([None] if kind in CLOSED else [])]:
+            made = units.train(train, UnitsConfig(kind=kind, vocab=size), characters=characters)
+            cut = measure(made, held, words)
+            if not found or (found[-1].kind, found[-1].vocab) != (kind, cut.vocab):  # the text has no more to give
+                found.append(cut)
+    return found
+
+
+def measure(own: Units, held: Sequence[str], words: Sequence[str]) -> Cut:
+    """How these units cut a text and single words."""
+    lines = own.lines(held)
+    tokens = sum(map(len, lines))
+    if not tokens:
+        raise ValueError("the held-out text is empty: give some lines to measure on")
+    unknown = sum(token == UNK for line in lines for token in line)
+    pieces = {word: tuple(own.tokenizer.pieces(ids)) for word, ids in zip(words, own.lines(words), strict=True)}
+    if own.kind not in CLOSED:  # the blank in front of a word is part of its first piece
+        pieces = {word: _bare(cut) for word, cut in pieces.items()}
+    return Cut(own.kind, own.vocab, tokens / len(held), sum(map(len, held)) / tokens, unknown / tokens, pieces)
+
+
+def _bare(pieces: tuple[str, ...]) -> tuple[str, ...]:
+    first, *rest = pieces or ("",)
+    return (*([first.lstrip()] if first.strip() else []), *rest)

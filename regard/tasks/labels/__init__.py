@@ -1,0 +1,1 @@
+"""Labels of texts and tags of words: files, batches, training and use."""

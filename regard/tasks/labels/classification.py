@@ -1,0 +1,51 @@
+"""Learning to classify: what a text is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from regard.tasks.labels.batches import Labelled
+from regard.tasks.labels.files import LabelsConfig
+from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
+from regard.training.task import evenly
+
+SHOWN = 300  # characters of a text that a sample shows
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationRecipe(LabellingRecipe):
+    """One run that learns to classify texts."""
+
+    task: Literal["classification"] = "classification"
+    """What is learnt."""
+    data: LabelsConfig
+    """Where labelled texts come from."""
+
+
+class Classification(Labelling):
+    """The task of learning what a text is."""
+
+    Recipe = ClassificationRecipe
+    usage = 'regard classify {folder} "..."'
+    each = False
+
+    def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
+        """A few texts with label and answer."""
+        names = self.prepared.classes
+        return [
+            {
+                "read": side.examples[number].words[0][:SHOWN],
+                "label": names[int(side.labels[number])],
+                "answer": names[int(found.answers[number][0])],
+            }
+            for number in evenly(range(len(side)), self.recipe.objective.samples)
+        ]
+
+    def card(self) -> str:
+        """What a stranger should know about the model, in a few lines."""
+        return (
+            f"# A classifier\n\n{self.facts()}"
+            '\nScores are in `metrics.json`. Use it with `regard classify DIRECTORY "a text"`, or in Python:\n\n'
+            '```python\nimport regard\n\nregard.load("DIRECTORY").classify(["a text"])\n```\n'
+        )

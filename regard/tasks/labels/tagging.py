@@ -1,0 +1,52 @@
+"""Learning to tag: what each word of a sentence is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from regard.metrics.likelihood import IGNORE
+from regard.tasks.labels.batches import Labelled
+from regard.tasks.labels.files import TagsConfig
+from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
+from regard.training.task import evenly
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggingRecipe(LabellingRecipe):
+    """One run that learns to tag words."""
+
+    task: Literal["tagging"] = "tagging"
+    """What is learnt."""
+    data: TagsConfig
+    """Where tagged sentences come from."""
+
+
+class Tagging(Labelling):
+    """The task of learning what each word of a sentence is."""
+
+    Recipe = TaggingRecipe
+    usage = 'regard tag {folder} "..."'
+    each = True
+
+    def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
+        """A few sentences, and what is said of their judged words; where that is wrong, also the truth."""
+        names, samples = self.prepared.classes, []
+        for number in evenly(range(len(side)), self.recipe.objective.samples):
+            truth = side.labels[side.starts[number] : side.starts[number + 1]]
+            pairs = [(int(right), int(said)) for right, said in zip(truth, found.answers[number], strict=False)]
+            said = [
+                names[answer] if answer == right else f"{names[answer]} (not {names[right]})"
+                for right, answer in pairs
+                if right != IGNORE
+            ]
+            samples.append({"sentence": " ".join(side.examples[number].words), "answer": " ".join(said)})
+        return samples
+
+    def card(self) -> str:
+        """What a stranger should know about the model, in a few lines."""
+        return (
+            f"# A tagger\n\n{self.facts()}"
+            '\nScores are in `metrics.json`. Use it with `regard tag DIRECTORY "a sentence"`, or in Python:\n\n'
+            '```python\nimport regard\n\nregard.load("DIRECTORY").tag(["a sentence"])\n```\n'
+        )

@@ -1,0 +1,252 @@
+"""Learning to label: what classification and tagging share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Unpack
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard import config
+from regard.checkpoint import Checkpoint
+from regard.data import vectors
+from regard.data.tokenizers.units import Units
+from regard.metrics.labels import Labels, judge
+from regard.metrics.likelihood import IGNORE, count, cross_entropy
+from regard.models.text_classifier import (
+    ConvolutionReaderConfig,
+    Labeller,
+    RecurrentReaderConfig,
+    TransformerReaderConfig,
+)
+from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared, prepare
+from regard.tasks.labels.reading import Reading, ReadingConfig
+from regard.training import device as devices
+from regard.training.alone import Folder, begun, learn
+from regard.training.loop import Result, TrainingConfig
+from regard.training.optim import OptimConfig
+from regard.training.run import Run
+from regard.training.task import Evaluation, Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelObjective:
+    """What is minimised, and what is shown."""
+
+    smoothing: float = 0.0
+    """Share of probability spread over all labels instead of the right one."""
+    balanced: bool = False
+    """Count rare labels for more, so that all of them matter the same."""
+    samples: int = 5
+    """Held-out texts whose answers are shown at every evaluation."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(f"smoothing must be at least 0 and below 1, not {self.smoothing}")
+        if self.samples < 0:
+            raise ValueError(f"samples must not be below 0, not {self.samples}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabellingRecipe:
+    """What a run that learns to label is made of, but for its data."""
+
+    tokenizer: ReadingConfig = field(default_factory=ReadingConfig)
+    """What a token is, and how much of a text is read."""
+    model: RecurrentReaderConfig | ConvolutionReaderConfig | TransformerReaderConfig = field(
+        default_factory=RecurrentReaderConfig
+    )
+    """The network, chosen by its name."""
+    objective: LabelObjective = field(default_factory=LabelObjective)
+    """What is minimised."""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    """How weights follow gradients."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """How long, how often, where."""
+
+    def __post_init__(self) -> None:
+        context = getattr(self.model, "context", None)
+        if context is not None and self.tokenizer.longest > context:
+            raise ValueError(
+                f"tokenizer.longest is {self.tokenizer.longest} tokens, more than model.context, {context}: "
+                "lower the one or raise the other"
+            )
+
+
+class Labelling:
+    """The task of learning labels; what has one, a text or a word, is for the tasks below to say."""
+
+    each: ClassVar[bool]
+    goal: tuple[str, Literal["max", "min"]] = ("accuracy", "max")
+
+    def __init__(self, recipe: Any, prepared: Prepared, model: Any) -> None:
+        self.recipe, self.prepared, self.model = recipe, prepared, model
+        self.packing = prepared.train.packing(recipe.data.tokens, recipe.training.seed)
+        self.rows = self.packing.rows
+
+    @classmethod
+    def train(cls, recipe: Any, **folder: Unpack[Folder]) -> tuple[Run, Result]:
+        """Learn in a run folder: begun there, or gone on with."""
+        place = devices.choose(recipe.training.device)
+        known = _known(begun(folder), recipe.tokenizer)
+        prepared = prepare(recipe.data, recipe.tokenizer, known)
+        sizes = {"vocab": prepared.reading.units.vocab, "classes": len(prepared.classes), "each": cls.each}
+        recipe = replace(recipe, model=replace(recipe.model, **sizes))
+        torch.manual_seed(recipe.training.seed)
+        model = Labeller(recipe.model)
+        notes = [*prepared.summary]
+        if recipe.model.vectors is not None and known is None:
+            notes.append(start_from(model, prepared.reading, recipe.model.vectors))
+        task = cls(recipe, prepared, model.to(place))
+        notes.append(f"an epoch has {task.rows:,} rows of at most {task.packing.tokens:,} tokens")
+        features = recipe.data.tokens * recipe.model.embedding
+        return learn(task, data=prepared.report, notes=notes, features=features, **folder)
+
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """One set of weights, one optimizer."""
+        return {"model": list(self.model.parameters())}
+
+    def batch(self, row: int) -> LabelBatch:
+        """The texts of a row."""
+        return self.prepared.train.batch(self.packing.row(row)[0])
+
+    def split(self, batch: LabelBatch) -> list[LabelBatch]:
+        """A row that does not fit the memory, in halves."""
+        return batch.halves()
+
+    def places(self, batch: LabelBatch) -> list[str]:
+        """Where the texts of a row come from, the longest first."""
+        return [self.prepared.train.place(number) for number in batch.examples.tolist()[::-1]]
+
+    def step(self, batch: LabelBatch, part: str) -> Step:
+        """The surprise at every label, summed."""
+        batch = batch.to(self.model.output.bias.device)
+        logits, labels = flat(self.model(batch.tokens, batch.lengths), batch.labels)
+        weights = self._weights.to(logits.device) if self.recipe.objective.balanced else None
+        loss = cross_entropy(logits, labels, smoothing=self.recipe.objective.smoothing, weights=weights)
+        judged = count(labels) if weights is None else weights[labels.clamp(min=0)].where(labels != IGNORE, 0.0).sum()
+        return Step(loss=loss, weight=judged, counts={"tokens": batch.lengths.sum()})
+
+    @cached_property
+    def _weights(self) -> Float[Tensor, "classes"]:
+        """What each label counts: the rarer, the more, and 1 in the mean over all examples."""
+        counts = self.prepared.train.counts(len(self.prepared.classes))
+        met = np.maximum(counts, 1)
+        return torch.tensor(counts.sum() / ((counts > 0).sum() * met), dtype=torch.float32)
+
+    def evaluate(self) -> Evaluation:
+        """How the held-out texts are labelled, and a few of them to look at."""
+        found = measure(self.model, self.prepared.valid, self.prepared.classes, tokens=self.recipe.data.tokens)
+        return Evaluation(found.metrics, self.shown(self.prepared.valid, found))
+
+    def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
+        """A few texts with truth and answer."""
+        raise NotImplementedError
+
+    def contents(self) -> dict[str, Any]:
+        """What a checkpoint directory holds beside weights and metrics."""
+        recipe = config.plain(replace(self.recipe, model=replace(self.recipe.model, vectors=None)))
+        kept = {name: recipe[name] for name in ("task", "model", "tokenizer")}
+        file = {name: value for name, value in recipe["data"]["train"][0].items() if name not in ("path", "label")}
+        return {
+            "config.yaml": {
+                "format": 1,
+                **kept,
+                "labels": self.prepared.classes,
+                "data": {"file": file, "names": recipe["data"]["names"]},
+            },
+            "tokenizer.json": self.prepared.reading.units.tokenizer.json(),
+            "README.md": self.card(),
+        }
+
+    def card(self) -> str:
+        """What a stranger should know about the model, in a few lines."""
+        raise NotImplementedError
+
+    def facts(self) -> str:
+        """What the cards of all these models say first."""
+        recipe, classes = self.recipe, self.prepared.classes
+        some = ", ".join(classes[:20]) + ", ..." * (len(classes) > 20)
+        files = dict.fromkeys(file.path.rsplit("/", 1)[-1] for file in recipe.data.train)
+        return (
+            f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, trained with Regard on "
+            f"{len(self.prepared.train):,} texts.\n\nIt knows the labels {some}.\n\n"
+            + "".join(f"- trained on `{name}`\n" for name in files)
+        )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Labels held against the truth, over all texts of a set in its order; for tags, over their tokens."""
+
+    labels: Labels
+    loss: float
+    answers: list[Int[np.ndarray, "_labels"]]
+    """Of every text: one answer, or one for each token."""
+    whole: float | None = None
+    """Share of sentences in which all words are told right, where words are judged."""
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """By name, as they are logged."""
+        found = {"loss": self.loss, "accuracy": self.labels.accuracy, "f1": self.labels.f1}
+        return found if self.whole is None else {**found, "sentences": self.whole}
+
+
+@torch.no_grad()
+def measure(model: Labeller, side: Labelled, classes: list[str], *, tokens: int) -> Measured:
+    """Label all texts of a set; nothing is asked of the device before the last of them."""
+    training = model.training
+    model.eval()
+    device = model.output.bias.device
+    lost, said, true = torch.zeros((), device=device), [], []
+    for batch in side.every(tokens):
+        there = batch.to(device)
+        scores = model(there.tokens, there.lengths)
+        lost = lost + cross_entropy(*flat(scores, there.labels))
+        said.append(scores.argmax(-1))
+        true.append(batch.labels.numpy())
+    model.train(training)
+    answers = [line for batch in said for line in batch.reshape(len(batch), -1).cpu().numpy()]
+    truth = [line for batch in true for line in batch.reshape(len(batch), -1)]
+    whole = None
+    if side.each:
+        right = [bool(((one == other) | (other == IGNORE)).all()) for one, other in zip(answers, truth, strict=True)]
+        whole = sum(right) / len(right)
+    one, other = (np.concatenate(lines) for lines in (truth, answers))
+    judged = one != IGNORE
+    labels = judge(one[judged], other[judged], classes)
+    return Measured(labels, float(lost) / max(int(judged.sum()), 1), answers, whole)
+
+
+def flat(logits: Tensor, labels: Tensor) -> tuple[Float[Tensor, "label classes"], Int[Tensor, "label"]]:
+    """Logits and labels in one list, whatever they are of."""
+    return logits.flatten(0, -2), labels.flatten()
+
+
+def start_from(model: Labeller, own: Reading, name: str) -> str:
+    """Give known words the vectors of a file, scaled to the spread that others have; how many there were."""
+    words, table = vectors.read(name)
+    width = model.config.embedding
+    if table.shape[1] != width:
+        raise ValueError(f"{name}: vectors of {table.shape[1]} features, model.embedding is {width}: make them equal")
+    kept = own.units.lines(words)
+    places = [(ids[0], row) for row, ids in enumerate(kept) if len(ids) == 1 and ids[0] > 3]
+    if not places:
+        raise ValueError(f"{name}: none of its words is a token here: vectors are for tokenizer.kind words")
+    tokens, rows = (torch.tensor(column) for column in zip(*places, strict=True))
+    found = torch.from_numpy(table)[rows]
+    with torch.no_grad():
+        model.embedding.weight[tokens] = found * (0.1 / found.std())
+    return f"{name}: vectors of {len(places):,} of {own.units.vocab:,} tokens"
+
+
+def _known(found: Checkpoint | None, how: ReadingConfig) -> tuple[Reading, list[str]] | None:
+    """A run goes on with the tokens and labels it began with."""
+    if found is None:
+        return None
+    return Reading(how, Units.parse(found.text("tokenizer.json"), how.kind)), list(found.config["labels"])

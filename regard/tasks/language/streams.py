@@ -1,0 +1,258 @@
+"""Running text as one long stream of tokens, cached by content, and cut into lanes that are read side by side.
+
+Only `\\n` ends a line; a bad line is left out, counted, and remembered by its place.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from io import BufferedIOBase, BytesIO
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tokenizers as library
+from jaxtyping import Int
+
+from regard.data import shards
+from regard.data.line_report import Tally
+from regard.data.readers import digest, lines, locate
+from regard.data.tokenizers import EOS, UNK, units
+from regard.data.tokenizers.units import CLOSED, Units, UnitsConfig
+
+BLOCK = 1 << 13  # lines tokenised at a time
+INLINE = "data.text"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamConfig:
+    """Where running text comes from, and how it is laid out."""
+
+    train: tuple[str, ...] = ()
+    """Text files to learn from, read as one; each may be gzipped."""
+    valid: tuple[str, ...] = ()
+    """Text files to measure on; none: the end of the text."""
+    text: str | None = None
+    """The text itself, in place of files."""
+    held: float = 0.1
+    """Share of the characters, at the end, that are measured on when valid names no file; 0 measures on the text."""
+    lanes: int = 32
+    """Parts of the text that are read side by side."""
+    window: int = 128
+    """Tokens of every lane in a step; gradients reach no further back, the state does."""
+    reject: float = 0.01
+    """Share of unusable lines above which nothing is trained."""
+
+    def __post_init__(self) -> None:
+        if bool(self.train) == (self.text is not None):
+            raise ValueError("give either train, with at least one file, or text")
+        if self.lanes < 1 or self.window < 1:
+            raise ValueError(f"lanes and window must be at least 1, not {self.lanes} and {self.window}")
+        if not (0 <= self.held < 1 and 0 <= self.reject <= 1):
+            raise ValueError(f"held and reject are shares of 1, and held is below it, not {self.held}, {self.reject}")
+
+
+class Window(NamedTuple):
+    """What all lanes read in a step, and the tokens that follow."""
+
+    inputs: Int[np.ndarray, "lanes time"]
+    labels: Int[np.ndarray, "lanes time"]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A text as tokens; every one of them is predicted once, the first from a line end."""
+
+    tokens: Int[np.ndarray, "token"]
+    characters: int
+    words: int
+    """What stands between blanks, and line ends."""
+    unknown: int = 0
+
+    def span(self, first: int, last: int) -> Window:
+        """The tokens from the first up to the last as the only lane, with those before them."""
+        labels = np.array(self.tokens[first:last], np.int64)
+        before = EOS if first == 0 else self.tokens[first - 1]
+        return Window(np.concatenate([[before], labels[:-1]])[None], labels[None])
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """A stream in equal parts, one below the other, walked over window by window.
+
+    Row g of training is window g of every lane, and the next row goes on where it ends; after the last row of an epoch
+    comes the first one again. The rest of a division is never read.
+    """
+
+    stream: Stream
+    lanes: int
+    window: int
+
+    @property
+    def length(self) -> int:
+        """Tokens of a lane."""
+        return len(self.stream.tokens) // self.lanes
+
+    @property
+    def rows(self) -> int:
+        """Rows of an epoch; the last one may be shorter."""
+        return -(-self.length // self.window)
+
+    def row(self, number: int) -> Window:
+        """The tokens of a row, whatever the epoch."""
+        first = number % self.rows * self.window
+        last = min(first + self.window, self.length)
+        spans = [self.stream.span(lane * self.length + first, lane * self.length + last) for lane in range(self.lanes)]
+        return Window(*(np.concatenate(parts) for parts in zip(*spans, strict=True)))
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What is learnt from and measured on."""
+
+    units: Units
+    train: Stream
+    valid: Stream
+    report: dict[str, Any]
+    summary: list[str]
+
+
+def prepare(config: StreamConfig, how: UnitsConfig, known: Units | None = None) -> Texts:
+    """Read and tokenise the files, or find them in the cache; `known` units are used as they are."""
+    names = (*config.train, *config.valid)
+    stamps = {name: _stamp(name) for name in names}
+    digests = {name: digest(name) for name in names}
+    contents = {
+        "files": [[digests[name] for name in group] for group in (config.train, config.valid)],
+        "text": config.text,
+        "held": None if config.valid else config.held,
+    }
+    cut = {**asdict(how), "library": library.__version__} if known is None else known.tokenizer.json()
+    key = shards.key(stream=1, units=cut, **contents)
+
+    def build(place: Path) -> None:
+        _build(config, how, known, place)
+        for name, stamp in stamps.items():
+            if _stamp(name) != stamp:
+                raise ValueError(f"{name} changed while it was read: start again once it is complete")
+
+    place = shards.entry(shards.folder(), f"stream-{key}", build)
+    found = json.loads((place / "numbers.json").read_text(encoding="utf-8"))
+    parts = {name: Stream(_mapped(place / f"{name}.bin"), **found[name]) for name in ("train", "valid")}
+    own = Units.parse((place / "tokenizer.json").read_text(encoding="utf-8"), how.kind)
+    report: dict[str, Any] = {"vocab": own.vocab}
+    summary = []
+    for name, group in (("train", config.train), ("valid", config.valid)):
+        tally = Tally.parse(found["tallies"][name])
+        _check(config, tally, group)
+        named = list(group) or [INLINE]
+        corpora = [{**tally.report(named), "sha256": [digests[one] for one in group]}]
+        marks = {"fingerprint": shards.key(part=name, **contents), "corpora": corpora}
+        report[name] = {**marks, "tokens": len(parts[name].tokens), **found[name]}
+        summary += tally.lines(named, unit="line") if tally.read else []
+    summary.append(_said(own, **parts))
+    return Texts(own, **parts, report=report, summary=summary)
+
+
+def read(name: str, own: Units, *, reject: float = 0.01) -> Stream:
+    """A file as tokens of units that are known, held in memory and not cached."""
+    tally, flat = Tally(), BytesIO()
+    found = _encode(((text, True) for text in _lines([lines(name)], tally)), own, flat)
+    tally.check(reject, [name], unit="line", remedy="")
+    return Stream(np.frombuffer(flat.getvalue(), np.int32), **found)
+
+
+def _build(config: StreamConfig, how: UnitsConfig, known: Units | None, place: Path) -> None:
+    """Count, cut, learn the units from what is learnt from, and write everything as numbers."""
+    tallies = {"train": Tally(), "valid": Tally()}
+    total = sum(len(text) + 1 for text in _texts(config, config.train, tallies["train"]))
+    more = sum(len(text) + 1 for text in _texts(config, config.valid, tallies["valid"])) if config.valid else 0
+    for name, group in (("train", config.train), ("valid", config.valid)):
+        _check(config, tallies[name], group)
+    cut = total if config.valid else int(total * (1 - config.held))
+    other = (config.valid, 0, more) if config.valid else (config.train, cut if config.held else 0, total)
+    if not cut or other[1] == other[2]:
+        raise ValueError(f"the text has {total} characters, of which none is left to learn from or to measure on")
+    learnt = (text for text, _ in _between(_texts(config, config.train, Tally()), 0, cut))
+    own = known or units.train(learnt, how, characters=cut)
+    numbers: dict[str, Any] = {}
+    for name, (group, first, last) in {"train": (config.train, 0, cut), "valid": other}.items():
+        pieces = _between(_texts(config, group, Tally()), first, last)
+        with (place / f"{name}.bin").open("wb") as file:
+            numbers[name] = _encode(pieces, own, file)
+    numbers["tallies"] = {name: tally.plain() for name, tally in tallies.items()}
+    (place / "numbers.json").write_text(json.dumps(numbers), encoding="utf-8")
+    (place / "tokenizer.json").write_text(own.tokenizer.json(), encoding="utf-8")
+
+
+def _check(config: StreamConfig, tally: Tally, group: Sequence[str]) -> None:
+    if group or tally.read:
+        tally.check(config.reject, list(group) or [INLINE], unit="line")
+
+
+def _texts(config: StreamConfig, names: Sequence[str], tally: Tally) -> Iterator[str]:
+    """The good lines of these files, or of the text that stands in the recipe."""
+    if config.text is None or names:
+        return _lines(map(lines, names), tally)
+    return _lines([(line.encode() for line in config.text.removesuffix("\n").split("\n"))], tally)
+
+
+def _lines(sources: Iterable[Iterable[bytes | None]], tally: Tally) -> Iterator[str]:
+    """The good lines of all files, without their ends."""
+    for file, source in enumerate(sources):
+        for number, line in enumerate(source, start=1):
+            tally.read += 1
+            try:
+                if line is None or b"\0" in line:
+                    tally.refuse("too long" if line is None else "with a NUL character", file, number)
+                    continue
+                yield unicodedata.normalize("NFC", line.decode("utf-8"))
+                tally.kept += 1
+            except UnicodeDecodeError:
+                tally.refuse("invalid UTF-8", file, number)
+
+
+def _between(texts: Iterable[str], first: int, last: int) -> Iterator[tuple[str, bool]]:
+    """What lies between two places of the text, counted in characters: lines, and whether the end of each is in."""
+    begin = 0
+    for text in texts:
+        end = begin + len(text) + 1
+        if begin >= last:
+            return
+        if end > first:
+            part = text[max(first - begin, 0) : last - begin]
+            yield part, end <= last
+        begin = end
+
+
+def _encode(pieces: Iterator[tuple[str, bool]], own: Units, file: BufferedIOBase) -> dict[str, int]:
+    """Tokens to a file; how much text they are."""
+    found = {"characters": 0, "words": 0, "unknown": 0}
+    while block := list(islice(pieces, BLOCK)):
+        for (text, ended), tokens in zip(block, own.lines([text for text, _ in block]), strict=True):
+            found["characters"] += len(text) + ended
+            found["words"] += len(text.split()) + ended
+            found["unknown"] += tokens.count(UNK)
+            file.write(np.array([*tokens, *[EOS] * ended], np.int32).tobytes())
+    return found
+
+
+def _said(own: Units, train: Stream, valid: Stream) -> str:
+    """The sizes in words."""
+    sizes = f"{len(train.tokens):,} tokens to learn from, {len(valid.tokens):,} to measure on"
+    strange = f", of which {valid.unknown:,} are <unk>" if own.kind in CLOSED and valid.unknown else ""
+    return f"{sizes}{strange}, {own.vocab:,} different ones"
+
+
+def _mapped(path: Path) -> Int[np.ndarray, "token"]:
+    size = path.stat().st_size // 4
+    return np.memmap(path, np.int32, "r", shape=(size,)) if size else np.zeros(0, np.int32)
+
+
+def _stamp(name: str) -> tuple[int, int]:
+    stat = locate(name).stat()
+    return stat.st_size, stat.st_mtime_ns

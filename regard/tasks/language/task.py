@@ -1,0 +1,171 @@
+"""Learning to go on with a text: truncated back-propagation through time with a state that is carried on.
+
+Each row is one window of every lane. Its state begins where that of the row before ended, cut off from its gradients,
+so the memory of a step is that of a window however long the text (Williams and Peng 1990).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Unpack
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard import config
+from regard.checkpoint import Checkpoint
+from regard.data.tokenizers.units import Units, UnitsConfig
+from regard.models.lstm import RecurrentLanguage, RecurrentLanguageConfig
+from regard.tasks.language.streams import Lanes, StreamConfig, Texts, prepare
+from regard.tasks.language.writer import CARRIED, Writer, WritingConfig, carry, lost, surprise
+from regard.training import device as devices
+from regard.training.alone import Folder, begun, learn
+from regard.training.loop import Result, TrainingConfig
+from regard.training.optim import OptimConfig
+from regard.training.run import Run
+from regard.training.task import Evaluation, Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanguageRecipe:
+    """One run that learns to go on with a text."""
+
+    task: Literal["language"] = "language"
+    """What is learnt."""
+    data: StreamConfig
+    """Where text comes from, and how it is laid out."""
+    tokenizer: UnitsConfig = field(default_factory=UnitsConfig)
+    """What a token is."""
+    model: RecurrentLanguageConfig = field(default_factory=RecurrentLanguageConfig)
+    """Its size."""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    """How weights follow gradients."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """How long, how often, where."""
+    writing: WritingConfig = field(default_factory=WritingConfig)
+    """What is written at every evaluation, and by the trained model where nothing else is said."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A row of training: which, what its lanes read and what follows."""
+
+    row: int
+    first: int
+    """Its first lane; not 0 only in the second half of a row that did not fit the memory."""
+    inputs: Int[Tensor, "lanes time"]
+    labels: Int[Tensor, "lanes time"]
+
+    def to(self, device: torch.device) -> Batch:
+        """The same on a device."""
+        return replace(self, inputs=self.inputs.to(device), labels=self.labels.to(device))
+
+
+class Language:
+    """The task of learning a text."""
+
+    Recipe = LanguageRecipe
+    usage = "regard generate {folder}"
+    goal: tuple[str, Literal["max", "min"]] = ("loss", "min")
+
+    def __init__(self, recipe: LanguageRecipe, texts: Texts, model: Any) -> None:
+        self.recipe, self.texts, self.model = recipe, texts, model
+        lanes = min(recipe.data.lanes, len(texts.train.tokens))
+        self.lanes = Lanes(texts.train, lanes, recipe.data.window)
+        self.rows = self.lanes.rows
+        self._begun: tuple[int, Tensor] | None = None
+        carry(model, model.blank(lanes))
+
+    @staticmethod
+    def train(recipe: LanguageRecipe, **folder: Unpack[Folder]) -> tuple[Run, Result]:
+        """Learn in a run folder: begun there, or gone on with."""
+        place = devices.choose(recipe.training.device)
+        texts = prepare(recipe.data, recipe.tokenizer, _units(begun(folder), recipe))
+        recipe = replace(recipe, model=replace(recipe.model, vocab=texts.units.vocab))
+        torch.manual_seed(recipe.training.seed)
+        task = Language(recipe, texts, RecurrentLanguage(recipe.model).to(place))
+        task.writer().begin(recipe.writing.prompt)  # what cannot be written is said before anything is learnt
+        notes = (*texts.summary, f"an epoch has {task.rows:,} rows of {task.lanes.lanes} lanes")
+        features = recipe.data.lanes * recipe.data.window * recipe.model.width
+        return learn(task, data=texts.report, notes=notes, features=features, **folder)
+
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """One set of weights, one optimizer."""
+        return {"model": list(self.model.parameters())}
+
+    def batch(self, row: int) -> Batch:
+        """A window of every lane."""
+        return Batch(row, 0, *map(torch.from_numpy, self.lanes.row(row)))
+
+    def split(self, batch: Batch) -> list[Batch]:
+        """A row that does not fit the memory, as two of half the lanes."""
+        half = len(batch.inputs) // 2
+        if not half:
+            return [batch]
+        upper = replace(batch, inputs=batch.inputs[:half], labels=batch.labels[:half])
+        lower = replace(batch, first=batch.first + half, inputs=batch.inputs[half:], labels=batch.labels[half:])
+        return [upper, lower]
+
+    def step(self, batch: Batch, part: str) -> Step:
+        """The surprise at every token of a window, read from where the row before it ended."""
+        batch = batch.to(self.model.bias.device)
+        lanes = slice(batch.first, batch.first + len(batch.inputs))
+        features, after = self.model(batch.inputs, self._before(batch.row)[lanes])
+        loss = lost(self.model, features, batch.labels)
+        sound = after.detach().isfinite().flatten(1).all(1)[:, None, None]
+        self._carried[lanes] = torch.where(sound, after.detach(), 0.0)  # a broken lane begins anew
+        count = batch.labels.numel()
+        return Step(loss=loss, weight=count, counts={"tokens": count})
+
+    def _before(self, row: int) -> Float[Tensor, "lanes parts width"]:
+        """The states a row begins with, the same when it is done again: blank at the start of an epoch."""
+        if self._begun is None or self._begun[0] != row:
+            fresh = row % self.rows == 0
+            self._begun = row, torch.zeros_like(self._carried) if fresh else self._carried.clone()
+        return self._begun[1]
+
+    @property
+    def _carried(self) -> Tensor:
+        """The state of every lane after the last row."""
+        return self.model.get_buffer(CARRIED)
+
+    def evaluate(self) -> Evaluation:
+        """The whole held-out text in one pass with its state carried on, and a few texts to look at."""
+        found = surprise(self.model, self.texts.valid)
+        metrics = {"loss": found.loss, "nats_per_character": found.per_character}
+        if self.recipe.tokenizer.kind == "words":
+            metrics["perplexity"] = found.perplexity
+        asked = {"prompt": prompt} if (prompt := self.recipe.writing.prompt) else {}
+        return Evaluation(metrics, [{**asked, "text": written.text} for written in self.writer().write()])
+
+    def writer(self) -> Writer:
+        """The model as it is now, ready to use."""
+        return Writer(self.model, self.texts.units, self.recipe.writing)
+
+    def contents(self) -> dict[str, Any]:
+        """What a checkpoint directory holds beside weights and metrics."""
+        recipe = config.plain(self.recipe)
+        kept = {name: recipe[name] for name in ("task", "model", "tokenizer", "writing")}
+        return {
+            "config.yaml": {"format": 1, **kept},
+            "tokenizer.json": self.texts.units.tokenizer.json(),
+            "README.md": _card(self.recipe, self.texts),
+        }
+
+
+def _units(found: Checkpoint | None, recipe: LanguageRecipe) -> Units | None:
+    """A run goes on with the units it began with."""
+    return None if found is None else Units.parse(found.text("tokenizer.json"), recipe.tokenizer.kind)
+
+
+def _card(recipe: LanguageRecipe, texts: Texts) -> str:
+    """What a stranger should know about the model, in a few lines."""
+    return (
+        "# A language model\n\n"
+        f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, "
+        f"trained with Regard on {texts.train.characters:,} characters.\n\n"
+        + "".join(f"- trained on `{name.rsplit('/', 1)[-1]}`\n" for name in recipe.data.train)
+        + "\nScores are in `metrics.json`. Use it with `regard generate DIRECTORY`, or in Python:\n\n"
+        '```python\nimport regard\n\nregard.load("DIRECTORY").write("A beginning")\n```\n'
+    )

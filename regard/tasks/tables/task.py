@@ -1,0 +1,246 @@
+"""Learning one column of a table from others, a number or a class, by a multi-layer perceptron; and it in use.
+
+Numbers are brought to mean 0 and deviation 1 before the network sees them, as they are in the rows learnt from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, Unpack
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard import config
+from regard.checkpoint import Checkpoint, fill
+from regard.data.examples import Examples
+from regard.models.perceptron import Perceptron, PerceptronConfig
+from regard.tasks.tables import files as tables
+from regard.tasks.tables.files import Columns, Rows, TableConfig, Tables
+from regard.training import device as devices
+from regard.training.alone import Folder, learn
+from regard.training.loop import Result, TrainingConfig
+from regard.training.optim import OptimConfig
+from regard.training.run import Run
+from regard.training.task import Evaluation, Step
+
+COLUMNS = "columns.json"
+SHOWN = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionRecipe:
+    """One run that learns a column of a table."""
+
+    task: Literal["regression"] = "regression"
+    """What is learnt."""
+    data: TableConfig
+    """Which table, and which of its columns."""
+    model: PerceptronConfig = field(default_factory=PerceptronConfig)
+    """Its size."""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    """How weights follow gradients."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """How long, how often, where."""
+
+
+class Regression:
+    """The task of learning a column."""
+
+    Recipe = RegressionRecipe
+    usage = "regard predict {folder} TABLE.csv"
+    goal: tuple[str, Literal["max", "min"]] = ("loss", "min")
+
+    def __init__(self, recipe: RegressionRecipe, prepared: Tables, model: Any) -> None:
+        self.recipe, self.tables, self.model = recipe, prepared, model
+        self.rows = prepared.rows(recipe.data.batch)
+        self.train_inputs, self.train_targets = self._tensors(prepared.train)
+
+    @staticmethod
+    def train(recipe: RegressionRecipe, **folder: Unpack[Folder]) -> tuple[Run, Result]:
+        """Learn in a run folder: begun there, or gone on with."""
+        place = devices.choose(recipe.training.device)
+        found = tables.prepare(recipe.data)
+        inputs, outputs = len(found.columns.inputs), len(found.columns.classes) or 1
+        recipe = replace(recipe, model=replace(recipe.model, inputs=inputs, outputs=outputs))
+        torch.manual_seed(recipe.training.seed)
+        task = Regression(recipe, found, Perceptron(recipe.model).to(place))
+        features = recipe.data.batch * max((*recipe.model.hidden, inputs))
+        return learn(task, data=found.report, notes=task.notes(), features=features, **folder)
+
+    def notes(self) -> list[str]:
+        """How much there is to learn from, and how well the best linear answer does, to be beaten."""
+        columns, train, valid = self.tables.columns, self.tables.train, self.tables.valid
+        scores = ", ".join(f"{name} {value:.4g}" for name, value in linear(train, valid, columns).items())
+        return [
+            f"{len(train):,} rows to learn {columns.target} from {', '.join(columns.inputs)}, {len(valid):,} held out",
+            f"linear least squares: {scores}",
+        ]
+
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """One set of weights, one optimizer."""
+        return {"model": list(self.model.parameters())}
+
+    def batch(self, row: int) -> Examples:
+        """Some rows of the table; each comes once in an epoch."""
+        data = self.recipe.data
+        chosen = self.tables.row(row, batch=data.batch, seed=data.seed)
+        return Examples(chosen.tolist(), (self.train_inputs[chosen], self.train_targets[chosen]))
+
+    def split(self, batch: Examples) -> list[Examples]:
+        """A row that does not fit the memory, as two of half the size."""
+        return batch.halves()
+
+    def places(self, batch: Examples) -> list[str]:
+        """Where these rows stand in the file."""
+        return [self.tables.train.places[number] for number in batch.numbers]
+
+    def step(self, batch: Examples, part: str) -> Step:
+        """Squared error or cross-entropy, summed over the rows."""
+        inputs, targets = batch.to(next(self.model.parameters()).device).parts
+        return Step(loss=lost(self.model(inputs), targets), weight=len(batch), counts={"rows": len(batch)})
+
+    def evaluate(self) -> Evaluation:
+        """How good answers are in rows that nothing was learnt from."""
+        predictor, valid = self.predictor(), self.tables.valid
+        outputs, (_, targets) = predictor.outputs(valid.inputs), self._tensors(valid)
+        assert valid.targets is not None
+        metrics = {"loss": lost(outputs, targets).item() / len(valid), **predictor.scores(valid)}
+        answers = predictor.answers(outputs[:SHOWN])
+        classes = self.tables.columns.classes
+        truths = [Prediction(classes[int(each)] if classes else float(each)) for each in valid.targets[:SHOWN]]
+        samples = [
+            {"row": place, "truth": truth.text, "answer": answer.text}
+            for place, truth, answer in zip(valid.places, truths, answers, strict=False)
+        ]
+        return Evaluation(metrics, samples)
+
+    def predictor(self) -> Predictor:
+        """The model as it is now, ready to use."""
+        return Predictor(self.model, self.tables.columns)
+
+    def contents(self) -> dict[str, Any]:
+        """What a checkpoint directory holds beside weights and metrics."""
+        recipe = config.plain(self.recipe)
+        kept = {name: recipe[name] for name in ("task", "model")}
+        columns = config.plain(asdict(self.tables.columns))
+        return {"config.yaml": {"format": 1, **kept}, COLUMNS: columns, "README.md": _card(self.tables)}
+
+    def _tensors(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """Scaled inputs and targets."""
+        columns = self.tables.columns
+        assert rows.targets is not None
+        inputs = torch.from_numpy(columns.scaled(rows.inputs))
+        if columns.classes:
+            return inputs, torch.from_numpy(rows.targets)
+        return inputs, torch.from_numpy(((rows.targets - columns.mean) / columns.deviation).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """An answer: a number, or a class with its probability."""
+
+    value: float | str
+    probability: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The answer as it is printed."""
+        return self.value if isinstance(self.value, str) else f"{self.value:.6g}"
+
+
+class Predictor:
+    """Predicts a column with a trained model."""
+
+    def __init__(self, model: Perceptron, columns: Columns, name: str = "predictor") -> None:
+        self.model, self.columns, self.name = model, columns, name
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Predictor:
+        """The predictor a checkpoint directory holds."""
+        model = Perceptron(config.build(PerceptronConfig, checkpoint.config["model"], where="model"))
+        fill(model, checkpoint.tensors())
+        columns = config.build(Columns, checkpoint.json(COLUMNS), where=COLUMNS)
+        return cls(model.to(device).eval(), columns, name=checkpoint.directory.name)
+
+    def predict(self, rows: Sequence[Mapping[str, float]]) -> list[Prediction]:
+        """The answers to rows given as numbers by the names of columns."""
+        missing = [name for row in rows for name in self.columns.inputs if name not in row]
+        if missing:
+            raise ValueError(f"a row without {missing[0]}: the model needs {', '.join(self.columns.inputs)}")
+        return self.answers(
+            self.outputs(np.array([[row[name] for name in self.columns.inputs] for row in rows], float))
+        )
+
+    def predict_file(self, name: str) -> tuple[list[Prediction], dict[str, float]]:
+        """The answers to the rows of a table, and how good they are where it has the column predicted."""
+        rows = tables.read(name, self.columns)
+        return self.answers(self.outputs(rows.inputs)), self.scores(rows) if rows.targets is not None else {}
+
+    @torch.no_grad()
+    def outputs(self, inputs: Float[np.ndarray, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
+        """What the network says of rows as they stand in a table."""
+        device = next(self.model.parameters()).device
+        return self.model(torch.from_numpy(self.columns.scaled(inputs)).to(device)).cpu()
+
+    def answers(self, outputs: Float[Tensor, "rows outputs"]) -> list[Prediction]:
+        """Outputs in the units of the table, or as names of classes."""
+        if not self.columns.classes:
+            return [Prediction(float(value)) for value in self.numbers(outputs)]
+        sure, chosen = outputs.softmax(-1).max(-1)
+        return [Prediction(self.columns.classes[int(at)], float(each)) for each, at in zip(sure, chosen, strict=True)]
+
+    def numbers(self, outputs: Float[Tensor, "rows 1"]) -> Float[np.ndarray, "rows"]:
+        """Outputs in the units of the table."""
+        return outputs[:, 0].double().numpy() * self.columns.deviation + self.columns.mean
+
+    def scores(self, rows: Rows) -> dict[str, float]:
+        """How good the answers to rows with targets are."""
+        assert rows.targets is not None
+        outputs = self.outputs(rows.inputs)
+        if self.columns.classes:
+            return {"accuracy": float((outputs.argmax(-1).numpy() == rows.targets).mean())}
+        return judged(self.numbers(outputs), rows.targets)
+
+
+def lost(outputs: Float[Tensor, "rows outputs"], targets: Tensor) -> Float[Tensor, ""]:
+    """Cross-entropy of classes, or squared error of scaled numbers, summed."""
+    if targets.is_floating_point():
+        return (outputs[:, 0] - targets).square().sum()
+    return F.cross_entropy(outputs, targets, reduction="sum")
+
+
+def judged(answers: Float[np.ndarray, "rows"], truths: Float[np.ndarray, "rows"]) -> dict[str, float]:
+    """The share of the variance that is explained, and the mean absolute error in the column's unit."""
+    spread = float(np.square(truths - truths.mean()).sum())
+    left = float(np.square(answers - truths).sum())
+    return {"r2": 1 - left / spread if spread else float(left == 0), "mae": float(np.abs(answers - truths).mean())}
+
+
+def linear(train: Rows, valid: Rows, columns: Columns) -> dict[str, float]:
+    """How good the best linear answer is, in closed form; to classes, the largest of one such answer for each."""
+    assert train.targets is not None
+    assert valid.targets is not None
+    before, after = (np.column_stack([columns.scaled(rows.inputs), np.ones(len(rows))]) for rows in (train, valid))
+    goals = np.eye(len(columns.classes))[train.targets] if columns.classes else train.targets
+    weights, *_ = np.linalg.lstsq(before, goals, rcond=None)
+    if columns.classes:
+        return {"accuracy": float(((after @ weights).argmax(-1) == valid.targets).mean())}
+    return judged(after @ weights, valid.targets)
+
+
+def _card(prepared: Tables) -> str:
+    """What a stranger should know about the model, in a few lines."""
+    columns = prepared.columns
+    what = f"which of {', '.join(columns.classes[:8])} it is" if columns.classes else "a number"
+    return (
+        f"# Predicts {columns.target}\n\n"
+        f"From {', '.join(columns.inputs)}; the answer is {what}. A multi-layer perceptron, trained with Regard on "
+        f"{len(prepared.train):,} rows of a table.\n\n"
+        "Scores are in `metrics.json`. Use it with `regard predict DIRECTORY table.csv`, or in Python:\n\n"
+        '```python\nimport regard\n\nregard.load("DIRECTORY").predict_file("table.csv")\n```\n'
+    )

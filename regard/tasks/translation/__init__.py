@@ -1,0 +1,1 @@
+"""Translation: its files, its training, its use and its evaluation."""

@@ -1,0 +1,204 @@
+"""What else a translator might have said: other words at every place of its answer, and other whole answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import torch
+
+from regard import config
+from regard.data.tokenizers import BOS, EOS
+from regard.decoding import constraints
+from regard.decoding.generate import generate
+from regard.tasks.translation.teacher_forcing import choices, forced
+from regard.tasks.translation.translator import DecodingConfig, Translator
+
+END = "(end)"
+REST = 8  # most tokens in which a word that began otherwise is brought to its end
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A word that could stand at a place, and the probability that the text goes on with these letters.
+
+    An empty text is the end of the answer.
+    """
+
+    text: str
+    probability: float
+    joined: bool = False
+    """Whether it goes on with the word before instead of beginning one."""
+
+    def __str__(self) -> str:
+        return f"{'+' * self.joined}{self.text or END} {self.probability:.0%}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A word of the answer as it was written, and what was considered instead, the likeliest first."""
+
+    text: str
+    probability: float
+    others: tuple[Choice, ...] = ()
+
+
+@dataclass(frozen=True)
+class Considered:
+    """One sentence with its answer word by word, its end last, and the runners-up as a whole."""
+
+    source: str
+    answer: str
+    score: float
+    places: tuple[Place, ...]
+    others: tuple[tuple[str, float], ...] = ()
+    """Other answers of the search and the logarithms of their probabilities."""
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {**asdict(self), "others": [{"text": text, "score": score} for text, score in self.others]}
+
+    def lines(self) -> list[tuple[str, str]]:
+        """A two-column table: each word and what else could stand there, then the whole answers with their scores.
+
+        Answers that differ in white space only, as French ones do before a question mark, are shown once.
+        """
+        told = [
+            (f"{place.text or END} {place.probability:.0%}", ", ".join(map(str, place.others))) for place in self.places
+        ]
+        looks: dict[str, tuple[str, str]] = {}
+        for text, score in ((self.answer, self.score), *self.others):
+            looks.setdefault(" ".join(text.split()), (f"{score:.3f}", text))
+        return [*told, *looks.values()]
+
+
+def consider(
+    translator: Translator,
+    text: str,
+    *,
+    to: str | None = None,
+    top: int = 5,
+    nbest: int = 4,
+    least: float = 0.01,
+    **settings: Any,
+) -> list[Considered]:
+    """Translate a text and say, sentence by sentence, what else the model considered.
+
+    Other words are shown up to `top` at a place, from a probability of `least`. Settings are those of `translate`.
+    """
+    if top < 1 or nbest < 1 or not 0 < least < 1:
+        raise ValueError(
+            f"{top} words of probability {least} and {nbest} answers: ask for at least 1, between 0 and 1, at least 1"
+        )
+    wanted = {"beams": max(nbest, translator.decoding.beams), **settings, "nbest": nbest, "sample": False}
+    decoding = config.build(DecodingConfig, {**config.plain(translator.decoding), **wanted}, where="decoding")
+    pieces = [piece.text for piece in translator.plan(text, decoding) if piece.text]
+    return [_sentence(translator, piece, translator.encode(piece, to), decoding, _Ask(top, least)) for piece in pieces]
+
+
+def _sentence(translator: Translator, text: str, read: list[int], decoding: DecodingConfig, ask: _Ask) -> Considered:
+    [[best, *rest]] = translator.hypotheses([read], [0], decoding)
+    places = _places(translator, read, best.tokens, ask)
+    others = tuple((translator.target.decode(one.tokens), one.score) for one in rest)
+    return Considered(text, translator.target.decode(best.tokens), best.score, places, others)
+
+
+def _places(translator: Translator, read: list[int], written: list[int], ask: _Ask) -> tuple[Place, ...]:
+    """The words of an answer, each with its rivals: every likely other token of it, written on to the end of a word."""
+    spans = [*_words(translator, written), (len(written), len(written) + 1)]
+    [(_, own)] = forced(translator, [read], [written])
+    branches = _branches(spans, [*written, EOS], own.tolist(), choices(translator, read, written, top=ask.top + 1), ask)
+    rivals: list[dict[tuple[str, bool], float]] = [{} for _ in spans]
+    words = _finished(translator, read, [branch for branch in branches if branch.tokens[-1] != EOS])
+    ends = [(branch, ("", False, branch.chance)) for branch in branches if branch.tokens[-1] == EOS]
+    for branch, (text, joined, chance) in (*words, *ends):
+        known = rivals[branch.word]
+        known[text, joined] = max(chance, known.get((text, joined), 0.0))  # spelled in other tokens: the likelier
+    places = []
+    for (begin, end), found in zip(spans, rivals, strict=True):
+        word = translator.target.decode(written[begin:end]).strip()
+        found.pop((word, False), None)
+        others = sorted(found.items(), key=lambda pair: -pair[1])[: ask.top]
+        chance = math.exp(sum(own[begin:end].tolist()))
+        places.append(Place(word, chance, tuple(Choice(text, chance, joined) for (text, joined), chance in others)))
+    return tuple(places)
+
+
+class _Ask(NamedTuple):
+    """How many rivals, and how probable they must be."""
+
+    top: int
+    least: float
+
+
+class _Branch(NamedTuple):
+    """Another beginning of a word: the number of the word, where it begins, all tokens so far, and its probability."""
+
+    word: int
+    begin: int
+    tokens: list[int]
+    chance: float
+
+
+def _branches(
+    spans: Sequence[tuple[int, int]],
+    written: Sequence[int],
+    own: Sequence[float],
+    ranked: Sequence[Sequence[tuple[int, float]]],
+    ask: _Ask,
+) -> list[_Branch]:
+    """All beginnings of words that leave the answer at one token and are probable enough."""
+    found = []
+    for number, (begin, end) in enumerate(spans):
+        before = 1.0
+        for place in range(begin, end):
+            for token, chance in ranked[place]:
+                ends_early = token == EOS and place > begin  # that is the next place's business
+                if token != written[place] and before * chance >= ask.least and not ends_early:
+                    found.append(_Branch(number, begin, [*written[:place], token], before * chance))
+            before *= math.exp(own[place])
+    return found
+
+
+def _finished(
+    translator: Translator, read: list[int], branches: Sequence[_Branch]
+) -> list[tuple[_Branch, tuple[str, bool, float]]]:
+    """Each branch written on greedily to the end of its word: the word, whether it joins the last one, its chance."""
+    if not branches:
+        return []
+    device, count = next(translator.model.parameters()).device, len(branches)
+    inputs = [torch.tensor(each, device=device) for each in ([read] * count, [len(read)] * count, [[BOS]] * count)]
+    prefixes = [branch.tokens for branch in branches]
+    limits = [min(len(prefix) + REST, translator.model.config.context - 1) for prefix in prefixes]
+    found = generate(translator.model, inputs, limit=limits, eos=EOS, constraints=[constraints.Prefix(each=prefixes)])
+    cut, joins = [], []
+    for branch, [answer] in zip(branches, found, strict=True):
+        newest = len(branch.tokens) - 1
+        start, end = next(span for span in _words(translator, answer.tokens) if span[0] <= newest < span[1])
+        cut.append(answer.tokens[:end])
+        joins.append(start < branch.begin)
+    scores = dict(forced(translator, [read] * count, cut))
+    words = [
+        (
+            translator.target.decode(tokens[branch.begin :]).strip(),
+            joined,
+            math.exp(sum(scores[number][branch.begin : len(tokens)].tolist())),
+        )
+        for number, (branch, tokens, joined) in enumerate(zip(branches, cut, joins, strict=True))
+    ]
+    return list(zip(branches, words, strict=True))
+
+
+def _words(translator: Translator, tokens: Sequence[int]) -> list[tuple[int, int]]:
+    """Where each word begins and ends among the tokens."""
+    spans: list[tuple[int, int]] = []
+    last: object = None
+    for place, word in enumerate(translator.target.words(tokens)):
+        if spans and word == last:
+            spans[-1] = (spans[-1][0], place + 1)
+        else:
+            spans.append((place, place + 1))
+        last = word
+    return spans

@@ -1,0 +1,217 @@
+"""A look at parallel corpora before anything is trained on them, with the same eyes as training."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from regard.data import shards
+from regard.data.dedup import Keys, Marks, again, differing, key, origin, place
+from regard.data.holdout import sentence
+from regard.data.line_report import REMEMBERED, Tally, places
+from regard.data.readers import Corpus
+from regard.data.tokenizers import EXCERPT, Tokenizer, TokenizerConfig
+from regard.tasks.translation import indexing
+from regard.tasks.translation.findings import OVER, Finding, Lengths, Report
+from regard.tasks.translation.indexing import BATCH, WAITING, Survey, ratio
+from regard.tasks.translation.pairs import PairsConfig
+from regard.tasks.translation.sources import Sources
+
+VALID = 1 << 63  # the bit that sets places of validation pairs apart
+
+
+def check(config: PairsConfig, tokenizer: TokenizerConfig | None = None, *, cache: str | Path | None = None) -> Report:
+    """Look at every line of the corpora and at what training on them would leave out; memory stays flat.
+
+    With the settings of a tokenizer, one is trained (and cached, as training does) and lengths are told in tokens too;
+    otherwise nothing is known of texts too long for `config.longest`.
+    """
+    home = shards.folder(cache)
+    report = Report()
+    sources = Sources.find(config.train, config.valid or (), config.rules)
+    with ExitStack() as stack:
+        watcher = _Watcher(sources, report, *(stack.enter_context(Keys(home, columns)) for columns in (3, 2)))
+        try:
+            found = sources.survey(home, watcher.see)
+        except ValueError as error:  # files of different lengths, a damaged one
+            report.problems.append(str(error))
+            return report
+        watcher.finish(found)
+    try:
+        found.check(sources.train, sources.valid)
+        tokenizers = sources.tokenizers(tokenizer, home, lambda: found) if tokenizer else None
+        _sift(config, found, tokenizers, report)
+    except ValueError as error:
+        report.problems.append(str(error))
+    return report
+
+
+class _Watcher:
+    """Sees every good pair once, and fills a report."""
+
+    def __init__(self, sources: Sources, report: Report, pairs: Keys, sentences: Keys) -> None:
+        self.sources, self.report = sources, report
+        self.corpora = {"train": sources.train, "valid": sources.valid}
+        self.lengths = {(side, unit): Lengths() for side in shards.SIDES for unit in ("characters", "words")}
+        self._pairs, self._sentences = pairs, sentences
+        self._extreme: list[tuple[float, int, str]] = []
+
+    def see(self, name: str, number: int, line: int, source: str, target: str) -> None:
+        """One good pair."""
+        corpus = self.corpora[name][number]
+        if corpus.tag is not None:
+            self.report.tags.setdefault(corpus.tag, dict.fromkeys(self.corpora, 0))[name] += 1
+        here = place(number, line)
+        if self.sources.valid:
+            aside = VALID if name == "valid" else 0
+            for text in (source, target):
+                self._sentences.add(sentence(text), here | aside)
+        if name == "train":
+            self._learn(corpus, here, source, target)
+
+    def _learn(self, corpus: Corpus, here: int, source: str, target: str) -> None:
+        tag, at = corpus.tag or "", f"{corpus.files[0]}:{origin(here)[1]}"
+        self._pairs.add(key(tag, source), key(tag, source, target), here)
+        for side, text in zip(shards.SIDES, (source, target), strict=True):
+            self.lengths[side, "characters"].counts[len(text)] += 1
+            self.lengths[side, "words"].counts[len(text.split())] += 1
+        if source == target:
+            self.report.copies.add(at)
+        times = ratio(source, target)
+        for bound in OVER:
+            self.report.over[bound] += times > bound
+        if times > OVER[0]:
+            entry = (times, -here, at)  # of equal ratios the first is kept
+            (heapq.heappush if len(self._extreme) < REMEMBERED else heapq.heappushpop)(self._extreme, entry)
+
+    def finish(self, found: Survey) -> None:
+        """Put into the report what only the end tells."""
+        report = self.report
+        report.extreme = [(times, at) for times, _, at in sorted(self._extreme, reverse=True)]
+        for (side, unit), lengths in self.lengths.items():
+            report.lengths.setdefault(side, {})[unit] = lengths
+        for name, corpora in self.corpora.items():
+            for corpus, tally in zip(corpora, found.tallies[name], strict=True):
+                report.corpora.append(_described(name, corpus, tally))
+        lines = {name: [tally.read for tally in tallies] for name, tallies in found.tallies.items()}
+        repeated = Marks(lines["train"])
+        first: list[int] = []
+        for rows in self._pairs.parts():
+            repeated.add(rows[again(rows[:, 1]), 2])
+            several = rows[differing(rows[:, 0], rows[:, 1]), 2]
+            report.several.count += len(several)
+            first = heapq.nsmallest(REMEMBERED, [*first, *several.tolist()])
+        report.several.places = [_at(self.sources.train, *origin(one)) for one in first]
+        report.repeated = _marked(repeated, self.sources.train)
+        if self.sources.valid:
+            shared = {name: Marks(lines[name]) for name in self.corpora}
+            for rows in self._sentences.parts():
+                valid = rows[:, 1] >= VALID
+                common = np.intersect1d(rows[valid, 0], rows[~valid, 0])
+                met = np.isin(rows[:, 0], common)
+                shared["train"].add(rows[met & ~valid, 1])
+                shared["valid"].add(rows[met & valid, 1] - np.uint64(VALID))
+            report.overlap = {name: _marked(marks, self.corpora[name]) for name, marks in shared.items()}
+
+
+def _described(name: str, corpus: Corpus, tally: Tally) -> dict[str, Any]:
+    refused = {why: {"count": one.count, "places": places(one, corpus.files)} for why, one in tally.refused.items()}
+    good = tally.read - sum(one.count for one in tally.refused.values())
+    return {
+        "set": name,
+        "files": list(corpus.files),
+        "tag": corpus.tag,
+        "read": tally.read,
+        "good": good,
+        "refused": refused,
+    }
+
+
+def _at(corpora: Sequence[Corpus], number: int, line: int) -> str:
+    return f"{corpora[number].files[0]}:{line}"
+
+
+def _marked(marks: Marks, corpora: Sequence[Corpus]) -> Finding:
+    return Finding(len(marks), [_at(corpora, *one) for one in marks.first(REMEMBERED)])
+
+
+def _sift(config: PairsConfig, found: Survey, tokenizers: tuple[Tokenizer, Tokenizer] | None, report: Report) -> None:
+    """What would be learnt from and left out, told as training would tell it."""
+    train, valid = (_Sieve(config, tokenizers, drop) for drop in (config.overlong == "drop", False))
+    indexing.index(config.train, found, train, None if config.valid else valid)
+    indexing.measure(config.valid or (), valid)
+    for sieve in (train, valid):
+        sieve.flush()
+    for corpus, tally in zip(config.train, train.tallies, strict=True):
+        for reason, one in tally.dropped.items():
+            _join(report.dropped.setdefault(reason, Finding()), one.count, places(one, corpus.files))
+        _join(report.cut, tally.cut.count, places(tally.cut, corpus.files))
+    for side, lengths in zip(shards.SIDES, train.lengths, strict=True) if tokenizers else ():
+        report.lengths[side]["tokens"] = lengths
+    sets = {"train": (train, config.train), "valid": (valid, config.valid or config.train)}
+    for name, (sieve, corpora) in sets.items():
+        if not sum(tally.kept for tally in sieve.tallies):
+            raise indexing.nothing(name, sieve.tallies, corpora)
+    report.kept = {name: sum(tally.kept for tally in sieve.tallies) for name, (sieve, _) in sets.items()}
+
+
+def _join(finding: Finding, count: int, found: list[str]) -> None:
+    finding.count += count
+    finding.places += found[: REMEMBERED - len(finding.places)]
+
+
+class _Sieve:
+    """Takes pairs as a split does, and keeps only counts."""
+
+    def __init__(self, config: PairsConfig, tokenizers: tuple[Tokenizer, Tokenizer] | None, drop: bool) -> None:
+        self.config, self.tokenizers, self.drop = config, tokenizers, drop
+        self.tallies: list[Tally] = []
+        self.lengths = (Lengths(), Lengths())
+        self._waiting: list[tuple[int, str, str]] = []
+        self._characters = self._tag = 0
+
+    def begin(self, corpus: Corpus) -> Tally:
+        """What follows is from this corpus; its tally."""
+        self.flush()
+        self._tag = int(corpus.tag is not None)
+        self.tallies.append(Tally())
+        return self.tallies[-1]
+
+    def add(self, line: int, source: str, target: str) -> None:
+        """One more pair."""
+        if self.tokenizers is None:
+            self.tallies[-1].kept += 1
+            return
+        self._waiting.append((line, source, target))
+        self._characters += len(source) + len(target)
+        if len(self._waiting) >= BATCH or self._characters >= WAITING:
+            self.flush()
+
+    def flush(self) -> None:
+        """Count the tokens of what is waiting, ends and tags included."""
+        if not self._waiting or self.tokenizers is None:
+            return
+        numbers, *texts = zip(*self._waiting, strict=True)
+        self._waiting, self._characters = [], 0
+        coded = [self._encoded(tokenizer, side) for tokenizer, side in zip(self.tokenizers, texts, strict=True)]
+        tally = self.tallies[-1]
+        for line, source, target in zip(numbers, *coded, strict=True):
+            sizes = len(source) + self._tag + 1, len(target) + 1
+            for lengths, size in zip(self.lengths, sizes, strict=True):
+                lengths.counts[size] += 1
+            if max(sizes) > self.config.longest and self.drop:
+                tally.drop(f"longer than {self.config.longest} tokens", 0, line)
+                continue
+            if max(sizes) > self.config.longest:
+                tally.cut.add(0, line)
+            tally.kept += 1
+
+    def _encoded(self, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text; of a huge one only those of its beginning, which is long enough to be too long."""
+        enough = max(EXCERPT, self.config.longest * tokenizer.reach + 1)
+        return tokenizer.encode_many([text[:enough] for text in texts])

@@ -1,0 +1,1 @@
+"""Translating text with terms, tags and placeholders."""

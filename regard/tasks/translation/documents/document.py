@@ -1,0 +1,97 @@
+"""Texts translated with their markup, placeholders and settled terms: HTML in, HTML out, nothing lost on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from regard import config
+from regard.data.tokenizers import WORD
+from regard.tasks.translation.alignment import links
+from regard.tasks.translation.documents.glossary import Match, Terms
+from regard.tasks.translation.documents.markup import Marked, cut, parse
+from regard.tasks.translation.documents.tag_placement import diagonal, occurrences, restore
+from regard.tasks.translation.documents.terms import grant, like
+from regard.tasks.translation.translator import DecodingConfig, Translator
+
+NAMES = ("Tom", "Boston", "Kyoto", "Mary", "37", "48", "59", "64")
+"""Words that translators of European languages copy, to stand for placeholders meanwhile: names, and numbers."""
+
+
+def translate(
+    translator: Translator,
+    texts: Sequence[str],
+    *,
+    html: bool = False,
+    to: str | None = None,
+    terms: Terms | None = None,
+    names: Sequence[str] = NAMES,
+    **settings: Any,
+) -> list[str]:
+    """Translate texts and put tags (of HTML) and placeholders back where the model looks when it writes.
+
+    Every tag comes back exactly once and nested as it was, every placeholder verbatim. `names` are words that stand for
+    placeholders in what the model reads. Settings are those of `translate`.
+    """
+    plain = config.plain(translator.decoding)
+    decoding = config.build(DecodingConfig, {**plain, **settings, "sample": False, "nbest": 1}, where="decoding")
+    documents = [parse(text, names=names) if html else [cut(text, names=names)] for text in texts]
+    marked = [part for document in documents for part in document if isinstance(part, Marked)]
+    groups = [list(_sentences(translator, one, decoding, terms)) for one in marked]
+    sentences = [sentence for group in groups for sentence in group]
+    _answer(translator, sentences, decoding, to)
+    _link(translator, [sentence for sentence in sentences if sentence.watched], to)
+    restored = iter([_joined(one, group) for one, group in zip(marked, groups, strict=True)])
+    return ["".join(part if isinstance(part, str) else next(restored) for part in document) for document in documents]
+
+
+@dataclass
+class _Sentence:
+    """A sentence on its way: what its translation must contain, and whether its words must be linked."""
+
+    text: str
+    gap: str
+    wishes: list[Match]
+    """Stand-ins and terms, with their places in the sentence."""
+    watched: bool
+    answer: str = ""
+    pairs: Sequence[tuple[int, int]] = ()
+
+
+def _sentences(
+    translator: Translator, marked: Marked, decoding: DecodingConfig, terms: Terms | None
+) -> Iterator[_Sentence]:
+    begin = 0
+    for piece in translator.plan(marked.plain, decoding):
+        end = begin + len(piece.text)
+        names = [Match(*span, name) for name in marked.kept for span in occurrences(name, piece.text)]
+        settled = terms.matches(piece.text) if terms is not None else []
+        touched = any(begin <= edge <= end for mark in marked.marks for edge in (mark.begin, mark.end))
+        if piece.text:
+            yield _Sentence(piece.text, piece.gap, [*names, *settled], bool(names) or touched)
+        begin = end + len(piece.gap)
+
+
+def _answer(translator: Translator, sentences: Sequence[_Sentence], decoding: DecodingConfig, to: str | None) -> None:
+    """Translate all sentences at once, then grant what each still lacks."""
+    free = like(translator, replace(decoding, split=False)).translate([one.text for one in sentences], to=to)
+    for sentence, answer in zip(sentences, free, strict=True):
+        sentence.answer = grant(translator, sentence.text, answer, sentence.wishes, to=to, decoding=decoding)
+
+
+def _link(translator: Translator, sentences: Sequence[_Sentence], to: str | None) -> None:
+    sources, answers = ([getattr(one, name) for one in sentences] for name in ("text", "answer"))
+    for sentence, pairs in zip(sentences, links(translator, sources, answers, to=to), strict=True):
+        sentence.pairs = pairs
+
+
+def _joined(marked: Marked, sentences: Sequence[_Sentence]) -> str:
+    """The translated sentences as one text, their links counted through, and the markup back in it."""
+    pairs: list[tuple[int, int]] = []
+    read, written = 0, 0
+    for sentence in sentences:
+        sizes = len(WORD.findall(sentence.text)), len(WORD.findall(sentence.answer))
+        pairs += [(read + s, written + t) for s, t in (sentence.pairs or diagonal(*sizes))]
+        read, written = read + sizes[0], written + sizes[1]
+    return restore(marked, "".join(sentence.answer + sentence.gap for sentence in sentences), pairs)

@@ -1,0 +1,156 @@
+"""A glossary: which words of a text have a settled translation, to be asked for when the text is translated.
+
+A file has one term a line, `source TAB target`. A term written in small letters is found in any case, one with capitals
+only as written. Letters and digits must not go on beyond a term: `cat` is not in `category`. Where terms overlap the
+longest is taken, then the first.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import product
+
+from regard.data.testset import numbered
+
+UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+APOSTROPHES = str.maketrans("’ʼ", "''")
+
+
+@dataclass(frozen=True)
+class Match:
+    """A term found in a text, and the translation it asks for."""
+
+    begin: int
+    end: int
+    target: str
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms and their translations, ready to be looked for."""
+
+    exact: dict[str, str] = field(default_factory=dict)
+    """Terms with capitals, found only as they are written."""
+    folded: dict[str, str] = field(default_factory=dict)
+    """Terms without, found in any case."""
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[str, str]]) -> Terms:
+        """The glossary of these (source, target) terms."""
+        exact: dict[str, str] = {}
+        folded: dict[str, str] = {}
+        for source, target in pairs:
+            plain = _even(source)
+            (folded if plain == _small(plain) else exact)[plain] = target
+        return cls(exact, folded)
+
+    def __len__(self) -> int:
+        return len(self.exact) + len(self.folded)
+
+    @cached_property
+    def _lengths(self) -> list[int]:
+        return sorted({*map(len, self.exact), *map(len, self.folded)})
+
+    def matches(self, text: str) -> list[Match]:
+        """The terms in a text, in its order, none overlapping another; places are those of the text in NFC."""
+        text = unicodedata.normalize("NFC", text)
+        even = _even(text)
+        small = _small(even)
+        found = []
+        for begin, length in product(_starts(even), self._lengths):
+            end = begin + length
+            if end > len(even) or _inside(even, end):
+                continue
+            if (target := self.exact.get(even[begin:end])) is not None:
+                found.append(Match(begin, end, target))
+            elif (target := self.folded.get(small[begin:end])) is not None:
+                found.append(Match(begin, end, _cased(target, even, begin, end)))
+        taken: list[Match] = []
+        for match in sorted(found, key=lambda match: (match.begin - match.end, match.begin)):
+            if all(match.end <= other.begin or other.end <= match.begin for other in taken):
+                taken.append(match)
+        return sorted(taken, key=lambda match: match.begin)
+
+    def wanted(self, text: str) -> list[str]:
+        """The translations that the terms in a text ask for, each once."""
+        return list(dict.fromkeys(match.target for match in self.matches(text)))
+
+    def missing(self, text: str, answer: str) -> list[str]:
+        """Those of them that an answer does not have as whole words."""
+        return [target for target in self.wanted(text) if not says(answer, target)]
+
+
+def load(name: str) -> Terms:
+    """The glossary in a file; empty lines and lines that begin with # and have no tab are passed over."""
+    pairs: dict[str, tuple[str, int]] = {}
+    for number, line in numbered(name):
+        where = f"{name}:{number}"
+        if not line.strip() or (line.startswith("#") and "\t" not in line):
+            continue
+        cells = [unicodedata.normalize("NFC", cell).strip() for cell in line.split("\t")]
+        if len(cells) != 2 or not all(cells):
+            told = "an empty term" if len(cells) == 2 else f"{len(cells)} columns"
+            raise ValueError(f"{where}: {told}, write a term and its translation with a tab between them")
+        source, target = _even(cells[0]), cells[1]
+        known, earlier = pairs.setdefault(source, (target, number))
+        if known != target:
+            raise ValueError(f"{where}: {cells[0]!r} is to be {target!r} but line {earlier} says {known!r}: keep one")
+    if not pairs:
+        raise ValueError(f"{name}: no term in it, write one a line with a tab before its translation")
+    return Terms.of((source, target) for source, (target, _) in pairs.items())
+
+
+def says(text: str, term: str) -> bool:
+    """Whether a text has a term as whole words; it may begin with a capital where the text does."""
+    text, term = _even(text), _even(term)
+    places = (match.start() for match in re.finditer(f"(?={re.escape(term)})", text))
+    if any(not _inside(text, place) and not _inside(text, place + len(term)) for place in places):
+        return True
+    return text.startswith(term[:1].upper() + term[1:]) and not _inside(text, len(term))
+
+
+def _even(text: str) -> str:
+    """One kind of space and apostrophe; no character more or less."""
+    return re.sub(r"\s", " ", unicodedata.normalize("NFC", text)).translate(APOSTROPHES)
+
+
+def _small(text: str) -> str:
+    """In small letters; the few whose small form is longer than one character stay."""
+    small = text.lower()
+    return small if len(small) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+
+
+def _starts(text: str) -> Iterator[int]:
+    """Where a term may begin."""
+    return (place for place in range(len(text)) if not text[place].isspace() and not _inside(text, place))
+
+
+def _inside(text: str, place: int) -> bool:
+    """Whether a place is between two letters or digits of one word, in a script that sets words apart."""
+    if not 0 < place < len(text):
+        return False
+    before, after = text[place - 1], text[place]
+    if UNSPACED.match(before) or UNSPACED.match(after):
+        return False
+    return (before.isalnum() or before == "_") and (after.isalnum() or after == "_" or unicodedata.combining(after) > 0)
+
+
+def _cased(target: str, text: str, begin: int, end: int) -> str:
+    """The translation in the case of what was found.
+
+    A capital at the start of a text says nothing about the term, whose translation may stand elsewhere: it is taken
+    over only where there is nothing but the term.
+    """
+    found = text[begin:end]
+    letters = [c for c in found if c.isalpha()]
+    if len(letters) > 1 and all(c.isupper() for c in letters):
+        return target.upper()
+    alone = not re.search(r"\w", text[:begin] + text[end:])
+    opening = not re.search(r"\w", text[:begin])
+    if found[:1].isupper() and (alone or not opening):
+        return target[:1].upper() + target[1:]
+    return target

@@ -1,0 +1,313 @@
+"""Text with tags and placeholders, cut into plain sentences to translate and what is put back afterwards.
+
+Tags that wrap a whole sentence never meet the translator. Those inside one are taken out, with the places they stood
+at, and put back by the alignment of words (`tag_placement.py`). Placeholders (`{name}`, `%s`, `$VAR`, addresses),
+code and formulas become stand-ins such as X1 in the sentence, so that its grammar survives, and return verbatim,
+each exactly once, whether or not the translator kept its stand-in.
+
+Not touched: attributes (`alt`, `title`), the contents of script, style, pre, textarea and anything marked
+`translate="no"`, and what is inside placeholders (the branches of a plural in braces are not translated).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from html import unescape
+from itertools import chain, count
+
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+LETTER = re.compile(rf"[^\W{UNSPACED}]")  # what goes on with a word; Chinese, Japanese and Thai set no words apart
+DEEPEST = 200  # tags inside one another that are told apart; what is deeper is put back one by one
+SPACES = re.compile(r"[ \t\n\r\f]+")
+TAG = (
+    r"""<!--(?:(?!<!--|-->).)*+-->|<!\[CDATA\[(?:(?!<!\[|\]\]>).)*+\]\]>|<\?[^<>]*>|<![A-Za-z][^<>]*>"""
+    r"""|<(?P<end>/?)(?P<name>[A-Za-z][^\s/<>"'=]*)(?P<rest>(?:[^<>"']|"[^"]*"|'[^']*')*+|[^<>]*)>"""
+)
+SIGN = r"<su[bp]\b[^<>]*>[^\s<>]{1,8}</su[bp]>"  # a small one above or below, as in m<sup>2</sup>
+RAISED = re.compile(SIGN, re.IGNORECASE)
+FORMULA = re.compile(  # signs inside a word, as in H<sub>2</sub>O, or else any tag
+    rf"(?P<formula>{LETTER.pattern}{{0,40}}(?:{SIGN}{LETTER.pattern}{{1,40}})+(?:{SIGN})?)|{TAG}",
+    re.DOTALL | re.IGNORECASE,
+)
+
+
+def _listed(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+VOID = _listed("area base br col embed hr img input link meta param source track wbr")
+BLOCK = _listed(  # no sentence goes on from one of these to the next
+    """address article aside base blockquote body br caption col colgroup dd details dialog div dl dt fieldset
+    figcaption figure footer form frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html legend li link main menu meta
+    nav noscript ol optgroup option p pre search section select summary table tbody td textarea tfoot th thead title
+    tr ul"""
+)
+OPAQUE = _listed("script style pre textarea svg template iframe object video audio canvas")  # kept as they are
+NOUNS = _listed("code kbd samp var math tt")  # kept as they are too, but a sentence needs a word for them
+UNTRANSLATED = re.compile(
+    r"""\btranslate\s*=\s*["']?no\b|\bclass\s*=\s*(?:"[^"]*|'[^']*|)\bnotranslate\b""", re.IGNORECASE
+)
+
+SIGNS = r"(?!&(?:nbsp|quot|lt|gt|apos|#\w+);)"  # entities that are no part of an address
+PLACEHOLDER = re.compile(
+    rf"""(?:https?://|ftp://|www\.)(?:{SIGNS}[^\s<>"«»])*{SIGNS}[^\s<>"«».,;:!?'’)\]…]"""
+    r"""|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"""
+    r"""|\{\{[^{}]{0,200}\}\}|\{%[^{}]{0,200}?%\}|[$\#]?\{(?:[^{}]|\{[^{}]{0,200}\}){0,400}\}"""
+    r"""|(?<![\d%])%(?:\(\w+\)|\d+\$)?[-+0\#]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGaAcCsSpn@]"""
+    r"""|%%|%[A-Z_]{2,}%|\$[A-Za-z_]\w*"""
+)
+NUMBER = re.compile(r"%(?:\(\w+\)|\d+\$)?[-+0#]*[\d*]*(?:\.[\d*]+)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgG]")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A tag, or a pair of them, taken out of a sentence: where it stood in the plain text and inside which other."""
+
+    opening: str
+    closing: str = ""
+    begin: int = 0
+    end: int = 0
+    parent: int | None = None
+    point: bool = False
+    """Whether it stands at one place and wraps nothing."""
+    loose: bool = False
+    """Whether its partner is missing or in another sentence, so that it must keep its order among such."""
+    spaced: tuple[bool, bool] = (False, False)
+    """Whether white space was before it and after it."""
+
+
+@dataclass(frozen=True)
+class Marked:
+    """A sentence or more without its markup, ready to be translated, and all it takes to put that back."""
+
+    plain: str
+    """What to translate; empty when there is nothing."""
+    left: str = ""
+    right: str = ""
+    marks: tuple[Mark, ...] = ()
+    kept: dict[str, str] = field(default_factory=dict)
+    """Stand-ins in the plain text and what they stand for."""
+    html: bool = False
+
+    @property
+    def forced(self) -> list[str]:
+        """What the answer should contain; if it does not, the setting `force` asks for it."""
+        return list(self.kept)
+
+
+def cut(text: str, *, names: Sequence[str] = ()) -> Marked:
+    """A plain text with its placeholders replaced by stand-ins: these names first, then X1, X2 and so on.
+
+    Names that are numbers stand for placeholders of numbers, such as %d, the others for all others.
+    """
+    return _marked(list(_kept(text)), names, html=False)
+
+
+def parse(text: str, *, names: Sequence[str] = ()) -> list[str | Marked]:
+    """An HTML text, or a piece of one, as markup to copy and sentences to translate, in order."""
+    parts: list[str | Marked] = []
+    line: list[_Token] = []
+    for token in chain(_tokens(text), [None]):
+        if token is not None and not token.breaks:
+            line.append(token)
+            continue
+        if line:
+            marked = _marked(line, names, html=True)
+            parts.append(marked if marked.plain else marked.left)
+            line = []
+        if token is not None:
+            parts.append(token.raw)
+    return [part for part in parts if part != ""]
+
+
+@dataclass(frozen=True)
+class _Token:
+    """A piece of the input as it is written."""
+
+    raw: str
+    kind: str
+    """text, keep (a placeholder), open, close or point."""
+    name: str = ""
+
+    @property
+    def breaks(self) -> bool:
+        """Whether no sentence goes on beyond it."""
+        return self.kind in ("open", "close", "point") and self.name in BLOCK
+
+    @property
+    def speaks(self) -> bool:
+        """Whether it is part of what a sentence says."""
+        return self.kind == "keep" or (self.kind == "text" and not self.raw.isspace())
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    """Tags, placeholders and the text between them; put together they are the input."""
+    place = 0
+    while match := FORMULA.search(text, place):
+        yield from _kept(text[place : match.start()])
+        token = _Token(match[0], "keep") if match["formula"] else _tag(text, match)
+        yield token
+        place = match.start() + len(token.raw)
+    yield from _kept(text[place:])
+
+
+def _tag(text: str, match: re.Match[str]) -> _Token:
+    """One tag, or the whole element where its content is not to be touched."""
+    name = (match["name"] or "").lower()
+    if not name:
+        return _Token(match[0], "point")
+    if match["end"]:
+        return _Token(match[0], "close", name)
+    if name in VOID or match["rest"].endswith("/"):
+        return _Token(match[0], "point", name)
+    if raised := RAISED.match(text, match.start()):
+        return _Token(raised[0], "point", name)
+    noun = name in NOUNS or UNTRANSLATED.search(match["rest"]) is not None
+    end = _end(text, match, name) if noun or name in OPAQUE else None
+    if end is None:
+        return _Token(match[0], "open", name)
+    return _Token(text[match.start() : end], "keep" if noun and name not in BLOCK else "point", name)
+
+
+def _end(text: str, opening: re.Match[str], name: str) -> int | None:
+    """Where the element that begins here ends; None if it does not."""
+    depth = 1
+    for match in re.compile(rf"<(/?){re.escape(name)}(?=[\s/>])[^<>]*>", re.IGNORECASE).finditer(text, opening.end()):
+        depth += -1 if match[1] else 1
+        if depth == 0:
+            return match.end()
+    return None
+
+
+def _kept(text: str) -> Iterator[_Token]:
+    """Text and the placeholders in it, each with the letters that it is glued to."""
+    place = 0
+    spans: list[tuple[int, int]] = []
+    for match in PLACEHOLDER.finditer(text):
+        begin, end = match.span()
+        while begin > place and LETTER.match(text[begin - 1]):
+            begin -= 1
+        while end < len(text) and LETTER.match(text[end]):
+            end += 1
+        if spans and begin <= spans[-1][1]:
+            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
+        else:
+            spans.append((begin, end))
+        place = spans[-1][1]
+    place = 0
+    for begin, end in spans:
+        if place < begin:
+            yield _Token(text[place:begin], "text")
+        yield _Token(text[begin:end], "keep")
+        place = end
+    if place < len(text):
+        yield _Token(text[place:], "text")
+
+
+def _partners(tokens: Sequence[_Token]) -> dict[int, int]:
+    """Which closing tag belongs to which opening one, both ways; those that belong to none are left out."""
+    found: dict[int, int] = {}
+    open_ones: list[int] = []
+    for place, token in enumerate(tokens):
+        if token.kind == "open" and len(open_ones) < DEEPEST:
+            open_ones.append(place)
+        elif token.kind == "close":
+            mine = next((at for at in reversed(open_ones) if tokens[at].name == token.name), None)
+            if mine is not None:
+                del open_ones[open_ones.index(mine) :]
+                found |= {mine: place, place: mine}
+    return found
+
+
+def _marked(tokens: list[_Token], names: Sequence[str], *, html: bool) -> Marked:
+    """The tokens of one line as plain text and marks, what is at its edges set aside."""
+    tokens = [part for token in tokens for part in _edged(token)]
+    raw = "".join(token.raw for token in tokens)
+    texts = (unescape(one.raw) if html else one.raw for one in tokens if one.kind == "text")
+    if not any(c.isalnum() for text in texts for c in text):
+        return Marked("", left=raw, html=html)
+    partners = _partners(tokens)
+    speaking = [place for place, token in enumerate(tokens) if token.speaks]
+    first, last = speaking[0], speaking[-1]
+    lead = next((at for at in range(first) if first <= partners.get(at, -1) <= last), first)
+    trail = next((at for at in range(len(tokens) - 1, last, -1) if first <= partners.get(at, -1) <= last), last)
+    builder = _Builder(names, raw, html)
+    for place in range(lead, trail + 1):
+        builder.add(tokens[place], partners.get(place) is not None, _spaced(tokens, place))
+    plain = builder.plain.strip()
+    offset = builder.plain.index(plain)
+    marks = [
+        replace(one, begin=_within(one.begin - offset, plain), end=_within(one.end - offset, plain))
+        for one in builder.marks
+    ]
+    left = "".join(token.raw for token in tokens[:lead]) + builder.plain[:offset]
+    right = builder.plain[offset + len(plain) :] + "".join(token.raw for token in tokens[trail + 1 :])
+    return Marked(plain, left, right, tuple(marks), builder.kept, html)
+
+
+def _edged(token: _Token) -> list[_Token]:
+    """A text with the white space at its ends set apart."""
+    if token.kind != "text" or not (inner := token.raw.strip()):
+        return [token]
+    begin = token.raw.index(inner)
+    parts = token.raw[:begin], inner, token.raw[begin + len(inner) :]
+    return [_Token(part, "text") for part in parts if part]
+
+
+def _within(place: int, text: str) -> int:
+    return min(max(place, 0), len(text))
+
+
+def _spaced(tokens: Sequence[_Token], place: int) -> tuple[bool, bool]:
+    """Whether white space stands before and after a token."""
+    before = tokens[place - 1].raw[-1:] if place else " "
+    after = tokens[place + 1].raw[:1] if place + 1 < len(tokens) else " "
+    return before.isspace(), after.isspace()
+
+
+class _Builder:
+    """Collects plain text, marks and stand-ins from tokens."""
+
+    def __init__(self, names: Sequence[str], raw: str, html: bool) -> None:
+        known = raw.casefold()
+        free = [name for name in names if name.casefold() not in known]
+        made = (name for number in count(1) if (name := f"X{number}").casefold() not in known)
+        self._words = chain((name for name in free if not name.isdigit()), made)
+        self._numbers = chain((name for name in free if name.isdigit()), made)
+        self._html = html
+        self._open: list[int] = []  # which marks are open
+        self.plain = ""
+        self.marks: list[Mark] = []
+        self.kept: dict[str, str] = {}
+
+    def add(self, token: _Token, paired: bool, spaced: tuple[bool, bool]) -> None:
+        """Take one more token; `paired` tells a tag whose partner is in the same line."""
+        here, parent = len(self.plain), self._open[-1] if self._open else None
+        if token.kind == "text":
+            self._write(SPACES.sub(" ", unescape(token.raw)) if self._html else token.raw)
+        elif token.kind == "keep":
+            name = next(self._numbers if NUMBER.fullmatch(token.raw) else self._words)
+            self.kept[name] = token.raw
+            self._write(name)
+        elif token.kind == "open" and paired:
+            self._open.append(len(self.marks))
+            self.marks.append(Mark(token.raw, begin=here, parent=parent, spaced=spaced))
+        elif token.kind == "close" and paired:
+            mine = self._open.pop()
+            both = self.marks[mine].spaced[0], spaced[1]
+            self.marks[mine] = replace(self.marks[mine], closing=token.raw, end=here, spaced=both)
+        else:
+            loose = token.kind != "point"
+            self.marks.append(Mark(token.raw, "", here, here, parent, point=True, loose=loose, spaced=spaced))
+
+    def _write(self, text: str) -> None:
+        """Add text: no space twice where a tag stood between, and one where a stand-in would become part of a word."""
+        if self._html and self.plain.endswith(" "):
+            text = text.removeprefix(" ")
+        last = next(reversed(self.kept), None)
+        meets = last is not None and (text == last or self.plain.endswith(last))
+        if meets and re.match(r"\w\w", self.plain[-1:] + text[:1]):
+            text = f" {text}"
+        self.plain += text

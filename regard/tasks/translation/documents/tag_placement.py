@@ -1,0 +1,276 @@
+"""Markup put back into a translation by the alignment of its words: every tag once, nested as it was.
+
+An element goes around the run of words that is linked to its own words more than to others; brothers never overlap and
+children stay inside. What wraps nothing goes to the gap that the fewest links would cross.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import accumulate
+
+from regard.data.tokenizers import WORD
+from regard.tasks.translation.documents.markup import LETTER, Mark, Marked
+
+Links = Iterable[tuple[int, int]]
+"""(word of the source, word of the answer), counted from 0 as the tokenizers count words."""
+Span = tuple[int, int]
+
+
+def restore(marked: Marked, answer: str, links: Links | None = None) -> str:
+    """The translation of `marked.plain` with all markup and placeholders back in it.
+
+    Without links, words are taken to come in the same order and number.
+    """
+    if not marked.plain:
+        return marked.left + marked.right
+    answer, pairs = _complete(marked, answer.strip() if marked.html else answer, links)
+    words = _spans(answer)
+    page = _Page(marked, answer, words, _Table(_spans(marked.plain), words, pairs))
+    inner = page.write(None, (0, len(words)), (0, len(answer)))
+    return f"{marked.left}{inner}{marked.right}"
+
+
+def stretch(source: str, answer: str, links: Links, place: Span) -> Span | None:
+    """The stretch of an answer that is linked to this stretch of its source; None if nothing is."""
+    words = _spans(answer)
+    own = _spans(source)
+    pairs = [(s, t) for s, t in links if 0 <= s < len(own) and 0 <= t < len(words)]
+    table = _Table(own, words, pairs)
+    run = table.run(table.covered(Mark("", begin=place[0], end=place[1])), [(0, len(words))])
+    return None if run is None else (words[run[1][0]][0], words[run[1][1] - 1][1])
+
+
+def occurrences(name: str, text: str) -> list[Span]:
+    """Where a stand-in occurs as a word of its own, in whatever case."""
+    return [match.span() for match in _pattern([name]).finditer(text)]
+
+
+def diagonal(source: int, target: int) -> list[tuple[int, int]]:
+    """Links between so many words as if they came in the same order."""
+    return [(min(source - 1, (2 * t + 1) * source // (2 * target)), t) for t in range(target)] if source else []
+
+
+def strongest(weights: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
+    """Links from a matrix of weights, a row for each word of the answer: each row's largest, each column's if alone."""
+    links = {(max(range(len(row)), key=row.__getitem__), target) for target, row in enumerate(weights) if len(row)}
+    linked = {source for source, _ in links}
+    for source in range(len(weights[0]) if len(weights) else 0):
+        if source not in linked:
+            links.add((source, max(range(len(weights)), key=lambda target: weights[target][source])))
+    return sorted(links)
+
+
+def _complete(marked: Marked, answer: str, links: Links | None) -> tuple[str, list[tuple[int, int]]]:
+    """The answer with every stand-in exactly once, and the links of its words."""
+    source, words = _spans(marked.plain), _spans(answer)
+    pairs = diagonal(len(source), len(words)) if links is None else list(links)
+    pairs = [(s, t) for s, t in pairs if 0 <= s < len(source) and 0 <= t < len(words)]
+    anchors = [(s, words[t][0]) for s, t in pairs]  # by place, since words are about to come and go
+    for name in marked.kept:
+        own = _word_at(source, occurrences(name, marked.plain)[0][0])
+        while glued := _glued(name, marked).search(answer):
+            spare, apart = (glued.span("digits"), "") if glued["digits"] else ((glued.end(), glued.end()), " ")
+            answer, anchors = _replaced(answer, anchors, spare, apart)
+        found = occurrences(name, answer)
+        while len(found) > 1:
+            linked = {place for s, place in anchors if s == own}
+            spare = next((span for span in reversed(found) if span[0] not in linked), found[-1])
+            begin = spare[0] - (answer[spare[0] - 1 : spare[0]].isspace())
+            answer, anchors = _replaced(answer, anchors, (begin, spare[1]), "")
+            found = occurrences(name, answer)
+        if found:
+            answer, anchors = _replaced(answer, anchors, found[0], name)
+            words = _spans(answer)
+            here = words[_word_at(words, found[0][0])][0]
+            anchors = [*((s, place) for s, place in anchors if s != own and place != here), (own, here)]  # surely
+        else:
+            answer, anchors = _inserted(answer, anchors, name, source, own)
+    words = _spans(answer)
+    return answer, sorted({(s, _word_at(words, place)) for s, place in anchors if words})
+
+
+def _inserted(
+    answer: str, anchors: list[tuple[int, int]], name: str, source: Sequence[Span], own: int
+) -> tuple[str, list[tuple[int, int]]]:
+    """A stand-in that the translator dropped, set where the fewest links cross."""
+    words = _spans(answer)
+    table = _Table(source, words, [(s, _word_at(words, place)) for s, place in anchors if words])
+    gap = table.gap(own, range(len(words) + 1))
+    place = words[gap - 1][1] if gap else (words[0][0] if words else len(answer))
+    before = " " if gap else ""
+    after = " " if (not gap and words) or re.match(r"\w", answer[place:]) else ""
+    answer, anchors = _replaced(answer, anchors, (place, place), f"{before}{name}{after}")
+    return answer, [*anchors, (own, place + len(before))]
+
+
+def _replaced(answer: str, anchors: list[tuple[int, int]], span: Span, text: str) -> tuple[str, list[tuple[int, int]]]:
+    """The answer with one stretch of it changed, and the anchors where they are now; those inside a removed one go."""
+    begin, end = span
+    shift = len(text) - (end - begin)
+    moved = [(s, place + shift if place >= end else place) for s, place in anchors if text or not begin <= place < end]
+    return answer[:begin] + text + answer[end:], moved
+
+
+def _glued(name: str, marked: Marked) -> re.Pattern[str]:
+    """Matches X1 where it goes on with digits, which are dropped, or letters, unless that is another stand-in.
+
+    A name is left alone: what goes on from it may well be a word.
+    """
+    if not re.fullmatch(r"X\d+", name):
+        return re.compile(r"(?!)")
+    others = "".join(rf"(?!{re.escape(other)}(?!\w))" for other in marked.kept if other != name)
+    return re.compile(rf"(?<!{LETTER.pattern}){others}{name}(?:(?P<digits>\d+)|(?=[^\W\d_]))", re.IGNORECASE)
+
+
+def _pattern(names: Iterable[str]) -> re.Pattern[str]:
+    """Matches any of the stand-ins where no letter goes on."""
+    either = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    return re.compile(rf"(?<!{LETTER.pattern})({either})(?!{LETTER.pattern})", re.IGNORECASE)
+
+
+def _spans(text: str) -> list[Span]:
+    return [match.span() for match in WORD.finditer(text)]
+
+
+def _word_at(words: Sequence[Span], place: int) -> int:
+    """The word in which a place lies, or the last before it."""
+    return max(0, bisect_right(words, place, key=lambda span: span[0]) - 1)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The links between two texts and what can be read off them."""
+
+    source: Sequence[Span]
+    target: Sequence[Span]
+    pairs: Sequence[tuple[int, int]]
+
+    def gap(self, before: int, allowed: Iterable[int]) -> int:
+        """Of these gaps, that which fewest links cross when the first `before` source words are to lie before it."""
+        middle = before * len(self.target) / max(len(self.source), 1)
+        steps = [0] * (len(self.target) + 1)
+        for s, t in self.pairs:
+            steps[t + 1] += 1 if s >= before else -1
+        crossed = list(accumulate(steps))
+        return min(allowed, key=lambda gap: (crossed[gap], abs(gap - middle)))
+
+    def covered(self, mark: Mark) -> range:
+        """The source words of an element: those it holds the greater part of, or else those it touches."""
+        held, touched = [], []
+        for number, (begin, end) in enumerate(self.source):
+            shared = min(end, mark.end) - max(begin, mark.begin)
+            held += [number] if 2 * shared > end - begin else []
+            touched += [number] if shared > 0 else []
+        chosen = held or touched
+        return range(chosen[0], chosen[-1] + 1) if chosen else range(0)
+
+    def run(self, own: range, free: Sequence[Span]) -> tuple[int, Span] | None:
+        """The run of words, inside one of the free stretches, with most links to its own words and fewest to others."""
+        value = [0] * len(self.target)
+        for s, t in self.pairs:
+            value[t] += 1 if s in own else -1
+        best: tuple[int, int, Span] | None = None
+        for low, high in free:
+            begin, total = low, 0
+            for place in range(low, high):
+                if total < 0 or (total == 0 and value[begin] <= 0):
+                    begin, total = place, 0
+                total += value[place]
+                if total > 0 and value[place] > 0 and (best is None or (total, place - begin) > best[:2]):
+                    best = (total, place - begin, (begin, place + 1))
+        return (best[0], best[2]) if best else None
+
+
+@dataclass(frozen=True)
+class _Page:
+    """A translation being written out with its markup."""
+
+    marked: Marked
+    answer: str
+    words: Sequence[Span]
+    table: _Table
+
+    def write(self, parent: int | None, within: Span, places: Span) -> str:
+        """The stretch `places` of the answer, which has the words `within`, with the marks inside `parent`."""
+        written, at = [], places[0]
+        for number, span in self._spread(parent, within):
+            mark = self.marked.marks[number]
+            begin, end, before, after = self._edges(mark, span, (at, places[1]))
+            inner = self.write(number, span, (begin, end))
+            written += [self._text(at, begin), before, mark.opening, inner, mark.closing, after]
+            at = end
+        return "".join([*written, self._text(at, places[1])])
+
+    def _spread(self, parent: int | None, within: Span) -> list[tuple[int, Span]]:
+        """The marks directly inside `parent` and the words each gets, in the order in which they are written."""
+        own = [number for number, mark in enumerate(self.marked.marks) if mark.parent == parent]
+        wrapping = {number: words for number in own if (words := self._covered(number))}
+        free, placed = [within], dict[int, Span]()
+        runs = {number: self.table.run(words, free) for number, words in wrapping.items()}
+        while found := {number: run for number, run in runs.items() if run is not None}:
+            number = max(found, key=lambda number: (found[number][0], -number))
+            low, high = placed[number] = found.pop(number)[1]
+            free = _without(free, placed[number])
+            runs = {  # only those that wanted what is now taken must look again
+                other: run if run[1][1] <= low or high <= run[1][0] else self.table.run(wrapping[other], free)
+                for other, run in found.items()
+            }
+        taken = list(placed.values())
+        gaps = [gap for gap in range(within[0], within[1] + 1) if not any(low < gap < high for low, high in taken)]
+        least = gaps[0]
+        for number in own:
+            if number not in placed:
+                mark = self.marked.marks[number]
+                before = sum(end <= mark.begin for _, end in self.table.source)
+                gap = self.table.gap(before, [gap for gap in gaps if gap >= least] if mark.loose else gaps)
+                least = gap if mark.loose else least
+                placed[number] = (gap, gap)
+        return sorted(placed.items(), key=lambda pair: (*pair[1], pair[0]))
+
+    def _covered(self, number: int) -> range:
+        mark = self.marked.marks[number]
+        return range(0) if mark.point else self.table.covered(mark)
+
+    def _edges(self, mark: Mark, span: Span, room: Span) -> tuple[int, int, str, str]:
+        """Where in the answer a mark begins and ends, and the white space it brings along."""
+        low, high = span
+        if low < high:
+            begin, end = self.words[low][0], self.words[high - 1][1]
+            return max(begin, room[0]), max(end, room[0]), "", ""
+        before, after = mark.spaced
+        left = self.words[low - 1][1] if low else 0
+        right = self.words[low][0] if low < len(self.words) else len(self.answer)
+        place = min(max(right if before and not after else left, room[0]), room[1])
+        apart = before and after
+        return (
+            place,
+            place,
+            " " if apart and low and not self.answer[:place].endswith(" ") else "",
+            " " if apart and re.match(r"\w", self.answer[place:]) else "",
+        )
+
+    def _text(self, begin: int, end: int) -> str:
+        """A stretch of the answer, its placeholders what they were, its signs escaped."""
+        text = self.answer[begin:end]
+        if not self.marked.kept:
+            return _escaped(text, self.marked.html)
+        names = {name.casefold(): raw for name, raw in self.marked.kept.items()}
+        parts = _pattern(self.marked.kept).split(text)
+        return "".join(
+            names[part.casefold()] if odd % 2 else _escaped(part, self.marked.html) for odd, part in enumerate(parts)
+        )
+
+
+def _escaped(text: str, html: bool) -> str:
+    return escape(text, quote=False) if html else text
+
+
+def _without(free: Sequence[Span], taken: Span) -> list[Span]:
+    """The stretches that remain free."""
+    parts = [((low, min(high, taken[0])), (max(low, taken[1]), high)) for low, high in free]
+    return [(low, high) for both in parts for low, high in both if low < high]

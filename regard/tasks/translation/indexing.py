@@ -1,0 +1,274 @@
+"""The passes over a parallel corpus: look at every line, train tokenizers, write shards; memory stays flat in all."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, Protocol, runtime_checkable
+
+from regard.data.dedup import Keys, Marks, again, key, place
+from regard.data.holdout import Choice, Held, share
+from regard.data.line_report import Tally, said
+from regard.data.packing import buckets
+from regard.data.readers import Corpus, pairs
+from regard.data.shards import Writer
+from regard.data.tokenizers import EOS, Tokenizer, TokenizerConfig, train
+
+BATCH = 4096  # pairs tokenised at a time
+WAITING = 1 << 20  # characters tokenised at a time, of which one text may have all
+TEXTS, TALLIES = "texts.jsonl", "tallies.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What decides whether a pair is learnt from, before it is tokenised."""
+
+    reject: float
+    held: int
+    held_share: float
+    ratio: float | None = None
+    duplicates: Literal["keep", "drop"] = "keep"
+
+    def against(self, source: str, target: str) -> str | None:
+        """Why a pair is left out whatever else is in the corpus, if it is."""
+        if self.ratio is not None and ratio(source, target) > self.ratio:
+            return f"over {self.ratio:g} times as long on one side"
+        return None
+
+
+def ratio(source: str, target: str) -> float:
+    """How many times as long the longer text is, in characters."""
+    shorter, longer = sorted((len(source), len(target)))
+    return longer / shorter
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one look at every line of the corpora tells."""
+
+    rules: Rules
+    tallies: dict[str, list[Tally]]
+    """Of the training and the validation corpora."""
+    pairs: int
+    """Good training pairs that the rules leave."""
+    characters: tuple[int, int]
+    """Of either side of them."""
+    held: Held
+    """Pairs kept for validation; none if there is a validation corpus."""
+    repeats: Marks | None
+    """Pairs left out because they were there before; None if they stay."""
+
+    def check(self, train: Sequence[Corpus], valid: Sequence[Corpus]) -> None:
+        """Stop when too many lines are bad or nothing is left."""
+        for name, corpora in (("train", train), ("valid", valid)):
+            for tally, corpus in zip(self.tallies[name], corpora, strict=True):
+                tally.check(self.rules.reject, corpus.files)
+        if not self.pairs:
+            raise nothing("train", self.tallies["train"], train, remedy="raise data.ratio")
+
+    def against(self, corpus: int, line: int, source: str, target: str) -> str | None:
+        """Why a training pair is left out, if it is."""
+        if self.repeats is not None and self.repeats.has(corpus, line):
+            return "repeating an earlier pair"
+        return self.rules.against(source, target)
+
+
+Watch = Callable[[str, int, int, str, str], None]  # train or valid, number of the corpus, line, source, target
+
+
+def survey(
+    train: Sequence[Corpus], valid: Sequence[Corpus], rules: Rules, *, scratch: Path, watch: Watch | None = None
+) -> Survey:
+    """Read every line of every corpus, apply the rules and choose what to hold out; `watch` sees each good pair."""
+    choice = Choice(rules.held)
+    good, characters = 0, [0, 0]
+    tallies: dict[str, list[Tally]] = {"train": [Tally() for _ in train], "valid": [Tally() for _ in valid]}
+    with Keys(scratch, columns=4) as keys:
+        for number, (corpus, tally) in enumerate(zip(train, tallies["train"], strict=True)):
+            for line, source, target in _seen("train", number, corpus, tally, watch):
+                if reason := rules.against(source, target):
+                    tally.drop(reason, 0, line)
+                    continue
+                good += 1
+                characters[0] += len(source)
+                characters[1] += len(target)
+                if rules.duplicates == "drop":
+                    keys.add(key(corpus.tag or "", source, target), place(number, line), len(source), len(target))
+                if not valid:
+                    choice.offer(number, line, (source, target), corpus.tag)
+        repeats = None
+        if rules.duplicates == "drop":
+            repeats = Marks([tally.read for tally in tallies["train"]])
+            for rows in keys.parts():
+                found = rows[again(rows[:, 0])]
+                repeats.add(found[:, 1])
+                good -= len(found)
+                characters = [total - int(found[:, 2 + side].sum()) for side, total in enumerate(characters)]
+    for number, (corpus, tally) in enumerate(zip(valid, tallies["valid"], strict=True)):
+        deque(_seen("valid", number, corpus, tally, watch), maxlen=0)
+    held = Held() if valid else choice.held(rules.held_share, of=good)
+    return Survey(rules, tallies, good, (characters[0], characters[1]), held, repeats)
+
+
+def _seen(name: str, number: int, corpus: Corpus, tally: Tally, watch: Watch | None) -> Iterator[tuple[int, str, str]]:
+    for line, source, target in pairs(corpus, tally):
+        if watch is not None:
+            watch(name, number, line, source, target)
+        yield line, source, target
+
+
+def tokenizers(corpora: Sequence[Corpus], found: Survey, config: TokenizerConfig) -> tuple[Tokenizer, Tokenizer]:
+    """Source and target tokenizer trained on the training texts; one and the same if joint."""
+    tags = {corpus.tag for corpus in corpora if corpus.tag is not None}
+    part = config.sample / found.pairs
+    total = sum(found.characters)
+    if config.joint:
+        joint = train(_texts(corpora, found, part, (0, 1)), config, characters=total, tags=tags)
+        return joint, joint
+    source, target = (_texts(corpora, found, part, (side,)) for side in (0, 1))
+    return (
+        train(source, config, characters=found.characters[0], tags=tags),
+        train(target, replace(config, kind=config.target or config.kind), characters=found.characters[1]),
+    )
+
+
+def _texts(corpora: Sequence[Corpus], found: Survey, part: float, sides: tuple[int, ...]) -> Iterator[str]:
+    for number, corpus in enumerate(corpora):
+        for line, *texts in pairs(corpus, Tally()):
+            if (number, line) in found.held.lines or found.against(number, line, *texts):
+                continue
+            if part >= 1 or share(*texts) < part:
+                for side in sides:
+                    yield texts[side]
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Where pairs go that are learnt from or measured on."""
+
+    def begin(self, corpus: Corpus) -> Tally:
+        """What follows is from this corpus; its tally."""
+
+    def add(self, line: int, source: str, target: str) -> None:
+        """One more pair."""
+
+
+class Split:
+    """Training or validation pairs on their way into shards."""
+
+    def __init__(
+        self, place: Path, tokenizers: tuple[Tokenizer, Tokenizer], *, longest: int, cut: bool, texts: bool = False
+    ) -> None:
+        self.place, self.longest, self.cut = place, longest, cut
+        self.source, self.target = tokenizers
+        self.writer = Writer(place, (self.source.vocab, self.target.vocab))
+        self.tallies: list[Tally] = []
+        self._texts = place / TEXTS if texts else None
+        self._tag: str | None = None
+        self._waiting: list[tuple[int, str, str]] = []
+        self._characters = 0
+        self._start: list[int] = []
+
+    def begin(self, corpus: Corpus) -> Tally:
+        """What follows is from this corpus; its tally."""
+        self.flush()
+        self.writer.begin()
+        self._tag = corpus.tag
+        self._start = [self.source.tag(corpus.tag)] if corpus.tag is not None else []
+        self.tallies.append(Tally())
+        return self.tallies[-1]
+
+    def add(self, line: int, source: str, target: str) -> None:
+        """One more pair."""
+        self._waiting.append((line, source, target))
+        self._characters += len(source) + len(target)
+        if len(self._waiting) >= BATCH or self._characters >= WAITING:
+            self.flush()
+
+    def flush(self) -> None:
+        """Tokenise and write what is waiting."""
+        if not self._waiting:
+            return
+        numbers, *texts = zip(*self._waiting, strict=True)
+        self._waiting, self._characters = [], 0
+        sources, targets = self._encoded(self.source, texts[0]), self._encoded(self.target, texts[1])
+        tally, kept = self.tallies[-1], []
+        for line, source, target in zip(numbers, sources, targets, strict=True):
+            source, target = [*self._start, *source, EOS], [*target, EOS]
+            if max(len(source), len(target)) > self.longest:
+                if not self.cut:
+                    tally.drop(f"longer than {self.longest} tokens", 0, line)
+                    continue
+                tally.cut.add(0, line)
+                source, target = self._shortened(source), self._shortened(target)
+            kept.append((source, target, line))
+        if kept:
+            self._write(*map(list, zip(*kept, strict=True)))
+        if self._texts:
+            assert self.cut, "texts and examples have the same numbers only where nothing is dropped"
+            with self._texts.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps([*pair, self._tag]) + "\n" for pair in zip(*texts, strict=True))
+
+    def finish(self, corpora: Sequence[Corpus]) -> None:
+        """Write what is left and the index; an empty split is an error."""
+        self.flush()
+        if not self.writer.examples:
+            raise nothing(self.place.name, self.tallies, corpora)
+        self.writer.finish(buckets(self.longest))
+        plain = [tally.plain() for tally in self.tallies]
+        (self.place / TALLIES).write_text(json.dumps(plain), encoding="utf-8")
+
+    def _encoded(self, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of each text, of a huge one only as much as is surely too long."""
+        enough = self.longest * tokenizer.reach + 1
+        return tokenizer.encode_many([text[:enough] for text in texts])
+
+    def _shortened(self, ids: list[int]) -> list[int]:
+        return ids if len(ids) <= self.longest else [*ids[: self.longest - 1], EOS]
+
+    def _write(self, sources: list[list[int]], targets: list[list[int]], lines: list[int]) -> None:
+        tally = self.tallies[-1]
+        self.writer.add(sources, targets, lines)
+        tally.kept += len(lines)
+        tally.tokens = (tally.tokens[0] + sum(map(len, sources)), tally.tokens[1] + sum(map(len, targets)))
+
+
+def nothing(
+    name: str,
+    tallies: Sequence[Tally],
+    corpora: Sequence[Corpus],
+    *,
+    remedy: str = "give more pairs, name a validation corpus (data.valid) or raise data.longest",
+) -> ValueError:
+    """The error of a set in which no pair is left, with the reasons."""
+    both = zip(tallies, corpora, strict=True)
+    found = [text for tally, corpus in both for text in said({**tally.refused, **tally.dropped}, corpus.files)]
+    return ValueError(f"no pair is left for {name}: {'; '.join(found) or 'the corpora are too small'}; {remedy}")
+
+
+def index(corpora: Sequence[Corpus], found: Survey, train: Sink, valid: Sink | None) -> None:
+    """Every pair that the rules leave into `train`, the held-out ones into `valid`, those akin to them nowhere."""
+    for number, corpus in enumerate(corpora):
+        tally = train.begin(corpus)
+        apart = valid.begin(corpus) if valid else Tally()
+        for line, source, target in pairs(corpus, tally):
+            if reason := found.against(number, line, source, target):
+                tally.drop(reason, 0, line)
+            elif valid and (number, line) in found.held.lines:
+                tally.drop("held out for validation", 0, line)
+                apart.read += 1
+                valid.add(line, source, target)
+            elif found.held.touches(source, target):
+                tally.drop("sharing a sentence with the validation set", 0, line)
+            else:
+                train.add(line, source, target)
+
+
+def measure(corpora: Sequence[Corpus], valid: Sink) -> None:
+    """Every good pair of validation corpora, which no rule shortens."""
+    for corpus in corpora:
+        for line, source, target in pairs(corpus, valid.begin(corpus)):
+            valid.add(line, source, target)

@@ -1,0 +1,288 @@
+"""Pairs of texts as packed rows, ready for a translator: from files to datasets, and from a row number to tensors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache as remembered
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.attention.masks import Row
+from regard.data import shards
+from regard.data.line_report import Tally
+from regard.data.packing import buckets, pack
+from regard.data.readers import Corpus
+from regard.data.tokenizers import BOS, PAD, Tokenizer, TokenizerConfig
+from regard.tasks.translation import indexing
+from regard.tasks.translation.sources import Sources
+
+IGNORE = -100  # the label of a token that is not learnt
+ROUND = 256  # what the size of a row that is fuller than planned is rounded up to
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairsConfig:
+    """What a translator learns from and how its batches are cut."""
+
+    train: tuple[Corpus, ...]
+    """Corpora to learn from; a single one may be written without a list."""
+    valid: tuple[Corpus, ...] | None = None
+    """Corpora to measure on; null holds out some training pairs, none of whose sentences stays in training."""
+    held: int = 1000
+    """Most pairs held out when there is no validation corpus."""
+    held_share: float = 0.02
+    """Share of the pairs held out then, at least one."""
+    tokens: int = 2048
+    """Most tokens of a row on either side; a row is what is computed at once."""
+    longest: int = 256
+    """Most tokens of a text, its end and tag included."""
+    overlong: Literal["drop", "cut"] = "drop"
+    """What happens to longer training pairs; validation pairs are cut for the loss and kept whole for the score."""
+    ratio: float | None = None
+    """Leave out training pairs of which one side is over this many times as long as the other, in characters."""
+    duplicates: Literal["keep", "drop"] = "keep"
+    """What happens to training pairs that were there before, with the same tag; the first always stays."""
+    reject: float = 0.01
+    """Share of unusable lines above which nothing is trained."""
+
+    def __post_init__(self) -> None:
+        if not self.train or self.valid == ():
+            raise ValueError(f"{'valid' if self.train else 'train'} needs at least one corpus")
+        if not 4 <= self.longest <= self.tokens:
+            raise ValueError(f"longest must lie between 4 and tokens ({self.tokens}), not {self.longest}")
+        if not 0 <= self.reject <= 1:
+            raise ValueError(f"reject is a share and must lie between 0 and 1, not {self.reject}")
+        if self.held < 1 or not 0 < self.held_share < 1:
+            raise ValueError(
+                f"held must be at least 1 and held_share between 0 and 1, not {self.held} and {self.held_share}"
+            )
+        if self.ratio is not None and self.ratio < 1:
+            raise ValueError(
+                f"ratio is that of the longer to the shorter text and must be at least 1, not {self.ratio}"
+            )
+        if len({corpus.tag is None for corpus in (*self.train, *(self.valid or ()))}) > 1:
+            raise ValueError("some corpora have a tag and some have none: tag all of them or none")
+
+    @property
+    def rules(self) -> indexing.Rules:
+        """What decides over a pair before it is tokenised."""
+        names = ("reject", "held", "held_share", "ratio", "duplicates")
+        return indexing.Rules(**{name: getattr(self, name) for name in names})
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """One packed row of pairs; row and tail as `Row` lays them out."""
+
+    source: Int[Tensor, "source"]
+    source_row: Row
+    target: Int[Tensor, "target"]
+    """What the decoder reads: bos, then the translation."""
+    target_row: Row
+    labels: Int[Tensor, "target"]
+    """What it should say: the translation, then eos; -100 on the tail."""
+    examples: Int[Tensor, "pairs"]
+    """Numbers of the pairs, to name their places."""
+
+    def to(self, device: torch.device | str) -> PairBatch:
+        """The same batch elsewhere; the example numbers stay."""
+        source, target, labels = (
+            tensor.to(device, non_blocking=True) for tensor in (self.source, self.target, self.labels)
+        )
+        return PairBatch(source, self.source_row.to(device), target, self.target_row.to(device), labels, self.examples)
+
+
+class Text(NamedTuple):
+    """A validation pair as it was written."""
+
+    source: str
+    reference: str
+    tag: str | None
+
+
+class Pairs:
+    """Tokenised pairs on disk; row g of them is a pure function of (seed, g)."""
+
+    def __init__(
+        self, place: Path, corpora: Sequence[Corpus], digests: Sequence[Sequence[str]], *, tokens: int, seed: int
+    ) -> None:
+        self.place, self.corpora, self.tokens, self.seed = place, tuple(corpora), tokens, seed
+        self.digests = digests
+        """SHA-256 of every file of every corpus."""
+        self.shards = shards.Shards(place)
+        weights = [corpus.weight for corpus in corpora]
+        self.packing = pack(self.shards.cells, self.shards.bounds, weights=weights, tokens=tokens, seed=seed)
+        self.fingerprint = self.shards.fingerprint
+        """Of the examples, wherever their files lie; seed, tokens and weights decide their order."""
+
+    def __len__(self) -> int:
+        """Pairs, each counted once whatever its weight."""
+        return self.shards.examples
+
+    @property
+    def rows(self) -> int:
+        """Rows in an epoch."""
+        return self.packing.rows
+
+    def batch(self, row: int, *, fixed: bool = False) -> PairBatch:
+        """The pairs of this row, counted on across epochs.
+
+        `fixed` fills every row up to the token budget and to one number of segments, so that a compiled step fits all.
+        """
+        places, longest = self.packing.row(row)
+        return self._packed(self.shards.order[places], longest, fixed)
+
+    def halves(self, batch: PairBatch, *, fixed: bool = False) -> list[PairBatch]:
+        """The same pairs as two batches, or the batch itself when it has only one pair."""
+        examples = batch.examples.numpy()
+        if len(examples) < 2:
+            return [batch]
+        middle = len(examples) // 2
+        longest = batch.source_row.longest
+        return [self._packed(part, longest, fixed) for part in (examples[:middle], examples[middle:])]
+
+    def _packed(self, examples: Int[np.ndarray, "pairs"], longest: int, fixed: bool) -> PairBatch:
+        source, source_row = self._side("source", examples, longest, fixed)
+        labels, target_row = self._side("target", examples, longest, fixed)
+        target = np.empty_like(labels)
+        target[1:] = labels[:-1]
+        target[target_row.offsets[: len(examples)].numpy()] = BOS
+        filled = int(target_row.offsets[len(examples)])
+        target[filled:], labels[filled:] = PAD, IGNORE
+        tensors = (torch.from_numpy(each) for each in (source, target, labels, examples))
+        source_tokens, target_tokens, label_tokens, numbers = tensors
+        return PairBatch(source_tokens, source_row, target_tokens, target_row, label_tokens, numbers)
+
+    def places(self, examples: Sequence[int] | Int[Tensor, "pairs"] | Int[np.ndarray, "pairs"]) -> list[str]:
+        """Where these examples come from, as `train.fr:1042`."""
+        origins = (self.shards.origin(int(example)) for example in examples)
+        return [f"{self.corpora[corpus].files[0]}:{line}" for corpus, line in origins]
+
+    def texts(self) -> list[Text]:
+        """Sources, references and tags of a validation set, whole and in the order of its example numbers."""
+        with (self.place / indexing.TEXTS).open(encoding="utf-8") as file:
+            return [Text(*json.loads(line)) for line in file]
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Counts and first places of everything that was refused, left out or shortened, as JSON."""
+        each = zip(self.tallies, self.corpora, self.digests, strict=True)
+        corpora = [{**tally.report(corpus.files), "sha256": list(digests)} for tally, corpus, digests in each]
+        return {"pairs": len(self), "rows": self.rows, "fingerprint": self.fingerprint, "corpora": corpora}
+
+    @property
+    def summary(self) -> list[str]:
+        """The report in words."""
+        each = zip(self.tallies, self.corpora, strict=True)
+        return [line for tally, corpus in each for line in tally.lines(corpus.files)]
+
+    @property
+    def tallies(self) -> list[Tally]:
+        """What happened to the lines of each corpus."""
+        return [Tally.parse(plain) for plain in json.loads((self.place / indexing.TALLIES).read_text(encoding="utf-8"))]
+
+    def _side(
+        self, side: str, examples: Int[np.ndarray, "pairs"], longest: int, fixed: bool
+    ) -> tuple[Int[np.ndarray, "tokens"], Row]:
+        tokens, lengths = self.shards.gather(side, examples)
+        if not fixed:
+            return tokens, Row.of(torch.from_numpy(lengths), longest=longest)
+        full = len(tokens) > self.tokens  # so rare that it may have a shape of its own
+        size = -(-len(tokens) // ROUND) * ROUND if full else self.tokens
+        shape = {"segments": self.packing.segments, "most": self.packing.most[longest]}
+        row = Row.of(torch.from_numpy(lengths), longest=longest, size=size, **shape)
+        return np.concatenate([tokens, np.full(size - len(tokens), PAD)]), row
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything a translator needs of its data."""
+
+    train: Pairs
+    valid: Pairs
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Counts, refusals and fingerprints of both sets, as JSON."""
+        vocab = {"source": self.source_tokenizer.vocab, "target": self.target_tokenizer.vocab}
+        return {"train": self.train.report, "valid": self.valid.report, "vocab": vocab}
+
+
+def prepare(
+    config: PairsConfig,
+    tokenizer_config: TokenizerConfig,
+    *,
+    seed: int,
+    cache: str | Path | None = None,
+    tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
+) -> Prepared:
+    """Training and validation pairs of these corpora, tokenised once and cached by content.
+
+    Tokenizers are trained on the training texts unless those of a model are given, in which case
+    `tokenizer_config` plays no part.
+    """
+    sources = Sources.find(config.train, config.valid or (), config.rules)
+    home = shards.folder(cache)
+
+    @remembered
+    def found() -> indexing.Survey:
+        survey = sources.survey(home)
+        survey.check(sources.train, sources.valid)
+        return survey
+
+    if tokenizers is None:
+        tokenizers = sources.tokenizers(tokenizer_config, home, found)
+    _check_tags(config, tokenizers[0])
+
+    def write_shards(place: Path) -> None:
+        assert tokenizers is not None
+        _write_shards(place, config, found(), tokenizers)
+        sources.unchanged()
+
+    cutting = {"bounds": buckets(config.longest), "overlong": config.overlong}
+    recipe = shards.key(**sources.contents, **cutting, tokenizers=[tokenizer.json() for tokenizer in tokenizers])
+    place = shards.entry(home, f"pairs-{recipe}", write_shards)
+    order = {"tokens": config.tokens, "seed": seed}
+    train = Pairs(place / "train", config.train, sources.digests["train"], **order)
+    measured = [replace(corpus, weight=1.0) for corpus in config.valid or config.train]
+    valid = Pairs(place / "valid", measured, sources.digests["valid" if config.valid else "train"], **order)
+    for pairs in (train, valid) if config.valid else (train,):
+        for tally, corpus in zip(pairs.tallies, pairs.corpora, strict=True):
+            tally.check(config.reject, corpus.files)  # an earlier run may have been less strict
+    return Prepared(train, valid, *tokenizers)
+
+
+def _check_tags(config: PairsConfig, tokenizer: Tokenizer) -> None:
+    for corpus in (*config.train, *(config.valid or ())):
+        if corpus.tag is not None:
+            tokenizer.tag(corpus.tag)
+        elif tokenizer.tags:
+            known = ", ".join(tokenizer.tags)
+            raise ValueError(f"{corpus.files[0]} has no tag but the tokenizer knows {known}: set tag in its corpus")
+
+
+def _write_shards(
+    place: Path, config: PairsConfig, found: indexing.Survey, tokenizers: tuple[Tokenizer, Tokenizer]
+) -> None:
+    train = indexing.Split(place / "train", tokenizers, longest=config.longest, cut=config.overlong == "cut")
+    valid = indexing.Split(place / "valid", tokenizers, longest=config.longest, cut=True, texts=True)
+    try:
+        if config.valid is None:
+            indexing.index(config.train, found, train, valid)
+        else:
+            indexing.index(config.train, found, train, None)
+            indexing.measure(config.valid, valid)
+        train.finish(config.train)
+        valid.finish(config.valid or config.train)
+    finally:
+        train.writer.close()
+        valid.writer.close()

@@ -1,0 +1,83 @@
+"""The files of a recipe as they were found: their contents decide what is cached, and must not change meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import tokenizers as library
+
+from regard.data import shards
+from regard.data.readers import Corpus, digest, locate
+from regard.data.tokenizers import Tokenizer, TokenizerConfig
+from regard.tasks.translation import indexing
+from regard.tasks.translation.indexing import Rules, Survey, Watch
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Corpora, the rules that decide over their pairs, and what their files hold."""
+
+    train: tuple[Corpus, ...]
+    valid: tuple[Corpus, ...]
+    rules: Rules
+    digests: dict[str, list[list[str]]]
+    """SHA-256 of every file of every corpus to train on and to measure on."""
+    stamps: dict[str, tuple[int, int]]
+    """Size and time of every file before it was first read."""
+
+    @classmethod
+    def find(cls, train: tuple[Corpus, ...], valid: tuple[Corpus, ...], rules: Rules) -> Sources:
+        """Look for every file and read it once."""
+        stamps = _stamps((*train, *valid))
+        groups = {"train": train, "valid": valid}
+        digests = {
+            name: [[digest(file) for file in corpus.files] for corpus in group] for name, group in groups.items()
+        }
+        return cls(train, valid, rules, digests, stamps)
+
+    @property
+    def contents(self) -> dict[str, Any]:
+        """What decides which texts are used: bytes of files and how they are read, never their names."""
+
+        def described(corpus: Corpus, digests: list[str]) -> dict[str, Any]:
+            read = {"form": corpus.form, "columns": corpus.columns, "fields": corpus.fields, "tag": corpus.tag}
+            return {"files": digests, **read}
+
+        groups = {"train": self.train, "valid": self.valid}
+        sets = {name: list(map(described, group, self.digests[name])) for name, group in groups.items()}
+        held = None if self.valid else [self.rules.held, self.rules.held_share]
+        return {**sets, "held": held, "filters": [self.rules.ratio, self.rules.duplicates]}
+
+    def survey(self, home: Path, watch: Watch | None = None) -> Survey:
+        """Look at every line; `home` is the cache folder."""
+        return indexing.survey(self.train, self.valid, self.rules, scratch=home, watch=watch)
+
+    def tokenizers(
+        self, config: TokenizerConfig, home: Path, found: Callable[[], Survey]
+    ) -> tuple[Tokenizer, Tokenizer]:
+        """The tokenizers of these texts, from the cache or trained now."""
+
+        def train(place: Path) -> None:
+            trained = indexing.tokenizers(self.train, found(), config)
+            for side, tokenizer in zip(shards.SIDES, trained, strict=True):
+                (place / f"{side}.json").write_text(tokenizer.json(), encoding="utf-8")
+            self.unchanged()
+
+        recipe = shards.key(**self.contents, tokenizer=asdict(config), library=library.__version__)
+        place = shards.entry(home, f"tokenizers-{recipe}", train)
+        source, target = (Tokenizer.parse((place / f"{side}.json").read_text("utf-8")) for side in shards.SIDES)
+        return source, source if config.joint else target
+
+    def unchanged(self) -> None:
+        """Stop if a file is not as it was before it was first read."""
+        for name, stamp in _stamps((*self.train, *self.valid)).items():
+            if stamp != self.stamps[name]:
+                raise ValueError(f"{name} changed while it was read: start again once it is complete")
+
+
+def _stamps(corpora: tuple[Corpus, ...]) -> dict[str, tuple[int, int]]:
+    stats = {name: locate(name).stat() for corpus in corpora for name in corpus.files}
+    return {name: (stat.st_size, stat.st_mtime_ns) for name, stat in stats.items()}

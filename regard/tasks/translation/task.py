@@ -1,0 +1,235 @@
+"""Learning to translate: pairs in packed rows, label-smoothed likelihood, BLEU on held-out pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from regard import config
+from regard.data.tokenizers import Tokenizer, TokenizerConfig
+from regard.metrics.likelihood import agreeing, count, label_smoothed
+from regard.metrics.overlap import bleu
+from regard.models.seq2seq import Recurrent, RecurrentConfig
+from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks.translation.error_rate import judge
+from regard.tasks.translation.pairs import PairBatch, PairsConfig, Prepared, Text, prepare
+from regard.tasks.translation.translator import DecodingConfig, Translator
+from regard.training.loop import TrainingConfig
+from regard.training.optim import OptimConfig
+from regard.training.task import Evaluation, Step, evenly
+
+WHOLE = {"cpu": 1 << 24, "cuda": 1 << 27}  # logits held at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveConfig:
+    """What is minimised, and how progress is judged."""
+
+    smoothing: float = 0.1
+    """Share of probability spread over all tokens instead of the right one."""
+    agreement: float = 0.0
+    """Strength with which two passes with different dropout are made to agree (R-Drop); 0: one pass, twice as fast."""
+    beams: int = 1
+    """Beams of the translations that are scored; greedy ones are quick and rank checkpoints as well."""
+    goal: Literal["bleu", "errors"] = "bleu"
+    """What the best checkpoint is chosen by: BLEU, or of short answers how many in 100 are none of the right ones."""
+    judged: int = 500
+    """Held-out pairs translated at an evaluation, spread evenly over all of them; the loss is taken over all."""
+    samples: int = 5
+    """Held-out sentences whose translations are shown at every evaluation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationRecipe:
+    """One run that learns to translate."""
+
+    task: Literal["translation"] = "translation"
+    """What is learnt."""
+    data: PairsConfig
+    """Where pairs come from and how they are packed."""
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    """How text becomes tokens."""
+    model: TransformerConfig | RecurrentConfig = field(default_factory=TransformerConfig)
+    """The network, chosen by its name; derived from the amount of data when the whole section is missing."""
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    """What is minimised."""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    """How weights follow gradients."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """How long, how often, where."""
+    decoding: DecodingConfig = field(default_factory=DecodingConfig)
+    """How translations are searched for."""
+
+    def __post_init__(self) -> None:
+        if self.data.longest > self.model.context:
+            raise ValueError(
+                f"data.longest is {self.data.longest} tokens, more than model.context, {self.model.context}: "
+                "lower the one or raise the other"
+            )
+
+
+class Translation:
+    """What the training loop needs to know about translating."""
+
+    goal: tuple[str, Literal["max", "min"]]
+    Recipe = TranslationRecipe
+
+    def __init__(
+        self, recipe: TranslationRecipe, prepared: Prepared, model: Transformer | Recurrent, *, fixed: bool = False
+    ):
+        self.recipe = recipe
+        self.prepared = prepared
+        self.model = model
+        self.fixed = fixed
+        self.rows = prepared.train.rows
+        self.goal = ("errors", "min") if recipe.objective.goal == "errors" else ("bleu", "max")
+
+    @staticmethod
+    def prepare(recipe: TranslationRecipe, tokenizers: tuple[Tokenizer, Tokenizer] | None = None) -> Prepared:
+        """Read, check, tokenise and index the pairs."""
+        return prepare(recipe.data, recipe.tokenizer, seed=recipe.training.seed, tokenizers=tokenizers)
+
+    @staticmethod
+    def sized(recipe: TranslationRecipe, prepared: Prepared) -> TranslationRecipe:
+        """The recipe with the vocabulary sizes that the tokenizers turned out to have.
+
+        No piece longer than those it learns from will be translated at once.
+        """
+        source, target = prepared.source_tokenizer, prepared.target_tokenizer
+        other = None if target is source else target.vocab
+        model = replace(recipe.model, vocab=source.vocab, target_vocab=other)
+        longest = min(recipe.decoding.longest, recipe.data.longest)
+        return replace(recipe, model=model, decoding=replace(recipe.decoding, longest=longest))
+
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """One set of weights, one optimizer."""
+        return {"model": list(self.model.parameters())}
+
+    def batch(self, row: int) -> PairBatch:
+        """The pairs of one row."""
+        return self.prepared.train.batch(row, fixed=self.fixed)
+
+    def split(self, batch: PairBatch) -> list[PairBatch]:
+        """A row that does not fit the memory, in halves."""
+        return self.prepared.train.halves(batch, fixed=self.fixed)
+
+    def places(self, batch: PairBatch) -> list[str]:
+        """Where the pairs of a row come from, the longest first."""
+        lengths = batch.source_row.lengths + batch.target_row.lengths
+        order = lengths[: len(batch.examples)].cpu().argsort(descending=True, stable=True)
+        return self.prepared.train.places(batch.examples[order])
+
+    def step(self, batch: PairBatch, part: str) -> Step:
+        """The smoothed surprise at every target token, summed."""
+        batch = batch.to(self._device)
+        loss = self._agreeing(batch) if self.recipe.objective.agreement else self._loss(batch, self._smoothing)
+        written, row = count(batch.labels), batch.source_row
+        return Step(loss=loss, weight=written, counts={"tokens": written + row.filled})
+
+    def _loss(self, batch: PairBatch, smoothing: float) -> Tensor:
+        features, weight = self._features(batch), self.model.prediction
+        return label_smoothed(features, weight, batch.labels, smoothing=smoothing, chunk=self._chunk)
+
+    def _agreeing(self, batch: PairBatch) -> Tensor:
+        """Two passes, each with dropout of its own."""
+        passes = self._features(batch), self._features(batch)
+        return agreeing(
+            passes,
+            self.model.prediction,
+            batch.labels,
+            smoothing=self._smoothing,
+            strength=self.recipe.objective.agreement,
+            chunk=self._chunk,
+        )
+
+    def _features(self, batch: PairBatch) -> Tensor:
+        return self.model(batch.source, batch.target, layouts=(batch.source_row, batch.target_row))
+
+    @property
+    def _smoothing(self) -> float:
+        return self.recipe.objective.smoothing
+
+    @property
+    def _chunk(self) -> int:
+        """Tokens whose logits are held at once."""
+        return max(1, WHOLE.get(self._device.type, WHOLE["cpu"]) // len(self.model.prediction))
+
+    @cached_property
+    def texts(self) -> list[Text]:
+        """Held-out pairs as they were written."""
+        return self.prepared.valid.texts()
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    @torch.no_grad()
+    def evaluate(self) -> Evaluation:
+        """Loss per token over all held-out pairs, scores over some of them, and a few translations to look at."""
+        training = self.model.training
+        self.model.eval()
+        valid = self.prepared.valid
+        loss, written = 0.0, 0
+        for row in range(valid.rows):
+            batch = valid.batch(row).to(self._device)
+            loss += float(self._loss(batch, 0.0))
+            written += int(count(batch.labels))
+        texts = evenly(self.texts, self.recipe.objective.judged)
+        answers = self.translate(texts, beams=self.recipe.objective.beams)
+        score = bleu(answers, [text.reference for text in texts])
+        self.model.train(training)
+        samples = [
+            {"source": text.source, "reference": text.reference, "answer": answer}
+            for text, answer in evenly(list(zip(texts, answers, strict=True)), self.recipe.objective.samples)
+        ]
+        metrics = {"loss": loss / max(written, 1), "bleu": score.value}
+        if self.recipe.objective.goal == "errors":
+            asked = [(f"{text.tag} {text.source}", text.reference) for text in texts]
+            metrics["errors"] = judge("held out", answers, asked).errors.answer_rate
+        return Evaluation(metrics=metrics, samples=samples)
+
+    def translate(self, texts: Sequence[Text], *, beams: int) -> list[str]:
+        """Translations of held-out texts, each into its own language."""
+        translator = self.translator()
+        answers: list[str] = [""] * len(texts)
+        for tag in sorted({text.tag for text in texts}, key=str):
+            chosen = [number for number, text in enumerate(texts) if text.tag == tag]
+            found = translator.translate([texts[i].source for i in chosen], to=tag, beams=beams, split=False)
+            for number, answer in zip(chosen, found, strict=True):
+                answers[number] = answer
+        return answers
+
+    def translator(self) -> Translator:
+        """The model as it is now, ready to use."""
+        tokenizers = self.prepared.source_tokenizer, self.prepared.target_tokenizer
+        return Translator(self.model, tokenizers, self.recipe.decoding)
+
+    def contents(self) -> dict[str, Any]:
+        """What a checkpoint directory holds beside weights and metrics."""
+        recipe = config.plain(self.recipe)
+        kept = {name: recipe[name] for name in ("task", "model", "tokenizer", "decoding")}
+        source, target = self.prepared.source_tokenizer, self.prepared.target_tokenizer
+        files: dict[str, Any] = {"config.yaml": {"format": 1, **kept}, "tokenizer.json": source.json()}
+        if target is not source:
+            files["tokenizer.target.json"] = target.json()
+        files["README.md"] = _card(self.recipe, self.prepared)
+        return files
+
+
+def _card(recipe: TranslationRecipe, prepared: Prepared) -> str:
+    """What a stranger should know about the model, in a few lines."""
+    names = [name for corpus in recipe.data.train for name in corpus.files]
+    languages = ", ".join(prepared.source_tokenizer.tags) or "one direction"
+    return (
+        "# A translation model\n\n"
+        f"{recipe.model.phrase}, {recipe.model.vocab} tokens, "
+        f"trained with Regard on {len(prepared.train)} pairs ({languages}).\n\n"
+        + "".join(f"- trained on `{name.rsplit('/', 1)[-1]}`\n" for name in names)
+        + '\nScores are in `metrics.json`. Use it with `regard translate DIRECTORY "text"`, or in Python:\n\n'
+        '```python\nimport regard\n\nregard.load("DIRECTORY").translate(["text"])\n```\n'
+    )

@@ -1,0 +1,1 @@
+"""Drawn pictures and frames: what is seen, where, and how often."""

@@ -1,0 +1,197 @@
+"""Learning which digit a picture shows and where: a class and a box from one network, and the network in use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Unpack
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard import config
+from regard.checkpoint import Checkpoint, fill
+from regard.data import images
+from regard.data.examples import Examples
+from regard.metrics.boxes import apartness, overlap
+from regard.models.detector import ClassAndBox, LocatorConfig
+from regard.tasks.vision import drawn
+from regard.tasks.vision.drawing import Drawing
+from regard.tasks.vision.drawn import PictureConfig
+from regard.training import device as devices
+from regard.training.alone import Folder, learn
+from regard.training.loop import Result, TrainingConfig
+from regard.training.optim import OptimConfig
+from regard.training.run import Run
+from regard.training.task import Evaluation, Step
+
+CHUNK = 256  # pictures looked at at a time
+HALF = 0.5  # overlap from which on a box counts as right
+SMOOTH = 0.1  # share of the picture's side below which an error counts squared
+SHOWN = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoxConfig:
+    """What a wrong box costs beside a wrong class, whose cost is its cross-entropy."""
+
+    loss: Literal["smooth_l1", "overlap"] = "smooth_l1"
+    """How far the four sides are off, or how little the boxes overlap (generalised, so that it helps boxes apart)."""
+    weight: float = 10.0
+    """How much the box counts."""
+
+    def __post_init__(self) -> None:
+        if self.weight <= 0:
+            raise ValueError(f"weight must be above 0, not {self.weight}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalisationRecipe:
+    """One run that learns to find a digit in a picture."""
+
+    task: Literal["localisation"] = "localisation"
+    """What is learnt."""
+    data: PictureConfig = field(default_factory=PictureConfig)
+    """What is drawn."""
+    model: LocatorConfig = field(default_factory=LocatorConfig)
+    """Its size."""
+    objective: BoxConfig = field(default_factory=BoxConfig)
+    """What mistakes cost."""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    """How weights follow gradients."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """How long, how often, where."""
+
+
+class Localisation(Drawing):
+    """The task of learning a class and a box."""
+
+    Recipe = LocalisationRecipe
+    usage = "regard locate {folder} PICTURE"
+    unit = "picture"
+    goal: tuple[str, Literal["max", "min"]] = ("loss", "min")  # shares of a few hundred pictures are often equal
+
+    @staticmethod
+    def train(recipe: LocalisationRecipe, **folder: Unpack[Folder]) -> tuple[Run, Result]:
+        """Learn in a run folder: begun there, or gone on with."""
+        place = devices.choose(recipe.training.device)
+        recipe = replace(recipe, model=replace(recipe.model, size=recipe.data.size, classes=drawn.DIGITS))
+        torch.manual_seed(recipe.training.seed)
+        task = Localisation(recipe, ClassAndBox(recipe.model).to(place))
+        features = recipe.data.batch * recipe.data.size**2 * recipe.model.channels[0]
+        notes = [f"{len(task.valid):,} pictures to measure on", f"without looking: {task.blind():.3f} mean overlap"]
+        return learn(task, data=task.report, notes=notes, features=features, **folder)
+
+    def blind(self) -> float:
+        """The mean overlap of the mean box of other pictures: what is to be beaten."""
+        _, _, boxes = self.album.examples(range(len(self.valid))).parts
+        box = boxes.mean(0).expand(len(self.valid), 4)
+        return overlap(box, self.valid.parts[2]).mean().item()
+
+    def step(self, batch: Examples, part: str) -> Step:
+        """The cost of class and box, summed over the pictures."""
+        seen, labels, boxes = batch.to(self.device).parts
+        logits, guesses = self.model(seen)
+        off = _off(self.recipe.objective, guesses, boxes)
+        loss = F.cross_entropy(logits.float(), labels, reduction="sum") + self.recipe.objective.weight * off.sum()
+        return Step(loss=loss, weight=len(batch), counts={"pictures": len(batch)})
+
+    def evaluate(self) -> Evaluation:
+        """How often class and box are right in pictures that nothing was learnt from."""
+        seen, labels, boxes = self.valid.parts
+        answers = [self.model(chunk.to(self.device)) for chunk in seen.split(CHUNK)]
+        logits, guesses = (torch.cat(each).float().cpu() for each in zip(*answers, strict=True))
+        right, shared = logits.argmax(-1) == labels, overlap(guesses, boxes)
+        off = _off(self.recipe.objective, guesses, boxes)
+        loss = F.cross_entropy(logits, labels) + self.recipe.objective.weight * off.mean()
+        metrics = {
+            "loss": loss.item(),
+            "accuracy": right.float().mean().item(),
+            "overlap": shared.mean().item(),
+            "found": (right & (shared >= HALF)).float().mean().item(),
+        }
+        return Evaluation(metrics, self._samples(logits, guesses))
+
+    def _samples(self, logits: Tensor, guesses: Tensor) -> list[dict[str, Any]]:
+        size, (_, labels, boxes) = self.recipe.data.size, self.valid.parts
+        return [
+            {
+                "picture": f"held-out picture {number}: {int(labels[number])} in {_pixels(boxes[number], size)}",
+                "answer": f"{int(logits[number].argmax())} in {_pixels(guesses[number], size)}",
+            }
+            for number in range(min(SHOWN, len(labels)))
+        ]
+
+    def card(self) -> str:
+        """What a stranger should know about the model, in a few lines."""
+        return _card(self.recipe)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A digit in a picture: which, how probably, and its box in pixels."""
+
+    label: int
+    probability: float
+    box: tuple[float, float, float, float]
+
+
+class Locator:
+    """Finds digits with a trained model."""
+
+    def __init__(self, model: ClassAndBox, name: str = "locator") -> None:
+        self.model, self.name = model, name
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Locator:
+        """The locator a checkpoint directory holds."""
+        model = ClassAndBox(config.build(LocatorConfig, checkpoint.config["model"], where="model"))
+        fill(model, checkpoint.tensors())
+        return cls(model.to(device).eval(), name=checkpoint.directory.name)
+
+    @torch.no_grad()
+    def locate(self, seen: Sequence[str | Path | np.ndarray], *, invert: bool = False) -> list[Place]:
+        """Which digit is where, in picture files or in arrays of shades from 0, black, to 1."""
+        shades = images.stacked(seen, size=self.model.config.size, invert=invert)
+        logits, boxes = self.model(torch.from_numpy(shades).to(_device(self.model)))
+        side = self.model.config.size
+        found = zip(logits.float().softmax(-1).max(-1).values, logits.argmax(-1), boxes * side, strict=True)
+        return [Place(int(label), float(sure), _rounded(box)) for sure, label, box in found]
+
+
+def _off(objective: BoxConfig, guesses: Float[Tensor, "batch 4"], boxes: Float[Tensor, "batch 4"]) -> Tensor:
+    """How wrong each box is."""
+    if objective.loss == "overlap":
+        return apartness(guesses, boxes)
+    return F.smooth_l1_loss(guesses, boxes, reduction="none", beta=SMOOTH).sum(-1)
+
+
+def _device(model: nn.Module) -> torch.device:
+    return next(model.parameters()).device
+
+
+def _rounded(box: Tensor) -> tuple[float, float, float, float]:
+    left, top, right, bottom = (round(each, 1) for each in box.tolist())
+    return left, top, right, bottom
+
+
+def _pixels(box: Tensor, size: int) -> str:
+    return " ".join(f"{each:.0f}" for each in (box * size).tolist())
+
+
+def _card(recipe: LocalisationRecipe) -> str:
+    """What a stranger should know about the model, in a few lines."""
+    size = recipe.data.size
+    source = "four drawn hands" if recipe.data.digits is None else "digits in MNIST's format"
+    return (
+        "# Finds a digit in a picture\n\n"
+        f"Says which digit a picture of {size} x {size} pixels shows and the box around it. Trained with Regard on "
+        f"pictures drawn from {source}, {recipe.data.smallest} to {recipe.data.largest} pixels high, bright on dark, "
+        f"with noise and {recipe.data.clutter} scraps.\n\n"
+        "Scores are in `metrics.json`. Use it with `regard locate DIRECTORY picture.png`, or in Python:\n\n"
+        '```python\nimport regard\n\nregard.load("DIRECTORY").locate(["picture.png"])\n```\n'
+    )

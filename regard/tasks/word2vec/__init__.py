@@ -1,0 +1,1 @@
+"""Word vectors: their text, their training, their use and their tests."""

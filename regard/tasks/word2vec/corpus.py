@@ -1,0 +1,250 @@
+"""Text as a stream of word numbers on disk: what word2vec learns from.
+
+The text is read once; numbers, phrases and the vocabulary are made from what was written then, piece by piece, so the
+memory needed is that of the vocabulary.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from regard.config.checking import expressions
+from regard.data import shards
+from regard.data.line_report import Tally
+from regard.data.readers import digest, locate, texts
+from regard.tasks.word2vec import phrases
+from regard.tasks.word2vec.phrases import Tokens
+
+PIECE = 1 << 22  # tokens looked at at a time; a line has fewer
+END, RARE = -1, -2  # of a text; a word that is left out
+BLOCK = 10_000  # tokens that are learnt from at one rate, more where a text is longer
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFile:
+    """A file with a text in each line; it may be gzipped."""
+
+    path: str
+    """Plain text, or JSON lines if named .jsonl, .json or .ndjson."""
+    field: str = "text"
+    """Name of the text in JSON lines; a dot reaches inside."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WordsConfig:
+    """What word vectors are learnt from and tested on."""
+
+    train: tuple[TextFile, ...]
+    """Files to learn from; a single one may be written without a list."""
+    ignore: str | None = None
+    """Regular expression of what is no text, such as <[^>]+>; it counts as a blank."""
+    pattern: str = r"[^\W_]+(?:['’][^\W_]+)*"
+    """Regular expression of a word; \\S+ takes what stands between blanks."""
+    lowercase: bool = True
+    """Whether capitals count as small letters."""
+    least: int = 5
+    """Rarer words are left out, as if they were not in the text."""
+    most: int | None = None
+    """The largest vocabulary; the most frequent words stay."""
+    phrases: tuple[float, ...] = ()
+    """Thresholds of the passes that join words to phrases such as new_york; [200, 100] makes two. None: no phrases."""
+    discount: int = 5
+    """Taken from the count of a pair of words before it is scored, so that rare pairs are no phrases."""
+    similarity: str | None = None
+    """File of word pairs judged by people, such as WordSim-353, to measure on after every epoch."""
+    analogies: str | None = None
+    """File of questions like questions-words.txt, to measure on after every epoch."""
+    reject: float = 0.01
+    """Share of unusable lines above which nothing is trained."""
+
+    def __post_init__(self) -> None:
+        if not self.train:
+            raise ValueError("train needs at least one file")
+        if self.least < 1 or self.discount < 0 or (self.most is not None and self.most < 2):
+            raise ValueError(
+                f"least must be at least 1, discount 0 and most 2, not {self.least}, {self.discount} and {self.most}"
+            )
+        if min(self.phrases, default=1) <= 0:
+            raise ValueError(f"phrases are thresholds above 0, not {list(self.phrases)}")
+        if not 0 <= self.reject <= 1:
+            raise ValueError(f"reject is a share and must lie between 0 and 1, not {self.reject}")
+        expressions(self, "pattern", "ignore")
+
+
+@dataclass(frozen=True)
+class Words:
+    """A vocabulary, most frequent words first, and the text as numbers of these words, -1 after each line."""
+
+    words: list[str]
+    counts: Int[np.ndarray, "vocab"]
+    tokens: Tokens
+    report: dict[str, Any]
+    summary: list[str]
+
+    @cached_property
+    def bounds(self) -> Int[np.ndarray, "bound"]:
+        """Where the blocks begin, and the end of the last: whole lines, of at least BLOCK tokens together."""
+        cuts = [0]
+        for after in (start + np.flatnonzero(piece == END) + 1 for start, piece in _pieces(self.tokens)):
+            while (place := int(np.searchsorted(after, cuts[-1] + BLOCK))) < len(after):
+                cuts.append(int(after[place]))
+        return np.array(cuts if cuts[-1] == len(self.tokens) else [*cuts, len(self.tokens)])
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks there are."""
+        return len(self.bounds) - 1
+
+    def block(self, number: int) -> Tokens:
+        """The tokens of a block."""
+        return np.array(self.tokens[self.bounds[number] : self.bounds[number + 1]])
+
+
+def prepare(config: WordsConfig) -> Words:
+    """Read the files, or what the cache knows of them."""
+    names = [file.path for file in config.train]
+    stamps = [_stamp(name) for name in names]
+    digests = [digest(name) for name in names]
+    read = {name: getattr(config, name) for name in ("ignore", "pattern", "lowercase", "least", "most", "discount")}
+    fields = [file.field for file in config.train]
+    key = shards.key(words=1, files=digests, fields=fields, **read, phrases=config.phrases)
+
+    def build(place: Path) -> None:
+        _build(config, place)
+        for name, stamp in zip(names, stamps, strict=True):
+            if _stamp(name) != stamp:
+                raise ValueError(f"{name} changed while it was read: start again once it is complete")
+
+    place = shards.entry(shards.folder(), f"words-{key}", build)
+    lines = (place / "vocabulary.tsv").read_text(encoding="utf-8").split("\n")[:-1]
+    words, counts = [line.split("\t")[0] for line in lines], [int(line.split("\t")[1]) for line in lines]
+    tallies = [Tally.parse(plain) for plain in json.loads((place / "tallies.json").read_text(encoding="utf-8"))]
+    for name, tally in zip(names, tallies, strict=True):
+        tally.check(config.reject, [name], unit="text")
+    found = list(zip(names, tallies, digests, strict=True))
+    corpora = [{**tally.report([name]), "sha256": [one]} for name, tally, one in found]
+    report = {"train": {"fingerprint": key, "corpora": corpora, "words": sum(counts)}, "vocab": len(words)}
+    summary = [line for name, tally, _ in found for line in tally.lines([name], unit="text")]
+    summary.append(f"{sum(counts):,} words to learn from, {len(words):,} different ones")
+    return Words(words, np.array(counts, np.int64), _mapped(place / "tokens.bin"), report, summary)
+
+
+def split(text: str, config: WordsConfig) -> list[str]:
+    """The words of a text."""
+    text = re.sub(config.ignore, " ", text) if config.ignore else text
+    found = re.finditer(config.pattern, text.lower() if config.lowercase else text)
+    return [word for match in found if (word := "_".join(match[0].split()))]  # a blank would end a word in files
+
+
+def _build(config: WordsConfig, place: Path) -> None:
+    """Text to numbers, numbers to phrases, and what remains to the vocabulary."""
+    path = place / "tokens.bin"
+    words, tallies = _numbered(config, path)
+    (place / "tallies.json").write_text(json.dumps([tally.plain() for tally in tallies]), encoding="utf-8")
+    for file, tally in zip(config.train, tallies, strict=True):
+        tally.check(config.reject, [file.path], unit="text")
+    for threshold in config.phrases:
+        words = _joined(path, words, threshold, config.discount)
+    vocabulary, numbers = _vocabulary(words, _counted(path, len(words)), config)
+    _rewrite(path, lambda tokens: _renumbered(tokens, numbers))
+    lines = [f"{word}\t{count}\n" for word, count in vocabulary]
+    (place / "vocabulary.tsv").write_text("".join(lines), encoding="utf-8", newline="\n")
+
+
+def _numbered(config: WordsConfig, path: Path) -> tuple[list[str], list[Tally]]:
+    """Write every word as the number of its first appearance; the words in that order."""
+    numbers: defaultdict[str, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    tallies = []
+    with path.open("wb") as file:
+        for source in config.train:
+            tally = Tally()
+            for _, text in texts(source.path, tally, field=source.field):
+                tally.kept += 1
+                found = [numbers[word] for word in split(text, config)]
+                if found:
+                    file.write(np.array([*found, END], np.int32).tobytes())
+            tallies.append(tally)
+    return list(numbers), tallies
+
+
+def _vocabulary(
+    words: Sequence[str], counts: Int[np.ndarray, "vocab"], config: WordsConfig
+) -> tuple[list[tuple[str, int]], Int[np.ndarray, "vocab"]]:
+    """Words and counts to keep, most frequent first, and the new number of every old one.
+
+    Two phrases may read the same, one being a_b and c, the other a and b_c: they are one word.
+    """
+    totals: dict[str, int] = {}
+    for word, count in zip(words, counts.tolist(), strict=True):
+        totals[word] = totals.get(word, 0) + count
+    frequent = [(word, count) for word, count in totals.items() if count >= config.least]
+    ranked = sorted(frequent, key=lambda entry: (-entry[1], entry[0]))[: config.most]
+    if len(ranked) < 2:
+        raise ValueError(f"only {len(ranked)} words occur {config.least} times or more: lower data.least or add text")
+    order = {word: number for number, (word, _) in enumerate(ranked)}
+    return ranked, np.array([order.get(word, RARE) for word in words], np.int32)
+
+
+def _joined(path: Path, words: list[str], threshold: float, discount: int) -> list[str]:
+    """Join the phrases of a text; its words, and after them the phrases."""
+    counts, size = _counted(path, len(words)), len(words)
+    keys = phrases.find(_read(path), counts, threshold=threshold, discount=discount)
+    _rewrite(path, lambda tokens: phrases.join(tokens, keys, size))
+    return words + [f"{words[key // size]}_{words[key % size]}" for key in keys.tolist()]
+
+
+def _renumbered(tokens: Tokens, numbers: Int[np.ndarray, "vocab"]) -> Int[np.ndarray, "fewer"]:
+    """The tokens by their new numbers, without rare ones."""
+    changed = np.where(tokens >= 0, numbers[np.maximum(tokens, 0)], tokens)
+    return changed[changed != RARE]
+
+
+def _counted(path: Path, size: int) -> Int[np.ndarray, "vocab"]:
+    counts = np.zeros(size, np.int64)
+    for tokens in _read(path):
+        counts += np.bincount(tokens[tokens >= 0], minlength=size)
+    return counts
+
+
+def _rewrite(path: Path, change: Callable[[Tokens], Tokens]) -> None:
+    """Change every piece of a text."""
+    aside = path.with_name("next.bin")
+    with aside.open("wb") as file:
+        for tokens in _read(path):
+            file.write(change(tokens).astype(np.int32).tobytes())
+    aside.replace(path)
+
+
+def _read(path: Path) -> Iterator[Tokens]:
+    return (tokens for _, tokens in _pieces(_mapped(path)))
+
+
+def _pieces(tokens: Tokens) -> Iterator[tuple[int, Tokens]]:
+    """A long text in pieces of whole lines, each with the place where it begins."""
+    start = 0
+    while start < len(tokens):
+        piece = np.array(tokens[start : start + PIECE])
+        piece = piece[: int(np.flatnonzero(piece == END)[-1]) + 1]
+        yield start, piece
+        start += len(piece)
+
+
+def _mapped(path: Path) -> Tokens:
+    size = path.stat().st_size // 4
+    return np.memmap(path, np.int32, "r", shape=(size,)) if size else np.zeros(0, np.int32)
+
+
+def _stamp(name: str) -> tuple[int, int]:
+    stat = locate(name).stat()
+    return stat.st_size, stat.st_mtime_ns

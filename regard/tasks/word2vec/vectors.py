@@ -1,0 +1,159 @@
+"""Word vectors in use: neighbours, analogies, how well they agree with people, and files of them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from regard import checkpoint
+from regard.checkpoint import Checkpoint, CheckpointError
+from regard.data import vectors as files
+from regard.metrics.vectors import nearest, solve, spearman, unit
+from regard.tasks.word2vec.word_benchmarks import Judged, Question
+
+VOCABULARY = "vocabulary.tsv"
+Scored = tuple[str, float]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How cosines rank pairs of words beside people: Spearman's correlation over those pairs that are known."""
+
+    rho: float
+    known: int
+    asked: int
+
+
+@dataclass(frozen=True)
+class Section:
+    """How many questions of a section are answered rightly, of those whose words are all known."""
+
+    name: str
+    right: int
+    known: int
+    asked: int
+
+    @property
+    def share(self) -> float:
+        """Right ones among the known; nan where none is."""
+        return self.right / self.known if self.known else float("nan")
+
+
+class WordVectors:
+    """Words, most frequent first, and a vector for each."""
+
+    def __init__(
+        self, words: Sequence[str], vectors: Float[np.ndarray, "vocab width"], counts: Sequence[int] | None = None
+    ) -> None:
+        assert len(words) == len(vectors), f"{len(words)} words and {len(vectors)} vectors"
+        self.words, self.vectors, self.counts = list(words), vectors, None if counts is None else list(counts)
+
+    @classmethod
+    def load(cls, found: Checkpoint, *, device: Any = None) -> WordVectors:
+        """The vectors in a checkpoint; they are read by the CPU, whatever the device."""
+        lines = found.text(VOCABULARY).split("\n")[:-1]
+        tensors = found.tensors()
+        if "vectors" not in tensors or tensors["vectors"].dim() != 2 or len(tensors["vectors"]) != len(lines):
+            raise CheckpointError(f"{found.directory}: its vectors are not those of its {len(lines)} words")
+        entries = [line.split("\t") for line in lines]
+        try:
+            words, counts = [entry[0] for entry in entries], [int(entry[1]) for entry in entries]
+        except (IndexError, ValueError):
+            raise CheckpointError(f"{found.directory}: {VOCABULARY} is not a word and its count a line") from None
+        return cls(words, tensors["vectors"].float().numpy(), counts)
+
+    @classmethod
+    def read(cls, name: str) -> WordVectors:
+        """The vectors in a file of word2vec's text format."""
+        return cls(*files.read(name))
+
+    def save(self, directory: Path, *, config: Mapping[str, Any] | None = None, **facts: Any) -> None:
+        """Write a checkpoint directory; `facts` go into its manifest."""
+        checkpoint.write(directory, {**self.contents(config), **self.weights()}, facts=facts)
+
+    def export(self, path: Path) -> None:
+        """Write a file in word2vec's text format."""
+        files.write(path, self.words, self.vectors)
+
+    def weights(self) -> dict[str, dict[str, torch.Tensor]]:
+        """The file of a checkpoint that holds the vectors."""
+        return {"model.safetensors": {"vectors": torch.from_numpy(np.ascontiguousarray(self.vectors, np.float32))}}
+
+    def contents(self, config: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The other files of a checkpoint."""
+        counts = self.counts or [0] * len(self.words)  # files of other makers tell no counts
+        lines = "".join(f"{word}\t{count}\n" for word, count in zip(self.words, counts, strict=True))
+        known = {"format": 1, "task": "word2vec", **(config or {"model": {"width": self.vectors.shape[1]}})}
+        return {"config.yaml": known, VOCABULARY: lines, "README.md": self._card()}
+
+    def similar(self, word: str, *, count: int = 10) -> list[Scored]:
+        """The words whose vectors are nearest by cosine."""
+        place = self.place(word)
+        found = nearest(self.units, self.units[place], count=count, without=[place])
+        return [(self.words[near], cosine) for near, cosine in found]
+
+    def analogy(self, first: str, second: str, third: str, *, count: int = 5) -> list[Scored]:
+        """What is to the third word as the second is to the first: nearest to second - first + third."""
+        one, two, three = (self.place(word) for word in (first, second, third))
+        query = self.units[two] - self.units[one] + self.units[three]
+        found = nearest(self.units, query, count=count, without=[one, two, three])
+        return [(self.words[near], cosine) for near, cosine in found]
+
+    def agreement(self, pairs: Sequence[Judged]) -> Agreement:
+        """How cosines rank pairs of words beside people's judgements."""
+        places = [(self.find(one), self.find(other), score) for one, other, score in pairs]
+        known = [(one, other, score) for one, other, score in places if one is not None and other is not None]
+        cosines = np.array([float(self.units[one] @ self.units[other]) for one, other, _ in known])
+        rho = spearman(cosines, np.array([score for *_, score in known])) if len(known) > 1 else float("nan")
+        return Agreement(rho, len(known), len(pairs))
+
+    def analogies(self, sections: Mapping[str, Sequence[Question]]) -> list[Section]:
+        """How many questions of every section are answered rightly."""
+        scored = []
+        for name, questions in sections.items():
+            places = [[self.find(word) for word in question] for question in questions]
+            known = np.array([place for place in places if None not in place], np.int64).reshape(-1, 4)
+            right = int((solve(self.units, known[:, :3]) == known[:, 3]).sum())
+            scored.append(Section(name, right, len(known), len(questions)))
+        return scored
+
+    def find(self, word: str) -> int | None:
+        """The place of a word, or of its lower-case form; None where neither is known."""
+        place = self._places.get(word)
+        return self._places.get(word.lower()) if place is None else place
+
+    def place(self, word: str) -> int:
+        """The place of a word that must be known."""
+        place = self.find(word)
+        if place is None:
+            alike = [each for each in self.words if each[:1] == word[:1].lower() and abs(len(each) - len(word)) < 3]
+            close = difflib.get_close_matches(word.lower(), alike, n=3, cutoff=0.7)
+            hint = f", did you mean {' or '.join(close)}?" if close else ""
+            raise ValueError(f"{word!r} is none of the {len(self.words):,} words that have a vector{hint}")
+        return place
+
+    @cached_property
+    def units(self) -> Float[np.ndarray, "vocab width"]:
+        """The vectors at length 1."""
+        return unit(self.vectors)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {word: place for place, word in enumerate(self.words)}
+
+    def _card(self) -> str:
+        count, width = self.vectors.shape
+        return (
+            f"# Word vectors\n\n{count:,} words, {width} numbers each, made with Regard. Scores are in `metrics.json` "
+            "if any were taken.\n\nUse them with `regard similar DIRECTORY word`, write them for other programs with "
+            "`regard vectors DIRECTORY --out vectors.txt`, or in Python:\n\n"
+            '```python\nimport regard\n\nregard.load("DIRECTORY").similar("word")\n```\n'
+        )

@@ -1,0 +1,65 @@
+"""Rows of data through the model and back: made ahead, compiled and captured where the device has a use for it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from regard.training import device
+from regard.training.graphs import Captured
+from regard.training.oom import Piece
+from regard.training.prefetch import Ahead
+from regard.training.task import Step, Task
+
+
+class Rows:
+    """Gradients of rows; randomness is that of the row, whoever computes it and however."""
+
+    def __init__(self, task: Task, place: torch.device, dtype: torch.dtype, *, seed: int, compiled: bool) -> None:
+        self.task, self.place, self.dtype, self.seed = task, place, dtype, seed
+        whole = compiled and getattr(task.model, "compilable", True)
+        self.forward = torch.compile(task.step) if whole else task.step
+        self.ahead = Ahead(task.batch, place)
+        parameters = [parameter for part in task.parts().values() for parameter in part]
+        self.captured = Captured(self._compiled, parameters, place) if compiled else None
+        self._around = contextlib.ExitStack()
+
+    def __enter__(self) -> Rows:
+        self._around.callback(self.ahead.close)
+        if self.captured is not None:
+            self.captured.stream.wait_stream(torch.cuda.current_stream(self.place))
+            self._around.enter_context(torch.cuda.stream(self.captured.stream))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self.captured is not None:
+            torch.cuda.synchronize(self.place)
+        self._around.close()
+
+    def take(self, rows: Sequence[int], *, then: Sequence[int] = ()) -> list[Piece]:
+        """These rows, while those of `then` are being prepared."""
+        return [Piece(row, batch) for row, batch in zip(rows, self.ahead.take(rows, then=then), strict=True)]
+
+    def clear(self, optimizer: torch.optim.Optimizer) -> None:
+        """Forget all gradients; what is captured writes them where they are."""
+        optimizer.zero_grad(set_to_none=self.captured is None)
+
+    def backward(self, piece: Piece, part: str, number: int) -> tuple[int, Step]:
+        """Add a row's gradients to those there are; the rest of the step is left on the device."""
+        device.seed(self.place, device.hash64(self.seed, piece.row, number, *piece.path))
+        if piece.path:  # nothing is compiled for halves
+            return piece.row, self._plain(piece.batch, part, self.task.step)
+        return piece.row, (self.captured or self._compiled)(piece.batch, part)
+
+    def _compiled(self, batch: Any, part: str) -> Step:
+        return self._plain(batch, part, self.forward)
+
+    def _plain(self, batch: Any, part: str, forward: Any) -> Step:
+        with device.autocast(self.place, self.dtype):
+            step = forward(batch, part)
+        step.loss.backward()
+        return replace(step, loss=step.loss.detach())

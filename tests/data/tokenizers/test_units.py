@@ -1,0 +1,61 @@
+"""Characters, words and pieces of running text: a closed list, line ends, and back again."""
+
+import pytest
+
+from regard.data.tokenizers import EOS, SPECIALS, UNK, units
+from regard.data.tokenizers.units import Units, UnitsConfig
+
+LINES = ["la présidente", "", "fut réélue,", "la la"]
+
+
+def made(kind: str, lines=LINES, **settings) -> Units:
+    return units.train(lines, UnitsConfig(kind=kind, **settings), characters=sum(map(len, lines)))
+
+
+@pytest.mark.parametrize("kind", ["characters", "words", "bpe", "unigram"])
+def test_a_text_comes_back_from_its_tokens_and_from_the_file(kind):
+    lines = LINES * 30 if kind == "unigram" else LINES
+    own = made(kind, lines)
+    text = "\n".join(LINES) + "\n"
+    assert own.decode(own.encode(text)) == text
+    assert own.encode(text).count(EOS) == 4
+    assert Units.parse(own.tokenizer.json(), kind).encode(text) == own.encode(text)
+
+
+def test_characters_are_those_of_the_text_and_nothing_else():
+    own = made("characters", ["masse"])
+    assert own.vocab == len(SPECIALS) + 4
+    assert len(set(own.encode("masse"))) == 4
+    assert own.encode("mé") == [*own.encode("m"), UNK]
+    assert own.strange("messe é\nà") == [" ", "à", "é"]
+
+
+def test_words_stand_between_blanks_and_rare_ones_are_unknown():
+    own = made("words", [" mr. <unk> said n't ", "mr. vinken said"], least=2)
+    assert own.vocab == len(SPECIALS) + 2
+    assert own.decode(own.encode("said mr. vinken <unk>")) == "said mr. <unk> <unk>"
+
+
+def test_a_limit_keeps_the_most_frequent_words():
+    own = made("words", ["b a b a c", "b"], vocab=6)
+    assert own.decode(own.encode("a b c")) == "a b <unk>"
+
+
+def test_the_order_of_lines_changes_no_unit():
+    assert made("words").tokenizer.json() == made("words", LINES[::-1]).tokenizer.json()
+
+
+def test_letters_words_and_pieces_trade_vocabulary_for_length():
+    lines = ["la grande armée avance grandement", "le grand homme est grand"] * 5
+    made_of = {kind: made(kind, lines) for kind in ("characters", "words", "bpe")}
+    unseen = "le grand avancement"
+    lengths = {kind: len(own.encode(unseen)) for kind, own in made_of.items()}
+    assert lengths["words"] < lengths["bpe"] < lengths["characters"] == len(unseen)
+    assert made_of["words"].decode(made_of["words"].encode(unseen)) == "le grand <unk>"
+    assert made_of["bpe"].decode(made_of["bpe"].encode(unseen)) == unseen
+
+
+@pytest.mark.parametrize(("settings", "said"), [({"vocab": 4}, "between 5"), ({"least": 0}, "least must be")])
+def test_impossible_settings_are_refused(settings, said):
+    with pytest.raises(ValueError, match=said):
+        UnitsConfig(**settings)

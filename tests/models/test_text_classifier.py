@@ -1,0 +1,144 @@
+"""Models that label: padding changes nothing, one direction sees no future, pooling is what its name says."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from regard.attention.masks import Grid
+from regard.interpret.watch import watch
+from regard.models.convolution import TextConvolution
+from regard.models.text_classifier import (
+    ConvolutionReaderConfig,
+    Labeller,
+    RecurrentReaderConfig,
+    TransformerReaderConfig,
+)
+
+SIZES = {"vocab": 20, "classes": 3, "embedding": 8, "dropout": 0.0}
+BLOCKS = {"width": 8, "heads": 2, "hidden": 16, "depth": 2}
+READERS = [
+    *[RecurrentReaderConfig(**SIZES, width=6, pool=pool) for pool in ("last", "mean", "max", "attention")],
+    *[RecurrentReaderConfig(**SIZES, width=6, cell=cell, depth=2, bidirectional=False) for cell in ("rnn", "gru")],
+    *[ConvolutionReaderConfig(**SIZES, widths=(2, 3, 5), maps=4, pool=pool) for pool in ("max", "mean", "attention")],
+    *[TransformerReaderConfig(**SIZES, **BLOCKS, pool=pool) for pool in ("class", "mean", "max", "attention")],
+    TransformerReaderConfig(**SIZES, **{**BLOCKS, "width": 12}, positions="rotary", norm="post", causal=True),
+]
+
+
+def texts(*lengths: int):
+    torch.manual_seed(1)
+    return [torch.randint(4, 20, (length,)) for length in lengths]
+
+
+def laid(lines, longest: int):
+    tokens = torch.zeros(len(lines), longest, dtype=torch.int64)
+    for number, line in enumerate(lines):
+        tokens[number, : len(line)] = line
+    return tokens, torch.tensor([len(line) for line in lines])
+
+
+def phrase(config) -> str:
+    return f"{config.name}-{config.pool}-{getattr(config, 'cell', '')}{getattr(config, 'positions', '')}"
+
+
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("config", READERS, ids=phrase)
+def test_padding_and_company_change_nothing(config, each):
+    torch.manual_seed(0)
+    model = Labeller(type(config)(**{**vars(config), "each": each})).eval()
+    lines = texts(1, 7, 3)
+    together = model(*laid(lines, 11))
+    for number, line in enumerate(lines):
+        alone = model(line[None], torch.tensor([len(line)]))[0]
+        beside = together[number, : len(line)] if each else together[number]
+        torch.testing.assert_close(alone, beside, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        RecurrentReaderConfig(**SIZES, each=True, bidirectional=False),
+        TransformerReaderConfig(**SIZES, **BLOCKS, each=True, causal=True),
+    ],
+    ids=phrase,
+)
+def test_a_model_that_reads_one_way_sees_no_future(config):
+    model = Labeller(config).eval()
+    [line] = texts(6)
+    other = line.clone()
+    other[4:] = 4
+    one, two = (model(each[None], torch.tensor([6]))[0] for each in (line, other))
+    torch.testing.assert_close(one[:4], two[:4])
+    assert not torch.allclose(one[4:], two[4:])
+
+
+def test_the_convolution_is_its_equation_with_zeros_beyond_the_ends():
+    torch.manual_seed(0)
+    convolution = TextConvolution(4, 3, (2, 3))
+    x = torch.randn(1, 5, 4)
+    found = convolution(x, torch.ones(1, 5, dtype=torch.bool))
+    narrow, wide = convolution.filters
+    beyond = torch.cat([torch.zeros(1, 4), x[0], torch.zeros(1, 4)])
+    for place in range(5):
+        two = F.relu(torch.einsum("okw,wk->o", narrow.weight, beyond[place + 1 : place + 3].T.T) + narrow.bias)
+        three = F.relu(torch.einsum("okw,wk->o", wide.weight, beyond[place : place + 3]) + wide.bias)
+        torch.testing.assert_close(found[0, place], torch.cat([two, three]))
+
+
+def test_mean_and_maximum_are_those_of_the_real_tokens():
+    for pool, by_hand in (("mean", lambda x: x.mean(0)), ("max", lambda x: x.amax(0))):
+        model = Labeller(ConvolutionReaderConfig(**SIZES, widths=(3,), maps=4, pool=pool)).eval()
+        tokens, lengths = laid(texts(4, 2), 6)
+        read = model.reader(model.embedding(tokens), Grid(lengths, 6))
+        expected = torch.stack([by_hand(line[:length]) for line, length in zip(read.features, lengths, strict=True)])
+        torch.testing.assert_close(model(tokens, lengths), model.output(expected))
+
+
+def test_the_last_state_is_that_of_either_direction():
+    model = Labeller(RecurrentReaderConfig(**SIZES, width=6, cell="gru", pool="last")).eval()
+    [line] = texts(5)
+    x = model.embedding(line)[None]
+    seen, last = model.reader(x, Grid(torch.tensor([5]), 5))
+    torch.testing.assert_close(last[0], torch.cat([seen[0, -1, :6], seen[0, 0, 6:]]))
+
+
+@pytest.mark.parametrize("config", [READERS[3], READERS[8], READERS[12]], ids=phrase)
+def test_attention_pooling_is_watched_as_one_query_whose_weights_sum_to_one(config):
+    model = Labeller(config).eval()
+    tokens, lengths = laid(texts(4, 2), 6)
+    with watch(model) as seen:
+        watched = model(tokens, lengths)
+    torch.testing.assert_close(watched, model(tokens, lengths))
+    assert [tuple(weights.shape) for weights in seen["pool"]] == [(1, 1, 4), (1, 1, 2)]
+    assert all(weights.sum(-1).allclose(torch.ones(())) for weights in seen["pool"])
+
+
+def test_in_training_words_become_unknown_and_features_are_missing_throughout_a_text():
+    model = Labeller(RecurrentReaderConfig(**{**SIZES, "embedding": 64}, word_dropout=0.5, embedding_dropout=0.5))
+    torch.manual_seed(0)
+    with torch.no_grad():
+        model.embedding.weight.fill_(1.0)
+        model.embedding.weight[3] = 2.0
+    x = model._embed(torch.full((1, 200), 7))
+    missing = (x == 0).all(1)
+    assert 0.3 < missing.float().mean() < 0.7
+    kept = x[0, :, ~missing[0]]
+    assert 0.4 < (kept == 4.0).float().mean() < 0.6  # 2, and as much again for what is missing
+    assert (kept == kept[:, :1]).all()
+    model.eval()
+    assert (model._embed(torch.full((1, 9), 7)) == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: RecurrentReaderConfig(word_dropout=1.0), "word_dropout must be at least 0 and below 1"),
+        (lambda: RecurrentReaderConfig(width=0), "width must be at least 1"),
+        (lambda: ConvolutionReaderConfig(widths=()), "widths must be numbers of words"),
+        (lambda: TransformerReaderConfig(causal=True, pool="class"), "pool: class"),
+        (lambda: Labeller(TransformerReaderConfig(**SIZES, width=10, heads=4)), "4 heads do not divide a width of 10"),
+    ],
+)
+def test_shapes_that_cannot_be_are_told_in_one_line(make, said):
+    with pytest.raises(ValueError, match=said):
+        make()

@@ -1,0 +1,280 @@
+"""Learning labels: a stop changes nothing, one row is learnt by heart, and a checkpoint is all that use needs."""
+
+import json
+import random
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+import regard
+from regard import checkpoint, recipe
+from regard.data.vectors import write
+from regard.interpret.page import render
+from regard.metrics.likelihood import cross_entropy
+from regard.models.text_classifier import Labeller
+from regard.tasks import TASKS
+from regard.tasks.labels.batches import prepare
+from regard.tasks.labels.classification import Classification
+from regard.tasks.labels.tagging import Tagging
+from regard.tasks.labels.task import start_from
+from regard.training.task import Task
+from tests.documents import ROOT
+
+TRAINING = {"steps": 30, "log": 10, "evaluate": 10, "save": 10, "device": "cpu", "tensorboard": False}
+RECURRENT = {"name": "recurrent", "width": 12, "embedding": 12, "dropout": 0.2, "word_dropout": 0.1}
+CONVOLUTION = {"name": "convolution", "widths": [2, 3], "maps": 8, "embedding": 12}
+TRANSFORMER = {
+    "name": "transformer",
+    "width": 12,
+    "embedding": 12,
+    "heads": 2,
+    "hidden": 24,
+    "depth": 1,
+    "dropout": 0.1,
+}
+MODELS = [RECURRENT, CONVOLUTION, TRANSFORMER]
+
+
+@pytest.fixture
+def reviews(tmp_path):
+    """Texts that are good if they hold a good word, in which words stand in any order."""
+    chance = random.Random(0)
+    rows = []
+    for number in range(240):
+        word = chance.choice(["good", "great"] if number < 120 else ["bad", "awful"])
+        words = [*chance.choices(["the", "film", "was", "by", "a", "man"], k=chance.randrange(2, 12)), word]
+        chance.shuffle(words)
+        rows.append(json.dumps({"text": f"{' '.join(words)}<br />", "label": int(number < 120)}) + "\n")
+    (tmp_path / "train.jsonl").write_text("".join(rows))
+    (tmp_path / "test.jsonl").write_text("".join(rows[::7]))
+    return {
+        "task": "classification",
+        "data": {"train": {"path": str(tmp_path / "train.jsonl")}, "names": {"1": "positive"}, "tokens": 256},
+        "tokenizer": {"ignore": "<br />", "longest": 10, "keep": "end"},
+        "optim": {"rate": 0.01, "warmup": 5},
+        "training": TRAINING,
+    }
+
+
+@pytest.fixture
+def sentences(tmp_path):
+    chance = random.Random(0)
+    lines = []
+    for _ in range(200):
+        noun, verb = chance.choice(["cat", "dog", "king"]), chance.choice(["sees", "likes"])
+        lines.append(
+            f"the/D {'old/A ' * chance.randrange(3)}{noun}/N {verb}/V a/D {chance.choice(['cat', 'bird'])}/_\n"
+        )
+    (tmp_path / "train.txt").write_text(
+        "".join(lines) + "".join(f"the/D x{n}/N sees/V a/D bird/_\n" for n in range(20))
+    )
+    return {
+        "task": "tagging",
+        "data": {"train": {"path": str(tmp_path / "train.txt")}, "tokens": 128},
+        "optim": {"rate": 0.02, "warmup": 5},
+        "training": TRAINING,
+    }
+
+
+def train(settings, out, *changes: str, **how):
+    return recipe.train(recipe.settings(settings, *changes), out=out, quiet=True, **how)
+
+
+def made(settings, model, **objective):
+    kind, found = recipe.resolve({**settings, "model": model, "objective": objective})
+    prepared = prepare(found.data, found.tokenizer)
+    sizes = {"vocab": prepared.reading.units.vocab, "classes": len(prepared.classes), "each": kind.each}
+    torch.manual_seed(0)
+    return kind(found, prepared, Labeller(type(found.model)(**{**vars(found.model), **sizes})))
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
+@pytest.mark.parametrize("kind", ["reviews", "sentences"])
+def test_every_model_learns_one_row_by_heart(kind, model, request):
+    task = made(request.getfixturevalue(kind), {**model, "dropout": 0.0, "word_dropout": 0.0})
+    assert isinstance(task, Task)
+    optimizer = torch.optim.Adam(task.model.parameters(), 0.03)
+    for _ in range(60):
+        optimizer.zero_grad()
+        step = task.step(task.batch(0), "model")
+        (step.loss / step.weight).backward()
+        optimizer.step()
+    assert step.loss.item() / step.weight < 0.1
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
+@pytest.mark.parametrize("kind", ["reviews", "sentences"])
+def test_a_run_that_was_stopped_goes_on_to_the_same_bit(kind, model, tmp_path, request):
+    settings = {**request.getfixturevalue(kind), "model": model}
+    whole = train(settings, tmp_path / "whole")
+    first = train(settings, tmp_path / "parts", "training.steps=20", "optim.schedule=inverse_root")
+    assert first.result.step == 20
+    second = train(settings, tmp_path / "parts", resume=True)
+    one, other = (checkpoint.read(out.folder / "checkpoints" / "step-30").tensors() for out in (whole, second))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+    assert whole.metrics == second.metrics
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
+def test_a_classifier_is_trained_loaded_and_used(reviews, model, tmp_path):
+    outcome = train({**reviews, "model": model}, tmp_path / "run", "training.steps=60", "training.evaluate=60")
+    assert "regard classify" in outcome.summary
+    assert outcome.metrics["accuracy"] > 0.9
+    (tmp_path / "train.jsonl").unlink()  # a checkpoint needs nothing else
+    classifier = regard.load(outcome.folder, device="cpu")
+    good, bad = classifier.classify(["the film was great", "awful<br />"])
+    assert (good.label, bad.label) == ("positive", "0")
+    assert good.probability == max(good.all.values()) > 0.5
+    assert sum(bad.all.values()) == pytest.approx(1)
+    assert classifier.evaluate(str(tmp_path / "test.jsonl")).metrics["accuracy"] > 0.9
+    assert classifier.classify("") != []
+    samples = json.loads((outcome.folder / "samples" / "step-60.json").read_text())
+    assert {"read", "label", "answer"} == set(samples[0])
+    assert "positive" in (outcome.best / "README.md").read_text()
+    assert str(tmp_path) not in (outcome.best / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
+def test_a_tagger_is_trained_loaded_and_used(sentences, model, tmp_path):
+    outcome = train({**sentences, "model": model}, tmp_path / "run", "training.steps=60", "training.evaluate=60")
+    assert outcome.metrics["accuracy"] > 0.95
+    assert outcome.metrics["sentences"] > 0.9
+    tagger = regard.load(outcome.best, device="cpu")
+    tagged, none, listed = tagger.tag(["the old king likes a", "", ["the", "cat"]])
+    assert str(tagged) == "the/D old/A king/N likes/V a/D"
+    assert all(0.25 < chance <= 1 for chance in tagged.probabilities)
+    assert (none.words, none.tags) == ([], [])
+    assert listed.tags == ["D", "N"]
+    assert tagger.evaluate(str(tmp_path / "train.txt")).whole > 0.9
+
+
+def test_labels_and_tags_do_not_depend_on_what_is_asked_beside(reviews, tmp_path):
+    outcome = train({**reviews, "model": TRANSFORMER}, tmp_path / "run", "training.steps=5")
+    classifier = regard.load(outcome.folder, device="cpu")
+    texts = ["good", "the film was bad and " * 3, "a man"]
+    together = classifier.classify(texts)
+    for text, verdict in zip(texts, together, strict=True):
+        assert classifier.classify(text)[0].probability == pytest.approx(verdict.probability, abs=1e-5)
+
+
+@pytest.mark.parametrize("pool", ["attention", "class", "mean"])
+def test_where_a_classifier_looked_is_a_trace_and_a_page(reviews, tmp_path, pool):
+    outcome = train({**reviews, "model": {**TRANSFORMER, "pool": pool}}, tmp_path / "run", "training.steps=5")
+    trace = regard.load(outcome.folder, device="cpu").look("the film was zebra great")
+    words = [item.text for item in trace.items["source"]]
+    assert words == [*["<class>"] * (pool == "class"), "the", "film", "was", "zebra", "great"]
+    names = [weights.name for weights in trace.weights]
+    assert names == ["encoder.0.attention", *["pool"] * (pool == "attention")]
+    assert trace.facts["answer"] in ("positive", "0")
+    torch.testing.assert_close(trace.weights[-1].values.sum(-1), torch.ones(trace.weights[-1].values.shape[:2]))
+    assert "zebra" in render(trace)
+
+
+def test_where_a_tagger_looked_is_a_trace(sentences, tmp_path):
+    outcome = train({**sentences, "model": TRANSFORMER}, tmp_path / "run", "training.steps=5", "tokenizer.kind=bpe")
+    trace = regard.load(outcome.folder, device="cpu").look("the old cat sees")
+    assert {item.word for item in trace.items["source"]} == {0, 1, 2, 3}
+    with pytest.raises(ValueError, match="empty sentence"):
+        regard.load(outcome.folder, device="cpu").look(" ")
+
+
+def test_a_model_that_does_not_attend_has_nothing_to_show(reviews, tmp_path):
+    outcome = train({**reviews, "model": CONVOLUTION}, tmp_path / "run", "training.steps=2")
+    with pytest.raises(ValueError, match=r"no attention to show: train with .* or model.pool=attention"):
+        regard.load(outcome.folder, device="cpu").look("good")
+
+
+def test_balanced_labels_count_the_same_together():
+    truth, weights = torch.tensor([0, 0, 0, 1]), torch.tensor([4 / 6, 2.0])
+    logits = torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
+    assert sum(weights[truth][truth == 0]) == pytest.approx(sum(weights[truth][truth == 1]))
+    found = cross_entropy(logits, truth, weights=weights)
+    by_hand = sum(-F.log_softmax(line, -1)[label] * weights[label] for line, label in zip(logits, truth, strict=True))
+    torch.testing.assert_close(found, by_hand)
+
+
+def test_rare_labels_count_for_more_where_that_is_asked(tmp_path):
+    (tmp_path / "a.tsv").write_text("".join(f"word {n}\t{'rare' if n % 10 == 0 else 'common'}\n" for n in range(200)))
+    settings = {"task": "classification", "data": {"train": {"path": str(tmp_path / "a.tsv")}, "tokens": 64}}
+    task = made(settings, RECURRENT, balanced=True)
+    counts = task.prepared.train.counts(2)
+    assert task._weights.numpy() == pytest.approx(counts.sum() / (2 * counts))
+    step = task.step(task.batch(0), "model")
+    assert float(step.weight) == pytest.approx(float(task._weights[task.batch(0).labels].sum()))
+
+
+def test_words_may_start_from_vectors_of_a_file(reviews, tmp_path):
+    names, vectors = ["film", "good", "unheard"], np.random.default_rng(0).normal(size=(3, 12)).astype(np.float32)
+    write(tmp_path / "v.txt", names, vectors)
+    task = made(reviews, RECURRENT)
+    said = start_from(task.model, task.prepared.reading, str(tmp_path / "v.txt"))
+    assert "vectors of 2 of" in said
+    film = task.prepared.reading.encode(["film"])[0][0]
+    found = task.model.embedding.weight[film].detach().numpy()
+    assert np.corrcoef(found, vectors[0])[0, 1] == pytest.approx(1)
+    outcome = train(
+        {**reviews, "model": {**RECURRENT, "vectors": str(tmp_path / "v.txt")}}, tmp_path / "run", "training.steps=2"
+    )
+    assert checkpoint.read(outcome.best).config["model"]["vectors"] is None
+    with pytest.raises(ValueError, match=r"vectors of 12 features, model.embedding is 8"):
+        train(
+            {**reviews, "model": {**RECURRENT, "vectors": str(tmp_path / "v.txt"), "embedding": 8}}, tmp_path / "other"
+        )
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (["model.name=cnn"], "model.name must be one of recurrent, convolution, transformer"),
+        (["model.widht=3"], "unknown setting model.widht, did you mean width"),
+        (
+            ["tokenizer.longest=2000", "model.name=transformer"],
+            "tokenizer.longest is 2000 tokens, more than model.context",
+        ),
+        (["objective.smoothing=1"], "smoothing must be at least 0 and below 1"),
+        (["objective.samples=-1"], "samples must not be below 0"),
+        (["data.train.fields=[text, sentiment]"], "without a label named sentiment"),
+        (["data.train.path=nowhere.jsonl"], "no file nowhere.jsonl"),
+    ],
+)
+def test_what_cannot_be_learnt_is_told_in_one_line_before_anything_is_written(reviews, tmp_path, changes, said):
+    with pytest.raises(ValueError, match=said) as error:
+        train(reviews, tmp_path / "run", *changes)
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_label_that_only_the_validation_file_has_is_told_with_its_place(reviews, tmp_path):
+    (tmp_path / "valid.jsonl").write_text('{"text": "x", "label": 1}\n{"text": "x", "label": 7}\n')
+    reviews["data"]["valid"] = {"path": str(tmp_path / "valid.jsonl")}
+    with pytest.raises(ValueError, match=r"valid.jsonl:2: the label '7' is none of those learnt \(0, positive\)"):
+        train(reviews, tmp_path / "run")
+
+
+def test_places_of_a_row_are_told_for_the_guard(reviews):
+    task = made(reviews, RECURRENT)
+    places = task.places(task.batch(0))
+    assert len(places) == len(task.batch(0).examples)
+    assert all(place.rpartition(":")[2].isdigit() for place in places)
+
+
+def test_letters_tell_what_a_french_word_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    outcome = regard.train(
+        ROOT / "recipes" / "word-class.yaml", "training.tensorboard=false", out=tmp_path / "run", quiet=True
+    )
+    classifier = regard.load(outcome.best, device="cpu")
+    told = {
+        verdict.text: verdict.label for verdict in classifier.classify(["être", "savamment", "soigneux", "nageraient"])
+    }
+    right = {"être": "verbe", "savamment": "adverbe", "soigneux": "adjectif", "nageraient": "verbe"}
+    assert len(told.items() & right.items()) >= 3, told
+    assert classifier.evaluate("regard/samples/french-words.train.tsv").labels.accuracy > 0.75
+    assert outcome.metrics["accuracy"] > 0.7
+
+
+def test_both_tasks_are_known_by_name():
+    assert TASKS["classification"][0] is Classification
+    assert TASKS["tagging"][0] is Tagging

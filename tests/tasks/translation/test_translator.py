@@ -1,0 +1,140 @@
+"""A trained translator: answers do not depend on the company, scores are true, white space survives."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import regard
+from regard import checkpoint
+from regard.attention.masks import Grid
+from regard.data.tokenizers import BOS, EOS
+from regard.interpret.watch import watch
+from regard.tasks.trained import Unfilled
+from regard.tasks.translation.translator import Translator
+
+TEXTS = ["Le chat noir dort.", "Le roi mange !", "Le garçon français court vite.", "Le loup dort !"]
+
+
+@pytest.fixture(scope="module")
+def translator(trained: Path) -> Translator:
+    return regard.load(trained, device="cpu")
+
+
+def test_it_has_learnt_the_grammar(translator: Translator):
+    expected = ["The black cat sleeps.", "The king eats!", "The French boy runs fast.", "The wolf sleeps!"]
+    assert translator.translate(TEXTS, beams=1) == expected
+
+
+def test_a_text_alone_and_in_a_batch_has_the_same_answer(translator: Translator):
+    for settings in ({"beams": 1}, {"beams": 3}, {"beams": 3, "nbest": 3}):
+        together = translator.answers(TEXTS, **settings)
+        small = translator.answers(TEXTS, tokens=1, **settings)
+        for text, one, other in zip(TEXTS, together, small, strict=True):
+            [alone] = translator.answers(text, **settings)
+            assert alone.text == one.text == other.text
+            assert alone.score == pytest.approx(one.score, abs=1e-4)
+            assert [answer.text for answer in alone.alternatives] == [answer.text for answer in one.alternatives]
+
+
+@torch.no_grad()
+def test_scores_are_log_probabilities_of_the_whole_answer(translator: Translator):
+    read = [[*translator.source.encode(text), EOS] for text in TEXTS]
+    found = translator.hypotheses(read, range(len(read)), replace(translator.decoding, beams=3, nbest=2))
+    for source, hypotheses in zip(read, found, strict=True):
+        for one in hypotheses:
+            fed = [BOS, *one.tokens]
+            layouts = (Grid(torch.tensor([len(side)]), len(side)) for side in (source, fed))
+            features = translator.model(torch.tensor([source]), torch.tensor([fed]), layouts=tuple(layouts))
+            truth = translator.model.logits(features).log_softmax(-1)[0]
+            total = sum(float(truth[place, token]) for place, token in enumerate([*one.tokens, EOS]))
+            assert one.finished
+            assert one.score == pytest.approx(total, abs=1e-3)
+
+
+def test_white_space_survives_and_sentences_are_translated_one_by_one(translator: Translator):
+    text = "\n  Le roi dort.  Le loup mange !\n\n\tLe chien court vite.\n"
+    assert translator.translate(text) == ["\n  The king sleeps.  The wolf eats!\n\n\tThe dog runs fast.\n"]
+
+
+@given(st.lists(st.sampled_from([*TEXTS, "", " ", "\n", "\t ", "\u2028"]), max_size=6))
+def test_nothing_in_nothing_out_and_counts_match(translator: Translator, texts: list[str]):
+    answers = translator.translate(texts, beams=1)
+    assert len(answers) == len(texts)
+    for text, answer in zip(texts, answers, strict=True):
+        if not text.strip():
+            assert answer == text
+
+
+def test_a_text_far_longer_than_the_context_is_translated_in_parts(translator: Translator):
+    endless = "Le chat noir dort " * 400
+    [answer] = translator.translate(endless, beams=1, ratio=0.5)
+    assert answer.endswith(" ")
+    assert len(answer) > 100
+
+
+def test_a_whole_text_longer_than_the_context_is_refused_with_the_remedy(translator: Translator):
+    with pytest.raises(ValueError, match="split"):
+        translator.translate("Le chat noir dort " * 400, split=False)
+
+
+def test_constraints_are_obeyed(translator: Translator):
+    [forced] = translator.translate("Le chat noir dort.", force=["white"], beams=4)
+    assert "white" in forced
+    [forbidden] = translator.translate("Le chat noir dort.", forbid=[" black"], beams=4)
+    assert " black" not in forbidden
+    [begun] = translator.translate("Le chat noir dort.", prefix="The tired", beams=2)
+    assert begun.startswith("The tired")
+    [long] = translator.translate("Le roi dort.", minimum=12)
+    assert len(translator.target.encode(long)) >= 12
+
+
+def test_sampling_repeats_from_its_seed_and_only_from_it(translator: Translator):
+    settings = {"sample": True, "temperature": 3.0, "top_k": 50, "top_p": 0.99, "min_p": 0.0001}
+    one = translator.translate(TEXTS, seed=1, **settings)
+    assert translator.translate(TEXTS, seed=1, **settings) == one
+    assert translator.translate(TEXTS, seed=2, **settings) != one
+
+
+def test_an_unknown_setting_is_answered_with_the_nearest(translator: Translator):
+    with pytest.raises(ValueError, match=r"decoding\.beems.*beams"):
+        translator.translate("Le roi dort.", beems=3)
+
+
+def test_a_language_is_refused_by_a_model_of_one_direction(translator: Translator):
+    with pytest.raises(ValueError, match="one direction"):
+        translator.translate("Le roi dort.", to="de")
+
+
+def test_a_trace_holds_every_attention_of_the_winning_beam(translator: Translator):
+    trace = translator.look("Le chat noir dort.")
+    assert [one.name for one in trace.weights] == ["encoder.0.attention", "decoder.0.attention", "decoder.0.cross"]
+    cross = trace.find("decoder.0.cross")
+    assert cross.values.shape == (4, len(trace.items["target"]), len(trace.items["source"]))
+    assert torch.allclose(cross.values.sum(-1), torch.ones(()), atol=1e-5)
+    assert "".join(item.text for item in trace.items["target"][:-1]).strip() == trace.facts["answer"]
+    assert trace.items["source"][-1].special
+
+
+def test_hooks_are_gone_after_looking(translator: Translator):
+    translator.look("Le roi dort.")
+    with watch(translator.model) as seen:
+        translator.translate("Le roi dort.", beams=1)
+    assert len(seen) == 3
+    assert not any(module._forward_hooks for module in translator.model.modules())
+
+
+def test_a_loaded_model_is_the_saved_one_and_draws_nothing_at_random(trained: Path):
+    before = torch.get_rng_state()
+    translator = regard.load(trained, device="cpu")
+    assert torch.equal(torch.get_rng_state(), before)
+    kept = checkpoint.read(trained / "best").tensors()
+    state = translator.model.state_dict()
+    assert all(torch.equal(state[name], tensor) for name, tensor in kept.items())
+    with Unfilled():
+        weights = torch.ones(3).uniform_(5, 6)
+    assert weights.tolist() == [1.0] * 3
+    assert float(torch.ones(1).uniform_(5, 6)) >= 5

@@ -1,0 +1,121 @@
+"""Batches come apart and together again, rows made ahead are the rows asked for, and a replay is what it replays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from regard.training import graphs
+from regard.training.graphs import filled, layout, tensors
+from regard.training.loop import TrainingConfig, fit
+from regard.training.optim import OptimConfig
+from regard.training.prefetch import Ahead
+from regard.training.task import Evaluation, Step
+
+CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@dataclass(frozen=True)
+class Inner:
+    values: Tensor
+    bound: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    inputs: Tensor
+    inner: Inner
+    more: tuple[Tensor, Tensor]
+
+    def to(self, device: Any) -> Batch:
+        inner = Inner(self.inner.values.to(device), self.inner.bound)
+        return Batch(self.inputs.to(device), inner, (self.more[0].to(device), self.more[1].to(device)))
+
+
+def batch(bound: int = 3, size: int = 4) -> Batch:
+    return Batch(torch.arange(size), Inner(torch.ones(2, size), bound), (torch.zeros(1), torch.ones(2)))
+
+
+def test_a_batch_comes_apart_and_together_again() -> None:
+    one = batch()
+    parts = tensors(one)
+    assert [part.shape for part in parts] == [(4,), (2, 4), (1,), (2,)]
+    other = filled(one, iter([part + 1 for part in parts]))
+    assert type(other) is Batch
+    assert other.inner.bound == 3
+    assert all(a.equal(b + 1) for a, b in zip(tensors(other), parts, strict=True))
+
+
+def test_what_is_not_a_tensor_belongs_to_the_layout() -> None:
+    assert layout(batch(3)) == layout(batch(3))
+    assert layout(batch(3)) != layout(batch(4))
+    assert hash(layout(batch())) == hash(layout(batch()))
+
+
+def test_rows_made_ahead_are_those_asked_for() -> None:
+    made: list[int] = []
+
+    def make(row: int) -> int:
+        made.append(row)
+        return 10 * row
+
+    ahead = Ahead(make, torch.device("cpu"))
+    assert ahead.take([0, 1], then=[2, 3]) == [0, 10]
+    assert ahead.take([5]) == [50]
+    assert made == [0, 1, 5], "on a CPU nothing is made that nobody asked for"
+    ahead.close()
+
+
+class Sums:
+    """A network with dropout that learns sums of rows of numbers, in two shapes of batch."""
+
+    goal = ("loss", "min")
+    rows = 10
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 1))
+
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        return {"model": list(self.model.parameters())}
+
+    def batch(self, row: int) -> Batch:
+        generator = torch.Generator().manual_seed(row)
+        size = 16 if row % 3 else 24
+        values = torch.randn(size, 8, generator=generator)
+        return Batch(torch.arange(size), Inner(values, size), (torch.zeros(1), torch.zeros(1)))
+
+    def step(self, batch: Batch, part: str) -> Step:
+        values = batch.inner.values
+        loss = (self.model(values).squeeze(-1) - values.sum(-1)).square().sum()
+        return Step(loss=loss, weight=len(values), counts={"rows": len(values)})
+
+    def evaluate(self) -> Evaluation:
+        return Evaluation(metrics={"loss": 0.0})
+
+    def contents(self) -> dict[str, Any]:
+        return {}
+
+
+@CUDA
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_replayed_training_is_the_same_to_the_bit(rows: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.training import run as runs
+
+    ends = []
+    for most in (32, 0):
+        monkeypatch.setattr(graphs, "MOST", most)
+        if not most:
+            monkeypatch.setattr(graphs.Recorded, "__call__", lambda self, *inputs: self.work(*inputs))
+        task = Sums()
+        run = runs.start(tmp_path / str(most), settings={}, command="", data={})
+        config = TrainingConfig(steps=40, rows=rows, log=10, evaluate=40, save=40, device="cuda", tensorboard=False)
+        with run.log(quiet=True) as log:
+            fit(task, config, OptimConfig(rate=1e-2, warmup=1), run, log=log)
+        ends.append([parameter.detach().cpu() for parameter in task.model.parameters()])
+    assert all(a.equal(b) for a, b in zip(*ends, strict=True))
+    assert not ends[0][0].equal(next(iter(Sums().model.parameters())))
