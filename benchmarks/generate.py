@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from regard.decoding.beam import Beam, search
-from regard.models.inference import Lean
+from regard.models.inference import FusedDecoder
 from regard.models.transformer import Transformer, TransformerConfig
 
 PAD, BOS, EOS, SPECIAL = 0, 1, 2, 4
@@ -129,13 +129,13 @@ def compare(args: argparse.Namespace) -> list[dict]:
     groups = [Group(padded_batch(batch, args.device), [2 * len(ids) + 10 for ids in batch]) for batch in batches]
     rows, models = [], {"plain float32": translator.model}
     for name in ("float32", *(["bfloat16", "float16"] if args.device == "cuda" else [])):
-        models[f"fast {name}"] = Lean(translator.model, getattr(torch, name))
+        models[f"fast {name}"] = FusedDecoder(translator.model, getattr(torch, name))
     for beams in args.beams:
         beam, truth = Beam(beams=beams), None
         for name, model in models.items():
 
             def work(model=model, beam=beam) -> list[Any]:
-                if isinstance(model, Lean):
+                if isinstance(model, FusedDecoder):
                     found = stream(model, groups, beam, eos=EOS, rows=256)
                 else:
                     found = [search(model, g.inputs, beam, limit=g.limit, eos=EOS) for g in groups]
@@ -186,7 +186,7 @@ def profile(model: Transformer, args: argparse.Namespace, beams: int, batch: int
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as record
 
-    run = Regard(Lean(model.to(args.device), getattr(torch, args.precision)), args.device)
+    run = Regard(FusedDecoder(model.to(args.device), getattr(torch, args.precision)), args.device)
     source = sentences(SIZES[args.size]["vocab"], batch, args.source)
     for _ in range(4):
         run(source, beams=beams, length=args.length)
@@ -229,7 +229,8 @@ def main() -> None:
     for name in args.systems:
         if name in ("regard", "plain"):
             run = Regard(
-                Lean(model.to(args.device), dtype) if name == "regard" else model.to(args.device, dtype), args.device
+                FusedDecoder(model.to(args.device), dtype) if name == "regard" else model.to(args.device, dtype),
+                args.device,
             )
             rows += measure(f"{name} {args.precision}", run, args, lambda source: source)
             model = build(args.size)

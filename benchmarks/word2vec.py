@@ -23,7 +23,7 @@ from typing import Any
 
 import regard
 from regard import config
-from regard.data.line_report import Tally
+from regard.data.line_report import LineReport
 from regard.data.readers import locate, texts
 from regard.tasks.word2vec.corpus import TextFile, WordsConfig, prepare, split
 
@@ -63,7 +63,7 @@ def main() -> None:
 def _texts(count: int) -> Iterator[list[str]]:
     """The words of so many reviews."""
     how = WordsConfig(train=(TextFile(path=REVIEWS),), ignore="<br />")
-    return (split(text, how) for _, text in islice(texts(REVIEWS, Tally()), count))
+    return (split(text, how) for _, text in islice(texts(REVIEWS, LineReport()), count))
 
 
 def _compare(asked: Any, kind: str, seed: int, text: Path) -> dict[str, Any]:

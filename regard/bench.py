@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from regard import checkpoint, cost, recipe
-from regard.models.inference import ready
+from regard.models.inference import for_generation
 from regard.models.transformer import TransformerConfig
 from regard.tasks.language.writer import Writer
 from regard.tasks.translation.translator import Translator
@@ -138,7 +138,7 @@ def _read(model: Any) -> tuple[int, int]:
     Tables of tokens are looked up, not read, unless they predict as well. On a GPU a Transformer writes with a copy in
     half precision.
     """
-    halved, once, again = ready(model) is not model, 0, 0
+    halved, once, again = for_generation(model) is not model, 0, 0
     for name, weight in model.named_parameters():
         size = 2 * weight.numel() if halved else weight.nbytes
         part = name.partition(".")[0]

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text as Styled
 
 from regard import config, recipe
-from regard.data.line_report import Tally
+from regard.data.line_report import LineReport
 from regard.data.readers import Corpus, pairs
 from regard.interpret import plots
 from regard.metrics.overlap import bleu
@@ -26,7 +26,7 @@ def show(*, seconds: float, out: Path, command: Sequence[str] = (), console: Con
     console = console or Console()
     outcome = recipe.train(settings(seconds), out=out, overwrite=True, command=command)
     translator = recipe.load(outcome.best, device="cpu")
-    tested = [(source, target) for _, source, target in pairs(_corpus("test"), Tally())]
+    tested = [(source, target) for _, source, target in pairs(_corpus("test"), LineReport())]
     answers = translator.translate([source for source, _ in tested], split=False)
     score = bleu(answers, [reference for _, reference in tested])
     picture = out / "alignment.png"

@@ -70,11 +70,11 @@ def train(
         if hasattr(task, "train"):  # it has a loop of its own
             how = {"out": out, "resume": resume, "overwrite": overwrite, "command": shlex.join(command), "quiet": quiet}
             return _alone(task, recipe, team, start, **how)
-        team.admit(recipe.training.rows)
-        place = team.place(devices.choose(recipe.training.device))
+        team.admit(recipe.training.accumulate)
+        place = team.device(devices.choose(recipe.training.device))
         parent = _open(start) if start is not None else None
         begun = _begun(Path(out)) if resume else None
-        prepared = team.in_turn(lambda: task.prepare(recipe, tokenizers=_tokenizers(begun or parent)))
+        prepared = team.main_first(lambda: task.prepare(recipe, tokenizers=_tokenizers(begun or parent)))
         recipe = _shaped(task, recipe, settings, prepared, parent)
         torch.manual_seed(recipe.training.seed)
         model = MODELS[recipe.model.name][0](recipe.model).to(place)
@@ -86,7 +86,7 @@ def train(
         with (
             _threads(recipe),
             run.log(quiet=quiet, tensorboard=recipe.training.tensorboard) as log,
-            recorded(run.folder, writes=team.first) as end,
+            recorded(run.folder, writes=team.is_main) as end,
         ):
             for line in (*prepared.train.summary, *prepared.valid.summary, _described(prepared)):
                 log.note(line)

@@ -13,7 +13,7 @@ from tests.conftest import SMALL, Corpus, sentences
 TINY = {
     **SMALL,
     "model": {"width": 16, "heads": 2, "hidden": 16, "encoder": 1, "decoder": 1, "dropout": 0.2},
-    "training": {"steps": 9, "evaluate": 100, "save": 100, "log": 5, "rows": 2, "tensorboard": False},
+    "training": {"steps": 9, "evaluate": 100, "save": 100, "log": 5, "accumulate": 2, "tensorboard": False},
 }
 
 

@@ -183,7 +183,7 @@ def test_the_recipe_for_multi30k_is_the_transformer_tiny():
     assert (model.encoder, model.decoder, model.width, model.hidden, model.heads) == (4, 4, 128, 256, 4)
     assert (model.dropout, model.norm, found.tokenizer.vocab, found.tokenizer.joint) == (0.3, "post", 10_000, True)
     assert (found.optim.rate, found.optim.warmup, found.objective.smoothing) == (0.005, 2000, 0.1)
-    assert (found.training.steps, found.training.rows, found.data.tokens) == (8000, 1, 8192)
+    assert (found.training.steps, found.training.accumulate, found.data.tokens) == (8000, 1, 8192)
     assert (found.decoding.beams, found.training.average) == (5, 10)
 
 

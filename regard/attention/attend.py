@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention.cache import Cache
+from regard.attention.cache import LayerCache
 from regard.attention.hardware import kernels_run
 from regard.attention.masks import EVERYONE, Edges, Grid, Mask, Packed, Padded, Stepping
 from regard.attention.scores import Score, scaled_dot
@@ -29,7 +29,7 @@ SHORT = 512  # tokens of a sequence up to which several share a tile
 
 
 @dataclass(frozen=True)
-class Way:
+class AttentionSpec:
     """How scores become weights: the score, what is added to it, dropout, and who watches."""
 
     score: Score = scaled_dot
@@ -43,7 +43,7 @@ class Way:
         return self.score is not scaled_dot or (self.tap is not None and self.tap.watched)
 
 
-PLAIN = Way()
+PLAIN = AttentionSpec()
 
 
 def attend(
@@ -52,7 +52,7 @@ def attend(
     value: Float[Tensor, "*k groups key features"],
     *,
     mask: Mask = EVERYONE,
-    way: Way = PLAIN,
+    way: AttentionSpec = PLAIN,
 ) -> Float[Tensor, "*o heads query features"]:
     """Each query's mean of the values in its sight; several heads may share one group of keys."""
     if isinstance(mask.where, Packed):
@@ -74,9 +74,9 @@ def attend_step(
     key: Float[Tensor, "batch groups beam depth"],
     value: Float[Tensor, "batch groups beam features"],
     *,
-    cache: Cache,
+    cache: LayerCache,
     mask: Mask,
-    way: Way = PLAIN,
+    way: AttentionSpec = PLAIN,
 ) -> Float[Tensor, "batch heads beam features"]:
     """One decoding step: the newest keys and values are written into the cache, and each beam looks at its past."""
     where = mask.where
@@ -100,7 +100,7 @@ def weigh(
     return scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(hidden, 0.0)
 
 
-def attend_explicitly(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: Way) -> Tensor:
+def attend_explicitly(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
     """Scores, bias, mask, softmax, tap, dropout, weighted sum: as written in the papers."""
     key, value = _shared(key, query.shape[-3]), _shared(value, query.shape[-3])
     scores = way.score(query, key)
@@ -114,7 +114,7 @@ def attend_explicitly(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, 
     return weights @ value
 
 
-def attend_fused(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: Way) -> Tensor:
+def attend_fused(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
     """Scaled dot-product attention in one kernel, which never holds all the weights."""
     grouped = query.shape[-3] != key.shape[-3]
     only_causal = mask.causal and mask.window is None and mask.where is None and mask.boolean is None
@@ -133,7 +133,7 @@ def attend_fused(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: 
     return mixed.masked_fill(blind, 0.0)
 
 
-def attend_row(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: Way) -> Tensor:
+def attend_row(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
     """Attention inside each sequence of a packed row: (heads, token, depth) in and out."""
     where = mask.where
     assert isinstance(where, Packed)
@@ -167,7 +167,7 @@ def attend_row(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: Wa
     return flat.index_select(1, back)
 
 
-def attend_edges(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: Way) -> Tensor:
+def attend_edges(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
     """Attention along the edges of a graph: (heads, node, depth) in and out, nothing of size node x node."""
     where = mask.where
     assert isinstance(where, Edges)
@@ -235,7 +235,7 @@ def _unpacked(mask: Mask, queries: Grid, keys: Grid, lines: int) -> Mask:
     return Mask(causal=mask.causal, window=mask.window, where=Padded(Grid(keys.lengths[:lines], keys.longest), query))
 
 
-def _kernel_fits(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask, way: Way) -> bool:
+def _kernel_fits(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> bool:
     """Whether the variable-length kernel can do this: half precision on CUDA, no bias, no dropout, nobody watching."""
     by_place = mask.causal or mask.window is not None
     return (
@@ -277,7 +277,7 @@ def _variable_length(query: Tensor, key: Tensor, value: Tensor, *, where: Packed
     return mixed.transpose(0, 1)
 
 
-def _step_fits(query: Tensor, value: Tensor, *, mask: Mask, way: Way) -> bool:
+def _step_fits(query: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> bool:
     """Whether the kernel for decoding steps can do this: nothing but slots and lengths decides who is seen."""
     plain = not (mask.causal or way.explicit or way.dropout or way.bias or mask.window or mask.boolean is not None)
     same = query.shape[-1] == value.shape[-1] and query.shape[-2] <= 31  # a bit for each beam

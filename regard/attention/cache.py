@@ -1,4 +1,4 @@
-"""Keys and values already seen: a fixed size, written in place, never moved."""
+"""The KV cache: keys and values already seen, of a fixed size, written in place, never moved."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from regard.attention.hardware import kernels_run
 from regard.attention.masks import Grid, Mask, Stepping
 
 
-class Remembered(NamedTuple):
+class KeyValues(NamedTuple):
     """Keys and values of something that does not grow, such as a source sentence."""
 
     keys: Float[Tensor, "*batch groups key depth"]
     values: Float[Tensor, "*batch groups key features"]
 
-    def keep(self, rows: Int[Tensor, "kept"]) -> Remembered:
+    def keep(self, rows: Int[Tensor, "kept"]) -> KeyValues:
         """Only these examples."""
-        return Remembered(self.keys[rows], self.values[rows])
+        return KeyValues(self.keys[rows], self.values[rows])
 
-    def join(self, other: Remembered) -> Remembered:
+    def join(self, other: KeyValues) -> KeyValues:
         """The examples of both, padded to the longer one."""
-        return Remembered(_stack(self.keys, other.keys), _stack(self.values, other.values))
+        return KeyValues(_stack(self.keys, other.keys), _stack(self.values, other.values))
 
-    def copy(self) -> Remembered:
+    def copy(self) -> KeyValues:
         """Memory of its own."""
-        return Remembered(self.keys.clone(), self.values.clone())
+        return KeyValues(self.keys.clone(), self.values.clone())
 
 
-class Cache(Remembered):
-    """Keys and values of one self-attention: room for a prompt, then for each beam's every token.
+class LayerCache(KeyValues):
+    """The KV cache of one self-attention: room for a prompt, then for each beam's every token.
 
     What was written stays where it is; `Stepping` knows which of it belongs to whose past.
     """
 
     @classmethod
-    def empty(cls, like: Float[Tensor, "batch groups key depth"], features: int, size: int) -> Cache:
+    def empty(cls, like: Float[Tensor, "batch groups key depth"], features: int, size: int) -> LayerCache:
         """A cache of `size` places for keys like these and values of so many features."""
         batch, groups, _, depth = like.shape
         return cls(like.new_zeros(batch, groups, size, depth), like.new_zeros(batch, groups, size, features))
@@ -60,12 +60,12 @@ class Cache(Remembered):
 
 
 @dataclass(frozen=True)
-class Past:
-    """What a decoder remembers: a cache per layer, the index of slots, and the source it looks at, if any."""
+class DecoderState:
+    """What a decoder remembers: a KV cache per layer, the index of slots, and the source it looks at, if any."""
 
     where: Stepping
-    caches: tuple[Cache, ...]
-    memories: tuple[Remembered, ...] = ()
+    caches: tuple[LayerCache, ...]
+    memories: tuple[KeyValues, ...] = ()
     source: Grid | None = None
     numbered: int = 0
     """How many examples had a number before some of them left; that of one that left is not given again."""
@@ -75,17 +75,17 @@ class Past:
         """How many numbers were given so far."""
         return max(self.numbered, len(self.where.example))
 
-    def advance(self) -> Past:
+    def advance(self) -> DecoderState:
         """Ready for one more token of every beam."""
         return replace(self, where=self.where.advance())
 
-    def reorder(self, parents: Int[Tensor, "batch beam"]) -> Past:
+    def reorder(self, parents: Int[Tensor, "batch beam"]) -> DecoderState:
         """Beam k goes on from what beam `parents[k]` was; only the index of slots is gathered."""
         slots = self.where.slots
         chosen = slots.gather(1, parents[:, :, None].expand(-1, -1, slots.shape[2]))
         return replace(self, where=replace(self.where, slots=chosen))
 
-    def keep(self, rows: Int[Tensor, "kept"]) -> Past:
+    def keep(self, rows: Int[Tensor, "kept"]) -> DecoderState:
         """Only these examples go on."""
         where = self.where
         kept = replace(
@@ -95,15 +95,15 @@ class Past:
             prompt=where.prompt[rows],
             example=where.example[rows],
         )
-        return Past(
+        return DecoderState(
             kept,
-            tuple(Cache(*cache.keep(rows)) for cache in self.caches),
+            tuple(LayerCache(*cache.keep(rows)) for cache in self.caches),
             tuple(memory.keep(rows) for memory in self.memories),
             None if self.source is None else Grid(self.source.lengths[rows], self.source.longest),
             self.known,
         )
 
-    def join(self, other: Past) -> Past:
+    def join(self, other: DecoderState) -> DecoderState:
         """The examples of another past appended, each at its own position; their numbers go on from ours."""
         mine, theirs = self.where, other.where
         same = mine.beams, mine.room
@@ -122,28 +122,28 @@ class Past:
         if self.source is not None and other.source is not None:
             lengths = torch.cat([self.source.lengths, other.source.lengths])
             source = Grid(lengths, max(self.source.longest, other.source.longest))
-        return Past(
+        return DecoderState(
             where,
-            tuple(Cache(*a.join(b)) for a, b in zip(self.caches, other.caches, strict=True)),
+            tuple(LayerCache(*a.join(b)) for a, b in zip(self.caches, other.caches, strict=True)),
             tuple(a.join(b) for a, b in zip(self.memories, other.memories, strict=True)),
             source,
             self.known + other.known,
         )
 
-    def copy(self) -> Past:
+    def copy(self) -> DecoderState:
         """A past of its own, to branch off."""
-        return replace(self, caches=tuple(Cache(*cache.copy()) for cache in self.caches))
+        return replace(self, caches=tuple(LayerCache(*cache.copy()) for cache in self.caches))
 
 
 @dataclass(frozen=True)
-class FixedPast(Past):
+class StaticDecoderState(DecoderState):
     """A past that is written in place, with rows that examples can take from one another: one step is like the next.
 
     A slot that is still to be written names its own beam.
     """
 
     @classmethod
-    def of(cls, past: Past) -> FixedPast:
+    def of(cls, past: DecoderState) -> StaticDecoderState:
         """The same past from now on in place."""
         where = past.where
         ahead = torch.arange(where.slots.shape[2], device=where.slots.device) >= where.taken[:, None, None]
@@ -151,12 +151,12 @@ class FixedPast(Past):
         where = replace(where, slots=slots, taken=where.taken.clone(), longest=slots.shape[2])
         return cls(where, past.caches, past.memories, past.source, past.numbered)
 
-    def advance(self) -> FixedPast:
+    def advance(self) -> StaticDecoderState:
         """Ready for one more token of every beam; a row at its limit stays there."""
         self.where.taken.add_(1).clamp_(max=self.where.slots.shape[2])
         return self
 
-    def reorder(self, parents: Int[Tensor, "batch beam"]) -> FixedPast:
+    def reorder(self, parents: Int[Tensor, "batch beam"]) -> StaticDecoderState:
         """Beam k goes on from what beam `parents[k]` was."""
         where = self.where
         if where.beams > 1 and kernels_run(where.slots):
@@ -164,35 +164,35 @@ class FixedPast(Past):
 
             reorder(where.slots, where.taken, parents)
         elif where.beams > 1:
-            where.slots.copy_(FixedPast.of(super().reorder(parents)).where.slots)
+            where.slots.copy_(StaticDecoderState.of(super().reorder(parents)).where.slots)
         return self
 
-    def keep(self, rows: Int[Tensor, "kept"]) -> FixedPast:
+    def keep(self, rows: Int[Tensor, "kept"]) -> StaticDecoderState:
         """Only these examples go on."""
-        return FixedPast.of(super().keep(rows))
+        return StaticDecoderState.of(super().keep(rows))
 
-    def join(self, other: Past) -> FixedPast:
+    def join(self, other: DecoderState) -> StaticDecoderState:
         """The examples of another past appended, each at its own position."""
-        return FixedPast.of(super().join(other))
+        return StaticDecoderState.of(super().join(other))
 
-    def copy(self) -> FixedPast:
+    def copy(self) -> StaticDecoderState:
         """A past of its own, to branch off."""
-        return FixedPast.of(super().copy())
+        return StaticDecoderState.of(super().copy())
 
-    def blank(self, rows: int, limit: int) -> FixedPast:
+    def blank(self, rows: int, limit: int) -> StaticDecoderState:
         """So many rows for examples like these, with room for `limit` tokens; nobody's source has one token."""
         room, device = self.where.room, self.where.slots.device
         where = Stepping.begin(torch.full((rows,), room, device=device), beams=self.where.beams, limit=limit, room=room)
         size = room + self.where.beams * limit
         caches = (
-            Cache(*(held.new_zeros(rows, held.shape[1], size, held.shape[3]) for held in cache))
+            LayerCache(*(held.new_zeros(rows, held.shape[1], size, held.shape[3]) for held in cache))
             for cache in self.caches
         )
-        memories = (Remembered(*(held.new_zeros(rows, *held.shape[1:]) for held in memory)) for memory in self.memories)
+        memories = (KeyValues(*(held.new_zeros(rows, *held.shape[1:]) for held in memory)) for memory in self.memories)
         source = self.source and Grid(torch.ones(rows, dtype=torch.int64, device=device), self.source.longest)
-        return FixedPast.of(Past(where, tuple(caches), tuple(memories), source))
+        return StaticDecoderState.of(DecoderState(where, tuple(caches), tuple(memories), source))
 
-    def put(self, rows: Int[Tensor, "taken"], other: FixedPast) -> None:
+    def put(self, rows: Int[Tensor, "taken"], other: StaticDecoderState) -> None:
         """The examples of another past, which has written nothing yet, take these rows."""
         mine, theirs = self.where, other.where
         mine.taken.index_copy_(0, rows, theirs.taken)

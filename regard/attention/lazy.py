@@ -8,19 +8,19 @@ from typing import Any, Generic, TypeVar, overload
 Value = TypeVar("Value")
 
 
-class kept(Generic[Value]):
+class cached(Generic[Value]):
     """As `functools.cached_property`, which takes a lock before Python 3.12: a compiler breaks its graph there."""
 
     def __init__(self, work: Callable[[Any], Value]):
         self.work, self.name, self.__doc__ = work, work.__name__, work.__doc__
 
     @overload
-    def __get__(self, owner: None, kind: type) -> kept[Value]: ...
+    def __get__(self, owner: None, kind: type) -> cached[Value]: ...
 
     @overload
     def __get__(self, owner: object, kind: type) -> Value: ...
 
-    def __get__(self, owner: object | None, kind: type) -> kept[Value] | Value:
+    def __get__(self, owner: object | None, kind: type) -> cached[Value] | Value:
         if owner is None:
             return self
         known = owner.__dict__

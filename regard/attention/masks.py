@@ -17,7 +17,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention.lazy import kept
+from regard.attention.lazy import cached
 
 Made = TypeVar("Made")
 
@@ -66,7 +66,7 @@ class Row:
         assert most is None or len(sizes) <= most, f"{len(sizes)} sequences where at most {most} were promised"
         return cls(offsets.int(), longest, segment, place, torch.tensor(len(sizes)), most)
 
-    @kept
+    @cached
     def lengths(self) -> Int[Tensor, "segments"]:
         """How long each segment is."""
         return self.offsets.diff().long()
@@ -76,7 +76,7 @@ class Row:
         """How many tokens are those of real sequences, without asking the device where they end."""
         return self.offsets.index_select(0, self.count[None])[0]
 
-    @kept
+    @cached
     def grid(self) -> tuple[Int[Tensor, "cell"], Int[Tensor, "token"], Grid]:
         """Indices that unpack the row into a grid and pack it again.
 

@@ -9,8 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.attend import Way, attend
-from regard.attention.cache import Cache, Remembered
+from regard.attention.attend import AttentionSpec, attend
+from regard.attention.cache import KeyValues, LayerCache
 from regard.attention.masks import EVERYONE, Edges, Mask, Packed
 from regard.attention.positions import Positions
 from regard.attention.scores import Score, scaled_dot
@@ -65,11 +65,11 @@ class MultiHead(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "*batch query width"],
-        memory: Float[Tensor, "*memory key other"] | Remembered | None = None,
+        memory: Float[Tensor, "*memory key other"] | KeyValues | None = None,
         *,
         mask: Mask = EVERYONE,
         positions: Positions | None = None,
-        cache: Cache | None = None,
+        cache: LayerCache | None = None,
     ) -> Float[Tensor, "*batch query width"]:
         """Look from x at the memory, or at x itself; positions speak only in self-attention."""
         if x.dim() == 2 and not isinstance(mask.where, Packed | Edges):
@@ -80,7 +80,7 @@ class MultiHead(nn.Module):
             query, key = positions.turn(query, places), positions.turn(key, places)
         if cache is not None:
             key, value = cache.extend(key, value, mask)
-        way = Way(
+        way = AttentionSpec(
             score=self.score,
             bias=positions.bias if positions is not None and positions.biased else None,
             dropout=self.dropout if self.training else 0.0,
@@ -89,21 +89,21 @@ class MultiHead(nn.Module):
         mixed = attend(query, key, value, mask=mask, way=way)
         return self.output(mixed.transpose(-3, -2).flatten(-2))
 
-    def _project(self, x: Tensor, memory: Tensor | Remembered | None) -> tuple[Tensor, Tensor, Tensor]:
+    def _project(self, x: Tensor, memory: Tensor | KeyValues | None) -> tuple[Tensor, Tensor, Tensor]:
         """Queries of x, keys and values of the memory."""
-        if isinstance(memory, Remembered):
+        if isinstance(memory, KeyValues):
             return self._split(self.query(x), self.heads), *memory
         if memory is None and self.training:
             query, key, value = _together(x, self.query, self.key, self.value)
             return self._split(query, self.heads), self._split(key, self.groups), self._split(value, self.groups)
         return self._split(self.query(x), self.heads), *self.remember(x if memory is None else memory)
 
-    def remember(self, memory: Float[Tensor, "*memory key other"]) -> Remembered:
+    def remember(self, memory: Float[Tensor, "*memory key other"]) -> KeyValues:
         """Keys and values of the memory, to be looked at many times."""
         key, value = (
             _together(memory, self.key, self.value) if self.training else (self.key(memory), self.value(memory))
         )
-        return Remembered(self._split(key, self.groups), self._split(value, self.groups))
+        return KeyValues(self._split(key, self.groups), self._split(value, self.groups))
 
     @staticmethod
     def _split(vectors: Tensor, heads: int) -> Tensor:

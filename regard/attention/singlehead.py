@@ -5,8 +5,8 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.attend import Way, attend
-from regard.attention.cache import Remembered
+from regard.attention.attend import AttentionSpec, attend
+from regard.attention.cache import KeyValues
 from regard.attention.masks import EVERYONE, Mask
 from regard.attention.scores import Additive, Score
 from regard.attention.tap import Tap
@@ -25,15 +25,15 @@ class SingleHead(nn.Module):
         self.score = score
         self.weights = Tap()
 
-    def remember(self, memory: Float[Tensor, "batch key width"]) -> Remembered:
+    def remember(self, memory: Float[Tensor, "batch key width"]) -> KeyValues:
         """The memory, ready to be looked at many times: what the score makes of a key is made once."""
         values = memory[:, None]
         keys = self.score.project(values) if isinstance(self.score, Additive) else values
-        return Remembered(keys, values)
+        return KeyValues(keys, values)
 
     def forward(
-        self, x: Float[Tensor, "batch query depth"], memory: Remembered, *, mask: Mask = EVERYONE
+        self, x: Float[Tensor, "batch query depth"], memory: KeyValues, *, mask: Mask = EVERYONE
     ) -> Float[Tensor, "batch query width"]:
         """Look from x at the memory."""
         compare = self.score.compare if isinstance(self.score, Additive) else self.score
-        return attend(x[:, None], *memory, mask=mask, way=Way(score=compare, tap=self.weights)).squeeze(1)
+        return attend(x[:, None], *memory, mask=mask, way=AttentionSpec(score=compare, tap=self.weights)).squeeze(1)

@@ -61,7 +61,7 @@ def train(
         outcome = recipes.train(
             settings, out=out or Path("runs") / name, resume=resume, overwrite=overwrite, start=start, command=sys.argv
         )
-        if team.first:
+        if team.is_main:
             print(outcome.summary)
     if outcome.result.failed or outcome.result.reason == "interrupted":
         raise typer.Exit(1 if outcome.result.failed else INTERRUPTED)

@@ -24,7 +24,7 @@ class Found:
 
 
 @dataclass
-class Tally:
+class LineReport:
     """The fate of every line of one corpus."""
 
     read: int = 0
@@ -67,7 +67,7 @@ class Tally:
         return asdict(self)
 
     @classmethod
-    def parse(cls, plain: dict[str, Any]) -> Tally:
+    def parse(cls, plain: dict[str, Any]) -> LineReport:
         """The way back."""
 
         def found(entry: dict[str, Any]) -> Found:

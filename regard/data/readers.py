@@ -21,7 +21,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from regard.data.line_report import Tally
+from regard.data.line_report import LineReport
 
 LINE = 1 << 20  # bytes; a longer line is passed over without ever being held whole
 MARK = b"\xef\xbb\xbf"
@@ -80,7 +80,7 @@ class Refusal(Exception):
         self.reason, self.file = reason, file
 
 
-def pairs(corpus: Corpus, tally: Tally) -> Iterator[tuple[int, str, str]]:
+def pairs(corpus: Corpus, tally: LineReport) -> Iterator[tuple[int, str, str]]:
     """(line number, source, target) of every good line; the tally hears of the others."""
     pair = _splitter(corpus)
     for number, row in enumerate(_rows(corpus), start=1):
@@ -93,7 +93,7 @@ def pairs(corpus: Corpus, tally: Tally) -> Iterator[tuple[int, str, str]]:
             yield number, source, target
 
 
-def texts(name: str, tally: Tally, *, field: str = "text") -> Iterator[tuple[int, str]]:
+def texts(name: str, tally: LineReport, *, field: str = "text") -> Iterator[tuple[int, str]]:
     """(line number, text) of every good line of a file, or of this field of JSON lines; empty ones are left out."""
     named = suffix(name) in JSON_SUFFIXES
     for number, line in enumerate(lines(name), start=1):
@@ -108,7 +108,7 @@ def texts(name: str, tally: Tally, *, field: str = "text") -> Iterator[tuple[int
             tally.refuse(refusal.reason, refusal.file, number)
 
 
-def records(name: str, tally: Tally, take: Callable[[str], Made]) -> Iterator[tuple[int, Made]]:
+def records(name: str, tally: LineReport, take: Callable[[str], Made]) -> Iterator[tuple[int, Made]]:
     """(line number, what `take` makes of it) of every line; the tally hears of those that it refuses."""
     for number, line in enumerate(lines(name), start=1):
         tally.read += 1

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from regard.attention.attend import weigh
-from regard.attention.cache import Remembered
+from regard.attention.cache import KeyValues
 from regard.attention.masks import EVERYONE, Mask, Padded, Turn
 from regard.attention.multihead import MultiHead
 from regard.attention.scores import Additive, Bilinear, Graph, Score, cosine, dot, scaled_dot
@@ -258,7 +258,7 @@ def _single(module: SingleHead, given: Sequence[tuple[Any, ...]]) -> dict[str, A
 def _multiple(module: MultiHead, x: Tensor, memory: Any, mask: Mask, positions: Any) -> dict[str, Any]:
     """What many heads had in hand."""
     query = _split(module.query(x), module.heads)
-    held = memory if isinstance(memory, Remembered) else module.remember(x if memory is None else memory)
+    held = memory if isinstance(memory, KeyValues) else module.remember(x if memory is None else memory)
     keys, values = held
     if positions is not None:
         places, _ = mask.places(query.shape[-2], keys.shape[-2], x.device)

@@ -7,13 +7,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-def overlap(box: Float[Tensor, "*batch 4"], other: Float[Tensor, "*batch 4"]) -> Float[Tensor, "*batch"]:
+def iou(box: Float[Tensor, "*batch 4"], other: Float[Tensor, "*batch 4"]) -> Float[Tensor, "*batch"]:
     """Intersection over union: 1 for equal boxes, 0 for boxes apart; a box turned inside out covers nothing."""
     both, either, _ = _areas(box, other)
     return both / either.clamp(min=torch.finfo(box.dtype).tiny)
 
 
-def apartness(box: Float[Tensor, "*batch 4"], other: Float[Tensor, "*batch 4"]) -> Float[Tensor, "*batch"]:
+def giou_loss(box: Float[Tensor, "*batch 4"], other: Float[Tensor, "*batch 4"]) -> Float[Tensor, "*batch"]:
     """A loss from 0 to 2 that grows also for boxes apart: 1 less the generalised overlap (Rezatofighi et al. 2019).
 
     The generalised overlap is intersection over union less the empty share of the rectangle around both.

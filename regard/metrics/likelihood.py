@@ -30,7 +30,7 @@ def cross_entropy(
     return F.cross_entropy(logits, labels, weights, ignore_index=IGNORE, label_smoothing=smoothing, reduction="sum")
 
 
-def label_smoothed(
+def linear_cross_entropy(
     features: Float[Tensor, "token width"],
     weight: Float[Tensor, "vocab width"],
     labels: Int[Tensor, "token"],
@@ -53,7 +53,7 @@ def label_smoothed(
     return torch.stack(losses).sum()
 
 
-def agreeing(
+def rdrop(
     features: tuple[Float[Tensor, "token width"], Float[Tensor, "token width"]],
     weight: Float[Tensor, "vocab width"],
     labels: Int[Tensor, "token"],
@@ -62,7 +62,7 @@ def agreeing(
     strength: float,
     chunk: int,
 ) -> Float[Tensor, ""]:
-    """The mean of `label_smoothed` over two passes with different dropout, and how much their predictions differ.
+    """The mean of `linear_cross_entropy` over two passes with different dropout, and how much their predictions differ.
 
     The difference is the mean of both Kullback-Leibler divergences, times half the strength (R-Drop, Wu et al. 2021).
     """

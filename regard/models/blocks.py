@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.cache import Cache, Remembered
+from regard.attention.cache import KeyValues, LayerCache
 from regard.attention.masks import Mask
 from regard.attention.multihead import Heads, MultiHead
 from regard.attention.positions import Positions
@@ -104,11 +104,11 @@ class DecoderBlock(nn.Module):
     def forward(
         self,
         x: Float[Tensor, "*batch width"],
-        memory: Tensor | Remembered,
+        memory: Tensor | KeyValues,
         *,
         masks: tuple[Mask, Mask],
         positions: Positions,
-        cache: Cache | None = None,
+        cache: LayerCache | None = None,
     ) -> Tensor:
         """Tokens that have looked at their past (first mask) and at the memory (second)."""
         past, source = masks

@@ -16,8 +16,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.attend import Way, attend, attend_step
-from regard.attention.cache import Cache, FixedPast, Remembered
+from regard.attention.attend import AttentionSpec, attend, attend_step
+from regard.attention.cache import KeyValues, LayerCache, StaticDecoderState
 from regard.attention.hardware import kernels_run
 from regard.attention.masks import Mask, Stepping, padded, stepping
 from regard.attention.multihead import MultiHead
@@ -55,7 +55,7 @@ class Layer(NamedTuple):
     attention: MultiHead
 
 
-class Lean:
+class FusedDecoder:
     """The same model for generating only; its weights are copies, taken when it is made."""
 
     def __init__(self, model: Any, dtype: torch.dtype | None = None):
@@ -77,16 +77,18 @@ class Lean:
         return self.model.prediction.device
 
     @torch.no_grad()
-    def start(self, *inputs: Tensor, beams: int, limit: int) -> tuple[Float[Tensor, "batch beam vocab"], FixedPast]:
+    def start(
+        self, *inputs: Tensor, beams: int, limit: int
+    ) -> tuple[Float[Tensor, "batch beam vocab"], StaticDecoderState]:
         """Read the source and the beginning of the target, as the model does."""
         with self._own_precision():
             logits, past = self.model.start(*inputs, beams=beams, limit=limit)
-        return logits, FixedPast.of(past)
+        return logits, StaticDecoderState.of(past)
 
     @torch.no_grad()
     def step(
-        self, tokens: Int[Tensor, "batch beam"], state: FixedPast
-    ) -> tuple[Float[Tensor, "batch beam vocab"], FixedPast]:
+        self, tokens: Int[Tensor, "batch beam"], state: StaticDecoderState
+    ) -> tuple[Float[Tensor, "batch beam vocab"], StaticDecoderState]:
         """Feed one more token to every beam; the state given is the state answered."""
         past = state.advance()
         assert past.source is not None
@@ -107,8 +109,8 @@ class Lean:
         self,
         layer: Layer,
         carried: tuple[Tensor, nn.LayerNorm | None],
-        cache: Cache,
-        memory: Remembered,
+        cache: LayerCache,
+        memory: KeyValues,
         masks: tuple[Mask, Mask],
     ) -> tuple[Tensor, nn.LayerNorm | None]:
         """One block: a vector still to be normalised in, and out."""
@@ -129,7 +131,7 @@ class Lean:
         wide, normed = _project(x, projection, norm=norm)
         return wide, x if self.pre else normed
 
-    def _look_back(self, wide: Tensor, attention: MultiHead, cache: Cache, mask: Mask) -> Tensor:
+    def _look_back(self, wide: Tensor, attention: MultiHead, cache: LayerCache, mask: Mask) -> Tensor:
         """Self-attention over the cache, from joined queries, keys and values."""
         depth = attention.query.out_features // attention.heads
         sizes = [attention.heads * depth, attention.groups * depth]
@@ -142,7 +144,7 @@ class Lean:
         positions = self.model.decoder_positions
         if self.table is None:
             query, key = positions.turn(query, _places(mask)), positions.turn(key, _places(mask))
-        way = Way(bias=positions.bias if positions.biased else None)
+        way = AttentionSpec(bias=positions.bias if positions.biased else None)
         return _merge(attend_step(query, key, value, cache=cache, mask=mask, way=way))
 
     def _embed(self, tokens: Tensor, mask: Mask) -> Tensor:
@@ -159,7 +161,7 @@ class Lean:
         return x * scale if added is None else torch.add(added, x, alpha=scale)
 
 
-def ready(model: nn.Module) -> Any:
+def for_generation(model: nn.Module) -> Any:
     """What to search with: on a GPU the model made lean, made again when its weights change; elsewhere the model.
 
     A model that is watched stays as it is, since a lean one has no weights to show; so does one made of other blocks.
@@ -170,11 +172,11 @@ def ready(model: nn.Module) -> Any:
         return model
     stamp = sum(weight._version for weight in model.parameters()), first.data_ptr(), first.dtype
     if model not in _made or _made[model][0] != stamp:
-        _made[model] = stamp, Lean(model, torch.float16 if first.dtype is torch.float32 else first.dtype)
+        _made[model] = stamp, FusedDecoder(model, torch.float16 if first.dtype is torch.float32 else first.dtype)
     return _made[model][1]
 
 
-_made: WeakKeyDictionary[nn.Module, tuple[Any, Lean]] = WeakKeyDictionary()
+_made: WeakKeyDictionary[nn.Module, tuple[Any, FusedDecoder]] = WeakKeyDictionary()
 
 
 def _layer(block: DecoderBlock, activation: str) -> Layer:

@@ -24,7 +24,7 @@ BETWEEN = re.compile(r"weight_hh|state\.weight")  # weights from one state to th
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentLanguageConfig:
+class RecurrentLMConfig:
     """Recurrent layers that predict the next token of a text."""
 
     name: Literal["recurrent-language"] = "recurrent-language"
@@ -88,7 +88,7 @@ class Reading:
         return self
 
 
-class RecurrentLanguage(nn.Module):
+class RecurrentLM(nn.Module):
     """Embedding, recurrent layers, and one number for every token that may follow.
 
     It runs in full precision: states gather the errors of all steps.
@@ -96,7 +96,7 @@ class RecurrentLanguage(nn.Module):
 
     capturable: ClassVar[bool] = False  # the last window of a text is shorter
 
-    def __init__(self, config: RecurrentLanguageConfig):
+    def __init__(self, config: RecurrentLMConfig):
         super().__init__()
         self.config = config
         width, features = config.width, config.embedding or config.width

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.cache import Past, Remembered
+from regard.attention.cache import DecoderState, KeyValues
 from regard.attention.masks import Grid, Mask, Padded, Row, Stepping, Turn, padded
 from regard.attention.scores import Additive, Bilinear, Score, dot
 from regard.attention.singlehead import SingleHead
@@ -25,7 +25,7 @@ Layout = Row | Grid
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentConfig:
+class Seq2SeqConfig:
     """A recurrent encoder and decoder, with or without attention."""
 
     name: Literal["recurrent"] = "recurrent"
@@ -95,17 +95,17 @@ class Carried(NamedTuple):
 class Plain(nn.Module):
     """`h' = cell([x ; s], h)`, where s is what the encoder ended with; tokens are predicted from h', s and x."""
 
-    def __init__(self, config: RecurrentConfig):
+    def __init__(self, config: Seq2SeqConfig):
         super().__init__()
         self.layers = _layers(config, config.memory, fused=True)
         self.output = nn.Linear(config.width + config.memory + config.embedding, config.embedding)
 
-    def step(self, x: Tensor, carried: Carried, memory: Remembered | None, mask: Mask) -> tuple[Tensor, Carried]:
+    def step(self, x: Tensor, carried: Carried, memory: KeyValues | None, mask: Mask) -> tuple[Tensor, Carried]:
         """One token of every query."""
         h, state = self.layers.step(torch.cat([x, carried.fed], -1), carried.state)
         return torch.cat([h, carried.fed], -1), Carried(state, carried.fed)
 
-    def read(self, x: Tensor, carried: Carried, memory: Remembered | None, mask: Mask) -> tuple[Tensor, Carried]:
+    def read(self, x: Tensor, carried: Carried, memory: KeyValues | None, mask: Mask) -> tuple[Tensor, Carried]:
         """All tokens of a text in one go."""
         fed = carried.fed.expand(-1, x.shape[1], -1)
         h, state = self.layers(torch.cat([x, fed], -1), carried.state[:, 0])
@@ -119,19 +119,19 @@ class Plain(nn.Module):
 class Bahdanau(nn.Module):
     """Look from the last state, then step: `c = look(h), h' = cell([x ; c], h)`; predicted from h', c and x."""
 
-    def __init__(self, config: RecurrentConfig):
+    def __init__(self, config: Seq2SeqConfig):
         super().__init__()
         self.layers = _layers(config, config.memory, fused=False)
         self.cross = SingleHead(Additive(config.width, config.memory, config.width))
         self.output = nn.Linear(config.width + config.memory + config.embedding, config.embedding)
 
-    def step(self, x: Tensor, carried: Carried, memory: Remembered, mask: Mask) -> tuple[Tensor, Carried]:
+    def step(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
         """One token of every query."""
         c = self.cross(self.layers.last(carried.state), memory, mask=mask)
         h, state = self.layers.step(torch.cat([x, c], -1), carried.state)
         return torch.cat([h, c], -1), Carried(state, carried.fed)
 
-    def read(self, x: Tensor, carried: Carried, memory: Remembered, mask: Mask) -> tuple[Tensor, Carried]:
+    def read(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
         """All tokens of a text, each step after the one before it."""
         return _by_turns(self, x, carried, memory, mask)
 
@@ -146,27 +146,27 @@ class Luong(nn.Module):
     Fed, the next step reads a beside its token: `cell([x ; a], h)`.
     """
 
-    def __init__(self, config: RecurrentConfig):
+    def __init__(self, config: Seq2SeqConfig):
         super().__init__()
         self.feed = config.feed
         self.layers = _layers(config, config.embedding if self.feed else 0, fused=not self.feed)
         self.cross = SingleHead(_score(config))
         self.output = nn.Linear(config.memory + config.width, config.embedding)
 
-    def step(self, x: Tensor, carried: Carried, memory: Remembered, mask: Mask) -> tuple[Tensor, Carried]:
+    def step(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
         """One token of every query."""
         h, state = self.layers.step(torch.cat([x, carried.fed], -1), carried.state)
         a = self._look(h, memory, mask)
         return a, Carried(state, a if self.feed else carried.fed)
 
-    def read(self, x: Tensor, carried: Carried, memory: Remembered, mask: Mask) -> tuple[Tensor, Carried]:
+    def read(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
         """All tokens of a text; in one go, unless each step is fed what the one before it saw."""
         if self.feed:
             return _by_turns(self, x, carried, memory, mask)
         h, state = self.layers(x, carried.state[:, 0])
         return self._look(h, memory, mask), Carried(state[:, None], carried.fed)
 
-    def _look(self, h: Tensor, memory: Remembered, mask: Mask) -> Tensor:
+    def _look(self, h: Tensor, memory: KeyValues, mask: Mask) -> Tensor:
         c = self.cross(h, memory, mask=mask)
         return torch.tanh(self.output(torch.cat([c, h], -1)))
 
@@ -182,7 +182,7 @@ DECODERS: dict[str, type[Plain] | type[Bahdanau] | type[Luong]] = {"none": Plain
 class Writing:
     """What a search remembers: places and the source as every decoder does, and what its own steps carry."""
 
-    past: Past
+    past: DecoderState
     carried: Carried
 
     @property
@@ -209,7 +209,7 @@ class Writing:
         return replace(self, past=self.past.copy())
 
 
-class Recurrent(Tied):
+class Seq2Seq(Tied):
     """Reads a source, writes a target; trained on packed rows, generates beam by beam.
 
     Rows are spread over padded batches, and everything runs in full precision: states gather the errors of all steps.
@@ -217,7 +217,7 @@ class Recurrent(Tied):
 
     compilable: ClassVar[bool] = False  # a compiler would unroll every step; recorded they cost nothing to launch
 
-    def __init__(self, config: RecurrentConfig):
+    def __init__(self, config: Seq2SeqConfig):
         super().__init__()
         self.config = config
         target, read = config.target_vocab or config.vocab, config.reading or config.width
@@ -269,7 +269,7 @@ class Recurrent(Tied):
             room = prompt.shape[1]
             where = Stepping.begin(torch.full_like(lengths, room), beams=beams, limit=limit, room=room)
             features, carried = self._write(prompt, carried, memory, padded(grid, Grid(where.prompt, room)))
-            past = Past(where, (), () if memory is None else (memory,), grid)
+            past = DecoderState(where, (), () if memory is None else (memory,), grid)
             beamed = Carried(*(each.expand(-1, beams, *each.shape[2:]) for each in carried))
             return self.logits(features[:, -1:]).expand(-1, beams, -1), Writing(past, beamed)
 
@@ -288,7 +288,7 @@ class Recurrent(Tied):
 
     def _read(
         self, source: Int[Tensor, "batch source"], grid: Grid, *, lines: int
-    ) -> tuple[Remembered | None, Carried, Grid]:
+    ) -> tuple[KeyValues | None, Carried, Grid]:
         """The source as the decoder looks at it, and what its first step is given; for so many lines."""
         x = self.dropout(self.embedding(source) * math.sqrt(self.config.embedding))
         seen, state = self.encoder(x, lengths=grid.lengths)
@@ -300,7 +300,7 @@ class Recurrent(Tied):
         return memory, Carried(first, fed[:, None]), Grid(lengths, grid.longest)
 
     def _write(
-        self, target: Int[Tensor, "batch target"], carried: Carried, memory: Remembered | None, mask: Mask
+        self, target: Int[Tensor, "batch target"], carried: Carried, memory: KeyValues | None, mask: Mask
     ) -> tuple[Float[Tensor, "batch target width"], Carried]:
         """Features of every target position, and what the next step would be given."""
         decoder, x = self._decoder, self._embed_target(target)
@@ -319,13 +319,13 @@ class Recurrent(Tied):
         return self.dropout(self.written(tokens) * math.sqrt(self.config.embedding))
 
 
-def _layers(config: RecurrentConfig, fed: int, *, fused: bool) -> Layers:
+def _layers(config: Seq2SeqConfig, fed: int, *, fused: bool) -> Layers:
     """The decoder's cells, which read a token's vector and so many features more."""
     inputs = config.embedding + fed
     return Layers(config.cell, inputs, config.width, depth=config.decoder, dropout=config.dropout, fused=fused)
 
 
-def _score(config: RecurrentConfig) -> Score:
+def _score(config: Seq2SeqConfig) -> Score:
     """One of Luong's scores."""
     if config.attention == "luong_dot":
         return dot
@@ -335,7 +335,7 @@ def _score(config: RecurrentConfig) -> Score:
 
 
 def _by_turns(
-    decoder: Bahdanau | Luong, x: Tensor, carried: Carried, memory: Remembered, mask: Mask
+    decoder: Bahdanau | Luong, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask
 ) -> tuple[Tensor, Carried]:
     """Column after column, each looking at the source when its turn has come."""
     where = mask.where

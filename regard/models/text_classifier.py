@@ -29,14 +29,14 @@ UNKNOWN = 3  # the token of words that are not known, which dropped words become
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReaderConfig:
+class EncoderConfig:
     """What all models that label text share."""
 
     vocab: int = 0
     """Tokens of the vocabulary; filled in from the tokenizer."""
     classes: int = 0
     """Labels to choose from; filled in from the data."""
-    each: bool = False
+    per_token: bool = False
     """A label for each token, not for the text as a whole; filled in by the task."""
     embedding: int = 128
     """Features of a token."""
@@ -59,7 +59,7 @@ class ReaderConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecurrentReaderConfig(ReaderConfig):
+class RecurrentEncoderConfig(EncoderConfig):
     """Recurrent layers that read a text."""
 
     name: Literal["recurrent"] = "recurrent"
@@ -83,7 +83,7 @@ class RecurrentReaderConfig(ReaderConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConvolutionReaderConfig(ReaderConfig):
+class ConvolutionEncoderConfig(EncoderConfig):
     """Convolutions over a text."""
 
     name: Literal["convolution"] = "convolution"
@@ -107,7 +107,7 @@ class ConvolutionReaderConfig(ReaderConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerReaderConfig(ReaderConfig):
+class TransformerEncoderConfig(EncoderConfig):
     """Transformer blocks that read a text."""
 
     name: Literal["transformer"] = "transformer"
@@ -144,7 +144,7 @@ class TransformerReaderConfig(ReaderConfig):
         return f"A Transformer of {self.depth} blocks, {self.width} wide, {self.heads} heads"
 
 
-AnyReaderConfig = RecurrentReaderConfig | ConvolutionReaderConfig | TransformerReaderConfig
+AnyEncoderConfig = RecurrentEncoderConfig | ConvolutionEncoderConfig | TransformerEncoderConfig
 
 
 class Read(NamedTuple):
@@ -154,10 +154,10 @@ class Read(NamedTuple):
     whole: Float[Tensor, "batch features"] | None = None
 
 
-class RecurrentReader(nn.Module):
+class RecurrentEncoder(nn.Module):
     """Layers of cells, in full precision: states gather the errors of all steps."""
 
-    def __init__(self, config: RecurrentReaderConfig):
+    def __init__(self, config: RecurrentEncoderConfig):
         super().__init__()
         self.layers = Layers(
             config.cell,
@@ -176,10 +176,10 @@ class RecurrentReader(nn.Module):
             return Read(seen, self.layers.last(last))
 
 
-class ConvolutionReader(nn.Module):
+class ConvolutionEncoder(nn.Module):
     """Filters that slide along the text."""
 
-    def __init__(self, config: ConvolutionReaderConfig):
+    def __init__(self, config: ConvolutionEncoderConfig):
         super().__init__()
         self.convolution = TextConvolution(config.embedding, config.maps, config.widths)
         self.features = self.convolution.features
@@ -189,10 +189,10 @@ class ConvolutionReader(nn.Module):
         return Read(self.convolution(x, grid.filled))
 
 
-class TransformerReader(nn.Module):
+class TransformerEncoder(nn.Module):
     """Blocks of self-attention, with a token for the class in front where one was asked for."""
 
-    def __init__(self, config: TransformerReaderConfig):
+    def __init__(self, config: TransformerEncoderConfig):
         super().__init__()
         self.config, self.features = config, config.width
         width, heads = config.width, Heads(config.heads)
@@ -204,7 +204,7 @@ class TransformerReader(nn.Module):
         self.encoder = nn.ModuleList(EncoderBlock(shape) for _ in range(config.depth))
         self.norm = nn.LayerNorm(width) if shape.pre else nn.Identity()
         self.dropout = nn.Dropout(config.dropout)
-        if config.pool == "class" and not config.each:
+        if config.pool == "class" and not config.per_token:
             self.token = nn.Parameter(torch.randn(width))
 
     def forward(self, x: Float[Tensor, "batch time inputs"], grid: Grid) -> Read:
@@ -223,10 +223,10 @@ class TransformerReader(nn.Module):
         return Read(x[:, 1:], x[:, 0]) if whole else Read(x)
 
 
-READERS: dict[str, tuple[Any, type[ReaderConfig]]] = {
-    "recurrent": (RecurrentReader, RecurrentReaderConfig),
-    "convolution": (ConvolutionReader, ConvolutionReaderConfig),
-    "transformer": (TransformerReader, TransformerReaderConfig),
+ENCODERS: dict[str, tuple[Any, type[EncoderConfig]]] = {
+    "recurrent": (RecurrentEncoder, RecurrentEncoderConfig),
+    "convolution": (ConvolutionEncoder, ConvolutionEncoderConfig),
+    "transformer": (TransformerEncoder, TransformerEncoderConfig),
 }
 
 
@@ -235,14 +235,14 @@ class Labeller(nn.Module):
 
     capturable: ClassVar[bool] = False  # a row is as long as its longest text
 
-    def __init__(self, config: AnyReaderConfig):
+    def __init__(self, config: AnyEncoderConfig):
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(config.vocab, config.embedding)
         nn.init.normal_(self.embedding.weight, std=0.1)
-        self.reader = READERS[config.name][0](config)
+        self.reader = ENCODERS[config.name][0](config)
         features = self.reader.features
-        if config.pool == "attention" and not config.each:
+        if config.pool == "attention" and not config.per_token:
             self.query = nn.Parameter(torch.randn(1, 1, features) / math.sqrt(features))
             self.pool = SingleHead(Additive(features, features, features))
         self.dropout = nn.Dropout(config.dropout)
@@ -254,7 +254,7 @@ class Labeller(nn.Module):
         """Logits of the labels."""
         grid = Grid(lengths, tokens.shape[1])
         read = self.reader(self._embed(tokens), grid)
-        return self.output(self.dropout(read.features if self.config.each else self._pooled(read, grid)))
+        return self.output(self.dropout(read.features if self.config.per_token else self._pooled(read, grid)))
 
     def _embed(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time embedding"]:
         """Vectors of tokens; in training some words are unknown, and some features missing throughout a text."""

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from regard.attention.cache import Cache, Past
+from regard.attention.cache import DecoderState, LayerCache
 from regard.attention.masks import Grid, Mask, Row, Stepping, between, causal, padded, stepping
 from regard.attention.multihead import Heads
 from regard.attention.positions import scheme
@@ -146,7 +146,7 @@ class Transformer(Tied):
         *,
         beams: int = 1,
         limit: int,
-    ) -> tuple[Float[Tensor, "batch beam vocab"], Past]:
+    ) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
         """Read the source and the beginning of the target; the source is held once, whatever the beams."""
         grid = Grid(lengths, source.shape[1])
         memory = self.encode(source, grid)
@@ -154,22 +154,24 @@ class Transformer(Tied):
         room = prompt.shape[1]
         where = Stepping.begin(torch.full_like(lengths, room), beams=beams, limit=limit, room=room)
         size = room + beams * limit
-        caches = tuple(Cache.empty(held.keys, held.values.shape[-1], size) for held in memories)
+        caches = tuple(LayerCache.empty(held.keys, held.values.shape[-1], size) for held in memories)
         read = Grid(where.prompt, room)
-        past = Past(where, caches, memories, grid)
+        past = DecoderState(where, caches, memories, grid)
         features = self._decode(prompt, past, masks=(padded(read, read) & causal(), padded(grid, read)))
         logits = self.logits(features[:, -1:])
         return logits.expand(-1, beams, -1), past
 
     @torch.no_grad()
-    def step(self, tokens: Int[Tensor, "batch beam"], state: Past) -> tuple[Float[Tensor, "batch beam vocab"], Past]:
+    def step(
+        self, tokens: Int[Tensor, "batch beam"], state: DecoderState
+    ) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
         """Feed one more token to every beam."""
         past = state.advance()
         assert past.source is not None
         masks = stepping(past.where), padded(past.source, past.where)
         return self.logits(self._decode(tokens, past, masks=masks)), past
 
-    def _decode(self, tokens: Tensor, past: Past, *, masks: tuple[Mask, Mask]) -> Tensor:
+    def _decode(self, tokens: Tensor, past: DecoderState, *, masks: tuple[Mask, Mask]) -> Tensor:
         """Through the decoder with caches, writing the newest keys into them."""
         places, _ = masks[0].places(tokens.shape[1], tokens.shape[1], tokens.device)
         x = self._embed_target(tokens, places)

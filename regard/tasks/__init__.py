@@ -12,7 +12,7 @@ from regard.tasks.translation.task import Translation
 from regard.tasks.translation.translator import Translator
 from regard.tasks.vision.counting import Counter, Counting
 from regard.tasks.vision.localisation import Localisation, Locator
-from regard.tasks.word2vec.task import Embedding
+from regard.tasks.word2vec.task import SkipGram
 from regard.tasks.word2vec.vectors import WordVectors
 
 TASKS: dict[str, tuple[Any, Any]] = {
@@ -23,5 +23,5 @@ TASKS: dict[str, tuple[Any, Any]] = {
     "regression": (Regression, Predictor),
     "tagging": (Tagging, Tagger),
     "translation": (Translation, Translator),
-    "word2vec": (Embedding, WordVectors),
+    "word2vec": (SkipGram, WordVectors),
 }

@@ -47,23 +47,23 @@ class Team:
     """Where last words are left."""
 
     @property
-    def first(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this process writes and speaks."""
         return self.rank == 0
 
-    def share(self, items: Sequence[Item]) -> Sequence[Item]:
+    def shard(self, items: Sequence[Item]) -> Sequence[Item]:
         """What of these is dealt to this process."""
         return items[self.rank :: self.size]
 
     def admit(self, rows: int) -> None:
         """Refuse steps that have no row for some process, which would only wait."""
         if rows < self.size:
-            remedy = f"set training.rows={self.size} (every update then learns from that many rows)"
+            remedy = f"set training.accumulate={self.size} (every update then learns from that many rows)"
             raise ValueError(
-                f"training.rows is {rows}, fewer than the {self.size} processes: {remedy}, or start {rows}"
+                f"training.accumulate is {rows}, fewer than the {self.size} processes: {remedy}, or start {rows}"
             )
 
-    def place(self, device: torch.device) -> torch.device:
+    def device(self, device: torch.device) -> torch.device:
         """The device of this process: of several GPUs its own."""
         if self.size == 1 or device.type == "cpu":
             return device
@@ -82,7 +82,7 @@ class Team:
                 for tensor in model.state_dict().values():
                     dist.broadcast(tensor, src=0)
 
-    def add(self, parameters: Iterable[nn.Parameter], loss: Tensor, weight: Any) -> tuple[Tensor, Any]:
+    def all_reduce(self, parameters: Iterable[nn.Parameter], loss: Tensor, weight: Any) -> tuple[Tensor, Any]:
         """Add up gradients, loss and weight over all processes; a process whose rows reach no parameter adds zero.
 
         It happens after the whole backward pass, not during it: a process that runs out of memory half-way may so
@@ -129,20 +129,20 @@ class Team:
                 sums[name] = sums.get(name, 0.0) + count
         return sums
 
-    def told(self, value: Any) -> Any:
+    def broadcast(self, value: Any) -> Any:
         """What process 0 says; others wait for it however long it takes."""
-        return self.gather(value if self.first else None, patient=True)[0]
+        return self.gather(value if self.is_main else None, patient=True)[0]
 
     def wait(self) -> None:
         """Until all are here."""
         self.gather(None, patient=True)
 
-    def in_turn(self, action: Callable[[], Answer]) -> Answer:
+    def main_first(self, action: Callable[[], Answer]) -> Answer:
         """Process 0 acts first, then the others, who find what it left in the cache."""
-        if not self.first:
+        if not self.is_main:
             self.wait()
         answer = action()
-        if self.first:
+        if self.is_main:
             self.wait()
         self.wait()
         return answer
@@ -209,14 +209,14 @@ def _join() -> Team:
 
 def _leave(member: Team, error: BaseException) -> None:
     """Leave last words; one who has nothing to say but what process 0 says goes without a word."""
-    if isinstance(error, Lost) and not member.first:
+    if isinstance(error, Lost) and not member.is_main:
         raise SystemExit(1) from error
     if isinstance(error, Lost) or not isinstance(error, ValueError | OSError | KeyboardInterrupt):
         return
     words = str(error) or type(error).__name__
     with contextlib.suppress(RuntimeError):  # whoever keeps the words may be gone
         member.store.set(f"words/{member.rank}", words)
-    if not member.first:
+    if not member.is_main:
         if _first_said(member.store) == words:
             time.sleep(SPEECH)  # torchrun ends the others as soon as one ends
             raise SystemExit(1) from error

@@ -246,9 +246,9 @@ class Guard:
 
     def _places(self, batch: Any) -> str:
         """Where a batch comes from, for a message."""
-        if not hasattr(self.task, "places"):
+        if not hasattr(self.task, "origins"):
             return ""
-        places = self.task.places(batch)
+        places = self.task.origins(batch)
         more = f" and {len(places) - NAMED} more" if len(places) > NAMED else ""
         return f" ({', '.join(places[:NAMED])}{more})"
 

@@ -16,8 +16,8 @@ from regard.training import device, resume
 from regard.training.device import hash64
 from regard.training.guard import Faults, Guard, recall
 from regard.training.log import Log
-from regard.training.meter import Window
-from regard.training.microbatch import Rows
+from regard.training.meter import Meter
+from regard.training.microbatch import MicroBatches
 from regard.training.oom import Piece, fitted
 from regard.training.optim import OptimConfig, Updates, build, rate_at, update
 from regard.training.resume import Best, Progress, mean
@@ -40,7 +40,7 @@ class TrainingConfig:
     """Updates of the weights."""
     seconds: float | None = None
     """Stop after this long, whatever was reached; time before a resume counts."""
-    rows: int = 1
+    accumulate: int = 1
     """Rows of data behind every update; their gradients are added up before it."""
     clip: float | None = 1.0
     """Longest gradient; a longer one is scaled down to it. null: as long as it is."""
@@ -78,8 +78,8 @@ class TrainingConfig:
     """Write curves for TensorBoard into the run folder."""
 
     def __post_init__(self) -> None:
-        counts = ("steps", "rows", "log", "evaluate", "save", "keep", "keep_every", "patience", "failures", "threads")
-        for name in (*counts, "seconds", "clip", "spike"):
+        counts = ("steps", "accumulate", "log", "evaluate", "save", "keep", "keep_every", "patience", "failures")
+        for name in (*counts, "threads", "seconds", "clip", "spike"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ValueError(f"{name} must be above 0, not {value}")
@@ -127,11 +127,11 @@ class _Loop:
     def __init__(self, task: Task, config: TrainingConfig, optim: Any, run: Run, log: Log, signals: Signals) -> None:
         self.task, self.config, self.run, self.log, self.signals = task, config, run, log, signals
         self.team = team = run.team
-        self.device = team.place(device.choose(config.device))
+        self.device = team.device(device.choose(config.device))
         self.dtype = device.precision(self.device, config.precision)
         compiled = device.compiles(self.device, config.compile, task.model)
         task.model.to(self.device).train()
-        self.rows = Rows(task, self.device, self.dtype, seed=config.seed, compiled=compiled)
+        self.rows = MicroBatches(task, self.device, self.dtype, seed=config.seed, compiled=compiled)
         parts = task.parts()
         self.optim = {part: optim[part] if isinstance(optim, Mapping) else optim for part in parts}
         self.optimizers = {part: build(parameters, self.optim[part]) for part, parameters in parts.items()}
@@ -150,12 +150,12 @@ class _Loop:
             self._trust_best()
         size = sum(parameter.numel() for parameter in task.model.parameters())
         where = f"on {self.device} in {str(self.dtype).removeprefix('torch.')}"
-        among = f", {config.rows} rows a step among {team.size} processes" if team.size > 1 else ""
+        among = f", {config.accumulate} rows a step among {team.size} processes" if team.size > 1 else ""
         log.note(f"training {size:,} parameters {where}{among}")
         if config.compile == "on" and not compiled:
             log.note(f"compile: on is ignored on {self.device}: with this model it takes longer than it saves")
         self.began = time.monotonic() - self.progress.seconds
-        self.window = Window()
+        self.window = Meter()
         team.align(task.model)
         team.wait()  # nobody may still be reading what process 0 is going to replace
 
@@ -217,9 +217,9 @@ class _Loop:
 
     def step(self) -> None:
         """For every part, its rows forward and backward and one update; randomness is that of the row."""
-        first = self.progress.step * self.config.rows + self.guard.health.passed
-        rows = self.team.share(range(first, first + self.config.rows))
-        then = self.team.share(range(first + self.config.rows, first + (1 + AHEAD) * self.config.rows))
+        first = self.progress.step * self.config.accumulate + self.guard.health.passed
+        rows = self.team.shard(range(first, first + self.config.accumulate))
+        then = self.team.shard(range(first + self.config.accumulate, first + (1 + AHEAD) * self.config.accumulate))
         pieces = self.rows.take(rows, then=then)
         self.progress.step += 1
         for number, part in enumerate(self.optimizers):
@@ -240,10 +240,10 @@ class _Loop:
         )
         loss = sum((step.loss for _, step in done), start=torch.zeros((), device=self.device))
         total = sum(step.weight for _, step in done)
-        loss, total = self.team.add((p for group in optimizer.param_groups for p in group["params"]), loss, total)
+        weights = (p for group in optimizer.param_groups for p in group["params"])
+        loss, total = self.team.all_reduce(weights, loss, total)
         verdict = self.guard.judge(part, loss / total, total)
-        rate = rate_at(self.optim[part], now, self.config.steps)
-        broken = self.updates[part](total, rate=rate, veto=~verdict.sound)
+        broken = self.updates[part](total, rate=rate_at(self.optim[part], now, self.config.steps), veto=~verdict.sound)
         self.guard.saw(now, [(row, step.loss, step.weight) for row, step in done], verdict, broken)
         self.window.add(part, torch.where(broken, 0, loss), torch.where(broken, 0, total))
         if number == 0:
@@ -265,7 +265,7 @@ class _Loop:
         first = next(iter(self.optim.values()))
         rate = rate_at(first, self.progress.step, self.config.steps)
         self.log.step(self.progress.step, {**values, "rate": rate, **self.guard.news(self.progress.step)})
-        self.window = Window()
+        self.window = Meter()
 
     def evaluate(self, kind: str = "evaluation") -> None:
         """Score the model as it is; the best so far goes to best/."""
@@ -274,9 +274,9 @@ class _Loop:
         self.task.model.eval()
         device.seed(self.device, self.config.seed)
         with torch.no_grad(), device.autocast(self.device, self.dtype):
-            evaluation = self.signals.attempt(self.task.evaluate) if self.team.first else None
+            evaluation = self.signals.attempt(self.task.evaluate) if self.team.is_main else None
         self.task.model.train()
-        found = self.team.told(evaluation and dict(evaluation.metrics))
+        found = self.team.broadcast(evaluation and dict(evaluation.metrics))
         if found is None:
             return
         evaluation = evaluation or Evaluation(found)
@@ -289,7 +289,7 @@ class _Loop:
         if kind == "evaluation":
             self.metrics, progress.evaluated, self.saved = metrics, progress.step, -1  # what was saved knows less
             progress.stale = 0 if better else progress.stale + 1
-            if self.team.first:
+            if self.team.is_main:
                 self.run.show(progress.step, evaluation.samples)
         if better:
             progress.best = Best(progress.step, metrics)
@@ -322,7 +322,7 @@ class _Loop:
 
     def _write(self, directory: Path, files: Callable[[], dict[str, Any]], metrics: Mapping[str, Any]) -> None:
         """A checkpoint, if this is the process that writes."""
-        if self.team.first:
+        if self.team.is_main:
             contents = {**self.task.contents(), **files(), "metrics.json": metrics}
             checkpoint.write(directory, contents, facts=self.run.facts(self.progress.step))
 
@@ -341,27 +341,27 @@ class _Loop:
         if found is None:
             return guard.despair(before.step, why)
         for step in reversed(self.run.steps()):
-            if step > found.step and self.team.first:
+            if step > found.step and self.team.is_main:
                 checkpoint.remove(self.run.directory(step))
         self.progress = resume.restore(found, self.task.model, self.optimizers)
         self.updates = self._updates()  # what was recorded is about memory that is no more
         self.progress.best, self.progress.stale = before.best, before.stale  # its weights are safe in best/
         self.progress.evaluating = before.evaluating  # as the clock goes on, so does what is taken off it
         health = recall(found)
-        guard.retreat(health, step=before.step, to=found.step, rows=self.config.rows)
+        guard.retreat(health, step=before.step, to=found.step, rows=self.config.accumulate)
         self.metrics, self.saved = found.metrics, found.step
-        self.window = Window()
+        self.window = Meter()
         self.log.rewind(found.step, guard.health.faults.since(health.faults))
         self.log.note(f"step {before.step}: {why}: back to step {found.step}, and on with the rows after these")
 
     def _good(self, steps: Iterable[int]) -> checkpoint.Checkpoint | None:
         """The first of these checkpoints that is whole, as process 0 finds."""
-        found = self.run.whole(steps, self.log.note) if self.team.first else None
-        step = self.team.told(found and found.step)
+        found = self.run.whole(steps, self.log.note) if self.team.is_main else None
+        step = self.team.broadcast(found and found.step)
         return checkpoint.read(self.run.directory(step)) if found is None and step is not None else found
 
     def _prune(self) -> None:
-        if self.team.first:
+        if self.team.is_main:
             self.run.prune(self.guard.health.saved, every=self.config.keep_every)
 
     def average(self) -> None:

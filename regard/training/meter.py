@@ -14,7 +14,7 @@ from regard.training.task import Step
 
 
 @dataclass
-class Window:
+class Meter:
     """Sums since the last report."""
 
     began: float = field(default_factory=time.monotonic)

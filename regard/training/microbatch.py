@@ -12,23 +12,23 @@ import torch
 from regard.training import device
 from regard.training.graphs import Captured
 from regard.training.oom import Piece
-from regard.training.prefetch import Ahead
+from regard.training.prefetch import Prefetch
 from regard.training.task import Step, Task
 
 
-class Rows:
+class MicroBatches:
     """Gradients of rows; randomness is that of the row, whoever computes it and however."""
 
     def __init__(self, task: Task, place: torch.device, dtype: torch.dtype, *, seed: int, compiled: bool) -> None:
         self.task, self.place, self.dtype, self.seed = task, place, dtype, seed
         whole = compiled and getattr(task.model, "compilable", True)
         self.forward = torch.compile(task.step) if whole else task.step
-        self.ahead = Ahead(task.batch, place)
+        self.ahead = Prefetch(task.batch, place)
         parameters = [parameter for part in task.parts().values() for parameter in part]
         self.captured = Captured(self._compiled, parameters, place) if compiled else None
         self._around = contextlib.ExitStack()
 
-    def __enter__(self) -> Rows:
+    def __enter__(self) -> MicroBatches:
         self._around.callback(self.ahead.close)
         if self.captured is not None:
             self.captured.stream.wait_stream(torch.cuda.current_stream(self.place))

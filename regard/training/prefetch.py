@@ -18,7 +18,7 @@ class Arrival:
     ready: torch.cuda.Event | None = None
 
 
-class Ahead:
+class Prefetch:
     """Makes the batches of rows, those to come in the background; off CUDA, where nothing would be gained, at once.
 
     A row's batch is a pure function of its number, so what was prepared in vain is simply forgotten.

@@ -85,7 +85,7 @@ class Run:
     @contextlib.contextmanager
     def log(self, *, quiet: bool = False, tensorboard: bool = False) -> Iterator[Log]:
         """The listener that writes into this folder; with its block the run ends, and others may use the folder."""
-        if not self.team.first:
+        if not self.team.is_main:
             yield Silence()
             return
         step = self.latest.step if self.latest else 0
@@ -128,10 +128,10 @@ def start(
     goes on from.
     """
     run = Run(Path(folder))
-    if team.first:
+    if team.is_main:
         run = _opened(run.folder, settings, command, data, resume=resume, overwrite=overwrite)
-    step = team.told(run.latest and run.latest.step)
-    if step is not None and not team.first:
+    step = team.broadcast(run.latest and run.latest.step)
+    if step is not None and not team.is_main:
         run = replace(run, latest=checkpoint.read(run.directory(step)))
     return replace(run, team=team)
 

@@ -32,7 +32,7 @@ class Evaluation:
 class Task(Protocol):
     """What the loop needs to know of something that can be learnt.
 
-    Two methods more are used where there are any: `places(batch) -> list[str]`, where its examples come from (such as
+    Two methods more are used where there are any: `origins(batch) -> list[str]`, where its examples come from (such as
     `train.fr:1042`), longest first; and `split(batch) -> list`, its halves, or only itself when it is one example.
     """
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 
 from regard.attention import attend as module
-from regard.attention.attend import Way, attend, weigh
+from regard.attention.attend import AttentionSpec, attend, weigh
 from regard.attention.masks import Grid, Row, Stepping, allow, causal, neighbours, packed, padded, stepping, window
 from regard.attention.positions import ALiBi, Relative
 from regard.attention.scores import Additive, cosine
@@ -64,13 +64,13 @@ def watched():
 
 
 WAYS = {
-    "fused": Way,
-    "explicit": lambda: Way(tap=watched()),
-    "with a bias": lambda: Way(bias=ALiBi(HEADS).bias),
-    "with a bias, explicit": lambda: Way(bias=ALiBi(HEADS).bias, tap=watched()),
-    "with a learned bias": lambda: Way(bias=Relative(HEADS, causal=False).bias),
-    "cosine": lambda: Way(score=cosine),
-    "additive": lambda: Way(score=Additive(DEPTH, DEPTH, 3, heads=HEADS)),
+    "fused": AttentionSpec,
+    "explicit": lambda: AttentionSpec(tap=watched()),
+    "with a bias": lambda: AttentionSpec(bias=ALiBi(HEADS).bias),
+    "with a bias, explicit": lambda: AttentionSpec(bias=ALiBi(HEADS).bias, tap=watched()),
+    "with a learned bias": lambda: AttentionSpec(bias=Relative(HEADS, causal=False).bias),
+    "cosine": lambda: AttentionSpec(score=cosine),
+    "additive": lambda: AttentionSpec(score=Additive(DEPTH, DEPTH, 3, heads=HEADS)),
 }
 
 
@@ -79,7 +79,7 @@ def by_loop(query, key, value, mask, way):
     *batch, heads, queries, depth = query.shape
     keys = key.shape[-2]
     key, value = (side.repeat_interleave(heads // side.shape[-3], dim=-3) for side in (key, value))
-    scores = query @ key.mT / math.sqrt(depth) if way.score is Way().score else way.score(query, key)
+    scores = query @ key.mT / math.sqrt(depth) if way.score is AttentionSpec().score else way.score(query, key)
     if way.bias is not None:
         scores = scores + way.bias(mask.distance(queries, keys))
     visible = mask.dense(queries, keys).unsqueeze(-3).expand_as(scores)
@@ -143,7 +143,7 @@ def test_weights_of_scores_far_below_zero_still_sum_to_one():
 @pytest.mark.parametrize("name", ["causal", "boolean", "padded", "row, nothing in the middle", "stepping", "edges"])
 def test_attention_dropout_keeps_the_mean_and_blind_queries_at_zero(name, way):
     mask, (*batch, queries), keys, blind = CASES[name]
-    how = Way(dropout=0.5, tap=WAYS[way]().tap)
+    how = AttentionSpec(dropout=0.5, tap=WAYS[way]().tap)
     query, key = torch.randn(*batch, HEADS, queries, DEPTH), torch.randn(*batch, HEADS, keys, DEPTH)
     value = torch.randn(*batch, HEADS, keys, 3)
     answers = torch.stack([attend(query, key, value, mask=mask, way=how) for _ in range(100)])
@@ -157,22 +157,22 @@ def test_attention_dropout_keeps_the_mean_and_blind_queries_at_zero(name, way):
 def test_gradients_of_the_explicit_path_are_those_of_its_formula():
     query, key, value = (torch.randn(1, n, 3, dtype=torch.float64, requires_grad=True) for n in (4, 3, 3))
     mask = boolean("101 000 111 010")
-    for way in (Way(tap=watched()), Way(), Way(score=cosine)):
+    for way in (AttentionSpec(tap=watched()), AttentionSpec(), AttentionSpec(score=cosine)):
         assert torch.autograd.gradcheck(lambda *sides, way=way: attend(*sides, mask=mask, way=way), (query, key, value))
 
 
 def test_a_bias_on_a_graph_is_refused():
     mask, (_queries,), keys, _ = CASES["edges"]
     with pytest.raises(AssertionError, match="no distances"):
-        attend(*torch.randn(3, HEADS, keys, DEPTH), mask=mask, way=Way(bias=ALiBi(HEADS).bias))
+        attend(*torch.randn(3, HEADS, keys, DEPTH), mask=mask, way=AttentionSpec(bias=ALiBi(HEADS).bias))
 
 
 KNOWN = {  # ways, and whether a fused kernel knows them
-    "plain": (Way(), True),
-    "bias": (Way(bias=ALiBi(HEADS)), False),
-    "dropout": (Way(dropout=0.1), False),
-    "another score": (Way(score=cosine), False),
-    "somebody watches": (Way(tap=watched()), False),
+    "plain": (AttentionSpec(), True),
+    "bias": (AttentionSpec(bias=ALiBi(HEADS)), False),
+    "dropout": (AttentionSpec(dropout=0.1), False),
+    "another score": (AttentionSpec(score=cosine), False),
+    "somebody watches": (AttentionSpec(tap=watched()), False),
 }
 
 

@@ -5,7 +5,7 @@ import random
 import pytest
 import torch
 
-from regard.attention.cache import Cache, FixedPast, Past, Remembered
+from regard.attention.cache import DecoderState, KeyValues, LayerCache, StaticDecoderState
 from regard.attention.masks import Grid, Stepping, stepping
 
 GROUPS, DEPTH, FEATURES = 2, 3, 2
@@ -15,15 +15,15 @@ def begin(*, batch=2, beams=3, limit=4, room=2, source=None):
     """A past of two layers, its prompt filled with recognisable numbers."""
     where = Stepping.begin(torch.full((batch,), room), beams=beams, limit=limit, room=room)
     like = torch.zeros(batch, GROUPS, room, DEPTH)
-    caches = tuple(Cache.empty(like, FEATURES, room + beams * limit) for _ in range(2))
+    caches = tuple(LayerCache.empty(like, FEATURES, room + beams * limit) for _ in range(2))
     for cache in caches:
         cache.keys[:, :, :room], cache.values[:, :, :room] = 0.5, 0.25
     memories = ()
     if source is not None:
         keys = torch.randn(batch, GROUPS, source, DEPTH)
-        memories = (Remembered(keys, torch.randn(batch, GROUPS, source, FEATURES)),) * 2
+        memories = (KeyValues(keys, torch.randn(batch, GROUPS, source, FEATURES)),) * 2
     grid = None if source is None else Grid(torch.full((batch,), source), source)
-    return Past(where, caches, memories, grid)
+    return DecoderState(where, caches, memories, grid)
 
 
 def feed(past, label):
@@ -181,7 +181,7 @@ def test_a_past_beyond_its_limit_is_refused():
 def test_a_fixed_past_is_the_past_written_in_place():
     torch.manual_seed(0)
     past = begin(batch=2)
-    fixed = FixedPast.of(begin(batch=2))
+    fixed = StaticDecoderState.of(begin(batch=2))
     slots = fixed.where.slots
     for _ in range(3):
         parents = torch.randint(past.where.beams, (2, past.where.beams))
@@ -196,9 +196,9 @@ def test_a_fixed_past_is_the_past_written_in_place():
 
 
 def test_examples_take_rows_of_a_fixed_past_and_leave_the_others_alone():
-    rows = FixedPast.of(begin(batch=1, source=4)).blank(4, limit=5)
+    rows = StaticDecoderState.of(begin(batch=1, source=4)).blank(4, limit=5)
     rows.advance().reorder(torch.zeros(4, rows.where.beams, dtype=torch.long))
-    new = FixedPast.of(begin(batch=2, source=3))
+    new = StaticDecoderState.of(begin(batch=2, source=3))
     for memory in new.memories:
         memory.keys.fill_(7.0)
     rows.put(torch.tensor([2, 0]), new)

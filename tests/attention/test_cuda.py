@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.attention.attend import Way, attend, attend_explicitly
+from regard.attention.attend import AttentionSpec, attend, attend_explicitly
 from regard.attention.masks import Grid, Row, allow, causal, packed, padded, window
 from regard.attention.multihead import Heads, MultiHead
 
@@ -47,7 +47,7 @@ def test_a_blind_query_gets_zeros_and_finite_gradients(dtype):
     visible[:, 2] = False
     for mask in (allow(visible), padded(Grid(torch.tensor([0, 4], device="cuda"), 6))):
         mixed = attend(query, key, value, mask=mask)
-        explicit = attend_explicitly(query, key, value, mask=mask, way=Way())
+        explicit = attend_explicitly(query, key, value, mask=mask, way=AttentionSpec())
         assert close(mixed, explicit)
         mixed.float().square().sum().backward()
         for part in (query, key, value):

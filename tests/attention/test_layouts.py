@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.utils.rnn import pad_sequence
 
-from regard.attention.cache import Cache
+from regard.attention.cache import LayerCache
 from regard.attention.masks import EVERYONE, Grid, Row, Stepping, causal, packed, padded, stepping, window
 from regard.attention.multihead import Heads, MultiHead
 from regard.attention.positions import scheme
@@ -81,7 +81,7 @@ def step_by_step(lengths):
         batch = pad_sequence([*x.split(lengths)], batch_first=True)
         limit = max(lengths) - 1
         where = Stepping.begin(torch.ones(len(lengths), dtype=torch.int64), beams=1, limit=limit, room=1)
-        cache = Cache.empty(attention.remember(batch).keys, WIDTH // 4, 1 + limit)
+        cache = LayerCache.empty(attention.remember(batch).keys, WIDTH // 4, 1 + limit)
         outputs = [attention(batch[:, :1], mask=causal(), positions=positions, cache=cache)]
         for place in range(limit):
             where = where.advance()

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.attention.attend import Way, attend
+from regard.attention.attend import AttentionSpec, attend
 from regard.attention.masks import Grid, Row, causal, packed, padded
 from regard.attention.positions import (
     SCHEMES,
@@ -178,7 +178,7 @@ def test_a_bias_is_added_to_scores_before_the_softmax():
     distance = torch.arange(5)[None, :] - torch.arange(5)[:, None]
     added = torch.stack([positions.table.weight[positions.bucket(distance), head] for head in range(2)])
     expected = (query @ key.mT / 2 + added).softmax(-1) @ value
-    assert torch.allclose(attend(query, key, value, way=Way(bias=positions.bias)), expected, atol=1e-6)
+    assert torch.allclose(attend(query, key, value, way=AttentionSpec(bias=positions.bias)), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", SCHEMES)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from regard.attention.attend import PLAIN, Way, attend, weigh
+from regard.attention.attend import PLAIN, AttentionSpec, attend, weigh
 from regard.attention.masks import EVERYONE, Grid, Row, Stepping, neighbours, packed, padded, stepping
 from regard.attention.scores import Additive, Bilinear, Graph, cosine, dot, scaled_dot
 
@@ -77,7 +77,7 @@ def test_every_score_serves_a_batch_a_row_an_edge_list_and_a_decoding_step_alike
     score, lengths = MAKERS[name](), [3, 1, 4]
     query, key = torch.randn(2, HEADS, sum(lengths), DEPTH).double()
     value = torch.randn(HEADS, sum(lengths), 3).double()
-    way, row = Way(score=score), Row.of(lengths)
+    way, row = AttentionSpec(score=score), Row.of(lengths)
     parts = [tensor.split(lengths, dim=1) for tensor in (query, key, value)]
     expected = torch.cat([answers(name, score, q, k, v) for q, k, v in zip(*parts, strict=True)], dim=1)
 
@@ -148,7 +148,7 @@ def test_a_soft_dictionary_hardens_into_a_plain_one(score):
         def sharp(query, key):
             return sharpness * score(query, key)
 
-        return attend(torch.stack([keys[word] for word in asked])[None], key, value, way=Way(score=sharp))[0]
+        return attend(torch.stack([keys[word] for word in asked])[None], key, value, way=AttentionSpec(score=sharp))[0]
 
     assert torch.allclose(answer(0), value.mean(1).expand(3, -1), atol=1e-6)
     errors = [(answer(sharpness) - expected).abs().max().item() for sharpness in (0, 1, 4, 16, 64)]
@@ -160,7 +160,7 @@ def test_a_soft_dictionary_hardens_into_a_plain_one(score):
 def test_the_worked_matrix_of_weights_mixes_the_worked_values():
     weights = torch.tensor([[0.50, 0.20, 0.30], [0.12, 0.45, 0.43], [0.15, 0.42, 0.43]])
     value = torch.tensor([[[0.50, -0.87], [-0.70, 0.70], [0.81, 0.59]]])
-    way = Way(score=lambda query, key: weights[None].log())  # each row sums to 1, so its softmax is itself
+    way = AttentionSpec(score=lambda query, key: weights[None].log())  # each row sums to 1, so its softmax is itself
     mixed = attend(torch.zeros(1, 3, 2), torch.zeros(1, 3, 2), value, way=way)[0]
     expected = [[0.353, -0.118], [0.093, 0.464], [0.129, 0.417]]
     assert [[round(number, 3) for number in row] for row in mixed.tolist()] == expected
@@ -177,5 +177,5 @@ def test_tokens_as_columns_give_the_transpose_of_tokens_as_rows():
 def test_looking_without_a_mask_leaves_nothing_behind():
     for length in (2, 3):
         attend(*torch.randn(3, 1, length, 4), mask=EVERYONE, way=PLAIN)
-        attend(*torch.randn(3, 1, length, 4), mask=EVERYONE, way=Way(score=dot))
+        attend(*torch.randn(3, 1, length, 4), mask=EVERYONE, way=AttentionSpec(score=dot))
     assert EVERYONE.memory == {}

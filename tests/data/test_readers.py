@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from regard import config
 from regard.data import readers
-from regard.data.line_report import Tally
+from regard.data.line_report import LineReport
 from regard.data.readers import Corpus, locate, pairs
 
 
-def read(corpus: Corpus) -> tuple[list[tuple[int, str, str]], Tally]:
-    tally = Tally()
+def read(corpus: Corpus) -> tuple[list[tuple[int, str, str]], LineReport]:
+    tally = LineReport()
     return list(pairs(corpus, tally)), tally
 
 
@@ -31,7 +31,7 @@ def aligned(folder: Path, source: bytes | str, target: bytes | str) -> Corpus:
     return Corpus(source=written(folder / "a.fr", source), target=written(folder / "a.en", target))
 
 
-def reasons(tally: Tally) -> dict[str, int]:
+def reasons(tally: LineReport) -> dict[str, int]:
     return {reason: found.count for reason, found in tally.refused.items()}
 
 
@@ -251,6 +251,6 @@ def test_a_tally_survives_being_written_and_read(tmp_path):
     _, tally = read(aligned(tmp_path, b"a\n\xff\n", b"b\nc\n"))
     tally.drop("longer than 3 tokens", 0, 1)
     tally.cut.add(0, 1)
-    assert Tally.parse(json.loads(json.dumps(tally.plain()))) == tally
+    assert LineReport.parse(json.loads(json.dumps(tally.plain()))) == tally
     assert any("a.fr:2" in line for line in tally.lines(["a.fr", "a.en"]))
     assert tally.report(["a.fr", "a.en"])["refused"]["invalid UTF-8"] == {"count": 1, "places": ["a.fr:2"]}

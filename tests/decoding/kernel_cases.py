@@ -36,7 +36,7 @@ def compare(model: Transformer, batch: int, beams: int, *, longest: int, limit: 
     kernels_run(False)
     plain = search(model, inputs, beam, limit=limit, eos=0)
     kernels_run(True)
-    fast = engine.search(inference.Lean(model), inputs, beam, limit=limit, eos=0)
+    fast = engine.search(inference.FusedDecoder(model), inputs, beam, limit=limit, eos=0)
     for ours, theirs in zip(fast, plain, strict=True):
         for one, other in zip(ours, theirs, strict=True):
             assert (one.tokens, one.path, one.finished) == (other.tokens, other.path, other.finished)

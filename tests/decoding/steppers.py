@@ -237,13 +237,13 @@ def transformer(examples: int = 5, vocab: int = 6) -> Case:
 def looking(examples: int = 5, vocab: int = 6) -> Case:
     """A real recurrent network: a state for each beam, which looks at a source held once."""
     sizes = {"width": 16, "embedding": 16, "cell": "lstm", "decoder": 2, "attention": "bahdanau", "dropout": 0.0}
-    return translating(networks.Recurrent(networks.RecurrentConfig(vocab=vocab, **sizes)), examples, vocab)
+    return translating(networks.Seq2Seq(networks.Seq2SeqConfig(vocab=vocab, **sizes)), examples, vocab)
 
 
 def blind(examples: int = 5, vocab: int = 6) -> Case:
     """One that does not look: what it knows of the source goes from step to step."""
     sizes = {"width": 16, "embedding": 16, "attention": "none", "dropout": 0.0}
-    return translating(networks.Recurrent(networks.RecurrentConfig(vocab=vocab, **sizes)), examples, vocab)
+    return translating(networks.Seq2Seq(networks.Seq2SeqConfig(vocab=vocab, **sizes)), examples, vocab)
 
 
 def translating(model: Any, examples: int, vocab: int) -> Case:

@@ -5,7 +5,7 @@ import torch
 
 from regard.decoding import engine
 from regard.decoding.beam import Beam, search
-from regard.models.inference import Lean
+from regard.models.inference import FusedDecoder
 from regard.models.transformer import Transformer, TransformerConfig
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -43,7 +43,7 @@ def same(one, other, within, gap=1e-3):
 @pytest.mark.parametrize("batch", [1, 3, 40])  # projections by one kernel, or by the library's
 @pytest.mark.parametrize("beams", [1, 4])
 def test_replayed_rounds_give_what_the_plain_search_gives(model, batch, beams):
-    fast = Lean(model)
+    fast = FusedDecoder(model)
     beam = Beam(beams=beams, nbest=min(beams, 2))
     for seed in range(5):  # as it is, twice, then captured, then replayed
         given = inputs(batch, seed)
@@ -53,7 +53,7 @@ def test_replayed_rounds_give_what_the_plain_search_gives(model, batch, beams):
 
 
 def test_half_precision_answers_as_full_precision_does_as_far_as_it_can(model):
-    fast, given, beam = Lean(model, torch.float16), inputs(64, 7), Beam(beams=4)
+    fast, given, beam = FusedDecoder(model, torch.float16), inputs(64, 7), Beam(beams=4)
     plain = search(model, given, beam, limit=12, eos=0)
     for _ in range(4):
         same([own[:1] for own in search(fast, given, beam, limit=12, eos=0)], plain, within=0.4, gap=0.1)
@@ -61,7 +61,7 @@ def test_half_precision_answers_as_full_precision_does_as_far_as_it_can(model):
 
 @pytest.mark.parametrize("beams", [1, 4])
 def test_examples_that_take_the_rows_of_others_get_their_own_answers(model, beams):
-    fast, beam = Lean(model), Beam(beams=beams)
+    fast, beam = FusedDecoder(model), Beam(beams=beams)
     groups = [engine.Group(inputs(8, seed), torch.randint(1, 20, (8,)).tolist()) for seed in range(6)]
     found = engine.stream(fast, groups, beam, eos=0, rows=16)
     for group, answers in zip(groups, found, strict=True):

@@ -12,7 +12,7 @@ from regard.decoding import engine
 from regard.decoding.beam import Beam, search
 from regard.decoding.graphs import Replay
 from regard.decoding.stepper import Fixed, Replayable
-from regard.models.inference import Lean
+from regard.models.inference import FusedDecoder
 from regard.models.transformer import Transformer, TransformerConfig
 
 VOCAB = 9
@@ -26,7 +26,7 @@ def pair():
     model = Transformer(TransformerConfig(vocab=VOCAB, **SHAPE)).eval()
     for number in model.parameters():
         torch.nn.init.normal_(number, std=0.5)
-    return model, Lean(model)
+    return model, FusedDecoder(model)
 
 
 def inputs(batch, width, chance):
@@ -112,7 +112,7 @@ def test_the_host_looks_every_few_rounds_and_stops_when_all_are_done(pair, monke
 
 
 def test_scores_that_are_not_numbers_are_refused(pair):
-    broken = Lean(pair[0])
+    broken = FusedDecoder(pair[0])
     broken.model.embedding.weight.fill_(math.inf)
     with pytest.raises(FloatingPointError, match="precision"):
         engine.search(broken, inputs(2, 3, Random(0)), Beam(), limit=4, eos=0)

@@ -60,7 +60,7 @@ def recipe(corpus: Corpus, tmp_path: Path) -> Path:
     """A recipe that takes some seconds and saves often."""
     train = {"source": str(corpus.source), "target": str(corpus.target)}
     settings = {**SMALL, "data": {**SMALL["data"], "train": train}, "objective": {"judged": 2}}
-    settings["training"] = {"steps": STEPS, "rows": 4, "log": 1, "save": 5, "evaluate": 20, "tensorboard": False}
+    settings["training"] = {"steps": STEPS, "accumulate": 4, "log": 1, "save": 5, "evaluate": 20, "tensorboard": False}
     path = tmp_path / "recipe.yaml"
     path.write_text(json.dumps(settings))
     return path
@@ -135,7 +135,7 @@ def test_a_signal_stops_all_at_one_step_with_a_checkpoint(
 def test_the_same_mistake_of_all_processes_is_said_once(recipe: Path, tmp_path: Path) -> None:
     for words, said in (
         (["optim.warmpu=3"], "unknown setting optim.warmpu, did you mean warmup?"),
-        (["training.rows=1"], "training.rows is 1, fewer than the 2 processes"),
+        (["training.accumulate=1"], "training.accumulate is 1, fewer than the 2 processes"),
         (["data.train.source=nowhere.fr"], "no file nowhere.fr here"),
     ):
         status, _, err = Torchrun(recipe, tmp_path / "run", *words).end()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.metrics.boxes import apartness, overlap
+from regard.metrics.boxes import giou_loss, iou
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ from regard.metrics.boxes import apartness, overlap
 )
 def test_the_overlap_is_intersection_over_union(one, other, expected):
     boxes = torch.tensor([one, other], dtype=torch.float32)
-    assert overlap(boxes[0], boxes[1]).item() == pytest.approx(expected, abs=1e-6)
-    assert overlap(boxes[1], boxes[0]).item() == pytest.approx(expected, abs=1e-6)
+    assert iou(boxes[0], boxes[1]).item() == pytest.approx(expected, abs=1e-6)
+    assert iou(boxes[1], boxes[0]).item() == pytest.approx(expected, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -36,23 +36,23 @@ def test_the_overlap_is_intersection_over_union(one, other, expected):
 )
 def test_apartness_adds_the_empty_share_of_the_rectangle_around_both(one, other, expected):
     boxes = torch.tensor([one, other], dtype=torch.float32)
-    assert apartness(boxes[0], boxes[1]).item() == pytest.approx(expected, abs=1e-6)
+    assert giou_loss(boxes[0], boxes[1]).item() == pytest.approx(expected, abs=1e-6)
 
 
 def test_apartness_pulls_together_boxes_that_do_not_touch_where_overlap_does_not():
     box = torch.tensor([0.0, 0.0, 1.0, 1.0], requires_grad=True)
     other = torch.tensor([3.0, 0.0, 4.0, 1.0])
-    overlap(box, other).backward()
+    iou(box, other).backward()
     assert not box.grad.any()
     box.grad = None
-    apartness(box, other).backward()
+    giou_loss(box, other).backward()
     assert box.grad[2] < 0  # the right side should move to the right
     assert box.grad.isfinite().all()
 
 
 def test_many_boxes_at_once_are_as_many_single_ones():
     one, other = torch.rand(2, 5, 3, 4).sort(-1).values
-    whole = overlap(one, other)
+    whole = iou(one, other)
     assert whole.shape == (5, 3)
-    torch.testing.assert_close(whole[2, 1], overlap(one[2, 1], other[2, 1]))
+    torch.testing.assert_close(whole[2, 1], iou(one[2, 1], other[2, 1]))
     assert ((whole >= 0) & (whole <= 1)).all()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from regard.metrics.likelihood import IGNORE, agreeing, count, cross_entropy, label_smoothed, perplexity, surprise
+from regard.metrics.likelihood import IGNORE, count, cross_entropy, linear_cross_entropy, perplexity, rdrop, surprise
 
 
 def example(tokens=37, width=8, vocab=13):
@@ -45,7 +45,9 @@ def test_chunks_change_neither_loss_nor_gradients(chunk, smoothing, biased):
     features, weight, bias, labels = example()
     inputs = [features, weight, *[bias] * biased]
     plain = cross_entropy(F.linear(*inputs), labels, smoothing=smoothing)
-    ours = label_smoothed(features, weight, labels, smoothing=smoothing, bias=bias if biased else None, chunk=chunk)
+    ours = linear_cross_entropy(
+        features, weight, labels, smoothing=smoothing, bias=bias if biased else None, chunk=chunk
+    )
     torch.testing.assert_close(ours, plain, rtol=1e-6, atol=1e-5)
     for one, other in zip(torch.autograd.grad(3 * ours, inputs), torch.autograd.grad(3 * plain, inputs), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
@@ -56,7 +58,7 @@ def test_the_gradient_of_chunks_is_that_of_small_differences():
     features, weight = features.detach().requires_grad_(), weight.detach().requires_grad_()
 
     def loss(features, weight):
-        return label_smoothed(features, weight, labels, smoothing=0.1, chunk=2)
+        return linear_cross_entropy(features, weight, labels, smoothing=0.1, chunk=2)
 
     assert torch.autograd.gradcheck(loss, (features, weight))
 
@@ -75,15 +77,15 @@ def test_only_a_chunk_of_logits_is_held_at_a_time():
     features, weight, bias, labels = example(tokens=64)
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor.shape) or tensor, lambda t: t):
-        label_smoothed(features, weight, labels, bias=bias, chunk=8)
+        linear_cross_entropy(features, weight, labels, bias=bias, chunk=8)
         assert not [shape for shape in kept if shape[-1:] == (13,) and len(shape) == 2]
-        label_smoothed(features, weight, labels, bias=bias)
+        linear_cross_entropy(features, weight, labels, bias=bias)
         assert (64, 13) in kept
 
 
 def test_ignored_labels_count_for_nothing():
     features, weight, bias, labels = example()
-    loss = label_smoothed(features, weight, torch.full_like(labels, IGNORE), bias=bias, smoothing=0.1, chunk=8)
+    loss = linear_cross_entropy(features, weight, torch.full_like(labels, IGNORE), bias=bias, smoothing=0.1, chunk=8)
     loss.backward()
     assert loss.item() == 0
     assert float(features.grad.abs().sum()) == 0
@@ -93,16 +95,16 @@ def test_ignored_labels_count_for_nothing():
 def test_chunks_work_where_no_gradient_is_asked_for():
     features, weight, _, labels = example()
     with torch.no_grad():
-        assert float(label_smoothed(features, weight, labels, chunk=8)) == pytest.approx(
-            label_smoothed(features, weight, labels).item(), rel=1e-6
+        assert float(linear_cross_entropy(features, weight, labels, chunk=8)) == pytest.approx(
+            linear_cross_entropy(features, weight, labels).item(), rel=1e-6
         )
 
 
 def test_half_precision_is_summed_in_full():
     features, weight, _, labels = example(tokens=2000)
-    half = label_smoothed(features.half(), weight.half(), labels, chunk=100)
+    half = linear_cross_entropy(features.half(), weight.half(), labels, chunk=100)
     assert half.dtype == torch.float32
-    assert half.item() == pytest.approx(label_smoothed(features, weight, labels).item(), rel=1e-3)
+    assert half.item() == pytest.approx(linear_cross_entropy(features, weight, labels).item(), rel=1e-3)
 
 
 def test_perplexity_of_even_odds_is_the_number_of_choices():
@@ -121,8 +123,8 @@ def test_agreement_is_the_mean_surprise_and_the_divergence_both_ways(chunk):
     first, second = (F.linear(each, weight).log_softmax(-1)[labels != IGNORE] for each in (one, other))
     apart = F.kl_div(first, second, log_target=True, reduction="sum")
     apart = apart + F.kl_div(second, first, log_target=True, reduction="sum")
-    surprised = sum(label_smoothed(each, weight, labels, smoothing=0.1) for each in (one, other)) / 2
-    ours = agreeing((one, other), weight, labels, smoothing=0.1, strength=5.0, chunk=chunk)
+    surprised = sum(linear_cross_entropy(each, weight, labels, smoothing=0.1) for each in (one, other)) / 2
+    ours = rdrop((one, other), weight, labels, smoothing=0.1, strength=5.0, chunk=chunk)
     torch.testing.assert_close(ours, surprised + 5.0 / 2 * apart / 2)
     inputs = [one, other, weight]
     expected = torch.autograd.grad(surprised + 5.0 / 2 * apart / 2, inputs)
@@ -131,5 +133,5 @@ def test_agreement_is_the_mean_surprise_and_the_divergence_both_ways(chunk):
 
 def test_passes_that_agree_cost_no_more_than_one():
     features, weight, _, labels = example()
-    ours = agreeing((features, features), weight, labels, smoothing=0.1, strength=5.0, chunk=100)
-    torch.testing.assert_close(ours, label_smoothed(features, weight, labels, smoothing=0.1))
+    ours = rdrop((features, features), weight, labels, smoothing=0.1, strength=5.0, chunk=100)
+    torch.testing.assert_close(ours, linear_cross_entropy(features, weight, labels, smoothing=0.1))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from regard.models.inference import Lean, ready
+from regard.models.inference import FusedDecoder, for_generation
 from regard.models.transformer import Transformer, TransformerConfig
 
 VOCAB = 11
@@ -32,7 +32,7 @@ def inputs():
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind["positions"])
 def test_every_step_gives_the_models_logits(kind):
     model = make(**kind)
-    lean = Lean(model)
+    lean = FusedDecoder(model)
     given = inputs()
     (plain, past), (fast, fixed) = (each.start(*given, beams=3, limit=6) for each in (model, lean))
     torch.testing.assert_close(fast, plain)
@@ -47,7 +47,7 @@ def test_every_step_gives_the_models_logits(kind):
 def test_it_is_a_copy_that_leaves_the_model_alone():
     model = make()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    lean = Lean(model.train())
+    lean = FusedDecoder(model.train())
     for weight in lean.model.parameters():
         weight.zero_()
     assert all(bool((weight == before[name]).all()) for name, weight in model.state_dict().items())
@@ -57,7 +57,7 @@ def test_it_is_a_copy_that_leaves_the_model_alone():
 
 
 def test_what_is_cast_around_it_does_not_concern_it():
-    lean, given = Lean(make()), inputs()
+    lean, given = FusedDecoder(make()), inputs()
     logits, _ = lean.start(*given, beams=1, limit=2)
     with torch.autocast("cpu", torch.bfloat16):
         cast, _ = lean.start(*given, beams=1, limit=2)
@@ -66,4 +66,4 @@ def test_what_is_cast_around_it_does_not_concern_it():
 
 def test_where_there_is_no_gpu_the_model_itself_is_searched():
     model = make()
-    assert ready(model) is model
+    assert for_generation(model) is model

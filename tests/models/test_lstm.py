@@ -8,7 +8,7 @@ from regard.decoding.beam import Beam, search
 from regard.decoding.generate import generate
 from regard.decoding.sampling import Sampler
 from regard.decoding.stepper import State, Stepper
-from regard.models.lstm import RecurrentLanguage, RecurrentLanguageConfig
+from regard.models.lstm import RecurrentLM, RecurrentLMConfig
 
 VARIANTS = [
     {"cell": "rnn"},
@@ -20,8 +20,8 @@ VARIANTS = [
 ]
 
 
-def build(**settings) -> RecurrentLanguage:
-    return RecurrentLanguage(RecurrentLanguageConfig(vocab=11, **{"width": 8, **settings})).eval()
+def build(**settings) -> RecurrentLM:
+    return RecurrentLM(RecurrentLMConfig(vocab=11, **{"width": 8, **settings})).eval()
 
 
 @pytest.mark.parametrize("settings", VARIANTS)
@@ -74,11 +74,11 @@ def test_dropping_is_the_same_at_all_steps_only_where_it_is_locked():
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm", "gru_before"])
 def test_weights_between_states_are_dropped_once_for_a_window_and_in_training_only(cell):
     settings = {"vocab": 11, "width": 8, "depth": 1, "cell": cell}
-    model = RecurrentLanguage(RecurrentLanguageConfig(**settings, recurrent_dropout=0.5)).double()
+    model = RecurrentLM(RecurrentLMConfig(**settings, recurrent_dropout=0.5)).double()
     tokens = torch.randint(11, (3, 7))
     torch.manual_seed(1)
     features, state = model(tokens)
-    twin = RecurrentLanguage(RecurrentLanguageConfig(**settings)).double()
+    twin = RecurrentLM(RecurrentLMConfig(**settings)).double()
     twin.load_state_dict(model.state_dict())
     torch.manual_seed(1)
     with torch.no_grad():
@@ -112,4 +112,4 @@ def test_a_temperature_near_zero_and_one_beam_are_greedy():
 )
 def test_impossible_sizes_are_refused(settings, said):
     with pytest.raises(ValueError, match=said):
-        RecurrentLanguageConfig(**settings)
+        RecurrentLMConfig(**settings)

@@ -13,7 +13,7 @@ from regard.decoding.beam import Beam, search
 from regard.interpret.watch import watch
 from regard.models import MODELS
 from regard.models.cells import CELLS, Fused, Written
-from regard.models.seq2seq import Recurrent, RecurrentConfig
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.training.device import compiles
 from tests.models.test_stepping import Beams
 from tests.models.test_transformer import packed_features, padded_features, sequences
@@ -42,7 +42,7 @@ each_shape = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 
 def build(**settings):
     """A tiny model with weights large enough for every path to be felt."""
-    model = Recurrent(RecurrentConfig(**(TINY | settings)))
+    model = Seq2Seq(Seq2SeqConfig(**(TINY | settings)))
     for number in model.parameters():
         if number.dim() > 1:
             torch.nn.init.normal_(number, std=0.5)
@@ -50,7 +50,7 @@ def build(**settings):
 
 
 def test_the_registry_knows_it():
-    assert MODELS["recurrent"] == (Recurrent, RecurrentConfig)
+    assert MODELS["recurrent"] == (Seq2Seq, Seq2SeqConfig)
 
 
 @each_shape
@@ -274,7 +274,7 @@ def test_weights_can_be_put_in_the_place_of_others(attention):
 @each_shape
 def test_a_model_learns_one_batch_by_heart_and_recites_it(shape):
     sizes = {"width": 32, "reading": 32 if shape.get("bidirectional") is False else 16, "embedding": 32}
-    model = Recurrent(RecurrentConfig(**(TINY | shape | sizes)))
+    model = Seq2Seq(Seq2SeqConfig(**(TINY | shape | sizes)))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     sources, answers = sequences([5, 3, 6, 2]), sequences([4, 6, 2, 5])
     targets = [F.pad(answer, (1, 0), value=1) for answer in answers]
@@ -326,7 +326,7 @@ def test_a_shape_that_cannot_be_is_refused(settings, message):
 
 @each_way
 def test_dropout_acts_in_training_only(way):
-    model = Recurrent(RecurrentConfig(**(TINY | way | {"dropout": 0.5})))
+    model = Seq2Seq(Seq2SeqConfig(**(TINY | way | {"dropout": 0.5})))
     sources, targets = sequences([4, 2]), sequences([3, 3])
     assert not torch.equal(packed_features(model, sources, targets), packed_features(model, sources, targets))
     model.eval()
@@ -342,5 +342,5 @@ def test_it_stays_in_full_precision_where_others_are_halved(cell):
 
 
 def test_its_rows_are_recorded_and_never_compiled():
-    assert not Recurrent.compilable
+    assert not Seq2Seq.compilable
     assert compiles(torch.device("cuda"), "auto", build())

@@ -8,20 +8,20 @@ from regard.attention.masks import Grid
 from regard.interpret.watch import watch
 from regard.models.convolution import TextConvolution
 from regard.models.text_classifier import (
-    ConvolutionReaderConfig,
+    ConvolutionEncoderConfig,
     Labeller,
-    RecurrentReaderConfig,
-    TransformerReaderConfig,
+    RecurrentEncoderConfig,
+    TransformerEncoderConfig,
 )
 
 SIZES = {"vocab": 20, "classes": 3, "embedding": 8, "dropout": 0.0}
 BLOCKS = {"width": 8, "heads": 2, "hidden": 16, "depth": 2}
 READERS = [
-    *[RecurrentReaderConfig(**SIZES, width=6, pool=pool) for pool in ("last", "mean", "max", "attention")],
-    *[RecurrentReaderConfig(**SIZES, width=6, cell=cell, depth=2, bidirectional=False) for cell in ("rnn", "gru")],
-    *[ConvolutionReaderConfig(**SIZES, widths=(2, 3, 5), maps=4, pool=pool) for pool in ("max", "mean", "attention")],
-    *[TransformerReaderConfig(**SIZES, **BLOCKS, pool=pool) for pool in ("class", "mean", "max", "attention")],
-    TransformerReaderConfig(**SIZES, **{**BLOCKS, "width": 12}, positions="rotary", norm="post", causal=True),
+    *[RecurrentEncoderConfig(**SIZES, width=6, pool=pool) for pool in ("last", "mean", "max", "attention")],
+    *[RecurrentEncoderConfig(**SIZES, width=6, cell=cell, depth=2, bidirectional=False) for cell in ("rnn", "gru")],
+    *[ConvolutionEncoderConfig(**SIZES, widths=(2, 3, 5), maps=4, pool=pool) for pool in ("max", "mean", "attention")],
+    *[TransformerEncoderConfig(**SIZES, **BLOCKS, pool=pool) for pool in ("class", "mean", "max", "attention")],
+    TransformerEncoderConfig(**SIZES, **{**BLOCKS, "width": 12}, positions="rotary", norm="post", causal=True),
 ]
 
 
@@ -45,7 +45,7 @@ def phrase(config) -> str:
 @pytest.mark.parametrize("config", READERS, ids=phrase)
 def test_padding_and_company_change_nothing(config, each):
     torch.manual_seed(0)
-    model = Labeller(type(config)(**{**vars(config), "each": each})).eval()
+    model = Labeller(type(config)(**{**vars(config), "per_token": each})).eval()
     lines = texts(1, 7, 3)
     together = model(*laid(lines, 11))
     for number, line in enumerate(lines):
@@ -57,8 +57,8 @@ def test_padding_and_company_change_nothing(config, each):
 @pytest.mark.parametrize(
     "config",
     [
-        RecurrentReaderConfig(**SIZES, each=True, bidirectional=False),
-        TransformerReaderConfig(**SIZES, **BLOCKS, each=True, causal=True),
+        RecurrentEncoderConfig(**SIZES, per_token=True, bidirectional=False),
+        TransformerEncoderConfig(**SIZES, **BLOCKS, per_token=True, causal=True),
     ],
     ids=phrase,
 )
@@ -87,7 +87,7 @@ def test_the_convolution_is_its_equation_with_zeros_beyond_the_ends():
 
 def test_mean_and_maximum_are_those_of_the_real_tokens():
     for pool, by_hand in (("mean", lambda x: x.mean(0)), ("max", lambda x: x.amax(0))):
-        model = Labeller(ConvolutionReaderConfig(**SIZES, widths=(3,), maps=4, pool=pool)).eval()
+        model = Labeller(ConvolutionEncoderConfig(**SIZES, widths=(3,), maps=4, pool=pool)).eval()
         tokens, lengths = laid(texts(4, 2), 6)
         read = model.reader(model.embedding(tokens), Grid(lengths, 6))
         expected = torch.stack([by_hand(line[:length]) for line, length in zip(read.features, lengths, strict=True)])
@@ -95,7 +95,7 @@ def test_mean_and_maximum_are_those_of_the_real_tokens():
 
 
 def test_the_last_state_is_that_of_either_direction():
-    model = Labeller(RecurrentReaderConfig(**SIZES, width=6, cell="gru", pool="last")).eval()
+    model = Labeller(RecurrentEncoderConfig(**SIZES, width=6, cell="gru", pool="last")).eval()
     [line] = texts(5)
     x = model.embedding(line)[None]
     seen, last = model.reader(x, Grid(torch.tensor([5]), 5))
@@ -114,7 +114,7 @@ def test_attention_pooling_is_watched_as_one_query_whose_weights_sum_to_one(conf
 
 
 def test_in_training_words_become_unknown_and_features_are_missing_throughout_a_text():
-    model = Labeller(RecurrentReaderConfig(**{**SIZES, "embedding": 64}, word_dropout=0.5, embedding_dropout=0.5))
+    model = Labeller(RecurrentEncoderConfig(**{**SIZES, "embedding": 64}, word_dropout=0.5, embedding_dropout=0.5))
     torch.manual_seed(0)
     with torch.no_grad():
         model.embedding.weight.fill_(1.0)
@@ -132,11 +132,11 @@ def test_in_training_words_become_unknown_and_features_are_missing_throughout_a_
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: RecurrentReaderConfig(word_dropout=1.0), "word_dropout must be at least 0 and below 1"),
-        (lambda: RecurrentReaderConfig(width=0), "width must be at least 1"),
-        (lambda: ConvolutionReaderConfig(widths=()), "widths must be numbers of words"),
-        (lambda: TransformerReaderConfig(causal=True, pool="class"), "pool: class"),
-        (lambda: Labeller(TransformerReaderConfig(**SIZES, width=10, heads=4)), "4 heads do not divide a width of 10"),
+        (lambda: RecurrentEncoderConfig(word_dropout=1.0), "word_dropout must be at least 0 and below 1"),
+        (lambda: RecurrentEncoderConfig(width=0), "width must be at least 1"),
+        (lambda: ConvolutionEncoderConfig(widths=()), "widths must be numbers of words"),
+        (lambda: TransformerEncoderConfig(causal=True, pool="class"), "pool: class"),
+        (lambda: Labeller(TransformerEncoderConfig(**SIZES, width=10, heads=4)), "4 heads do not divide a width of 10"),
     ],
 )
 def test_shapes_that_cannot_be_are_told_in_one_line(make, said):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from regard.models.inference import Lean, ready
+from regard.models.inference import FusedDecoder, for_generation
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -30,14 +30,14 @@ def test_translations_are_those_of_the_cpu_whatever_is_replayed():
 
 def test_a_watched_model_is_searched_as_it_is_and_a_changed_one_made_ready_again():
     translator = regard.load(device="cuda")
-    fast = ready(translator.model)
-    assert isinstance(fast, Lean)
-    assert ready(translator.model) is fast
+    fast = for_generation(translator.model)
+    assert isinstance(fast, FusedDecoder)
+    assert for_generation(translator.model) is fast
     assert translator.look("Good morning.", to="fr").weights
-    assert ready(translator.model) is fast
+    assert for_generation(translator.model) is fast
     with torch.no_grad():
         translator.model.embedding.weight.mul_(1.0)
-    assert ready(translator.model) is not fast
+    assert for_generation(translator.model) is not fast
 
 
 def test_an_evaluation_while_training_sees_the_weights_of_that_step(tmp_path):

@@ -51,7 +51,7 @@ class Numbered(Regression):
     def device(self) -> torch.device:
         return next(self.model.parameters()).device
 
-    def places(self, batch: Lines) -> list[str]:
+    def origins(self, batch: Lines) -> list[str]:
         return [f"train.tsv:{int(number) + 1}" for number in batch.numbers]
 
     def split(self, batch: Lines) -> list[Lines]:

@@ -61,7 +61,7 @@ def test_nothing_changed_is_nothing_to_say():
         ("optim.schedule=cosine", "warned", "optim.schedule: inverse_root -> cosine"),
         ("optim.warmup=9", "warned", "optim.warmup: 400 -> 9"),
         ("training.steps=20000", "warned", "training.steps: 10000 -> 20000"),
-        ("training.rows=2", "warned", "training.rows: 1 -> 2"),
+        ("training.accumulate=2", "warned", "training.accumulate: 1 -> 2"),
         ("training.seed=1", "warned", "training.seed: 0 -> 1"),
         ("training.clip=null", "warned", "training.clip: 1.0 -> null"),
         ("training.precision=bfloat16", "warned", "training.precision: auto -> bfloat16"),

@@ -154,11 +154,11 @@ def test_alone_nothing_is_exchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     with distributed.team() as team:
         assert team is ALONE
         loss = torch.tensor(3.0)
-        assert team.add([], loss, 5) == (loss, 5)
-        assert team.share(range(4)) == range(4)
+        assert team.all_reduce([], loss, 5) == (loss, 5)
+        assert team.shard(range(4)) == range(4)
         assert team.gather({"a": 1}) == [{"a": 1}]
         assert team.agree(None) is None
-        assert team.in_turn(lambda: 7) == 7
+        assert team.main_first(lambda: 7) == 7
         assert distributed.processes() == 1
     assert not torch.distributed.is_initialized()
 
@@ -179,25 +179,27 @@ def test_several_machines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rows_are_dealt_out_and_too_few_are_refused() -> None:
-    shares = [list(Team(rank, 3).share(range(10, 17))) for rank in range(3)]
+    shares = [list(Team(rank, 3).shard(range(10, 17))) for rank in range(3)]
     assert shares == [[10, 13, 16], [11, 14], [12, 15]]
     Team(0, 3).admit(3)
-    with pytest.raises(ValueError, match=r"training\.rows is 2, fewer than the 3 processes: set training\.rows=3"):
+    with pytest.raises(
+        ValueError, match=r"training\.accumulate is 2, fewer than the 3 processes: set training\.accumulate=3"
+    ):
         Team(0, 3).admit(2)
 
 
 @pytest.mark.parametrize("name", ["cuda:1", "mps"])
 def test_a_device_is_not_shared(name: str) -> None:
-    assert Team(1, 2).place(torch.device("cpu")) == torch.device("cpu")
-    assert ALONE.place(torch.device(name)) == torch.device(name)
+    assert Team(1, 2).device(torch.device("cpu")) == torch.device("cpu")
+    assert ALONE.device(torch.device(name)) == torch.device(name)
     with pytest.raises(ValueError, match=f"device {name} cannot be shared by 2 processes: use cuda or cpu"):
-        Team(1, 2).place(torch.device(name))
+        Team(1, 2).device(torch.device(name))
 
 
 def test_more_processes_than_gpus_are_refused() -> None:
     size = torch.cuda.device_count() + 2
     with pytest.raises(ValueError, match=r"processes need a GPU each, and this machine has \d"):
-        Team(0, size).place(torch.device("cuda"))
+        Team(0, size).device(torch.device("cuda"))
 
 
 # The command.
@@ -206,7 +208,7 @@ def test_more_processes_than_gpus_are_refused() -> None:
 def test_torchrun_trains_a_recipe(corpus: Corpus, tmp_path: Path) -> None:
     train = {"source": str(corpus.source), "target": str(corpus.target)}
     settings = {**SMALL, "data": {**SMALL["data"], "train": train}, "objective": {"judged": 2}}
-    settings["training"] = {"steps": 4, "rows": 2, "log": 1, "tensorboard": False}
+    settings["training"] = {"steps": 4, "accumulate": 2, "log": 1, "tensorboard": False}
     (tmp_path / "tiny.yaml").write_text(json.dumps(settings))
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
     words += ["regard", "train", str(tmp_path / "tiny.yaml"), "--out", str(tmp_path / "run")]

@@ -13,7 +13,7 @@ from regard.training import graphs
 from regard.training.graphs import filled, layout, tensors
 from regard.training.loop import TrainingConfig, fit
 from regard.training.optim import OptimConfig
-from regard.training.prefetch import Ahead
+from regard.training.prefetch import Prefetch
 from regard.training.task import Evaluation, Step
 
 CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -63,7 +63,7 @@ def test_rows_made_ahead_are_those_asked_for() -> None:
         made.append(row)
         return 10 * row
 
-    ahead = Ahead(make, torch.device("cpu"))
+    ahead = Prefetch(make, torch.device("cpu"))
     assert ahead.take([0, 1], then=[2, 3]) == [0, 10]
     assert ahead.take([5]) == [50]
     assert made == [0, 1, 5], "on a CPU nothing is made that nobody asked for"
@@ -113,7 +113,9 @@ def test_a_replayed_training_is_the_same_to_the_bit(rows: int, tmp_path: Any, mo
             monkeypatch.setattr(graphs.Recorded, "__call__", lambda self, *inputs: self.work(*inputs))
         task = Sums()
         run = runs.start(tmp_path / str(most), settings={}, command="", data={})
-        config = TrainingConfig(steps=40, rows=rows, log=10, evaluate=40, save=40, device="cuda", tensorboard=False)
+        config = TrainingConfig(
+            steps=40, accumulate=rows, log=10, evaluate=40, save=40, device="cuda", tensorboard=False
+        )
         with run.log(quiet=True) as log:
             fit(task, config, OptimConfig(rate=1e-2, warmup=1), run, log=log)
         ends.append([parameter.detach().cpu() for parameter in task.model.parameters()])

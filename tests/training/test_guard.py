@@ -78,7 +78,7 @@ def test_loss_and_gradient_are_both_looked_at(kind: type[Numbered], words: str, 
 
 
 def test_of_several_rows_only_the_bad_one_is_named(train: Any) -> None:
-    _, run = train(Numbered(bad=[7]), rows=3)
+    _, run = train(Numbered(bad=[7]), accumulate=3)
     assert "no update; row 7 (train.tsv:29" in said(run)
     assert "row 6" not in said(run)
 
@@ -293,7 +293,7 @@ def test_a_leap_is_left_out_counted_and_named(train: Any) -> None:
 
 
 def test_of_several_rows_the_one_that_leapt_most_is_named(train: Any) -> None:
-    _, run = train(Numbered(bad=[221], hurt=1000.0, dropout=0.0), steps=112, rows=2, save=99, spike=8.0)
+    _, run = train(Numbered(bad=[221], hurt=1000.0, dropout=0.0), steps=112, accumulate=2, save=99, spike=8.0)
     assert "no update; row 221 (" in said(run)
 
 
@@ -305,7 +305,7 @@ EPISODES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "further": ({"bad": range(8, 14)}, {"failures": 2, "keep": 5}),
     "shallow": ({"bad": range(8, 14)}, {"failures": 2, "keep": 2, "save": 3}),
     "lost": ({"bad": range(8, 999)}, {"failures": 2, "retreats": 2}),
-    "rows": ({"bad": range(11, 16)}, {"rows": 2, "failures": 3}),
+    "rows": ({"bad": range(11, 16)}, {"accumulate": 2, "failures": 3}),
 }
 SETTINGS = {"steps": 14, "save": 2, "evaluate": 3, "log": 4}
 

@@ -39,8 +39,8 @@ def test_the_tasks_fit_the_protocol(regression: Any, rivals: Any) -> None:
 
 def test_two_rows_accumulated_equal_one_row_with_the_same_examples(regression: Any, train: Any) -> None:
     halves, wholes = regression(dropout=0.0, rows=2, size=4), regression(dropout=0.0, rows=1, size=8)
-    _, split = train(halves, "split", rows=2)
-    _, whole = train(wholes, "whole", rows=1)
+    _, split = train(halves, "split", accumulate=2)
+    _, whole = train(wholes, "whole", accumulate=1)
     for name, tensor in weights(split, 6).items():
         assert torch.allclose(tensor, weights(whole, 6)[name], atol=1e-6)
 

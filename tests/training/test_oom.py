@@ -25,7 +25,7 @@ def said(run: Any) -> str:
 def test_a_row_that_does_not_fit_is_halved_and_gives_the_same_gradient(
     when: str, most: int, splits: int, train: Any
 ) -> None:
-    settings = {"rows": 2, "steps": 3, "optim": PLAIN}
+    settings = {"accumulate": 2, "steps": 3, "optim": PLAIN}
     _, whole = train(Narrow(most=99, size=8, dropout=0.0), "whole", **settings)
     result, split = train(Narrow(most=most, when=when, size=8, dropout=0.0), "split", **settings)
     assert close(state(split, 3), state(whole, 3))

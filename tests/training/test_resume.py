@@ -42,7 +42,7 @@ def test_resumed_weights_are_equal_to_the_bit(
     kind: str, optim: OptimConfig, stops: list[int], train: Any, request: pytest.FixtureRequest
 ) -> None:
     task = request.getfixturevalue(kind)
-    settings = {"steps": STEPS, "rows": 2, "save": 1, "evaluate": 3, "log": 3, "optim": optim, "keep": 99}
+    settings = {"steps": STEPS, "accumulate": 2, "save": 1, "evaluate": 3, "log": 3, "optim": optim, "keep": 99}
     _, whole = train(task(), "whole", **settings)
     for stop in stops:
         with pytest.raises(MemoryError):
@@ -58,7 +58,7 @@ def test_resumed_weights_are_equal_to_the_bit(
 
 
 def test_metrics_hold_no_step_twice_after_a_resume(regression: Any, train: Any) -> None:
-    settings = {"steps": STEPS, "rows": 2, "save": 3, "evaluate": 2, "log": 1, "average": 2}
+    settings = {"steps": STEPS, "accumulate": 2, "save": 3, "evaluate": 2, "log": 1, "average": 2}
     with pytest.raises(MemoryError):
         train(interrupted(regression(), 5), **settings)
     _, run = train(regression(), resume=True, **settings)
@@ -77,7 +77,7 @@ def test_seconds_of_training_count_on_over_a_resume_and_leave_evaluations_out(re
             time.sleep(0.2)
             return super().evaluate()
 
-    task, settings = Slow(), {"rows": 2, "save": 1, "evaluate": 1, "log": 1}
+    task, settings = Slow(), {"accumulate": 2, "save": 1, "evaluate": 1, "log": 1}
     began = time.monotonic()
     train(task, steps=2, **settings)
     time.sleep(0.3)  # nobody trains meanwhile

@@ -30,7 +30,7 @@ from tests.test_recipe import TINY
 from tests.training.lines import Lines, Narrow, Numbered, records
 
 Train = Callable[[Path, Team, Report], Any]
-SETTINGS = {"steps": 12, "rows": 6, "log": 2, "evaluate": 4, "save": 3, "device": "cpu", "tensorboard": False}
+SETTINGS = {"steps": 12, "accumulate": 6, "log": 2, "evaluate": 4, "save": 3, "device": "cpu", "tensorboard": False}
 
 
 def together(size: int, action: Callable[[Team, Report], Any]) -> list[Child]:
@@ -116,7 +116,7 @@ def equal(place: str, cases: list[list[Any]]) -> list[dict[str, Any]]:
     answers = []
     for number, (name, size, rows) in enumerate(cases):
         one, many = Path(place) / f"{number}-one", Path(place) / f"{number}-many"
-        task, changes = TASKS[name], {"rows": rows, "failures": 3, "average": 2}
+        task, changes = TASKS[name], {"accumulate": rows, "failures": 3, "average": 2}
         regress(one, distributed.ALONE, task(), **changes)
 
         def train(team: Team, report: Report, many: Path = many, task: Any = task, changes: Any = changes) -> None:
@@ -152,7 +152,7 @@ def leap(place: str) -> dict[str, Any]:
 
         def train(team: Team, report: Report, folder: Path = folder) -> None:
             task = Numbered(bad=[2 * 104 + 1], hurt=1e4, dropout=0.0)
-            regress(folder, team, task, steps=106, rows=2, save=200, evaluate=200, log=50, spike=8.0)
+            regress(folder, team, task, steps=106, accumulate=2, save=200, evaluate=200, log=50, spike=8.0)
 
         if size == 1:
             train(distributed.ALONE, print)
@@ -298,7 +298,7 @@ def translate(place: str) -> dict[str, Any]:
     for side, texts in zip(("fr", "en"), zip(*sentences(), strict=True), strict=True):
         (Path(place) / f"train.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     files = {"source": f"{place}/train.fr", "target": f"{place}/train.en"}
-    changes = ("objective.judged=2", "training.evaluate=4", "training.save=3", "training.rows=4")
+    changes = ("objective.judged=2", "training.evaluate=4", "training.save=3", "training.accumulate=4")
     settings = recipe.settings({**TINY, "data": {**TINY["data"], "train": files}}, *changes)
     os.environ["REGARD_CACHE"] = f"{place}/cache-one"
     recipe.train(settings, out=f"{place}/one", quiet=True)

@@ -63,9 +63,9 @@ class Labelled:
     found: Found
 
     @property
-    def each(self) -> bool:
+    def per_token(self) -> bool:
         """Whether each token has a label, if only that it is not judged."""
-        return self.found.each
+        return self.found.per_token
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -90,7 +90,7 @@ class Labelled:
         filled = columns < lengths[:, None]
         cells = np.where(filled, self.starts[chosen][:, None] + columns, 0)
         tokens = np.where(filled, self.tokens[cells], PAD)
-        marked = np.where(filled, self.labels[cells], IGNORE) if self.each else self.labels[chosen]
+        marked = np.where(filled, self.labels[cells], IGNORE) if self.per_token else self.labels[chosen]
         parts = (torch.from_numpy(part.astype(np.int64)) for part in (chosen, tokens, lengths, marked))
         return LabelBatch(*parts)
 
@@ -151,7 +151,7 @@ def prepare(
 def index(found: Found, own: Reading, classes: Sequence[str]) -> Labelled:
     """Examples as tokens, in order of their length."""
     numbers = labels.numbered(found, classes)
-    pieces = list(_pieces(found, numbers, own) if found.each else _whole(found, numbers, own))
+    pieces = list(_pieces(found, numbers, own) if found.per_token else _whole(found, numbers, own))
     order = sorted(range(len(pieces)), key=lambda place: len(pieces[place][0]))
     tokens, marks, examples = zip(*(pieces[place] for place in order), strict=True)
     return Labelled(
@@ -203,7 +203,7 @@ def cut(own: Reading, words: Sequence[str]) -> list[tuple[list[tuple[int, int]],
 
 def _learnt(train: Found, how: ReadingConfig) -> Reading:
     """The tokens of the texts to learn from."""
-    if not train.each:
+    if not train.per_token:
         return reading.learn((normal(example.words[0], how) for example in train.examples), how)
     lines = (" ".join(example.words) for example in train.examples)
     return reading.learn((line.lower() if how.lowercase else line for line in lines), how)

@@ -28,7 +28,7 @@ class Classification(Labelling):
 
     Recipe = ClassificationRecipe
     usage = 'regard classify {folder} "..."'
-    each = False
+    per_token = False
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
         """A few texts with label and answer."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from regard.data.holdout import sentence
-from regard.data.line_report import Tally
+from regard.data.line_report import LineReport
 from regard.data.readers import JSON_SUFFIXES, Refusal, cleaned, parsed, records, suffix, text_at, value_at
 
 COLUMNS = (".conll", ".conllu", ".tsv")  # how files are named that have a word in each line
@@ -39,7 +39,7 @@ class LabelledFile:
         if min(self.columns) < 1 or self.columns[0] == self.columns[1]:
             raise ValueError(f"columns must be two different numbers counted from 1, not {list(self.columns)}")
 
-    def examples(self, number: int, tally: Tally) -> Iterator[Example]:
+    def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
         """What is in it; `number` is that of the file."""
         for line, (text, label) in records(self.path, tally, self._taker()):
             if not (self.heading and line == 1 and suffix(self.path) not in JSON_SUFFIXES):
@@ -97,7 +97,7 @@ class TaggedFile:
         if min(self.columns) < 1:
             raise ValueError(f"columns are counted from 1, not {list(self.columns)}")
 
-    def examples(self, number: int, tally: Tally) -> Iterator[Example]:
+    def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
         """What is in it; `number` is that of the file."""
         form = self.form if self.form != "auto" else "columns" if suffix(self.path) in COLUMNS else "lines"
         if form == "columns":
@@ -116,7 +116,7 @@ class TaggedFile:
             pairs.append((word, tag))
         return pairs
 
-    def _by_word(self, number: int, tally: Tally) -> Iterator[Example]:
+    def _by_word(self, number: int, tally: LineReport) -> Iterator[Example]:
         """A bad line spoils its sentence, which is left out."""
         refused, first, words = 0, 1, list[tuple[str, str]]()
         line = 0
@@ -205,8 +205,8 @@ class Found:
 
     files: tuple[str, ...]
     examples: list[Example]
-    tallies: list[Tally]
-    each: bool
+    tallies: list[LineReport]
+    per_token: bool
     """Whether each word has a label, not the text as a whole."""
 
     def place(self, example: Example) -> str:
@@ -225,7 +225,7 @@ def read(files: Sequence[LabelledFile | TaggedFile], names: dict[str, str], reje
     """All examples of these files, labels called by their names; too many bad lines are an error."""
     examples, tallies = [], []
     for number, file in enumerate(files):
-        tally = Tally()
+        tally = LineReport()
         for example in file.examples(number, tally):
             tally.kept += 1
             called = tuple(names.get(label, label) if label is not None else None for label in example.labels)

@@ -19,7 +19,7 @@ from regard.data.tokenizers.units import CLOSED, Units
 from regard.interpret import trace as traces
 from regard.interpret.trace import Item, Trace, Weights
 from regard.interpret.watch import watch
-from regard.models.text_classifier import READERS, AnyReaderConfig, Labeller
+from regard.models.text_classifier import ENCODERS, AnyEncoderConfig, Labeller
 from regard.tasks.labels import files
 from regard.tasks.labels.batches import cut, index
 from regard.tasks.labels.files import LabelledFile, TaggedFile
@@ -68,7 +68,7 @@ class Labels:
     def load(cls: type[Self], checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Self:
         """The one a checkpoint directory holds."""
         settings = checkpoint.config
-        shape: Any = READERS[settings["model"]["name"]][1]
+        shape: Any = ENCODERS[settings["model"]["name"]][1]
         with Unfilled():
             model = Labeller(config.build(shape, settings["model"], where="model"))
         fill(model, checkpoint.tensors())
@@ -90,7 +90,7 @@ class Labels:
         return self.model.output.bias.device
 
     @property
-    def config(self) -> AnyReaderConfig:
+    def config(self) -> AnyEncoderConfig:
         """The shape of its model."""
         return self.model.config
 
@@ -110,7 +110,7 @@ class Labels:
     def _watched(self, tokens: Sequence[int]) -> tuple[Tensor, dict[str, Float[Tensor, "heads query key"]]]:
         """Probabilities of one list of tokens, and the weights of every attention by name."""
         if not any(isinstance(module, Tap) for module in self.model.modules()):
-            pool = "" if self.config.each else " or model.pool=attention"
+            pool = "" if self.config.per_token else " or model.pool=attention"
             raise ValueError(f"this model has no attention to show: train with model.name=transformer{pool}")
         with watch(self.model) as seen:
             [probabilities] = self._probabilities([tokens])

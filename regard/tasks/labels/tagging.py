@@ -27,7 +27,7 @@ class Tagging(Labelling):
 
     Recipe = TaggingRecipe
     usage = 'regard tag {folder} "..."'
-    each = True
+    per_token = True
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
         """A few sentences, and what is said of their judged words; where that is wrong, also the truth."""

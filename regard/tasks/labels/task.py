@@ -18,10 +18,10 @@ from regard.data.tokenizers.units import Units
 from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
 from regard.models.text_classifier import (
-    ConvolutionReaderConfig,
+    ConvolutionEncoderConfig,
     Labeller,
-    RecurrentReaderConfig,
-    TransformerReaderConfig,
+    RecurrentEncoderConfig,
+    TransformerEncoderConfig,
 )
 from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared, prepare
 from regard.tasks.labels.reading import Reading, ReadingConfig
@@ -57,8 +57,8 @@ class LabellingRecipe:
 
     tokenizer: ReadingConfig = field(default_factory=ReadingConfig)
     """What a token is, and how much of a text is read."""
-    model: RecurrentReaderConfig | ConvolutionReaderConfig | TransformerReaderConfig = field(
-        default_factory=RecurrentReaderConfig
+    model: RecurrentEncoderConfig | ConvolutionEncoderConfig | TransformerEncoderConfig = field(
+        default_factory=RecurrentEncoderConfig
     )
     """The network, chosen by its name."""
     objective: LabelObjective = field(default_factory=LabelObjective)
@@ -80,7 +80,7 @@ class LabellingRecipe:
 class Labelling:
     """The task of learning labels; what has one, a text or a word, is for the tasks below to say."""
 
-    each: ClassVar[bool]
+    per_token: ClassVar[bool]
     goal: tuple[str, Literal["max", "min"]] = ("accuracy", "max")
 
     def __init__(self, recipe: Any, prepared: Prepared, model: Any) -> None:
@@ -94,7 +94,7 @@ class Labelling:
         place = devices.choose(recipe.training.device)
         known = _known(begun(folder), recipe.tokenizer)
         prepared = prepare(recipe.data, recipe.tokenizer, known)
-        sizes = {"vocab": prepared.reading.units.vocab, "classes": len(prepared.classes), "each": cls.each}
+        sizes = {"vocab": prepared.reading.units.vocab, "classes": len(prepared.classes), "per_token": cls.per_token}
         recipe = replace(recipe, model=replace(recipe.model, **sizes))
         torch.manual_seed(recipe.training.seed)
         model = Labeller(recipe.model)
@@ -118,7 +118,7 @@ class Labelling:
         """A row that does not fit the memory, in halves."""
         return batch.halves()
 
-    def places(self, batch: LabelBatch) -> list[str]:
+    def origins(self, batch: LabelBatch) -> list[str]:
         """Where the texts of a row come from, the longest first."""
         return [self.prepared.train.place(number) for number in batch.examples.tolist()[::-1]]
 
@@ -214,7 +214,7 @@ def measure(model: Labeller, side: Labelled, classes: list[str], *, tokens: int)
     answers = [line for batch in said for line in batch.reshape(len(batch), -1).cpu().numpy()]
     truth = [line for batch in true for line in batch.reshape(len(batch), -1)]
     whole = None
-    if side.each:
+    if side.per_token:
         right = [bool(((one == other) | (other == IGNORE)).all()) for one, other in zip(answers, truth, strict=True)]
         whole = sum(right) / len(right)
     one, other = (np.concatenate(lines) for lines in (truth, answers))

@@ -19,7 +19,7 @@ import tokenizers as library
 from jaxtyping import Int
 
 from regard.data import shards
-from regard.data.line_report import Tally
+from regard.data.line_report import LineReport
 from regard.data.readers import digest, lines, locate
 from regard.data.tokenizers import EOS, UNK, units
 from regard.data.tokenizers.units import CLOSED, Units, UnitsConfig
@@ -147,7 +147,7 @@ def prepare(config: StreamConfig, how: UnitsConfig, known: Units | None = None) 
     report: dict[str, Any] = {"vocab": own.vocab}
     summary = []
     for name, group in (("train", config.train), ("valid", config.valid)):
-        tally = Tally.parse(found["tallies"][name])
+        tally = LineReport.parse(found["tallies"][name])
         _check(config, tally, group)
         named = list(group) or [INLINE]
         corpora = [{**tally.report(named), "sha256": [digests[one] for one in group]}]
@@ -160,7 +160,7 @@ def prepare(config: StreamConfig, how: UnitsConfig, known: Units | None = None) 
 
 def read(name: str, own: Units, *, reject: float = 0.01) -> Stream:
     """A file as tokens of units that are known, held in memory and not cached."""
-    tally, flat = Tally(), BytesIO()
+    tally, flat = LineReport(), BytesIO()
     found = _encode(((text, True) for text in _lines([lines(name)], tally)), own, flat)
     tally.check(reject, [name], unit="line", remedy="")
     return Stream(np.frombuffer(flat.getvalue(), np.int32), **found)
@@ -168,7 +168,7 @@ def read(name: str, own: Units, *, reject: float = 0.01) -> Stream:
 
 def _build(config: StreamConfig, how: UnitsConfig, known: Units | None, place: Path) -> None:
     """Count, cut, learn the units from what is learnt from, and write everything as numbers."""
-    tallies = {"train": Tally(), "valid": Tally()}
+    tallies = {"train": LineReport(), "valid": LineReport()}
     total = sum(len(text) + 1 for text in _texts(config, config.train, tallies["train"]))
     more = sum(len(text) + 1 for text in _texts(config, config.valid, tallies["valid"])) if config.valid else 0
     for name, group in (("train", config.train), ("valid", config.valid)):
@@ -177,11 +177,11 @@ def _build(config: StreamConfig, how: UnitsConfig, known: Units | None, place: P
     other = (config.valid, 0, more) if config.valid else (config.train, cut if config.held else 0, total)
     if not cut or other[1] == other[2]:
         raise ValueError(f"the text has {total} characters, of which none is left to learn from or to measure on")
-    learnt = (text for text, _ in _between(_texts(config, config.train, Tally()), 0, cut))
+    learnt = (text for text, _ in _between(_texts(config, config.train, LineReport()), 0, cut))
     own = known or units.train(learnt, how, characters=cut)
     numbers: dict[str, Any] = {}
     for name, (group, first, last) in {"train": (config.train, 0, cut), "valid": other}.items():
-        pieces = _between(_texts(config, group, Tally()), first, last)
+        pieces = _between(_texts(config, group, LineReport()), first, last)
         with (place / f"{name}.bin").open("wb") as file:
             numbers[name] = _encode(pieces, own, file)
     numbers["tallies"] = {name: tally.plain() for name, tally in tallies.items()}
@@ -189,19 +189,19 @@ def _build(config: StreamConfig, how: UnitsConfig, known: Units | None, place: P
     (place / "tokenizer.json").write_text(own.tokenizer.json(), encoding="utf-8")
 
 
-def _check(config: StreamConfig, tally: Tally, group: Sequence[str]) -> None:
+def _check(config: StreamConfig, tally: LineReport, group: Sequence[str]) -> None:
     if group or tally.read:
         tally.check(config.reject, list(group) or [INLINE], unit="line")
 
 
-def _texts(config: StreamConfig, names: Sequence[str], tally: Tally) -> Iterator[str]:
+def _texts(config: StreamConfig, names: Sequence[str], tally: LineReport) -> Iterator[str]:
     """The good lines of these files, or of the text that stands in the recipe."""
     if config.text is None or names:
         return _lines(map(lines, names), tally)
     return _lines([(line.encode() for line in config.text.removesuffix("\n").split("\n"))], tally)
 
 
-def _lines(sources: Iterable[Iterable[bytes | None]], tally: Tally) -> Iterator[str]:
+def _lines(sources: Iterable[Iterable[bytes | None]], tally: LineReport) -> Iterator[str]:
     """The good lines of all files, without their ends."""
     for file, source in enumerate(sources):
         for number, line in enumerate(source, start=1):

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard import config
 from regard.checkpoint import Checkpoint
 from regard.data.tokenizers.units import Units, UnitsConfig
-from regard.models.lstm import RecurrentLanguage, RecurrentLanguageConfig
+from regard.models.lstm import RecurrentLM, RecurrentLMConfig
 from regard.tasks.language.streams import Lanes, StreamConfig, Texts, prepare
 from regard.tasks.language.writer import CARRIED, Writer, WritingConfig, carry, lost, surprise
 from regard.training import device as devices
@@ -37,7 +37,7 @@ class LanguageRecipe:
     """Where text comes from, and how it is laid out."""
     tokenizer: UnitsConfig = field(default_factory=UnitsConfig)
     """What a token is."""
-    model: RecurrentLanguageConfig = field(default_factory=RecurrentLanguageConfig)
+    model: RecurrentLMConfig = field(default_factory=RecurrentLMConfig)
     """Its size."""
     optim: OptimConfig = field(default_factory=OptimConfig)
     """How weights follow gradients."""
@@ -84,7 +84,7 @@ class Language:
         texts = prepare(recipe.data, recipe.tokenizer, _units(begun(folder), recipe))
         recipe = replace(recipe, model=replace(recipe.model, vocab=texts.units.vocab))
         torch.manual_seed(recipe.training.seed)
-        task = Language(recipe, texts, RecurrentLanguage(recipe.model).to(place))
+        task = Language(recipe, texts, RecurrentLM(recipe.model).to(place))
         task.writer().begin(recipe.writing.prompt)  # what cannot be written is said before anything is learnt
         notes = (*texts.summary, f"an epoch has {task.rows:,} rows of {task.lanes.lanes} lanes")
         features = recipe.data.lanes * recipe.data.window * recipe.model.width

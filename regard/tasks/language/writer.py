@@ -18,8 +18,8 @@ from regard.data.tokenizers.units import Units, UnitsConfig
 from regard.decoding.constraints import Forbid
 from regard.decoding.generate import generate
 from regard.decoding.sampling import Sampler
-from regard.metrics.likelihood import label_smoothed, perplexity
-from regard.models.lstm import RecurrentLanguage, RecurrentLanguageConfig
+from regard.metrics.likelihood import linear_cross_entropy, perplexity
+from regard.models.lstm import RecurrentLM, RecurrentLMConfig
 from regard.tasks.language import streams
 from regard.tasks.language.streams import Stream
 from regard.tasks.trained import Unfilled
@@ -110,7 +110,7 @@ class Writer:
         """The writer a checkpoint directory holds."""
         settings = checkpoint.config
         with Unfilled():
-            model = RecurrentLanguage(config.build(RecurrentLanguageConfig, settings["model"], where="model"))
+            model = RecurrentLM(config.build(RecurrentLMConfig, settings["model"], where="model"))
         fill(model, {name: tensor for name, tensor in checkpoint.tensors().items() if name != CARRIED})
         how = config.build(UnitsConfig, settings["tokenizer"], where="tokenizer")
         units = Units.parse(checkpoint.text("tokenizer.json"), how.kind)
@@ -171,7 +171,7 @@ class Writer:
 
 
 @torch.no_grad()
-def surprise(model: RecurrentLanguage, stream: Stream) -> Surprise:
+def surprise(model: RecurrentLM, stream: Stream) -> Surprise:
     """A whole text in one pass from a blank state, carried from span to span; dropout off."""
     training = model.training
     model.eval()
@@ -186,12 +186,14 @@ def surprise(model: RecurrentLanguage, stream: Stream) -> Surprise:
 
 
 def lost(
-    model: RecurrentLanguage, features: Float[Tensor, "lanes time features"], labels: Int[Tensor, "lanes time"]
+    model: RecurrentLM, features: Float[Tensor, "lanes time features"], labels: Int[Tensor, "lanes time"]
 ) -> Float[Tensor, ""]:
     """The surprise at these labels, summed, in full precision; only so many logits are held at once."""
     chunk = max(1, HELD // model.config.vocab)
     with torch.autocast(features.device.type, enabled=False):
-        return label_smoothed(features.flatten(0, 1), model.prediction, labels.flatten(), bias=model.bias, chunk=chunk)
+        return linear_cross_entropy(
+            features.flatten(0, 1), model.prediction, labels.flatten(), bias=model.bias, chunk=chunk
+        )
 
 
 def carry(model: nn.Module, state: Float[Tensor, "lanes parts width"]) -> None:

@@ -95,7 +95,7 @@ class Regression:
         """A row that does not fit the memory, as two of half the size."""
         return batch.halves()
 
-    def places(self, batch: Examples) -> list[str]:
+    def origins(self, batch: Examples) -> list[str]:
         """Where these rows stand in the file."""
         return [self.tables.train.places[number] for number in batch.numbers]
 

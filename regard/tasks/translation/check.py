@@ -13,7 +13,7 @@ import numpy as np
 from regard.data import shards
 from regard.data.dedup import Keys, Marks, again, differing, key, origin, place
 from regard.data.holdout import sentence
-from regard.data.line_report import REMEMBERED, Tally, places
+from regard.data.line_report import REMEMBERED, LineReport, places
 from regard.data.readers import Corpus
 from regard.data.tokenizers import EXCERPT, Tokenizer, TokenizerConfig
 from regard.tasks.translation import indexing
@@ -119,7 +119,7 @@ class _Watcher:
             report.overlap = {name: _marked(marks, self.corpora[name]) for name, marks in shared.items()}
 
 
-def _described(name: str, corpus: Corpus, tally: Tally) -> dict[str, Any]:
+def _described(name: str, corpus: Corpus, tally: LineReport) -> dict[str, Any]:
     refused = {why: {"count": one.count, "places": places(one, corpus.files)} for why, one in tally.refused.items()}
     good = tally.read - sum(one.count for one in tally.refused.values())
     return {
@@ -170,16 +170,16 @@ class _Sieve:
 
     def __init__(self, config: PairsConfig, tokenizers: tuple[Tokenizer, Tokenizer] | None, drop: bool) -> None:
         self.config, self.tokenizers, self.drop = config, tokenizers, drop
-        self.tallies: list[Tally] = []
+        self.tallies: list[LineReport] = []
         self.lengths = (Lengths(), Lengths())
         self._waiting: list[tuple[int, str, str]] = []
         self._characters = self._tag = 0
 
-    def begin(self, corpus: Corpus) -> Tally:
+    def begin(self, corpus: Corpus) -> LineReport:
         """What follows is from this corpus; its tally."""
         self.flush()
         self._tag = int(corpus.tag is not None)
-        self.tallies.append(Tally())
+        self.tallies.append(LineReport())
         return self.tallies[-1]
 
     def add(self, line: int, source: str, target: str) -> None:

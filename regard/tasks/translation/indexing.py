@@ -11,7 +11,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from regard.data.dedup import Keys, Marks, again, key, place
 from regard.data.holdout import Choice, Held, share
-from regard.data.line_report import Tally, said
+from regard.data.line_report import LineReport, said
 from regard.data.packing import buckets
 from regard.data.readers import Corpus, pairs
 from regard.data.shards import Writer
@@ -50,7 +50,7 @@ class Survey:
     """What one look at every line of the corpora tells."""
 
     rules: Rules
-    tallies: dict[str, list[Tally]]
+    tallies: dict[str, list[LineReport]]
     """Of the training and the validation corpora."""
     pairs: int
     """Good training pairs that the rules leave."""
@@ -85,7 +85,10 @@ def survey(
     """Read every line of every corpus, apply the rules and choose what to hold out; `watch` sees each good pair."""
     choice = Choice(rules.held)
     good, characters = 0, [0, 0]
-    tallies: dict[str, list[Tally]] = {"train": [Tally() for _ in train], "valid": [Tally() for _ in valid]}
+    tallies: dict[str, list[LineReport]] = {
+        "train": [LineReport() for _ in train],
+        "valid": [LineReport() for _ in valid],
+    }
     with Keys(scratch, columns=4) as keys:
         for number, (corpus, tally) in enumerate(zip(train, tallies["train"], strict=True)):
             for line, source, target in _seen("train", number, corpus, tally, watch):
@@ -113,7 +116,9 @@ def survey(
     return Survey(rules, tallies, good, (characters[0], characters[1]), held, repeats)
 
 
-def _seen(name: str, number: int, corpus: Corpus, tally: Tally, watch: Watch | None) -> Iterator[tuple[int, str, str]]:
+def _seen(
+    name: str, number: int, corpus: Corpus, tally: LineReport, watch: Watch | None
+) -> Iterator[tuple[int, str, str]]:
     for line, source, target in pairs(corpus, tally):
         if watch is not None:
             watch(name, number, line, source, target)
@@ -137,7 +142,7 @@ def tokenizers(corpora: Sequence[Corpus], found: Survey, config: TokenizerConfig
 
 def _texts(corpora: Sequence[Corpus], found: Survey, part: float, sides: tuple[int, ...]) -> Iterator[str]:
     for number, corpus in enumerate(corpora):
-        for line, *texts in pairs(corpus, Tally()):
+        for line, *texts in pairs(corpus, LineReport()):
             if (number, line) in found.held.lines or found.against(number, line, *texts):
                 continue
             if part >= 1 or share(*texts) < part:
@@ -149,7 +154,7 @@ def _texts(corpora: Sequence[Corpus], found: Survey, part: float, sides: tuple[i
 class Sink(Protocol):
     """Where pairs go that are learnt from or measured on."""
 
-    def begin(self, corpus: Corpus) -> Tally:
+    def begin(self, corpus: Corpus) -> LineReport:
         """What follows is from this corpus; its tally."""
 
     def add(self, line: int, source: str, target: str) -> None:
@@ -165,20 +170,20 @@ class Split:
         self.place, self.longest, self.cut = place, longest, cut
         self.source, self.target = tokenizers
         self.writer = Writer(place, (self.source.vocab, self.target.vocab))
-        self.tallies: list[Tally] = []
+        self.tallies: list[LineReport] = []
         self._texts = place / TEXTS if texts else None
         self._tag: str | None = None
         self._waiting: list[tuple[int, str, str]] = []
         self._characters = 0
         self._start: list[int] = []
 
-    def begin(self, corpus: Corpus) -> Tally:
+    def begin(self, corpus: Corpus) -> LineReport:
         """What follows is from this corpus; its tally."""
         self.flush()
         self.writer.begin()
         self._tag = corpus.tag
         self._start = [self.source.tag(corpus.tag)] if corpus.tag is not None else []
-        self.tallies.append(Tally())
+        self.tallies.append(LineReport())
         return self.tallies[-1]
 
     def add(self, line: int, source: str, target: str) -> None:
@@ -238,7 +243,7 @@ class Split:
 
 def nothing(
     name: str,
-    tallies: Sequence[Tally],
+    tallies: Sequence[LineReport],
     corpora: Sequence[Corpus],
     *,
     remedy: str = "give more pairs, name a validation corpus (data.valid) or raise data.longest",
@@ -253,7 +258,7 @@ def index(corpora: Sequence[Corpus], found: Survey, train: Sink, valid: Sink | N
     """Every pair that the rules leave into `train`, the held-out ones into `valid`, those akin to them nowhere."""
     for number, corpus in enumerate(corpora):
         tally = train.begin(corpus)
-        apart = valid.begin(corpus) if valid else Tally()
+        apart = valid.begin(corpus) if valid else LineReport()
         for line, source, target in pairs(corpus, tally):
             if reason := found.against(number, line, source, target):
                 tally.drop(reason, 0, line)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from regard.attention.masks import Row
 from regard.data import shards
-from regard.data.line_report import Tally
+from regard.data.line_report import LineReport
 from regard.data.packing import buckets, pack
 from regard.data.readers import Corpus
 from regard.data.tokenizers import BOS, PAD, Tokenizer, TokenizerConfig
@@ -184,9 +184,11 @@ class Pairs:
         return [line for tally, corpus in each for line in tally.lines(corpus.files)]
 
     @property
-    def tallies(self) -> list[Tally]:
+    def tallies(self) -> list[LineReport]:
         """What happened to the lines of each corpus."""
-        return [Tally.parse(plain) for plain in json.loads((self.place / indexing.TALLIES).read_text(encoding="utf-8"))]
+        return [
+            LineReport.parse(plain) for plain in json.loads((self.place / indexing.TALLIES).read_text(encoding="utf-8"))
+        ]
 
     def _side(
         self, side: str, examples: Int[np.ndarray, "pairs"], longest: int, fixed: bool

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
-from regard.metrics.likelihood import agreeing, count, label_smoothed
+from regard.metrics.likelihood import count, linear_cross_entropy, rdrop
 from regard.metrics.overlap import bleu
-from regard.models.seq2seq import Recurrent, RecurrentConfig
+from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.translation.error_rate import judge
 from regard.tasks.translation.pairs import PairBatch, PairsConfig, Prepared, Text, prepare
@@ -54,7 +54,7 @@ class TranslationRecipe:
     """Where pairs come from and how they are packed."""
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     """How text becomes tokens."""
-    model: TransformerConfig | RecurrentConfig = field(default_factory=TransformerConfig)
+    model: TransformerConfig | Seq2SeqConfig = field(default_factory=TransformerConfig)
     """The network, chosen by its name; derived from the amount of data when the whole section is missing."""
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     """What is minimised."""
@@ -80,7 +80,7 @@ class Translation:
     Recipe = TranslationRecipe
 
     def __init__(
-        self, recipe: TranslationRecipe, prepared: Prepared, model: Transformer | Recurrent, *, fixed: bool = False
+        self, recipe: TranslationRecipe, prepared: Prepared, model: Transformer | Seq2Seq, *, fixed: bool = False
     ):
         self.recipe = recipe
         self.prepared = prepared
@@ -118,7 +118,7 @@ class Translation:
         """A row that does not fit the memory, in halves."""
         return self.prepared.train.halves(batch, fixed=self.fixed)
 
-    def places(self, batch: PairBatch) -> list[str]:
+    def origins(self, batch: PairBatch) -> list[str]:
         """Where the pairs of a row come from, the longest first."""
         lengths = batch.source_row.lengths + batch.target_row.lengths
         order = lengths[: len(batch.examples)].cpu().argsort(descending=True, stable=True)
@@ -133,12 +133,12 @@ class Translation:
 
     def _loss(self, batch: PairBatch, smoothing: float) -> Tensor:
         features, weight = self._features(batch), self.model.prediction
-        return label_smoothed(features, weight, batch.labels, smoothing=smoothing, chunk=self._chunk)
+        return linear_cross_entropy(features, weight, batch.labels, smoothing=smoothing, chunk=self._chunk)
 
     def _agreeing(self, batch: PairBatch) -> Tensor:
         """Two passes, each with dropout of its own."""
         passes = self._features(batch), self._features(batch)
-        return agreeing(
+        return rdrop(
             passes,
             self.model.prediction,
             batch.labels,

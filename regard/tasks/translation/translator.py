@@ -23,7 +23,7 @@ from regard.decoding.stepper import Hypothesis
 from regard.interpret.trace import Trace, Weights, axes, tokens
 from regard.interpret.watch import watch
 from regard.models import MODELS
-from regard.models.inference import ready
+from regard.models.inference import for_generation
 from regard.tasks.trained import Unfilled
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ class Translator:
     ) -> Iterable[list[list[Hypothesis]]]:
         """Hypotheses batch by batch; on a GPU in half precision, sentences taking the places of those that are done."""
         one_by_one = (self.hypotheses(read, batch, decoding) for batch in batches)
-        model = ready(self.model)
+        model = for_generation(self.model)
         if model is self.model or not batches or decoding.sample or self._constraints(decoding):
             return one_by_one
         groups = []

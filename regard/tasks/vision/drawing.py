@@ -22,7 +22,7 @@ class Drawing:
         self.recipe, self.model = recipe, model
         self.album = drawn.album(recipe.data, "train")
         self.held = drawn.album(recipe.data, "valid")
-        self.rows = recipe.training.steps * recipe.training.rows  # nothing comes twice: the run is one epoch
+        self.rows = recipe.training.steps * recipe.training.accumulate  # nothing comes twice: the run is one epoch
         self.valid = self.held.examples(range(recipe.data.valid))
 
     @property
@@ -48,7 +48,7 @@ class Drawing:
         """A row that does not fit the memory, in halves."""
         return batch.halves()
 
-    def places(self, batch: Examples) -> list[str]:
+    def origins(self, batch: Examples) -> list[str]:
         """What to call these examples."""
         return [f"{self.unit} {number}" for number in batch.numbers]
 

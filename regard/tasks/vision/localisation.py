@@ -17,7 +17,7 @@ from regard import config
 from regard.checkpoint import Checkpoint, fill
 from regard.data import images
 from regard.data.examples import Examples
-from regard.metrics.boxes import apartness, overlap
+from regard.metrics.boxes import giou_loss, iou
 from regard.models.detector import ClassAndBox, LocatorConfig
 from regard.tasks.vision import drawn
 from regard.tasks.vision.drawing import Drawing
@@ -39,7 +39,7 @@ SHOWN = 4
 class BoxConfig:
     """What a wrong box costs beside a wrong class, whose cost is its cross-entropy."""
 
-    loss: Literal["smooth_l1", "overlap"] = "smooth_l1"
+    loss: Literal["smooth_l1", "giou"] = "smooth_l1"
     """How far the four sides are off, or how little the boxes overlap (generalised, so that it helps boxes apart)."""
     weight: float = 10.0
     """How much the box counts."""
@@ -90,7 +90,7 @@ class Localisation(Drawing):
         """The mean overlap of the mean box of other pictures: what is to be beaten."""
         _, _, boxes = self.album.examples(range(len(self.valid))).parts
         box = boxes.mean(0).expand(len(self.valid), 4)
-        return overlap(box, self.valid.parts[2]).mean().item()
+        return iou(box, self.valid.parts[2]).mean().item()
 
     def step(self, batch: Examples, part: str) -> Step:
         """The cost of class and box, summed over the pictures."""
@@ -105,13 +105,13 @@ class Localisation(Drawing):
         seen, labels, boxes = self.valid.parts
         answers = [self.model(chunk.to(self.device)) for chunk in seen.split(CHUNK)]
         logits, guesses = (torch.cat(each).float().cpu() for each in zip(*answers, strict=True))
-        right, shared = logits.argmax(-1) == labels, overlap(guesses, boxes)
+        right, shared = logits.argmax(-1) == labels, iou(guesses, boxes)
         off = _off(self.recipe.objective, guesses, boxes)
         loss = F.cross_entropy(logits, labels) + self.recipe.objective.weight * off.mean()
         metrics = {
             "loss": loss.item(),
             "accuracy": right.float().mean().item(),
-            "overlap": shared.mean().item(),
+            "iou": shared.mean().item(),
             "found": (right & (shared >= HALF)).float().mean().item(),
         }
         return Evaluation(metrics, self._samples(logits, guesses))
@@ -165,8 +165,8 @@ class Locator:
 
 def _off(objective: BoxConfig, guesses: Float[Tensor, "batch 4"], boxes: Float[Tensor, "batch 4"]) -> Tensor:
     """How wrong each box is."""
-    if objective.loss == "overlap":
-        return apartness(guesses, boxes)
+    if objective.loss == "giou":
+        return giou_loss(guesses, boxes)
     return F.smooth_l1_loss(guesses, boxes, reduction="none", beta=SMOOTH).sum(-1)
 
 

@@ -20,7 +20,7 @@ from jaxtyping import Int
 
 from regard.config.checking import expressions
 from regard.data import shards
-from regard.data.line_report import Tally
+from regard.data.line_report import LineReport
 from regard.data.readers import digest, locate, texts
 from regard.tasks.word2vec import phrases
 from regard.tasks.word2vec.phrases import Tokens
@@ -128,7 +128,7 @@ def prepare(config: WordsConfig) -> Words:
     place = shards.entry(shards.folder(), f"words-{key}", build)
     lines = (place / "vocabulary.tsv").read_text(encoding="utf-8").split("\n")[:-1]
     words, counts = [line.split("\t")[0] for line in lines], [int(line.split("\t")[1]) for line in lines]
-    tallies = [Tally.parse(plain) for plain in json.loads((place / "tallies.json").read_text(encoding="utf-8"))]
+    tallies = [LineReport.parse(plain) for plain in json.loads((place / "tallies.json").read_text(encoding="utf-8"))]
     for name, tally in zip(names, tallies, strict=True):
         tally.check(config.reject, [name], unit="text")
     found = list(zip(names, tallies, digests, strict=True))
@@ -161,14 +161,14 @@ def _build(config: WordsConfig, place: Path) -> None:
     (place / "vocabulary.tsv").write_text("".join(lines), encoding="utf-8", newline="\n")
 
 
-def _numbered(config: WordsConfig, path: Path) -> tuple[list[str], list[Tally]]:
+def _numbered(config: WordsConfig, path: Path) -> tuple[list[str], list[LineReport]]:
     """Write every word as the number of its first appearance; the words in that order."""
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     tallies = []
     with path.open("wb") as file:
         for source in config.train:
-            tally = Tally()
+            tally = LineReport()
             for _, text in texts(source.path, tally, field=source.field):
                 tally.kept += 1
                 found = [numbers[word] for word in split(text, config)]

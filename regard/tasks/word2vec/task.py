@@ -105,7 +105,7 @@ class _Tests:
         return scores
 
 
-class Embedding:
+class SkipGram:
     """The task of learning word vectors, which has a loop of its own."""
 
     Recipe = EmbeddingRecipe

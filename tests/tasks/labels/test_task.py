@@ -85,7 +85,7 @@ def train(settings, out, *changes: str, **how):
 def made(settings, model, **objective):
     kind, found = recipe.resolve({**settings, "model": model, "objective": objective})
     prepared = prepare(found.data, found.tokenizer)
-    sizes = {"vocab": prepared.reading.units.vocab, "classes": len(prepared.classes), "each": kind.each}
+    sizes = {"vocab": prepared.reading.units.vocab, "classes": len(prepared.classes), "per_token": kind.per_token}
     torch.manual_seed(0)
     return kind(found, prepared, Labeller(type(found.model)(**{**vars(found.model), **sizes})))
 
@@ -255,7 +255,7 @@ def test_a_label_that_only_the_validation_file_has_is_told_with_its_place(review
 
 def test_places_of_a_row_are_told_for_the_guard(reviews):
     task = made(reviews, RECURRENT)
-    places = task.places(task.batch(0))
+    places = task.origins(task.batch(0))
     assert len(places) == len(task.batch(0).examples)
     assert all(place.rpartition(":")[2].isdigit() for place in places)
 

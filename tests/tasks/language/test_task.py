@@ -13,7 +13,7 @@ import regard
 from regard import checkpoint, recipe
 from regard.data.tokenizers import EOS
 from regard.data.tokenizers.units import UnitsConfig
-from regard.models.lstm import RecurrentLanguage, RecurrentLanguageConfig
+from regard.models.lstm import RecurrentLM, RecurrentLMConfig
 from regard.tasks import TASKS
 from regard.tasks.language.streams import StreamConfig, prepare
 from regard.tasks.language.task import Language, LanguageRecipe
@@ -44,8 +44,8 @@ def train(out, *changes: str, **how):
 def made(lanes: int = 3, window: int = 8, **model) -> Language:
     data = StreamConfig(text=TEXT, lanes=lanes, window=window)
     texts = prepare(data, UnitsConfig())
-    shape = RecurrentLanguageConfig(vocab=texts.units.vocab, width=12, **model)
-    return Language(LanguageRecipe(data=data, model=shape), texts, RecurrentLanguage(shape))
+    shape = RecurrentLMConfig(vocab=texts.units.vocab, width=12, **model)
+    return Language(LanguageRecipe(data=data, model=shape), texts, RecurrentLM(shape))
 
 
 def test_rows_one_after_the_other_are_one_long_reading_of_every_lane():

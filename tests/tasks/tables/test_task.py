@@ -93,7 +93,7 @@ def test_a_row_costs_its_squared_error_in_deviations(path):
     rows = [task.tables.train.targets[number] for number in batch.numbers]
     wanted = (((outputs - rows) / task.tables.columns.deviation) ** 2).sum()
     assert task.step(batch, "model").loss.item() == pytest.approx(wanted, rel=1e-4)
-    assert task.places(batch)[0].rpartition(":")[0] == path
+    assert task.origins(batch)[0].rpartition(":")[0] == path
 
 
 @pytest.mark.parametrize("data", [{}, {"target": "sign", "predicts": "class"}])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from regard import recipe
-from regard.models.seq2seq import Recurrent
+from regard.models.seq2seq import Seq2Seq
 from regard.models.transformer import Transformer
 from regard.tasks.translation import task as translation
 from regard.tasks.translation.task import Translation
@@ -45,7 +45,7 @@ def test_halving_ends_at_a_single_pair(task: Translation):
 
 def test_every_pair_is_named_by_its_place_the_longest_first(task: Translation, corpus: Corpus):
     batch = task.batch(0)
-    places = task.places(batch)
+    places = task.origins(batch)
     assert len(places) == len(batch.examples)
     lines = [int(place.rpartition(":")[2]) for place in places]
     lengths = [len(task.prepared.source_tokenizer.encode(corpus.pairs[line - 1][0])) for line in lines]
@@ -80,7 +80,7 @@ def test_fixed_rows_and_a_loss_in_chunks_teach_what_exact_rows_and_a_whole_loss_
     for fixed, held in ((False, 1 << 24), (True, 1 << 10)):
         monkeypatch.setitem(translation.WHOLE, "cpu", held)
         torch.manual_seed(0)
-        model = (Transformer if name == "transformer" else Recurrent)(resolved.model).double()
+        model = (Transformer if name == "transformer" else Seq2Seq)(resolved.model).double()
         task = Translation(resolved, prepared, model, fixed=fixed)
         optimizer = torch.optim.SGD(model.parameters(), 0.1)
         curve = []

@@ -8,7 +8,7 @@ from torch.nn import functional as F
 import regard
 from regard import recipe
 from regard.data import images
-from regard.metrics.boxes import overlap
+from regard.metrics.boxes import iou
 from regard.models.detector import ClassAndBox, LocatorConfig
 from regard.tasks.vision import drawn
 from regard.tasks.vision.drawn import PictureConfig
@@ -42,10 +42,10 @@ def test_a_row_holds_pictures_of_its_own():
     assert list(second.numbers) == list(range(8, 16))
     assert all(torch.equal(one, other) for one, other in zip(first.parts, again.parts, strict=True))
     assert not torch.equal(first.parts[0], second.parts[0])
-    assert task.places(second)[0] == "picture 8"
+    assert task.origins(second)[0] == "picture 8"
 
 
-@pytest.mark.parametrize("loss", ["smooth_l1", "overlap"])
+@pytest.mark.parametrize("loss", ["smooth_l1", "giou"])
 def test_the_loss_is_that_of_class_and_box_summed(loss):
     task = made(loss=loss, weight=3.0)
     seen, labels, boxes = task.batch(2).parts
@@ -71,19 +71,19 @@ def generalised(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     return both / either - (around - either) / around
 
 
-@pytest.mark.parametrize("loss", ["smooth_l1", "overlap"])
+@pytest.mark.parametrize("loss", ["smooth_l1", "giou"])
 def test_halves_of_a_row_add_up(loss):
     halves_add_up(made(loss=loss))
 
 
-@pytest.mark.parametrize("loss", ["smooth_l1", "overlap"])
+@pytest.mark.parametrize("loss", ["smooth_l1", "giou"])
 def test_one_row_is_learnt_by_heart(loss):
     task = made(loss=loss, weight=1.0)
     assert by_heart(task, steps=120) < 0.25
     seen, labels, boxes = task.batch(0).parts
     logits, guesses = task.model(seen)
     assert (logits.argmax(-1) == labels).all()
-    assert overlap(guesses, boxes).min() > 0.6
+    assert iou(guesses, boxes).min() > 0.6
 
 
 def test_a_run_that_was_stopped_goes_on_to_the_same_bit(tmp_path):
@@ -98,9 +98,9 @@ def test_scores_are_counted_as_said():
         logits, guesses = task.model(seen)
         metrics = task.evaluate().metrics
     right = logits.argmax(-1) == labels
-    shared = overlap(guesses, boxes)
+    shared = iou(guesses, boxes)
     assert metrics["accuracy"] == pytest.approx(right.float().mean().item())
-    assert metrics["overlap"] == pytest.approx(shared.mean().item())
+    assert metrics["iou"] == pytest.approx(shared.mean().item())
     assert metrics["found"] == pytest.approx((right & (shared >= 0.5)).float().mean().item())
     assert metrics["found"] <= metrics["accuracy"]
 
@@ -108,7 +108,7 @@ def test_scores_are_counted_as_said():
 def test_looking_beats_the_mean_box_soon(tmp_path):
     outcome = recipe.train(recipe.settings(SETTINGS, "training.steps=60"), out=tmp_path / "run", quiet=True)
     task = made()
-    assert outcome.metrics["overlap"] > task.blind() + 0.05
+    assert outcome.metrics["iou"] > task.blind() + 0.05
     log = (tmp_path / "run" / "train.log").read_text()
     assert "without looking: " in log
 
