@@ -160,7 +160,7 @@ class Locator:
     @torch.no_grad()
     def locate(self, seen: Sequence[str | Path | np.ndarray], *, invert: bool = False) -> list[Place]:
         """Which digit is where, in picture files or in arrays of shades from 0, black, to 1."""
-        shades = pictures.stacked(seen, size=self.model.config.size, invert=invert)
+        shades = images.stacked(seen, size=self.model.config.size, invert=invert)
         logits, boxes = self.model(torch.from_numpy(shades).to(_device(self.model)))
         side = self.model.config.size
         found = zip(logits.float().softmax(-1).max(-1).values, logits.argmax(-1), boxes * side, strict=True)
