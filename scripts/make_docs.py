@@ -11,12 +11,11 @@ from pathlib import Path
 from regard import config
 from regard.data.tokenizers import derived
 from regard.models.transformer import TransformerConfig
-from regard.recipe import SIZES
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.language.task import LanguageRecipe
 from regard.tasks.tables.task import RegressionRecipe
-from regard.tasks.translation.task import TranslationRecipe
+from regard.tasks.translation.task import SIZES, TranslationRecipe
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe

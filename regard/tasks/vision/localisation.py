@@ -15,7 +15,6 @@ from torch.nn import functional as F
 
 from regard import config
 from regard.checkpoint import Checkpoint, fill
-from regard.data import images as pictures
 from regard.data.examples import Examples
 from regard.metrics.boxes import giou_loss, iou
 from regard.models.detector import ClassAndBox, LocatorConfig
