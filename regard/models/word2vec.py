@@ -8,12 +8,16 @@ with hierarchical softmax it is -sum of log s(±h·o_node) over the nodes on the
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Literal, NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int, UInt8
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 Counts = Int[np.ndarray, "vocab"]
 
@@ -24,6 +28,8 @@ class Word2VecConfig:
 
     name: Literal["word2vec"] = "word2vec"
     """Which model."""
+    vocab: int | None = None
+    """Words; filled in from the text."""
     width: int = 100
     """Features of a word."""
     architecture: Literal["skipgram", "cbow"] = "skipgram"
@@ -45,6 +51,26 @@ class Word2VecConfig:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
         if self.sample is not None and self.sample <= 0:
             raise ValueError(f"sample must be above 0, not {self.sample}; null leaves no word out")
+
+
+class WordTable(nn.Module):
+    """The vectors of words as others use them: numbers of words in, vectors out."""
+
+    def __init__(self, config: Word2VecConfig):
+        super().__init__()
+        self.config = config
+        self.vectors = nn.Parameter(torch.empty(config.vocab or 0, config.width))
+        nn.init.uniform_(self.vectors, -0.5 / config.width, 0.5 / config.width)
+
+    def forward(self, words: Int[Tensor, "*words"]) -> Float[Tensor, "*words width"]:
+        """A vector for every word."""
+        return F.embedding(words, self.vectors)
+
+    @staticmethod
+    def sized(config: Word2VecConfig, tensors: Mapping[str, Tensor]) -> Word2VecConfig:
+        """The config with as many words as there are vectors, where it does not say how many."""
+        known = config.vocab is not None or "vectors" not in tensors
+        return config if known else replace(config, vocab=len(tensors["vectors"]))
 
 
 class Inputs(NamedTuple):

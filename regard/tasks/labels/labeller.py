@@ -111,7 +111,7 @@ class Labels:
         """Probabilities of one list of tokens, and the weights of every attention by name."""
         if not any(isinstance(module, Tap) for module in self.model.modules()):
             pool = "" if self.config.per_token else " or model.pool=attention"
-            raise ValueError(f"this model has no attention to show: train with model.name=transformer{pool}")
+            raise ValueError(f"this model has no attention to show: train with model.name=transformer-encoder{pool}")
         with watch(self.model) as seen:
             [probabilities] = self._probabilities([tokens])
         return probabilities, {name.removeprefix("reader."): seen[name][0].cpu() for name in seen}
