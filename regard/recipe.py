@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from regard import checkpoint, config
+from regard import checkpoint, config, models
 from regard.config.words import nearest
 from regard.tasks import TASKS
 from regard.training import adoption, distributed
@@ -78,7 +78,7 @@ def train(
             data = team.main_first(lambda: task.prepare(recipe, run.latest or parent))
             recipe = fitted(task, settings, recipe, data, parent)
             torch.manual_seed(recipe.training.seed)
-            model = task.build(recipe.model)
+            model = models.build(recipe.model)
             adopted = [] if parent is None else _adopted(task, model, parent, data)
             model = model.to(device)
             learner = task(recipe, data, model, fixed=devices.compiles(device, recipe.training.compile, model))

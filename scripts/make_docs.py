@@ -21,6 +21,7 @@ from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
 
 PAGE = Path(__file__).parent.parent / "docs" / "recipes.md"
+PAGES = {"seq2seq": "[Recurrent networks](recurrent.md)"}  # where models of translation are described
 SIZED = ("width", "heads", "hidden", "encoder", "decoder", "dropout")
 SMALL = (
     (
@@ -124,7 +125,7 @@ def _others(section: config.Field, rows: Sequence[config.Field]) -> list[str]:
     """A table for each other section that may stand in the place of this one, chosen by its name."""
     parts = []
     for choice, own in _choices(section, rows).items():
-        head = [f"### `{section.name}` with `name: {choice}`", "", f"Described in [{choice.title()}]({choice}.md).", ""]
+        head = [f"### `{section.name}` with `name: {choice}`", "", f"Described in {PAGES[choice]}.", ""]
         parts.append("\n".join([*head, *_settings(own, f"{section.name}({choice})")]) + "\n")
     return parts
 

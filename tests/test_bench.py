@@ -85,7 +85,7 @@ def test_settings_without_a_recipe_are_refused() -> None:
 
 def test_recurrent_translators_and_language_models_are_measured_too(corpus: Corpus, tmp_path: Path) -> None:
     data = {"train": {"source": str(corpus.source), "target": str(corpus.target)}, "tokens": 256, "longest": 64}
-    shape = {"name": "recurrent", "width": 16, "embedding": 16}
+    shape = {"name": "seq2seq", "width": 16, "embedding": 16}
     assert bench.training({"data": data, "model": shape}, SMALL, steps=20).rate > 100
     recipes = Path(__file__).parent.parent / "recipes"
     assert bench.training(recipe.settings(recipes / "masse.yaml"), SMALL, steps=20).rate > 10

@@ -27,7 +27,7 @@ BETWEEN = re.compile(r"weight_hh|state\.weight")  # weights from one state to th
 class RecurrentLMConfig:
     """Recurrent layers that predict the next token of a text."""
 
-    name: Literal["recurrent-language"] = "recurrent-language"
+    name: Literal["rnn-lm"] = "rnn-lm"
     """Which model this is."""
     vocab: int = 0
     """Tokens of the vocabulary; filled in from the text."""

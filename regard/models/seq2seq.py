@@ -28,7 +28,7 @@ Layout = Row | Grid
 class Seq2SeqConfig:
     """A recurrent encoder and decoder, with or without attention."""
 
-    name: Literal["recurrent"] = "recurrent"
+    name: Literal["seq2seq"] = "seq2seq"
     """Which model this is."""
     vocab: int = 0
     """Tokens of the source vocabulary; filled in from the tokenizer."""

@@ -62,7 +62,7 @@ class EncoderConfig:
 class RecurrentEncoderConfig(EncoderConfig):
     """Recurrent layers that read a text."""
 
-    name: Literal["recurrent"] = "recurrent"
+    name: Literal["rnn-encoder"] = "rnn-encoder"
     """Which model this is."""
     cell: Kind = "lstm"
     """What a step computes; gru resets its state after the product as cuDNN does, gru_before as first published."""
@@ -86,7 +86,7 @@ class RecurrentEncoderConfig(EncoderConfig):
 class ConvolutionEncoderConfig(EncoderConfig):
     """Convolutions over a text."""
 
-    name: Literal["convolution"] = "convolution"
+    name: Literal["cnn-encoder"] = "cnn-encoder"
     """Which model this is."""
     widths: tuple[int, ...] = (3, 4, 5)
     """Words that a filter sees at a time; one width may stand here several times."""
@@ -110,7 +110,7 @@ class ConvolutionEncoderConfig(EncoderConfig):
 class TransformerEncoderConfig(EncoderConfig):
     """Transformer blocks that read a text."""
 
-    name: Literal["transformer"] = "transformer"
+    name: Literal["transformer-encoder"] = "transformer-encoder"
     """Which model this is."""
     width: int = 128
     """Features of every position."""
@@ -224,9 +224,9 @@ class TransformerEncoder(nn.Module):
 
 
 ENCODERS: dict[str, tuple[Any, type[EncoderConfig]]] = {
-    "recurrent": (RecurrentEncoder, RecurrentEncoderConfig),
-    "convolution": (ConvolutionEncoder, ConvolutionEncoderConfig),
-    "transformer": (TransformerEncoder, TransformerEncoderConfig),
+    "rnn-encoder": (RecurrentEncoder, RecurrentEncoderConfig),
+    "cnn-encoder": (ConvolutionEncoder, ConvolutionEncoderConfig),
+    "transformer-encoder": (TransformerEncoder, TransformerEncoderConfig),
 }
 
 

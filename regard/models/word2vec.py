@@ -8,14 +8,15 @@ with hierarchical softmax it is -sum of log s(±h·o_node) over the nodes on the
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, UInt8
-from torch import nn
+from torch import Tensor, nn
 
 Counts = Int[np.ndarray, "vocab"]
 
@@ -92,11 +93,20 @@ class Word2Vec(nn.Module):
             raise ValueError(f"{vocab} words are too few to learn from: lower data.least or give more text")
         self.config = config
         rows = vocab - (config.output == "hierarchical")  # a tree has one node fewer than leaves
-        self.register_buffer("vectors", (torch.rand(vocab, config.width) - 0.5) / config.width)
+        self.register_buffer("vectors", torch.empty(vocab, config.width).uniform_(-0.5, 0.5) / config.width)
         self.register_buffer("output", torch.zeros(rows, config.width))
         self.register_buffer("heard", torch.zeros(2, dtype=torch.float64))  # loss and predictions since it was scored
         if counts is not None:
             self.count(counts)
+
+    @staticmethod
+    def sized(config: Word2VecConfig, tensors: Mapping[str, Tensor]) -> Word2VecConfig:
+        """The config with as many words as there are vectors."""
+        return replace(config, vocab=len(tensors["vectors"])) if "vectors" in tensors else config
+
+    def forward(self, words: Int[Tensor, "*words"]) -> Float[Tensor, "*words width"]:
+        """A vector for every word."""
+        return self.get_buffer("vectors")[words]
 
     def count(self, counts: Counts) -> None:
         """Prepare the inner loop for words that occur so often."""

@@ -19,6 +19,7 @@ import torch
 import regard
 from regard import checkpoint, config
 from regard.checkpoint import Checkpoint, CheckpointError
+from regard.models import modern
 from regard.training import distributed
 from regard.training.compatibility import changes
 from regard.training.distributed import ALONE, Team
@@ -252,7 +253,7 @@ def _resumed(run: Run, settings: Mapping[str, Any], data: Mapping[str, Any]) -> 
         notes.append(f"{folder} holds no checkpoint to go on from: starting from step 0")
         forget(folder / "metrics.jsonl", after=0)
         return replace(run, latest=None, notes=tuple(notes), damaged=len(damaged))
-    found = changes(config.read(folder / "config.yaml"), settings, _seen(folder), data)
+    found = changes(modern(config.read(folder / "config.yaml")), settings, _seen(folder), data)
     if fixed := found.refused:
         shown = ", ".join(fixed[:8]) + (f" and {len(fixed) - 8} more" if len(fixed) > 8 else "")
         raise ValueError(f"{folder} cannot go on with what it was not begun with: {shown}; use another folder")

@@ -97,10 +97,6 @@ class Task(Learner, Protocol):
         """Settings that follow from the data where nobody named them: sizes, length, warm-up, patience."""
 
     @staticmethod
-    def build(shape: Any) -> nn.Module:
-        """The model of a shape, its weights drawn at random."""
-
-    @staticmethod
     def sized(recipe: Any, data: Any) -> Any:
         """The recipe with what only the data can say: the number of tokens, of classes, of inputs."""
 

@@ -20,7 +20,7 @@ def models(tmp_path_factory):
     (folder / "a.tsv").write_text("".join(f"film {n} {w}\t{label}\n" for n in range(20) for w, label in words.items()))
     (folder / "a.txt").write_text("".join(f"the/D film{n}/N is/V {w}/A\n" for n in range(20) for w in words))
     settings = {"optim": {"rate": 0.02, "warmup": 1}, "training": TRAINING}
-    model = {"name": "recurrent", "width": 8, "embedding": 8, "pool": "attention", "dropout": 0.0}
+    model = {"name": "rnn-encoder", "width": 8, "embedding": 8, "pool": "attention", "dropout": 0.0}
     for task, name in (("classification", "a.tsv"), ("tagging", "a.txt")):
         data = {"train": {"path": str(folder / name)}, "tokens": 128}
         regard.train({"task": task, "data": data, "model": model, **settings}, out=folder / task, quiet=True)

@@ -8,7 +8,7 @@ from regard import recipe
 from regard.cli import run
 from tests.conftest import SMALL, sentences
 
-RECURRENT = {"name": "recurrent", "cell": "gru", "width": 16, "embedding": 16, "attention": "bahdanau"}
+RECURRENT = {"name": "seq2seq", "cell": "gru", "width": 16, "embedding": 16, "attention": "bahdanau"}
 
 
 @pytest.fixture(scope="module")

@@ -50,7 +50,7 @@ def build(**settings):
 
 
 def test_the_registry_knows_it():
-    assert MODELS["recurrent"] == (Seq2Seq, Seq2SeqConfig)
+    assert MODELS["seq2seq"] == (Seq2Seq, Seq2SeqConfig)
 
 
 @each_shape

@@ -69,7 +69,7 @@ def test_a_recurrent_translator_learns_the_same_recorded_and_step_by_step(cell, 
         "data": {"train": corpus, "valid": corpus, "tokens": 128, "longest": 32},
         "tokenizer": {"kind": "words", "least": 1},
         "model": {
-            "name": "recurrent",
+            "name": "seq2seq",
             "cell": cell,
             "attention": attention,
             "width": 32,

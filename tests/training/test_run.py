@@ -184,3 +184,12 @@ def test_a_manifest_tells_settings_data_and_versions(tmp_path: Path) -> None:
     other = facts(config.override(SETTINGS, ["optim.rate=0.2"]), {"train": {"fingerprint": "bb"}})
     assert other["config"] != first["config"]
     assert other["data"] != first["data"]
+
+
+def test_a_run_that_named_its_model_as_version_0_1_did_goes_on(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run", step=3)
+    old, new = ({**SETTINGS, "model": {**SETTINGS["model"], "name": name}} for name in ("recurrent", "seq2seq"))
+    (folder / "config.yaml").write_text(config.dump(old))
+    run = runs.start(folder, settings=new, data=DATA, resume=True)
+    assert run.latest is not None
+    assert not any("changed since" in note for note in run.notes)

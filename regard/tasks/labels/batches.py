@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.data import shards
+from regard.data import cache
 from regard.data.packing import Packing, buckets, pack
 from regard.data.readers import digest
 from regard.data.tokenizers import PAD
@@ -216,4 +216,4 @@ def _report(found: Found, held: float | str) -> dict[str, Any]:
     digests = [digest(name) for name in found.files]
     both = zip(found.files, found.tallies, digests, strict=True)
     corpora = [{**tally.report([name]), "sha256": [one]} for name, tally, one in both]
-    return {"fingerprint": shards.key(labels=1, files=digests, held=held), "corpora": corpora}
+    return {"fingerprint": cache.key(labels=1, files=digests, held=held), "corpora": corpora}

@@ -14,21 +14,21 @@ from torch import Tensor
 
 from regard import config
 from regard.attention.tap import Tap
-from regard.checkpoint import Checkpoint, fill
+from regard.checkpoint import Checkpoint
 from regard.data.tokenizers import PAD
 from regard.data.tokenizers.units import CLOSED, Units
 from regard.interpret import trace as traces
 from regard.interpret.trace import Item, Trace, Weights
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
-from regard.models.text_classifier import ENCODERS, AnyEncoderConfig, Labeller
+from regard.models.text_classifier import AnyEncoderConfig, Labeller
 from regard.tasks.labels import files
 from regard.tasks.labels.batches import Labelled, cut, index
 from regard.tasks.labels.files import LabelledFile, TaggedFile
 from regard.tasks.labels.reading import Reading, ReadingConfig
 from regard.tasks.labels.scoring import scores
 from regard.tasks.labels.task import Measured, measure
-from regard.tasks.trained import NoOptions, Unfilled, chosen, described
+from regard.tasks.trained import NoOptions, chosen, described, revived
 
 BUDGET = 1 << 14  # tokens read at a time, padding included
 CLASS = "<class>"
@@ -87,15 +87,11 @@ class Labels:
     def load(cls: type[Self], checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Self:
         """The one a checkpoint directory holds."""
         settings = checkpoint.config
-        shape: Any = ENCODERS[settings["model"]["name"]][1]
-        with Unfilled():
-            model = Labeller(config.build(shape, settings["model"], where="model"))
-        fill(model, checkpoint.tensors())
         how = config.build(ReadingConfig, settings["tokenizer"], where="tokenizer")
         reading = Reading(how, Units.parse(checkpoint.text("tokenizer.json"), how.kind))
         classes = [str(label) for label in settings["labels"]]
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return cls(model.to(device).eval(), reading, classes, settings["data"], name)
+        return cls(revived(checkpoint, device), reading, classes, settings["data"], name)
 
     def parse(self, text: str) -> str:
         """An input is a text, which must not be empty."""
@@ -141,7 +137,7 @@ class Labels:
         """Probabilities of one list of tokens, and the weights of every attention by name."""
         if not any(isinstance(module, Tap) for module in self.model.modules()):
             pool = "" if self.config.per_token else " or model.pool=attention"
-            raise ValueError(f"this model has no attention to show: train with model.name=transformer{pool}")
+            raise ValueError(f"this model has no attention to show: train with model.name=transformer-encoder{pool}")
         with watch(self.model) as seen:
             [probabilities] = self._probabilities([tokens])
         return probabilities, {name.removeprefix("reader."): seen[name][0].cpu() for name in seen}

@@ -106,11 +106,6 @@ class Labelling:
         sizes = {"vocab": prepared.reading.units.vocab, "classes": len(prepared.classes), "per_token": cls.per_token}
         return replace(recipe, model=replace(recipe.model, **sizes))
 
-    @staticmethod
-    def build(shape: Any) -> Labeller:
-        """The model of this shape, its weights drawn at random."""
-        return Labeller(shape)
-
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""
         return every_weight(self.model)

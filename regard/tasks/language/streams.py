@@ -18,7 +18,7 @@ import numpy as np
 import tokenizers as library
 from jaxtyping import Int
 
-from regard.data import shards
+from regard.data import cache
 from regard.data.line_report import LineReport
 from regard.data.readers import digest, lines, locate
 from regard.data.tokenizers import EOS, UNK, units
@@ -132,7 +132,7 @@ def prepare(config: StreamConfig, how: UnitsConfig, known: Units | None = None) 
         "held": None if config.valid else config.held,
     }
     cut = {**asdict(how), "library": library.__version__} if known is None else known.tokenizer.json()
-    key = shards.key(stream=1, units=cut, **contents)
+    key = cache.key(stream=1, units=cut, **contents)
 
     def build(place: Path) -> None:
         _build(config, how, known, place)
@@ -140,18 +140,19 @@ def prepare(config: StreamConfig, how: UnitsConfig, known: Units | None = None) 
             if _stamp(name) != stamp:
                 raise ValueError(f"{name} changed while it was read: start again once it is complete")
 
-    place = shards.entry(shards.folder(), f"stream-{key}", build)
+    made = cache.entry(cache.folder(), f"stream-{key}", build)
+    place = made.place
     found = json.loads((place / "numbers.json").read_text(encoding="utf-8"))
     parts = {name: Stream(_mapped(place / f"{name}.bin"), **found[name]) for name in ("train", "valid")}
     own = Units.parse((place / "tokenizer.json").read_text(encoding="utf-8"), how.kind)
     report: dict[str, Any] = {"vocab": own.vocab}
-    summary = []
+    summary = list(made.notes)
     for name, group in (("train", config.train), ("valid", config.valid)):
         tally = LineReport.parse(found["tallies"][name])
         _check(config, tally, group)
         named = list(group) or [INLINE]
         corpora = [{**tally.report(named), "sha256": [digests[one] for one in group]}]
-        marks = {"fingerprint": shards.key(part=name, **contents), "corpora": corpora}
+        marks = {"fingerprint": cache.key(part=name, **contents), "corpora": corpora}
         report[name] = {**marks, "tokens": len(parts[name].tokens), **found[name]}
         summary += tally.lines(named, unit="line") if tally.read else []
     summary.append(_said(own, **parts))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from regard import config
 from regard.checkpoint import Checkpoint
 from regard.data.tokenizers.units import Units, UnitsConfig
-from regard.models.lstm import RecurrentLM, RecurrentLMConfig
+from regard.models.lstm import RecurrentLMConfig
 from regard.tasks.language.streams import Lanes, StreamConfig, Texts, prepare
 from regard.tasks.language.writer import CARRIED, Writer, WritingConfig, carry, lost, surprise
 from regard.training.loop import TrainingConfig
@@ -92,11 +92,6 @@ class Language:
     def sized(recipe: LanguageRecipe, texts: Texts) -> LanguageRecipe:
         """The recipe with the number of tokens that the text turned out to have."""
         return replace(recipe, model=replace(recipe.model, vocab=texts.units.vocab))
-
-    @staticmethod
-    def build(shape: RecurrentLMConfig) -> RecurrentLM:
-        """The model of this shape, its weights drawn at random."""
-        return RecurrentLM(shape)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard import config
-from regard.checkpoint import Checkpoint, fill
+from regard.checkpoint import Checkpoint
 from regard.data.tokenizers import BOS, EOS, PAD, UNK
 from regard.data.tokenizers.units import Units, UnitsConfig
 from regard.decoding.constraints import Forbid
@@ -23,10 +23,10 @@ from regard.interpret.trace import Trace
 from regard.metrics.likelihood import linear_cross_entropy, perplexity
 from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
-from regard.models.lstm import RecurrentLM, RecurrentLMConfig
+from regard.models.lstm import RecurrentLM
 from regard.tasks.language import streams
 from regard.tasks.language.streams import Stream
-from regard.tasks.trained import Unfilled, blind, described
+from regard.tasks.trained import blind, described, revived
 
 CARRIED = "carried"  # the buffer in which training keeps the state of every lane
 SPAN = 2048  # tokens of a text read at a time to measure it
@@ -125,13 +125,10 @@ class Writer:
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Writer:
         """The writer a checkpoint directory holds."""
         settings = checkpoint.config
-        with Unfilled():
-            model = RecurrentLM(config.build(RecurrentLMConfig, settings["model"], where="model"))
-        fill(model, {name: tensor for name, tensor in checkpoint.tensors().items() if name != CARRIED})
         how = config.build(UnitsConfig, settings["tokenizer"], where="tokenizer")
         units = Units.parse(checkpoint.text("tokenizer.json"), how.kind)
         writing = config.build(WritingConfig, settings.get("writing", {}), where="writing")
-        return cls(model.to(device).eval(), units, writing, name=checkpoint.directory.name)
+        return cls(revived(checkpoint, device), units, writing, name=checkpoint.directory.name)
 
     def parse(self, text: str) -> str:
         """An input is a beginning."""

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard import config
-from regard.checkpoint import Checkpoint, fill
+from regard.checkpoint import Checkpoint
 from regard.data.examples import Examples
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Judged, Scores
@@ -25,7 +25,7 @@ from regard.metrics.significance import averaged
 from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import Columns, Rows, TableConfig, Tables
-from regard.tasks.trained import NoOptions, blind, chosen, described
+from regard.tasks.trained import NoOptions, blind, chosen, described, revived
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
@@ -81,11 +81,6 @@ class Regression:
         """The recipe with the number of columns, and of classes where there are any."""
         inputs, outputs = len(prepared.columns.inputs), len(prepared.columns.classes) or 1
         return replace(recipe, model=replace(recipe.model, inputs=inputs, outputs=outputs))
-
-    @staticmethod
-    def build(shape: PerceptronConfig) -> Perceptron:
-        """The model of this shape, its weights drawn at random."""
-        return Perceptron(shape)
 
     def _notes(self) -> list[str]:
         """How much there is to learn from, and how well the best linear answer does, to be beaten."""
@@ -190,9 +185,7 @@ class Predictor:
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Predictor:
         """The predictor a checkpoint directory holds."""
-        model = Perceptron(config.build(PerceptronConfig, checkpoint.config["model"], where="model"))
-        fill(model, checkpoint.tensors())
-        return cls(model.to(device).eval(), read_columns(checkpoint), name=checkpoint.directory.name)
+        return cls(revived(checkpoint, device), read_columns(checkpoint), name=checkpoint.directory.name)
 
     def parse(self, text: str) -> dict[str, float]:
         """An input is a row, such as `length=1,mass=0.5`."""

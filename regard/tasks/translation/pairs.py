@@ -15,6 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.masks import Row
+from regard.data import cache as caches
 from regard.data import shards
 from regard.data.line_report import LineReport
 from regard.data.packing import buckets, pack
@@ -111,11 +112,19 @@ class Pairs:
     """Tokenised pairs on disk; row g of them is a pure function of (seed, g)."""
 
     def __init__(
-        self, place: Path, corpora: Sequence[Corpus], digests: Sequence[Sequence[str]], *, tokens: int, seed: int
+        self,
+        place: Path,
+        corpora: Sequence[Corpus],
+        digests: Sequence[Sequence[str]],
+        *,
+        tokens: int,
+        seed: int,
+        notes: Sequence[str] = (),
     ) -> None:
         self.place, self.corpora, self.tokens, self.seed = place, tuple(corpora), tokens, seed
         self.digests = digests
         """SHA-256 of every file of every corpus."""
+        self.notes = tuple(notes)
         self.shards = shards.Shards(place)
         weights = [corpus.weight for corpus in corpora]
         self.packing = pack(self.shards.cells, self.shards.bounds, weights=weights, tokens=tokens, seed=seed)
@@ -181,7 +190,7 @@ class Pairs:
     def summary(self) -> list[str]:
         """The report in words."""
         each = zip(self.tallies, self.corpora, strict=True)
-        return [line for tally, corpus in each for line in tally.lines(corpus.files)]
+        return [*self.notes, *(line for tally, corpus in each for line in tally.lines(corpus.files))]
 
     @property
     def tallies(self) -> list[LineReport]:
@@ -239,7 +248,7 @@ def prepare(
     `tokenizer_config` plays no part.
     """
     sources = Sources.find(config.train, config.valid or (), config.rules)
-    home = shards.folder(cache)
+    home = caches.folder(cache)
 
     @remembered
     def found() -> indexing.Survey:
@@ -257,12 +266,13 @@ def prepare(
         sources.unchanged()
 
     cutting = {"bounds": buckets(config.longest), "overlong": config.overlong}
-    recipe = shards.key(**sources.contents, **cutting, tokenizers=[tokenizer.json() for tokenizer in tokenizers])
-    place = shards.entry(home, f"pairs-{recipe}", write_shards)
-    order = {"tokens": config.tokens, "seed": seed}
-    train = Pairs(place / "train", config.train, sources.digests["train"], **order)
+    recipe = caches.key(**sources.contents, **cutting, tokenizers=[tokenizer.json() for tokenizer in tokenizers])
+    made = caches.entry(home, f"pairs-{recipe}", write_shards)
+    order: dict[str, Any] = {"tokens": config.tokens, "seed": seed}
+    notes = (*sources.notes, *made.notes)
+    train = Pairs(made.place / "train", config.train, sources.digests["train"], **order, notes=notes)
     measured = [replace(corpus, weight=1.0) for corpus in config.valid or config.train]
-    valid = Pairs(place / "valid", measured, sources.digests["valid" if config.valid else "train"], **order)
+    valid = Pairs(made.place / "valid", measured, sources.digests["valid" if config.valid else "train"], **order)
     for pairs in (train, valid) if config.valid else (train,):
         for tally, corpus in zip(pairs.tallies, pairs.corpora, strict=True):
             tally.check(config.reject, corpus.files)  # an earlier run may have been less strict

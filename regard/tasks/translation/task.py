@@ -15,7 +15,6 @@ from regard.checkpoint import Checkpoint
 from regard.data.tokenizers import TokenizerConfig
 from regard.metrics.likelihood import count, linear_cross_entropy, rdrop
 from regard.metrics.overlap import bleu
-from regard.models import MODELS
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.translation.error_rate import judge
@@ -111,11 +110,6 @@ class Translation:
         """Sizes of a Transformer that so many pairs can feed, and an end once it learns nothing more."""
         model = derived(len(prepared.train)) if recipe.model.name == "transformer" else {}
         return {"model": model, "training": {"patience": 10}}
-
-    @staticmethod
-    def build(shape: TransformerConfig | Seq2SeqConfig) -> Any:
-        """The model of this shape, its weights drawn at random."""
-        return MODELS[shape.name][0](shape)
 
     @staticmethod
     def sized(recipe: TranslationRecipe, prepared: Prepared) -> TranslationRecipe:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard import config
 from regard.attention.masks import Grid
-from regard.checkpoint import Checkpoint, fill
+from regard.checkpoint import Checkpoint
 from regard.data import languages, sentences
 from regard.data.tokenizers import BOS, EOS, PAD, Tokenizer
 from regard.decoding import constraints, engine
@@ -24,9 +24,8 @@ from regard.decoding.stepper import Hypothesis
 from regard.interpret.trace import Trace, Weights, axes, tokens
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
-from regard.models import MODELS
 from regard.models.inference import for_generation
-from regard.tasks.trained import Unfilled, described
+from regard.tasks.trained import described, revived
 
 if TYPE_CHECKING:
     from regard.interpret.steps import Steps
@@ -121,13 +120,8 @@ class Translator:
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Translator:
         """The translator a checkpoint directory holds."""
-        settings = checkpoint.config
-        build, kind = MODELS[settings["model"]["name"]]
-        with Unfilled():
-            model = build(config.build(kind, settings["model"], where="model"))
-        fill(model, checkpoint.tensors())
-        decoding = config.build(DecodingConfig, settings.get("decoding", {}), where="decoding")
-        return cls(model.to(device).eval(), read_tokenizers(checkpoint), decoding, name=checkpoint.directory.name)
+        decoding = config.build(DecodingConfig, checkpoint.config.get("decoding", {}), where="decoding")
+        return cls(revived(checkpoint, device), read_tokenizers(checkpoint), decoding, name=checkpoint.directory.name)
 
     @property
     def languages(self) -> list[str]:

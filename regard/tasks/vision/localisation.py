@@ -13,15 +13,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard import config
-from regard.checkpoint import Checkpoint, fill
+from regard.checkpoint import Checkpoint
 from regard.data.examples import Examples
 from regard.interpret.trace import Trace
 from regard.metrics.boxes import giou_loss, iou
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.models.detector import ClassAndBox, LocatorConfig
-from regard.tasks.trained import blind, chosen, described
+from regard.tasks.trained import blind, chosen, described, revived
 from regard.tasks.vision import drawn
 from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
 from regard.tasks.vision.drawn import PictureConfig
@@ -83,11 +82,6 @@ class Localisation(Drawing):
     def sized(recipe: LocalisationRecipe, albums: Albums) -> LocalisationRecipe:
         """The recipe with the size of the pictures."""
         return replace(recipe, model=replace(recipe.model, size=recipe.data.size, classes=drawn.DIGITS))
-
-    @staticmethod
-    def build(shape: LocatorConfig) -> ClassAndBox:
-        """The model of this shape, its weights drawn at random."""
-        return ClassAndBox(shape)
 
     def blind(self) -> float:
         """The mean overlap of the mean box of other pictures: what is to be beaten."""
@@ -168,9 +162,7 @@ class Locator:
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Locator:
         """The locator a checkpoint directory holds."""
-        model = ClassAndBox(config.build(LocatorConfig, checkpoint.config["model"], where="model"))
-        fill(model, checkpoint.tensors())
-        return cls(model.to(device).eval(), checkpoint.directory.name, checkpoint.config.get("data"))
+        return cls(revived(checkpoint, device), checkpoint.directory.name, checkpoint.config.get("data"))
 
     def parse(self, text: str) -> Path:
         """An input is the path of a picture."""

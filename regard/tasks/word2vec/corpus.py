@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Int
 
 from regard.config.checking import expressions
-from regard.data import shards
+from regard.data import cache
 from regard.data.line_report import LineReport
 from regard.data.readers import digest, locate, texts
 from regard.tasks.word2vec import phrases
@@ -117,7 +117,7 @@ def prepare(config: WordsConfig) -> Words:
     digests = [digest(name) for name in names]
     read = {name: getattr(config, name) for name in ("ignore", "pattern", "lowercase", "least", "most", "discount")}
     fields = [file.field for file in config.train]
-    key = shards.key(words=1, files=digests, fields=fields, **read, phrases=config.phrases)
+    key = cache.key(words=1, files=digests, fields=fields, **read, phrases=config.phrases)
 
     def build(place: Path) -> None:
         _build(config, place)
@@ -125,7 +125,8 @@ def prepare(config: WordsConfig) -> Words:
             if _stamp(name) != stamp:
                 raise ValueError(f"{name} changed while it was read: start again once it is complete")
 
-    place = shards.entry(shards.folder(), f"words-{key}", build)
+    made = cache.entry(cache.folder(), f"words-{key}", build)
+    place = made.place
     lines = (place / "vocabulary.tsv").read_text(encoding="utf-8").split("\n")[:-1]
     words, counts = [line.split("\t")[0] for line in lines], [int(line.split("\t")[1]) for line in lines]
     tallies = [LineReport.parse(plain) for plain in json.loads((place / "tallies.json").read_text(encoding="utf-8"))]
@@ -134,7 +135,7 @@ def prepare(config: WordsConfig) -> Words:
     found = list(zip(names, tallies, digests, strict=True))
     corpora = [{**tally.report([name]), "sha256": [one]} for name, tally, one in found]
     report = {"train": {"fingerprint": key, "corpora": corpora, "words": sum(counts)}, "vocab": len(words)}
-    summary = [line for name, tally, _ in found for line in tally.lines([name], unit="text")]
+    summary = [*made.notes, *(line for name, tally, _ in found for line in tally.lines([name], unit="text"))]
     summary.append(f"{sum(counts):,} words to learn from, {len(words):,} different ones")
     return Words(words, np.array(counts, np.int64), _mapped(place / "tokens.bin"), report, summary)
 

@@ -123,17 +123,12 @@ class SkipGram:
         together = max(1, min(TOGETHER, words.blocks // 8))
         epoch = -(-words.blocks // together)
         often = {"evaluate": epoch, "save": epoch, "log": max(1, epoch // 10)}
-        return {"training": {"epochs": 5, "rows": together, **often}}
+        return {"training": {"epochs": 5, "accumulate": together, **often}}
 
     @staticmethod
     def sized(recipe: EmbeddingRecipe, words: Words) -> EmbeddingRecipe:
         """The recipe with the number of words."""
         return replace(recipe, model=replace(recipe.model, vocab=len(words.words)))
-
-    @staticmethod
-    def build(shape: Word2VecConfig) -> Word2Vec:
-        """Vectors drawn at random."""
-        return Word2Vec(shape)
 
     @staticmethod
     def adopt(model: Word2Vec, parent: Checkpoint, words: Words) -> list[str]:

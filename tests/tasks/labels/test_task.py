@@ -23,10 +23,10 @@ from regard.training.task import Task
 from tests.documents import ROOT
 
 TRAINING = {"steps": 30, "log": 10, "evaluate": 10, "save": 10, "device": "cpu", "tensorboard": False}
-RECURRENT = {"name": "recurrent", "width": 12, "embedding": 12, "dropout": 0.2, "word_dropout": 0.1}
-CONVOLUTION = {"name": "convolution", "widths": [2, 3], "maps": 8, "embedding": 12}
+RECURRENT = {"name": "rnn-encoder", "width": 12, "embedding": 12, "dropout": 0.2, "word_dropout": 0.1}
+CONVOLUTION = {"name": "cnn-encoder", "widths": [2, 3], "maps": 8, "embedding": 12}
 TRANSFORMER = {
-    "name": "transformer",
+    "name": "transformer-encoder",
     "width": 12,
     "embedding": 12,
     "heads": 2,
@@ -227,10 +227,10 @@ def test_words_may_start_from_vectors_of_a_file(reviews, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (["model.name=cnn"], "model.name must be one of recurrent, convolution, transformer"),
+        (["model.name=cnn"], "model.name must be one of rnn-encoder, cnn-encoder, transformer-encoder"),
         (["model.widht=3"], "unknown setting model.widht, did you mean width"),
         (
-            ["tokenizer.longest=2000", "model.name=transformer"],
+            ["tokenizer.longest=2000", "model.name=transformer-encoder"],
             "tokenizer.longest is 2000 tokens, more than model.context",
         ),
         (["objective.smoothing=1"], "smoothing must be at least 0 and below 1"),
