@@ -81,7 +81,7 @@ def train(
         if parent is not None:
             checkpoint.fill(model, parent.tensors())
         learner = task(recipe, prepared, model, fixed=devices.compiles(place, recipe.training.compile, model))
-        known = {"settings": config.plain(recipe), "data": prepared.report, "command": shlex.join(command)}
+        known = {"settings": recipe, "data": prepared.report, "command": shlex.join(command)}
         run = runs.start(out, **known, resume=resume, overwrite=overwrite, team=team)
         with (
             _threads(recipe),
@@ -127,13 +127,14 @@ def load(
     """
     found = _open(shipped() if directory is None else directory)
     name = found.config.get("task")
-    if name not in TASKS:
+    if not isinstance(name, str) or name not in TASKS:
         raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(TASKS)}")
     wanted = (task,) if isinstance(task, str) else task
     if wanted is not None and name not in wanted:
         raise ValueError(f"{directory}: made for the task {name}, and this needs a model for {' or '.join(wanted)}")
     place = devices.choose(device)
     try:
+        _fitting(found, TASKS[name][0].Recipe)
         return TASKS[name][1].load(found, device=place)
     except (KeyError, ValueError) as error:
         if str(error).startswith(f"{found.directory}: "):
@@ -142,6 +143,16 @@ def load(
         raise ValueError(
             f"{found.directory}: {reason} (made by another version of Regard? use that one, or train again)"
         ) from None
+
+
+def _fitting(found: checkpoint.Checkpoint, kind: type) -> None:
+    """Stop at a config that no recipe could have, or whose model the weights could not fill, before it is built."""
+    for name in ("tokenizer", "decoding", "writing"):
+        config.section(kind, found.config, name)
+    parameters = getattr(config.section(kind, found.config, "model"), "parameters", 0)
+    size = found.manifest["files"].get(checkpoint.WEIGHTS, {}).get("size", 0)
+    if parameters > SPARE + 4 * size:  # weights may be shrunken, and the number is an estimate
+        raise ValueError(f"config.yaml describes about {parameters:.1e} parameters, the weights have {size:.1e} bytes")
 
 
 def shipped() -> Path:
@@ -193,7 +204,10 @@ def _shaped(
         kind: Any = MODELS[parent.config["model"]["name"]][1]
         shape = config.build(kind, parent.config["model"], where="model")
         asked = dict(settings.get("model", {}))
-        wrong = [name for name, value in asked.items() if name != "dropout" and getattr(shape, name, value) != value]
+        known = config.plain(shape)  # lists, as YAML has them
+        wrong = [
+            name for name, value in asked.items() if name != "dropout" and known.get(name, value) != config.plain(value)
+        ]
         if wrong:
             raise ValueError(f"model.{wrong[0]} differs from the model to go on from: leave the model section out")
         return replace(recipe, model=replace(shape, dropout=asked.get("dropout", shape.dropout)))
@@ -220,6 +234,7 @@ def derived(pairs: int) -> dict[str, Any]:
 
 
 AUTO = "auto"
+SPARE = 10**8  # parameters that cost nothing to allocate
 SHARED = 500_000  # features of a row from which on threads help
 SIZES: tuple[tuple[int, dict[str, Any]], ...] = (
     (5_000, {"width": 128, "heads": 4, "hidden": 256, "encoder": 2, "decoder": 1, "dropout": 0.3}),

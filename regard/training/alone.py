@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypedDict, Unpack
 
 import torch
 
-from regard import checkpoint, config
+from regard import checkpoint
 from regard.training import run as runs
 from regard.training.history import recorded
 from regard.training.loop import Result, fit
@@ -45,7 +45,7 @@ def learn(
     a row: small ones are faster in one thread.
     """
     training = task.recipe.training
-    known = {"settings": config.plain(task.recipe), "data": data, "command": folder["command"]}
+    known = {"settings": task.recipe, "data": data, "command": folder["command"]}
     run = runs.start(folder["out"], **known, resume=folder["resume"], overwrite=folder["overwrite"])
     with (
         _threads(training.threads, small=features < SMALL),

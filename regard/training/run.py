@@ -8,7 +8,7 @@ import os
 import platform
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +19,7 @@ import torch
 import regard
 from regard import checkpoint, config
 from regard.checkpoint import Checkpoint, CheckpointError
+from regard.config.resuming import Verdict
 from regard.training import distributed
 from regard.training.compatibility import changes
 from regard.training.distributed import ALONE, Team
@@ -27,6 +28,7 @@ from regard.training.log import Log, Silence, forget
 from regard.training.resume import NUMBERS, TENSORS
 
 STEP = re.compile(r"step-[0-9]+")
+STRICT: Mapping[str, Verdict] = {"": "refused"}
 OURS = (
     *("checkpoints", "best", "damaged-best", "state.json", "config.yaml", "command.txt", "env.json", "data.json"),
     *("metrics.jsonl", "train.log", "samples", "tensorboard", "report.html"),
@@ -115,7 +117,7 @@ class Run:
 def start(
     folder: str | Path,
     *,
-    settings: Mapping[str, Any],
+    settings: Any,
     command: str = "",
     data: Mapping[str, Any] | None = None,
     resume: bool = False,
@@ -124,6 +126,7 @@ def start(
 ) -> Run:
     """Open a folder for one run: a new or empty one, one to go on in (`resume`), or one to start anew (`overwrite`).
 
+    Settings are the recipe, whose fields say what may change when the run is resumed; nothing of a mere mapping may.
     It stays locked until the run's log is closed, or `close`. Process 0 of a team does it, and the others read what it
     goes on from.
     """
@@ -138,7 +141,7 @@ def start(
 
 def _opened(
     folder: Path,
-    settings: Mapping[str, Any],
+    recipe: Any,
     command: str,
     data: Mapping[str, Any] | None,
     *,
@@ -146,7 +149,8 @@ def _opened(
     overwrite: bool,
 ) -> Run:
     _admit(folder, anything=resume or overwrite)
-    settings, data = config.plain(settings), config.plain(data or {})
+    settings, data = config.plain(recipe), config.plain(data or {})
+    verdicts = config.verdicts(type(recipe)) if is_dataclass(recipe) else STRICT
     try:
         _make(folder)
         lock = Lock(folder)
@@ -157,7 +161,7 @@ def _opened(
         _recover(folder)
         run = Run(folder)
         if resume:
-            run = _resumed(folder, settings, data)
+            run = _resumed(folder, settings, data, verdicts)
         elif filled:
             _clear(folder)
         _describe(folder, settings, command, data, append=resume)
@@ -199,7 +203,9 @@ def _admit(folder: Path, *, anything: bool) -> bool:
     return filled
 
 
-def _resumed(folder: Path, settings: Mapping[str, Any], data: Mapping[str, Any]) -> Run:
+def _resumed(
+    folder: Path, settings: Mapping[str, Any], data: Mapping[str, Any], verdicts: Mapping[str, Verdict]
+) -> Run:
     """The run to go on with, or one that starts from 0 where there is nothing to go on from, and says so."""
     latest, damaged = _newest(folder)
     if latest is None:
@@ -207,7 +213,7 @@ def _resumed(folder: Path, settings: Mapping[str, Any], data: Mapping[str, Any])
         notes.append(f"{folder} holds no checkpoint to go on from: starting from step 0")
         forget(folder / "metrics.jsonl", after=0)
         return Run(folder, notes=tuple(notes), damaged=len(damaged))
-    found = changes(config.read(folder / "config.yaml"), settings, _seen(folder), data)
+    found = changes(config.read(folder / "config.yaml"), settings, _seen(folder), data, verdicts=verdicts)
     if fixed := found.refused:
         shown = ", ".join(fixed[:8]) + (f" and {len(fixed) - 8} more" if len(fixed) > 8 else "")
         raise ValueError(f"{folder} cannot go on with what it was not begun with: {shown}; use another folder")

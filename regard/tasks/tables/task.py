@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from regard import config
 from regard.checkpoint import Checkpoint, fill
+from regard.config.resuming import Fingerprinted, Fixed
 from regard.data.examples import Examples
 from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.tasks.tables import files as tables
@@ -36,11 +37,11 @@ SHOWN = 4
 class RegressionRecipe:
     """One run that learns a column of a table."""
 
-    task: Literal["regression"] = "regression"
+    task: Fixed[Literal["regression"]] = "regression"
     """What is learnt."""
-    data: TableConfig
+    data: Fingerprinted[TableConfig]
     """Which table, and which of its columns."""
-    model: PerceptronConfig = field(default_factory=PerceptronConfig)
+    model: Fixed[PerceptronConfig] = field(default_factory=PerceptronConfig)
     """Its size."""
     optim: OptimConfig = field(default_factory=OptimConfig)
     """How weights follow gradients."""

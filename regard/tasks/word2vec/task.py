@@ -14,12 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from regard import checkpoint, config
+from regard.config.ranges import Count, Positive, Seed, Small
+from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.models.word2vec import Word2Vec, Word2VecConfig, kernel
 from regard.tasks.word2vec import word_benchmarks
 from regard.tasks.word2vec.corpus import Words, WordsConfig, prepare
@@ -44,37 +46,31 @@ FAMILIAR = slice(100, 1000)  # by frequency: most words before mean little
 class LearningConfig:
     """How long, how fast, by how many."""
 
-    epochs: int = 5
+    epochs: Count = 5
     """Walks over the whole text."""
-    rate: float | None = None
+    rate: Positive | None = None
     """Learning rate at the start; null takes 0.025 for skip-gram and 0.075 for CBOW."""
-    last: float = 1e-4
+    last: Positive = 1e-4
     """Learning rate at the end; it falls in a straight line."""
-    workers: int | None = None
+    workers: Small | None = None
     """Threads; null takes as many as there are processors. Only one repeats itself exactly."""
-    seed: int = 0
+    seed: Seed = 0
     """Where the first vectors and all draws start."""
-    log: int = 100
+    log: Free[Count] = 100
     """Steps, blocks of about 10,000 words, between lines of training loss."""
-    tensorboard: bool = False
+    tensorboard: Free[bool] = False
     """Write curves for TensorBoard into the run folder."""
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "rate", "last", "workers", "log"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ValueError(f"{name} must be above 0, not {value}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingRecipe:
     """One run that learns word vectors."""
 
-    task: Literal["word2vec"] = "word2vec"
+    task: Fixed[Literal["word2vec"]] = "word2vec"
     """What is learnt."""
-    data: WordsConfig
+    data: Fingerprinted[WordsConfig]
     """Where text comes from and what its words are."""
-    model: Word2VecConfig = field(default_factory=Word2VecConfig)
+    model: Fixed[Word2VecConfig] = field(default_factory=Word2VecConfig)
     """How words are predicted."""
     training: LearningConfig = field(default_factory=LearningConfig)
     """How long, how fast, by how many."""
@@ -119,7 +115,7 @@ class SkipGram:
         kernel()  # before anything is read or written
         tests = _Tests.read(recipe.data)
         words = prepare(recipe.data)
-        known = {"settings": config.plain(recipe), "data": words.report, "command": command}
+        known: dict[str, Any] = {"settings": recipe, "data": words.report, "command": command}
         run = runs.start(out, **known, resume=resume, overwrite=overwrite)
         tensorboard = recipe.training.tensorboard
         with run.log(quiet=quiet, tensorboard=tensorboard) as log, recorded(run.folder) as end, Signals() as signals:

@@ -138,7 +138,7 @@ def test_wrong_settings_are_named(text, tmp_path):
         train(text, tmp_path / "run", "training.epoch=3")
     with pytest.raises(ValueError, match=r"model\.architecture must be one of skipgram, cbow"):
         train(text, tmp_path / "run", "model.architecture=skip")
-    with pytest.raises(ValueError, match="training: workers must be above 0"):
+    with pytest.raises(ValueError, match=r"training\.workers must be a whole number from 1 to 1,000, not 0"):
         train(text, tmp_path / "run", "training.workers=0")
     with pytest.raises(ValueError, match=r"no file pairs\.tsv"):
         train(text, tmp_path / "run", "data.similarity=pairs.tsv")
