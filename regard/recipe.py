@@ -21,6 +21,7 @@ from regard.training.history import recorded
 from regard.training.loop import Result, fit
 
 AUTO = "auto"
+SPARE = 10**8  # parameters that cost nothing to allocate
 LENGTHS = ("steps", "epochs", "seconds")  # ways to say how long to train: one of them named, no other is chosen
 
 
@@ -82,7 +83,7 @@ def train(
             adopted = [] if parent is None else _adopted(task, model, parent, data)
             model = model.to(device)
             learner = task(recipe, data, model, fixed=devices.compiles(device, recipe.training.compile, model))
-            run = run.begin(config.plain(recipe), data.report)
+            run = run.begin(recipe, data.report)
             record.begin()
             log.begin(step=run.step, tensorboard=recipe.training.tensorboard, anew=run.filled and not resume)
             for line in (*data.summary, *adopted, *learner.notes):
@@ -141,6 +142,7 @@ def load(
         raise ValueError(f"{directory}: made for the task {name}, and this needs a model for {' or '.join(wanted)}")
     place = devices.choose(device)
     try:
+        _fitting(found, TASKS[name][0].Recipe)
         return TASKS[name][1].load(found, device=place)
     except (KeyError, ValueError) as error:
         if str(error).startswith(f"{found.directory}: "):
@@ -149,6 +151,16 @@ def load(
         raise ValueError(
             f"{found.directory}: {reason} (made by another version of Regard? use that one, or train again)"
         ) from None
+
+
+def _fitting(found: checkpoint.Checkpoint, kind: type) -> None:
+    """Stop at a config that no recipe could have, or whose model the weights could not fill, before it is built."""
+    for name in ("tokenizer", "decoding", "writing"):
+        config.section(kind, found.config, name)
+    parameters = getattr(config.section(kind, found.config, "model"), "parameters", 0)
+    size = found.manifest["files"].get(checkpoint.WEIGHTS, {}).get("size", 0)
+    if parameters > SPARE + 4 * size:  # weights may be shrunken, and the number is an estimate
+        raise ValueError(f"config.yaml describes about {parameters:.1e} parameters, the weights have {size:.1e} bytes")
 
 
 def shipped() -> Path:

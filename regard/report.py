@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ from regard.attention.positions import binary, integer, normalised, sinusoidal
 from regard.interpret import plots
 from regard.interpret.alignment import measures
 from regard.models.transformer import TransformerConfig
+from regard.tasks import TASKS
 from regard.training import history
 
 LINE = 26
@@ -218,17 +220,26 @@ def _bands(sizes: Sequence[int], width: int, gap: int) -> list[list[int]]:
 
 
 def _shape(model: str) -> TransformerConfig:
-    """The model of a preset or a recipe file, with a vocabulary of 37,000 where none is named."""
+    """The model of a preset, a recipe file, a run or a checkpoint, with a vocabulary of 37,000 where none is named."""
     if model in TransformerConfig.PRESETS:
         return TransformerConfig(vocab=37_000, **TransformerConfig.PRESETS[model])
-    if not Path(model).exists():
-        raise ValueError(f"{model} is neither a recipe file nor one of {', '.join(TransformerConfig.PRESETS)}")
-    _, resolved = recipe.resolve(recipe.settings(model))
-    if not isinstance(resolved.model, TransformerConfig):
-        what = resolved.model.name if resolved.task == "translation" else resolved.task
+    path = Path(model) / "config.yaml" if Path(model).is_dir() else Path(model)
+    if not path.is_file():
+        presets = ", ".join(TransformerConfig.PRESETS)
+        raise ValueError(f"{model} is neither a recipe file nor one of {presets}, and no run folder or checkpoint")
+    vocab = None
+    if Path(model).is_dir():  # where the model has all its sizes
+        settings = config.read(path)
+        task = str(settings.get("task", "translation"))
+        shape = config.section(TASKS[task][0].Recipe, settings, "model") if task in TASKS else None
+    else:
+        _, resolved = recipe.resolve(recipe.settings(path))
+        task, shape = resolved.task, resolved.model
+        vocab = getattr(getattr(resolved, "tokenizer", None), "vocab", None)
+    if not isinstance(shape, TransformerConfig):
+        what = getattr(shape, "name", task) if task == "translation" else task
         raise ValueError(f"{model}: costs are planned for the Transformer only, not for {what}")
-    vocab = resolved.model.vocab or resolved.tokenizer.vocab or 37_000
-    return config.build(TransformerConfig, {**config.plain(resolved.model), "vocab": vocab})
+    return replace(shape, vocab=shape.vocab or vocab or 37_000)
 
 
 def _short(number: int) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from typing import Annotated, Any, NoReturn
 
@@ -72,6 +74,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def run(arguments: list[str] | None = None) -> int:
     """The exit status of one command."""
     words = sys.argv[1:] if arguments is None else arguments
+    if sys.stderr is None:  # closed: what is said there must not end up among the answers
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     try:
         return app(words, prog_name="regard", standalone_mode=False) or 0
     except ValueError as error:
@@ -88,7 +92,8 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _complain(text: str, status: int) -> int:
-    print(f"regard: {' '.join(text.split())}", file=sys.stderr)
+    with contextlib.suppress(BrokenPipeError):
+        print(f"regard: {' '.join(text.split())}", file=sys.stderr)
     return status
 
 

@@ -31,9 +31,7 @@ def locate(
 
     if draw is not None and len(pictures) > 1:
         raise ValueError(f"--draw makes one picture and {len(pictures)} were given: name one at a time")
-    if draw is not None and draw.resolve() == pictures[0].resolve():
-        raise ValueError(f"--draw {draw} would write over the picture itself: choose another name")
-    writable(draw, DRAWN)
+    writable(draw, DRAWN, reads=pictures)
     found = recipe.load(model, device=device, task="localisation").locate(pictures, invert=invert)
     for path, place in zip(pictures, found, strict=True):
         if as_json:

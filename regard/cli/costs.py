@@ -15,7 +15,8 @@ SEEDS = 2**64 - 1  # the last that PyTorch takes
 
 def cost(
     model: Annotated[
-        str | None, typer.Argument(help="A recipe file or a preset (tiny, small, base, big): what training it takes.")
+        str | None,
+        typer.Argument(help="A recipe, run, checkpoint or preset (tiny, small, base, big): what training it takes."),
     ] = None,
     length: Annotated[int, typer.Option(min=1, help="Positions in the table of layers.")] = 512,
     width: Annotated[int, typer.Option(min=1, help="Features of a position there.")] = 64,

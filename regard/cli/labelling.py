@@ -35,9 +35,10 @@ def classify(
     """Say what a text is, and how probable that is."""
     import regard
 
+    given = _texts(texts)
     classifier = regard.load(model, device=device, task="classification")
     with writer(None) as write:
-        for block in blocks(_texts(texts), BLOCK):
+        for block in blocks(given, BLOCK):
             found = iter(classifier.classify([text for text in block if text.strip()]))
             for verdict in (next(found) if text.strip() else None for text in block):
                 if verdict is None:  # line n answers line n, and there is nothing to say of a blank one
@@ -62,9 +63,10 @@ def tag(
     """Say what each word of a sentence is."""
     import regard
 
+    given = _texts(texts)
     tagger = regard.load(model, device=device, task="tagging")
     with writer(None) as write:
-        for block in blocks(_texts(texts), BLOCK):
+        for block in blocks(given, BLOCK):
             for tagged in tagger.tag(block):
                 chances = [round(chance, 6) for chance in tagged.probabilities]
                 told = {"words": tagged.words, "tags": tagged.tags, "probabilities": chances}

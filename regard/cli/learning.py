@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from regard.cli.lines import say
+
 runs_app = typer.Typer(help="List runs, or compare two.", rich_markup_mode=None)
 data_app = typer.Typer(help="Look at data before training on it.", rich_markup_mode=None)
 
@@ -50,8 +52,8 @@ def train(
         if words and "=" not in words[0]:
             file = words.pop(0)
         settings = _asked(file, words, source, target)
-        if resume and out is not None and "data" not in settings:
-            settings = recipes.settings(out / "config.yaml", *words)
+        if resume and "data" not in settings:
+            settings = recipes.settings(_begun(out) / "config.yaml", *words)
         if "data" not in settings:
             raise ValueError("nothing to train on: give a recipe file with data, or --source and --target")
         name = Path(file).stem if file else (source.stem if source else "run")
@@ -59,9 +61,27 @@ def train(
             settings, out=out or Path("runs") / name, resume=resume, overwrite=overwrite, start=start, command=sys.argv
         )
         if team.is_main:
-            print(outcome.summary)
+            say(outcome.summary)
     if outcome.result.failed or outcome.result.reason == "interrupted":
         raise typer.Exit(1 if outcome.result.failed else INTERRUPTED)
+
+
+def _begun(folder: Path | None) -> Path:
+    """The folder of a run to resume by itself; a run that is not there has a remedy."""
+    if folder is None:
+        raise ValueError("--resume needs to know which run: name its folder, --resume --out runs/NAME, or its data")
+    if not (folder / "config.yaml").is_file():
+        known = sorted(str(path.parent) for path in folder.parent.glob("*/config.yaml"))[:5]
+        others = f"there are {', '.join(known)}" if known else "leave --resume out to start one"
+        raise ValueError(f"{folder}: there is no run to resume; {others}")
+    return folder
+
+
+def _fill(settings: dict[str, Any], section: str, name: str, value: Any) -> None:
+    """What a setting is when nobody says anything; what is no section, or that of another model, is left as it is."""
+    there = settings.setdefault(section, {})
+    if isinstance(there, dict) and (section != "model" or there.get("name", "transformer") == "transformer"):
+        there.setdefault(name, value)
 
 
 def _asked(file: str | None, words: list[str], source: Path | None, target: Path | None) -> dict[str, Any]:
@@ -71,8 +91,13 @@ def _asked(file: str | None, words: list[str], source: Path | None, target: Path
     settings = recipes.settings(file if file is not None else {}, *words)
     if (source is None) != (target is None):
         raise ValueError("--source and --target go together: give both files")
-    if source is not None:
-        settings.setdefault("data", {})["train"] = {"source": str(source), "target": str(target)}
+    if source is not None and target is not None:
+        if source.resolve() == target.resolve():
+            raise ValueError(f"--source and --target are the same file, {source}: give a text and its translation")
+        data = settings.setdefault("data", {})
+        if not isinstance(data, dict):
+            raise ValueError(f"data must be a section of `name: value` lines, not {data!r}")
+        data["train"] = {"source": str(source), "target": str(target)}
     return settings
 
 

@@ -77,6 +77,7 @@ def explain(
         raise ValueError("--measures takes no text, or a text and --output page.html to put them into")
     if len(texts) != 1 and not (measures or interventions or (alignments and texts)):
         raise ValueError(f"give one text to explain, not {len(texts)}")
+    lines = arguments(texts)
     translator = regard.load(model, task=("translation", "classification", "tagging"))
     view = View(attention, head, level, specials, numbers)
     if hasattr(translator, "classes"):  # it labels, and writes nothing
@@ -88,7 +89,7 @@ def explain(
     elif not texts:
         measure(translator, to, output, interventions=interventions)
     elif alignments:
-        for text in arguments(texts):
+        for text in lines:
             seen = translator.look(text, to=to or guessed(translator, [text])) if text.strip() else None
             print(links(seen, view) if seen is not None else "")  # line n answers line n
     else:

@@ -52,13 +52,13 @@ def translate(
     model, texts = named(words or [])
     if bool(texts) == (input is not None):
         raise ValueError("give either texts, or - for standard input, or --input FILE")
-    writable(output)
+    writable(output, reads=(input, terms))
+    lines = lines_of(input) if input is not None else arguments(texts or [], option="--input")
     chosen = config.override({}, settings or [])
     chosen |= {name: value for name, value in (("beams", beams), ("nbest", nbest)) if value is not None}
     if nbest and "beams" not in chosen and not chosen.get("sample"):
         chosen["beams"] = max(nbest, 4)
     translator = regard.load(model, task="translation")
-    lines = lines_of(input) if input is not None else arguments(texts or [])
     if alternatives:
         _alternatives(translator, lines, to, chosen, as_json=as_json)
         return
@@ -122,6 +122,7 @@ def named(words: list[str]) -> tuple[Path | None, list[str]]:
         return None, []
     first = words[0]
     path_like = first != "-" and len(first.split()) == 1 and (os.sep in first or Path(first).is_dir())
+    path_like = path_like and not Path(first).is_file()
     return (Path(first), words[1:]) if path_like else (None, words)
 
 

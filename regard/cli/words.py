@@ -120,7 +120,7 @@ def vectors(
 ) -> None:
     """What word vectors there are; written for other programs, or read from theirs."""
     if out is not None and out.suffix in TEXT:
-        writable(out)
+        writable(out, reads=(model,))
     found = _opened(model)
     count, width = found.vectors.shape
     print(f"{model}: {counted(count, 'word')}, {counted(width, 'number')} each; first {', '.join(found.words[:10])}")

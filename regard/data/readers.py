@@ -21,6 +21,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from regard.config.ranges import Column, Positive
+from regard.config.resuming import Free, Warned
 from regard.data.line_report import LineReport
 
 LINE = 1 << 20  # bytes; a longer line is passed over without ever being held whole
@@ -34,17 +36,17 @@ Made = TypeVar("Made")
 class Corpus:
     """Where pairs of texts come from: two line-aligned files, or one TSV or JSON-lines file; each may be gzipped."""
 
-    source: str | None = None
+    source: Free[str | None] = None
     """File with a text to translate in each line; goes with target."""
-    target: str | None = None
+    target: Free[str | None] = None
     """File with the translation in the same line."""
-    path: str | None = None
+    path: Free[str | None] = None
     """One file with both sides instead: JSON lines if named .jsonl, .json or .ndjson, else columns between tabs."""
-    columns: tuple[int, int] = (1, 2)
+    columns: tuple[Column, Column] = (1, 2)
     """Columns of source and target in a tab-separated file, counted from 1; others are ignored."""
     fields: tuple[str, str] = ("source", "target")
     """Names of source and target in JSON lines; a dot reaches inside, as in translation.fr."""
-    weight: float = 1.0
+    weight: Warned[Positive] = 1.0
     """How often each pair is seen in an epoch; 0.5 takes another half of them every time."""
     tag: str | None = None
     """Target language, such as fr, put in front of the source when one model serves several."""
@@ -52,9 +54,7 @@ class Corpus:
     def __post_init__(self) -> None:
         if (self.path is None) == (self.source is None) or (self.source is None) != (self.target is None):
             raise ValueError("a corpus needs either source and target or path")
-        if not 0 < self.weight < float("inf"):
-            raise ValueError(f"weight must be above 0, not {self.weight}")
-        if min(self.columns) < 1 or self.columns[0] == self.columns[1]:
+        if self.columns[0] == self.columns[1]:
             raise ValueError(f"columns must be two different numbers counted from 1, not {list(self.columns)}")
         if self.tag is not None and not re.fullmatch(r"[A-Za-z0-9_-]{1,32}", self.tag):
             raise ValueError(f"tag must be a short code such as fr or pt-BR, not {self.tag!r}")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from importlib import import_module
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -17,35 +16,93 @@ Pair = tuple[Any, Any]  # the class of a model, and that of its config
 
 
 class Models(Mapping[str, Pair]):
-    """Every model by its one name: file, class and config; the file is imported when somebody asks for it."""
+    """Every model by its one name; the file of a model is imported when somebody asks for it."""
 
-    def __init__(self, where: Mapping[str, tuple[str, str, str]]) -> None:
-        self._where = where
+    def __init__(self, doors: Mapping[str, Callable[[], Pair]]) -> None:
+        self._doors = doors
 
     def __getitem__(self, name: str) -> Pair:
-        file, model, shape = self._where[name]
-        module = import_module(f"regard.models.{file}")
-        return getattr(module, model), getattr(module, shape)
+        return self._doors[name]()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._where)
+        return iter(self._doors)
 
     def __len__(self) -> int:
-        return len(self._where)
+        return len(self._doors)
+
+
+def _transformer() -> Pair:
+    from regard.models.transformer import Transformer, TransformerConfig
+
+    return Transformer, TransformerConfig
+
+
+def _seq2seq() -> Pair:
+    from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
+
+    return Seq2Seq, Seq2SeqConfig
+
+
+def _rnn_lm() -> Pair:
+    from regard.models.lstm import RecurrentLM, RecurrentLMConfig
+
+    return RecurrentLM, RecurrentLMConfig
+
+
+def _rnn_encoder() -> Pair:
+    from regard.models.text_classifier import Labeller, RecurrentEncoderConfig
+
+    return Labeller, RecurrentEncoderConfig
+
+
+def _cnn_encoder() -> Pair:
+    from regard.models.text_classifier import ConvolutionEncoderConfig, Labeller
+
+    return Labeller, ConvolutionEncoderConfig
+
+
+def _transformer_encoder() -> Pair:
+    from regard.models.text_classifier import Labeller, TransformerEncoderConfig
+
+    return Labeller, TransformerEncoderConfig
+
+
+def _perceptron() -> Pair:
+    from regard.models.perceptron import Perceptron, PerceptronConfig
+
+    return Perceptron, PerceptronConfig
+
+
+def _class_and_box() -> Pair:
+    from regard.models.detector import ClassAndBox, LocatorConfig
+
+    return ClassAndBox, LocatorConfig
+
+
+def _count_per_frame() -> Pair:
+    from regard.models.detector import CounterConfig, CountPerFrame
+
+    return CountPerFrame, CounterConfig
+
+
+def _word2vec() -> Pair:
+    from regard.models.word2vec import Word2Vec, Word2VecConfig
+
+    return Word2Vec, Word2VecConfig
 
 
 MODELS = Models(
     {
-        "transformer": ("transformer", "Transformer", "TransformerConfig"),
-        "seq2seq": ("seq2seq", "Seq2Seq", "Seq2SeqConfig"),
-        "rnn-lm": ("lstm", "RecurrentLM", "RecurrentLMConfig"),
-        "rnn-encoder": ("text_classifier", "Labeller", "RecurrentEncoderConfig"),
-        "cnn-encoder": ("text_classifier", "Labeller", "ConvolutionEncoderConfig"),
-        "transformer-encoder": ("text_classifier", "Labeller", "TransformerEncoderConfig"),
-        "perceptron": ("perceptron", "Perceptron", "PerceptronConfig"),
-        "class-and-box": ("detector", "ClassAndBox", "LocatorConfig"),
-        "count-per-frame": ("detector", "CountPerFrame", "CounterConfig"),
-        "word2vec": ("word2vec", "Word2Vec", "Word2VecConfig"),
+        "transformer": _transformer,
+        "seq2seq": _seq2seq,
+        "rnn-lm": _rnn_lm,
+        "rnn-encoder": _rnn_encoder,
+        "cnn-encoder": _cnn_encoder,
+        "transformer-encoder": _transformer_encoder,
+        "perceptron": _perceptron,
+        "class-and-box": _class_and_box,
+        "count-per-frame": _count_per_frame,
+        "word2vec": _word2vec,
     }
 )
 

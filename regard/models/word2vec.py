@@ -11,12 +11,14 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
+
+from regard.config.ranges import Positive, Range, Small, Width
 
 Counts = Int[np.ndarray, "vocab"]
 
@@ -27,29 +29,22 @@ class Word2VecConfig:
 
     name: Literal["word2vec"] = "word2vec"
     """Which model."""
-    vocab: int = 0
+    vocab: Annotated[int, Range(0, 10**9)] = 0
     """Words, as many as the text turns out to have."""
-    width: int = 100
+    width: Width = 100
     """Features of a word."""
     architecture: Literal["skipgram", "cbow"] = "skipgram"
     """Whether each neighbour by itself predicts a word, or the mean of all of them: faster, weaker on rare words."""
     output: Literal["negative", "hierarchical"] = "negative"
     """Whether a word is told from a few drawn ones, or found in a Huffman tree."""
-    window: int = 5
+    window: Small = 5
     """Most words to either side that count as neighbours; each word draws its own reach up to this."""
-    negatives: int = 5
+    negatives: Small = 5
     """Words drawn to tell a word from; unused in a tree."""
-    power: float = 0.75
+    power: Annotated[float, Range(-10, 10)] = 0.75
     """They are drawn in proportion to their count raised to this."""
-    sample: float | None = 1e-3
+    sample: Positive | None = 1e-3
     """Share of the text above which a word is left out at random, the more often the more frequent; null: never."""
-
-    def __post_init__(self) -> None:
-        for name in ("width", "window", "negatives"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.sample is not None and self.sample <= 0:
-            raise ValueError(f"sample must be above 0, not {self.sample}; null leaves no word out")
 
 
 class Inputs(NamedTuple):

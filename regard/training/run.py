@@ -8,7 +8,7 @@ import os
 import platform
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +19,7 @@ import torch
 import regard
 from regard import checkpoint, config
 from regard.checkpoint import Checkpoint, CheckpointError
+from regard.config.resuming import Verdict
 from regard.models import modern
 from regard.training import distributed
 from regard.training.compatibility import changes
@@ -28,6 +29,7 @@ from regard.training.log import Log, Silence, forget
 from regard.training.resume import NUMBERS, TENSORS
 
 STEP = re.compile(r"step-[0-9]+")
+STRICT: Mapping[str, Verdict] = {"": "refused"}
 OURS = (
     *("checkpoints", "best", "damaged-best", "state.json", "config.yaml", "command.txt", "env.json", "data.json"),
     *("metrics.jsonl", "train.log", "samples", "tensorboard", "report.html"),
@@ -120,15 +122,19 @@ class Run:
         finally:
             self.close()
 
-    def begin(self, settings: Mapping[str, Any], data: Mapping[str, Any]) -> Run:
-        """Now that settings and data are known: judge whether it may go on with them, and write them down."""
+    def begin(self, recipe: Any, data: Mapping[str, Any]) -> Run:
+        """Now that settings and data are known: judge whether it may go on with them, and write them down.
+
+        The recipe's fields say what may change when a run is resumed; nothing of a mere mapping may.
+        """
         if not self.team.is_main:
             return self
-        settings, data = config.plain(settings), config.plain(data)
+        settings, data = config.plain(recipe), config.plain(data)
+        verdicts = config.verdicts(type(recipe)) if is_dataclass(recipe) else STRICT
         run = self
         with _told(self.folder):
             if self.resumed:
-                run = _resumed(self, settings, data)
+                run = _resumed(self, settings, data, verdicts)
             elif self.filled:
                 _clear(self.folder)
             checkpoint.replace(self.folder / "config.yaml", config.dump(settings).encode("utf-8"))
@@ -150,7 +156,7 @@ class Run:
 def start(
     folder: str | Path,
     *,
-    settings: Mapping[str, Any],
+    settings: Any,
     command: str = "",
     data: Mapping[str, Any] | None = None,
     resume: bool = False,
@@ -244,7 +250,7 @@ def _admit(folder: Path, *, anything: bool) -> bool:
     return filled
 
 
-def _resumed(run: Run, settings: Mapping[str, Any], data: Mapping[str, Any]) -> Run:
+def _resumed(run: Run, settings: Mapping[str, Any], data: Mapping[str, Any], verdicts: Mapping[str, Verdict]) -> Run:
     """The run to go on with, or one that starts from 0 where there is nothing to go on from, and says so."""
     folder = run.folder
     latest, damaged = run.latest, run.doubtful
@@ -253,7 +259,8 @@ def _resumed(run: Run, settings: Mapping[str, Any], data: Mapping[str, Any]) -> 
         notes.append(f"{folder} holds no checkpoint to go on from: starting from step 0")
         forget(folder / "metrics.jsonl", after=0)
         return replace(run, latest=None, notes=tuple(notes), damaged=len(damaged))
-    found = changes(modern(config.read(folder / "config.yaml")), settings, _seen(folder), data)
+    before = modern(config.read(folder / "config.yaml"))
+    found = changes(before, settings, _seen(folder), data, verdicts=verdicts)
     if fixed := found.refused:
         shown = ", ".join(fixed[:8]) + (f" and {len(fixed) - 8} more" if len(fixed) > 8 else "")
         raise ValueError(f"{folder} cannot go on with what it was not begun with: {shown}; use another folder")

@@ -120,7 +120,10 @@ def test_predict_answers_with_classes_too(folder, capsys):
         (["locate", "{0}/locate-digits", "{0}/locate-digits/config.yaml"], "is no picture that can be read"),
         (["locate", "{0}/locate-digits", "nowhere.png"], "no file nowhere.png"),
         (["locate", "{0}/locate-digits", "{0}"], "is a folder: name the picture files"),
-        (["locate", "{0}/locate-digits", "{0}/digit.png", "--draw", "{0}/digit.png"], "write over the picture itself"),
+        (
+            ["locate", "{0}/locate-digits", "{0}/digit.png", "--draw", "{0}/digit.png"],
+            "is also the input and would be overwritten",
+        ),
         (["locate", "{0}/locate-digits", "{0}/digit.png", "--draw", "{0}/out.xyz"], "out.xyz: cannot draw a xyz file"),
         (["locate", "{0}/locate-digits", "{0}/digit.png", "{0}/digit.png", "--draw", "x.png"], "one at a time"),
         (["locate", "{0}/count-digits", "{0}/digit.png"], "made for the task counting"),

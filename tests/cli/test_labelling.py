@@ -140,7 +140,10 @@ def test_columns_that_were_given_hold_against_those_of_the_recipe(models, capsys
     ("change", "told"),
     [
         (lambda own: own["model"].update(width=16), "weights do not fit the model"),
-        (lambda own: own["model"].update(name="oracle"), "config.yaml and 'oracle' do not fit"),
+        (
+            lambda own: own["model"].update(name="oracle"),
+            "model.name must be one of recurrent, convolution, transformer, not 'oracle'",
+        ),
         (lambda own: own.pop("labels"), "config.yaml and 'labels' do not fit"),
     ],
 )

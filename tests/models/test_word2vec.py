@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard.config import build
 from regard.models import word2vec
 from regard.models.word2vec import Word2Vec, Word2VecConfig, huffman, kept, noise
 
@@ -183,10 +184,10 @@ def test_bad_settings_and_too_few_words_are_said_in_one_line():
     for wrong, words in (
         ({"width": 0}, "width must be"),
         ({"window": 0}, "window must be"),
-        ({"sample": 0.0}, "sample"),
+        ({"sample": 0.0}, "sample must be a number above 0"),
     ):
         with pytest.raises(ValueError, match=words):
-            Word2VecConfig(**wrong)
+            build(Word2VecConfig, wrong)
     with pytest.raises(ValueError, match="too few to learn from"):
         Word2Vec(Word2VecConfig(), np.array([3]))
 

@@ -10,12 +10,15 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
+
+from regard.config.expressions import explosive
+from regard.config.ranges import Count, Range
 
 PAD, BOS, EOS, UNK = range(4)
 SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
@@ -53,24 +56,20 @@ class TokenizerConfig:
 
     kind: Literal["bpe", "unigram", "words", "characters"] = "bpe"
     """What a token is: a piece of a word (bpe, unigram), a word or a character; unseen ones fall back to bytes."""
-    vocab: int | None = None
+    vocab: Annotated[int, Range(300, 1_000_000)] | None = None
     """Number of tokens, 256 bytes and the special ones included; null derives it from the amount of text."""
     joint: bool = True
     """One tokenizer for both sides; false trains one for each."""
     target: Literal["bpe", "unigram", "words", "characters"] | None = None
     """What a token of the target is, where it is not as on the source side; needs joint: false."""
-    least: int = 2
+    least: Count = 2
     """Times a piece must occur in the texts to become a token."""
-    sample: int = 2_000_000
+    sample: Count = 2_000_000
     """Most pairs read to train it, chosen by content from the whole corpus."""
 
     def __post_init__(self) -> None:
-        if self.vocab is not None and not 300 <= self.vocab <= 1_000_000:
-            raise ValueError(f"vocab must lie between 300 (256 bytes and some more) and 1,000,000, not {self.vocab}")
         if self.target is not None and self.joint:
             raise ValueError(f"target {self.target} needs a tokenizer of its own: set joint: false")
-        if self.least < 1 or self.sample < 1:
-            raise ValueError(f"least and sample must be at least 1, not {self.least} and {self.sample}")
 
 
 class Tokenizer:
@@ -100,6 +99,11 @@ class Tokenizer:
             engine = Engine.from_str(text)
         except Exception as error:  # the Rust library raises nothing more exact
             raise ValueError(f"not a tokenizer.json: {' '.join(str(error).split())}") from None
+        for pattern in _patterns(json.loads(text)):
+            if explosive(pattern):
+                raise ValueError(
+                    f"tokenizer.json splits texts by {pattern[:60]!r}, which may take exponential time on some of them"
+                )
         return cls(engine)
 
     def json(self) -> str:
@@ -160,6 +164,15 @@ class Tokenizer:
 
     def _entries(self, ids: Sequence[int]) -> list[tuple[str, bytes | None]]:
         return [(self._names[id][0], self._bytes[id]) for id in ids]
+
+
+def _patterns(value: Any) -> Iterator[str]:
+    """The regular expressions in a tokenizer.json."""
+    for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if name == "Regex" and isinstance(inner, str):
+            yield inner
+        elif name not in ("vocab", "merges", "added_tokens") and isinstance(inner, dict | list):
+            yield from _patterns(inner)
 
 
 def train(

@@ -9,11 +9,12 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
 
+from regard.config.ranges import Count, Range
 from regard.data import tokenizers
 from regard.data.tokenizers import EOS, SPECIALS, UNK, Tokenizer, TokenizerConfig
 
@@ -28,17 +29,14 @@ class UnitsConfig:
 
     kind: Kind = "characters"
     """A character, a word (whatever stands between blanks), or a piece of a word (bpe, unigram)."""
-    vocab: int | None = None
+    vocab: Annotated[int, Range(len(SPECIALS) + 1, LARGEST)] | None = None
     """Most tokens; null takes all characters or words, and as many pieces as the amount of text suggests."""
-    least: int = 1
+    least: Count = 1
     """Times a character, word or piece must occur in the text to become a token."""
 
     def __post_init__(self) -> None:
-        least = len(SPECIALS) + 1 if self.kind in CLOSED else 300
-        if self.vocab is not None and not least <= self.vocab <= LARGEST:
-            raise ValueError(f"vocab must lie between {least} and {LARGEST:,} for {self.kind}, not {self.vocab}")
-        if self.least < 1:
-            raise ValueError(f"least must be at least 1, not {self.least}")
+        if self.vocab is not None and self.vocab < 300 and self.kind not in CLOSED:
+            raise ValueError(f"vocab must be at least 300 for {self.kind}, 256 bytes and some more, not {self.vocab}")
 
 
 class Units:

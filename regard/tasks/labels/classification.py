@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from regard.config.resuming import Fingerprinted, Fixed
 from regard.tasks.labels.batches import Labelled
 from regard.tasks.labels.files import LabelsConfig
 from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
@@ -17,9 +18,9 @@ SHOWN = 300  # characters of a text that a sample shows
 class ClassificationRecipe(LabellingRecipe):
     """One run that learns to classify texts."""
 
-    task: Literal["classification"] = "classification"
+    task: Fixed[Literal["classification"]] = "classification"
     """What is learnt."""
-    data: LabelsConfig
+    data: Fingerprinted[LabelsConfig]
     """Where labelled texts come from."""
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from regard.config.checking import expressions
+from regard.config.expressions import expressions
+from regard.config.ranges import Length
 from regard.data.tokenizers import UNK, units
 from regard.data.tokenizers.units import Kind, Units, UnitsConfig
 
@@ -25,15 +26,13 @@ class ReadingConfig(UnitsConfig):
     """Regular expression of what is no text, such as <[^>]+>; it counts as a blank."""
     pattern: str | None = None
     """Regular expression of a word or sign, such as [\\w']+; null: whatever stands between blanks."""
-    longest: int = 512
+    longest: Length = 512
     """Most tokens of a text; of a longer one only a part is read."""
     keep: Literal["begin", "end"] = "begin"
     """Which part of a text that is too long is read."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.longest < 1:
-            raise ValueError(f"longest must be at least 1, not {self.longest}")
         expressions(self, "pattern", "ignore")
 
 

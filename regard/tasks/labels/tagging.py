@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from regard.config.resuming import Fingerprinted, Fixed
 from regard.metrics.likelihood import IGNORE
 from regard.tasks.labels.batches import Labelled
 from regard.tasks.labels.files import TagsConfig
@@ -16,9 +17,9 @@ from regard.training.task import evenly
 class TaggingRecipe(LabellingRecipe):
     """One run that learns to tag words."""
 
-    task: Literal["tagging"] = "tagging"
+    task: Fixed[Literal["tagging"]] = "tagging"
     """What is learnt."""
-    data: TagsConfig
+    data: Fingerprinted[TagsConfig]
     """Where tagged sentences come from."""
 
 

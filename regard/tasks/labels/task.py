@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.checkpoint import Checkpoint
+from regard.config.ranges import Share, Whole
+from regard.config.resuming import Fixed, Free
 from regard.data import vectors
 from regard.data.tokenizers.units import Units
 from regard.metrics.labels import Labels, judge
@@ -34,27 +36,21 @@ from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_we
 class LabelObjective:
     """What is minimised, and what is shown."""
 
-    smoothing: float = 0.0
+    smoothing: Share = 0.0
     """Share of probability spread over all labels instead of the right one."""
     balanced: bool = False
     """Count rare labels for more, so that all of them matter the same."""
-    samples: int = 5
+    samples: Free[Whole] = 5
     """Held-out texts whose answers are shown at every evaluation."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing must be at least 0 and below 1, not {self.smoothing}")
-        if self.samples < 0:
-            raise ValueError(f"samples must not be below 0, not {self.samples}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabellingRecipe:
     """What a run that learns to label is made of, but for its data."""
 
-    tokenizer: ReadingConfig = field(default_factory=ReadingConfig)
+    tokenizer: Fixed[ReadingConfig] = field(default_factory=ReadingConfig)
     """What a token is, and how much of a text is read."""
-    model: RecurrentEncoderConfig | ConvolutionEncoderConfig | TransformerEncoderConfig = field(
+    model: Fixed[RecurrentEncoderConfig | ConvolutionEncoderConfig | TransformerEncoderConfig] = field(
         default_factory=RecurrentEncoderConfig
     )
     """The network, chosen by its name."""

@@ -18,6 +18,8 @@ import numpy as np
 import tokenizers as library
 from jaxtyping import Int
 
+from regard.config.ranges import Batch, Length, Part, Share
+from regard.config.resuming import Fixed, Free, Warned
 from regard.data import cache
 from regard.data.line_report import LineReport
 from regard.data.readers import digest, lines, locate
@@ -38,22 +40,18 @@ class StreamConfig:
     """Text files to measure on; none: the end of the text."""
     text: str | None = None
     """The text itself, in place of files."""
-    held: float = 0.1
+    held: Share = 0.1
     """Share of the characters, at the end, that are measured on when valid names no file; 0 measures on the text."""
-    lanes: int = 32
+    lanes: Fixed[Batch] = 32
     """Parts of the text that are read side by side."""
-    window: int = 128
+    window: Warned[Length] = 128
     """Tokens of every lane in a step; gradients reach no further back, the state does."""
-    reject: float = 0.01
+    reject: Free[Part] = 0.01
     """Share of unusable lines above which nothing is trained."""
 
     def __post_init__(self) -> None:
         if bool(self.train) == (self.text is not None):
             raise ValueError("give either train, with at least one file, or text")
-        if self.lanes < 1 or self.window < 1:
-            raise ValueError(f"lanes and window must be at least 1, not {self.lanes} and {self.window}")
-        if not (0 <= self.held < 1 and 0 <= self.reject <= 1):
-            raise ValueError(f"held and reject are shares of 1, and held is below it, not {self.held}, {self.reject}")
 
 
 class Window(NamedTuple):

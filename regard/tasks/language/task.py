@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.checkpoint import Checkpoint
+from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.data.tokenizers.units import Units, UnitsConfig
 from regard.models.lstm import RecurrentLMConfig
 from regard.tasks.language.streams import Lanes, StreamConfig, Texts, prepare
@@ -28,19 +29,19 @@ from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_we
 class LanguageRecipe:
     """One run that learns to go on with a text."""
 
-    task: Literal["language"] = "language"
+    task: Fixed[Literal["language"]] = "language"
     """What is learnt."""
-    data: StreamConfig
+    data: Fingerprinted[StreamConfig]
     """Where text comes from, and how it is laid out."""
-    tokenizer: UnitsConfig = field(default_factory=UnitsConfig)
+    tokenizer: Fixed[UnitsConfig] = field(default_factory=UnitsConfig)
     """What a token is."""
-    model: RecurrentLMConfig = field(default_factory=RecurrentLMConfig)
+    model: Fixed[RecurrentLMConfig] = field(default_factory=RecurrentLMConfig)
     """Its size."""
     optim: OptimConfig = field(default_factory=OptimConfig)
     """How weights follow gradients."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """How long, how often, where."""
-    writing: WritingConfig = field(default_factory=WritingConfig)
+    writing: Free[WritingConfig] = field(default_factory=WritingConfig)
     """What is written at every evaluation, and by the trained model where nothing else is said."""
 
 

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.checkpoint import Checkpoint
+from regard.config.ranges import Amount, Count, Length, Part, Range, Seed
 from regard.data.tokenizers import BOS, EOS, PAD, UNK
 from regard.data.tokenizers.units import Units, UnitsConfig
 from regard.decoding.constraints import Forbid
@@ -39,28 +40,20 @@ class WritingConfig:
 
     prompt: str = ""
     """How every text begins."""
-    length: int = 200
+    length: Length = 200
     """Tokens written."""
-    temperature: float = 1.0
+    temperature: Amount = 1.0
     """Below 1 safer, above 1 wilder; 0 always takes the likeliest token."""
-    top_k: int | None = None
+    top_k: Count | None = None
     """Only the k likeliest tokens."""
-    top_p: float | None = None
+    top_p: Annotated[float, Range(above=0, most=1)] | None = None
     """Only the likeliest tokens that together have this probability."""
-    min_p: float | None = None
+    min_p: Part | None = None
     """Only tokens at least this share as likely as the likeliest."""
-    samples: int = 2
+    samples: Annotated[int, Range(1, 10_000)] = 2
     """Texts."""
-    seed: int = 0
+    seed: Seed = 0
     """Where randomness starts."""
-
-    def __post_init__(self) -> None:
-        if self.length < 1 or self.samples < 1:
-            raise ValueError(f"length and samples must be at least 1, not {self.length} and {self.samples}")
-        if abs(self.seed) >= 2**63:
-            raise ValueError(f"seed must have at most 18 digits, not {self.seed}")
-        if self.temperature != 0:
-            self.sampler()
 
     def sampler(self) -> Sampler | None:
         """How tokens are drawn; None where the likeliest is taken."""

@@ -17,6 +17,8 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
+from regard.config.ranges import Batch, Seed, Some
+from regard.config.resuming import Free, Warned
 from regard.config.words import nearest
 from regard.data.packing import number, shuffled
 from regard.data.readers import LINE, digest, lines
@@ -31,11 +33,11 @@ LARGEST = 1e30  # what single precision still has room for after scaling
 class TableConfig:
     """Which table, and which of its columns."""
 
-    train: str
+    train: Free[str]
     """CSV file to learn from, its columns named in the first line; it may be gzipped."""
-    valid: str | None = None
+    valid: Free[str | None] = None
     """CSV file to measure on; null: a share of the rows."""
-    held: float = 0.2
+    held: Some = 0.2
     """Share of the rows that are measured on when valid names no file, chosen by content: equal rows stay together."""
     target: str
     """Column to predict."""
@@ -43,16 +45,12 @@ class TableConfig:
     """Columns to predict from; none named: all others."""
     predicts: Literal["number", "class"] = "number"
     """What the target is: a number, or the name of a class."""
-    batch: int = 64
+    batch: Warned[Batch] = 64
     """Table rows in a row of training."""
-    seed: int = 0
+    seed: Seed = 0
     """Where the order of rows and the choice of held-out ones start."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.held < 1:
-            raise ValueError(f"held is a share between 0 and 1, not {self.held}")
-        if self.batch < 1:
-            raise ValueError(f"batch must be at least 1, not {self.batch}")
         if self.target in self.inputs:
             raise ValueError(f"target {self.target} cannot be one of the inputs: leave it out of one of them")
 

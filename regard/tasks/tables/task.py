@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from regard import config
 from regard.checkpoint import Checkpoint
+from regard.config.resuming import Fingerprinted, Fixed
 from regard.data.examples import Examples
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Judged, Scores
@@ -38,11 +39,11 @@ SHOWN = 4
 class RegressionRecipe:
     """One run that learns a column of a table."""
 
-    task: Literal["regression"] = "regression"
+    task: Fixed[Literal["regression"]] = "regression"
     """What is learnt."""
-    data: TableConfig
+    data: Fingerprinted[TableConfig]
     """Which table, and which of its columns."""
-    model: PerceptronConfig = field(default_factory=PerceptronConfig)
+    model: Fixed[PerceptronConfig] = field(default_factory=PerceptronConfig)
     """Its size."""
     optim: OptimConfig = field(default_factory=OptimConfig)
     """How weights follow gradients."""

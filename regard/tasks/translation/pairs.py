@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache as remembered
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +15,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.masks import Row
+from regard.config.ranges import Batch, Count, Part, Range, Some
+from regard.config.resuming import Free, Warned
 from regard.data import cache as caches
 from regard.data import shards
 from regard.data.line_report import LineReport
@@ -36,38 +38,28 @@ class PairsConfig:
     """Corpora to learn from; a single one may be written without a list."""
     valid: tuple[Corpus, ...] | None = None
     """Corpora to measure on; null holds out some training pairs, none of whose sentences stays in training."""
-    held: int = 1000
+    held: Count = 1000
     """Most pairs held out when there is no validation corpus."""
-    held_share: float = 0.02
+    held_share: Some = 0.02
     """Share of the pairs held out then, at least one."""
-    tokens: int = 2048
+    tokens: Warned[Batch] = 2048
     """Most tokens of a row on either side; a row is what is computed at once."""
-    longest: int = 256
+    longest: Annotated[int, Range(4, 2**20)] = 256
     """Most tokens of a text, its end and tag included."""
     overlong: Literal["drop", "cut"] = "drop"
     """What happens to longer training pairs; validation pairs are cut for the loss and kept whole for the score."""
-    ratio: float | None = None
+    ratio: Annotated[float, Range(1)] | None = None
     """Leave out training pairs of which one side is over this many times as long as the other, in characters."""
     duplicates: Literal["keep", "drop"] = "keep"
     """What happens to training pairs that were there before, with the same tag; the first always stays."""
-    reject: float = 0.01
+    reject: Free[Part] = 0.01
     """Share of unusable lines above which nothing is trained."""
 
     def __post_init__(self) -> None:
         if not self.train or self.valid == ():
             raise ValueError(f"{'valid' if self.train else 'train'} needs at least one corpus")
-        if not 4 <= self.longest <= self.tokens:
-            raise ValueError(f"longest must lie between 4 and tokens ({self.tokens}), not {self.longest}")
-        if not 0 <= self.reject <= 1:
-            raise ValueError(f"reject is a share and must lie between 0 and 1, not {self.reject}")
-        if self.held < 1 or not 0 < self.held_share < 1:
-            raise ValueError(
-                f"held must be at least 1 and held_share between 0 and 1, not {self.held} and {self.held_share}"
-            )
-        if self.ratio is not None and self.ratio < 1:
-            raise ValueError(
-                f"ratio is that of the longer to the shorter text and must be at least 1, not {self.ratio}"
-            )
+        if self.longest > self.tokens:
+            raise ValueError(f"longest must not exceed tokens ({self.tokens}), not {self.longest}")
         if len({corpus.tag is None for corpus in (*self.train, *(self.valid or ()))}) > 1:
             raise ValueError("some corpora have a tag and some have none: tag all of them or none")
 

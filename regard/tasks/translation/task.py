@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.checkpoint import Checkpoint
+from regard.config.ranges import Amount, Count, Share, Small, Whole
+from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.data.tokenizers import TokenizerConfig
 from regard.metrics.likelihood import count, linear_cross_entropy, rdrop
 from regard.metrics.overlap import bleu
@@ -37,17 +39,17 @@ WHOLE = {"cpu": 1 << 24, "cuda": 1 << 27}  # logits held at once
 class ObjectiveConfig:
     """What is minimised, and how progress is judged."""
 
-    smoothing: float = 0.1
+    smoothing: Share = 0.1
     """Share of probability spread over all tokens instead of the right one."""
-    agreement: float = 0.0
+    agreement: Amount = 0.0
     """Strength with which two passes with different dropout are made to agree (R-Drop); 0: one pass, twice as fast."""
-    beams: int = 1
+    beams: Small = 1
     """Beams of the translations that are scored; greedy ones are quick and rank checkpoints as well."""
     goal: Literal["bleu", "errors"] = "bleu"
     """What the best checkpoint is chosen by: BLEU, or of short answers how many in 100 are none of the right ones."""
-    judged: int = 500
+    judged: Count = 500
     """Held-out pairs translated at an evaluation, spread evenly over all of them; the loss is taken over all."""
-    samples: int = 5
+    samples: Free[Whole] = 5
     """Held-out sentences whose translations are shown at every evaluation."""
 
 
@@ -55,13 +57,13 @@ class ObjectiveConfig:
 class TranslationRecipe:
     """One run that learns to translate."""
 
-    task: Literal["translation"] = "translation"
+    task: Fixed[Literal["translation"]] = "translation"
     """What is learnt."""
-    data: PairsConfig
+    data: Fingerprinted[PairsConfig]
     """Where pairs come from and how they are packed."""
-    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    tokenizer: Fixed[TokenizerConfig] = field(default_factory=TokenizerConfig)
     """How text becomes tokens."""
-    model: TransformerConfig | Seq2SeqConfig = field(default_factory=TransformerConfig)
+    model: Fixed[TransformerConfig | Seq2SeqConfig] = field(default_factory=TransformerConfig)
     """The network, chosen by its name; sizes that nobody names follow from the amount of data."""
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     """What is minimised."""

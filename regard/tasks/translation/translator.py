@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from torch import Tensor
 from regard import config
 from regard.attention.masks import Grid
 from regard.checkpoint import Checkpoint
+from regard.config.ranges import Batch, Count, Length, Part, Positive, Range, Seed, Small, Whole
 from regard.data import languages, sentences
 from regard.data.tokenizers import BOS, EOS, PAD, Tokenizer
 from regard.decoding import constraints, engine
@@ -37,23 +38,23 @@ ROWS = 256  # sentences side by side on a GPU, where fewer leave it idle
 class DecodingConfig:
     """How translations are searched for."""
 
-    beams: int = 4
+    beams: Small = 4
     """Hypotheses kept side by side; 1 is greedy."""
-    nbest: int = 1
+    nbest: Small = 1
     """Answers returned per input; at most the beams."""
-    length_penalty: float = 1.0
+    length_penalty: Annotated[float, Range(-100, 100)] = 1.0
     """Exponent of the length by which a score is divided: 0 prefers short answers, larger ones longer."""
     sample: bool = False
     """Draw tokens at random instead of searching for the likeliest."""
-    temperature: float = 1.0
+    temperature: Positive = 1.0
     """When sampling: below 1 safer, above 1 wilder."""
-    top_k: int | None = None
+    top_k: Count | None = None
     """When sampling: only the k likeliest tokens."""
-    top_p: float | None = None
+    top_p: Annotated[float, Range(above=0, most=1)] | None = None
     """When sampling: only the likeliest tokens that together have this probability."""
-    min_p: float | None = None
+    min_p: Part | None = None
     """When sampling: only tokens at least this share as likely as the likeliest."""
-    seed: int = 0
+    seed: Seed = 0
     """When sampling: where randomness starts."""
     prefix: str = ""
     """Text every answer must begin with."""
@@ -61,15 +62,15 @@ class DecodingConfig:
     """Phrases every answer must contain; the text is then translated as one piece."""
     forbid: tuple[str, ...] = ()
     """Phrases no answer may contain."""
-    no_repeat: int = 0
+    no_repeat: Whole = 0
     """Length of token sequences that may not occur twice; 0 allows all."""
-    minimum: int = 0
+    minimum: Annotated[int, Range(0, 2**20)] = 0
     """Fewest tokens of an answer."""
-    ratio: float = 2.0
+    ratio: Annotated[float, Range(0, 1000)] = 2.0
     """Longest answer, in tokens per token read, ten more always allowed."""
-    longest: int = 128
+    longest: Length = 128
     """Most tokens translated as one piece; a longer sentence is cut at a comma or a space."""
-    tokens: int = 4096
+    tokens: Batch = 4096
     """Tokens decoded side by side, padding and beams included; bounds the memory."""
     split: bool = True
     """Split text into sentences and rejoin the translations."""

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.checkpoint import Checkpoint
+from regard.config.resuming import Fingerprinted, Fixed
 from regard.data import images
 from regard.data.examples import Examples
 from regard.interpret.trace import Trace
@@ -39,11 +40,11 @@ SHOWN = 4
 class CountingRecipe:
     """One run that learns to count in frames."""
 
-    task: Literal["counting"] = "counting"
+    task: Fixed[Literal["counting"]] = "counting"
     """What is learnt."""
-    data: FramesConfig = field(default_factory=FramesConfig)
+    data: Fingerprinted[FramesConfig] = field(default_factory=FramesConfig)
     """What is drawn."""
-    model: CounterConfig = field(default_factory=CounterConfig)
+    model: Fixed[CounterConfig] = field(default_factory=CounterConfig)
     """Its size, and whether it remembers."""
     optim: OptimConfig = field(default_factory=OptimConfig)
     """How weights follow gradients."""

@@ -14,6 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.checkpoint import Checkpoint
+from regard.config.ranges import Positive
+from regard.config.resuming import Fingerprinted, Fixed
+from regard.data import images
 from regard.data.examples import Examples
 from regard.interpret.trace import Trace
 from regard.metrics.boxes import giou_loss, iou
@@ -40,23 +43,19 @@ class BoxConfig:
 
     loss: Literal["smooth_l1", "giou"] = "smooth_l1"
     """How far the four sides are off, or how little the boxes overlap (generalised, so that it helps boxes apart)."""
-    weight: float = 10.0
+    weight: Positive = 10.0
     """How much the box counts."""
-
-    def __post_init__(self) -> None:
-        if self.weight <= 0:
-            raise ValueError(f"weight must be above 0, not {self.weight}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalisationRecipe:
     """One run that learns to find a digit in a picture."""
 
-    task: Literal["localisation"] = "localisation"
+    task: Fixed[Literal["localisation"]] = "localisation"
     """What is learnt."""
-    data: PictureConfig = field(default_factory=PictureConfig)
+    data: Fingerprinted[PictureConfig] = field(default_factory=PictureConfig)
     """What is drawn."""
-    model: LocatorConfig = field(default_factory=LocatorConfig)
+    model: Fixed[LocatorConfig] = field(default_factory=LocatorConfig)
     """Its size."""
     objective: BoxConfig = field(default_factory=BoxConfig)
     """What mistakes cost."""

@@ -18,6 +18,8 @@ from torch import nn
 
 from regard import config
 from regard.checkpoint import Checkpoint
+from regard.config.ranges import Positive
+from regard.config.resuming import Fingerprinted, Fixed
 from regard.models.word2vec import Word2Vec, Word2VecConfig, kernel
 from regard.tasks.word2vec import word_benchmarks
 from regard.tasks.word2vec.corpus import Words, WordsConfig, prepare
@@ -37,27 +39,21 @@ TOGETHER = 32  # blocks of a step: threads wait for one another only at its end
 class RateConfig:
     """How fast vectors move."""
 
-    rate: float | None = None
+    rate: Positive | None = None
     """Learning rate at the start; null takes 0.025 for skip-gram and 0.075 for CBOW."""
-    last: float = 1e-4
+    last: Positive = 1e-4
     """Learning rate at the end; it falls in a straight line."""
-
-    def __post_init__(self) -> None:
-        for name in ("rate", "last"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ValueError(f"{name} must be above 0, not {value}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingRecipe:
     """One run that learns word vectors."""
 
-    task: Literal["word2vec"] = "word2vec"
+    task: Fixed[Literal["word2vec"]] = "word2vec"
     """What is learnt."""
-    data: WordsConfig
+    data: Fingerprinted[WordsConfig]
     """Where text comes from and what its words are."""
-    model: Word2VecConfig = field(default_factory=Word2VecConfig)
+    model: Fixed[Word2VecConfig] = field(default_factory=Word2VecConfig)
     """How words are predicted."""
     optim: RateConfig = field(default_factory=RateConfig)
     """How fast vectors move."""

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from regard import config
 from regard.data.tokenizers import BOS, EOS, PAD, SPECIALS, UNK, Tokenizer, TokenizerConfig, derived, excerpt, train
 
 KINDS = ("bpe", "unigram", "words", "characters")
@@ -150,8 +151,8 @@ def test_hardly_any_text_is_enough(kind):
 
 
 def test_a_vocabulary_without_room_for_bytes_is_an_error():
-    with pytest.raises(ValueError, match="between 300"):
-        TokenizerConfig(vocab=100)
+    with pytest.raises(ValueError, match="vocab must be a whole number from 300 to 1,000,000"):
+        config.build(TokenizerConfig, {"vocab": 100})
 
 
 def test_forking_after_parallel_work_is_safe_and_silent():

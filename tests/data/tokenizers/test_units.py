@@ -2,6 +2,7 @@
 
 import pytest
 
+from regard import config
 from regard.data.tokenizers import EOS, SPECIALS, UNK, units
 from regard.data.tokenizers.units import Units, UnitsConfig
 
@@ -55,7 +56,9 @@ def test_letters_words_and_pieces_trade_vocabulary_for_length():
     assert made_of["bpe"].decode(made_of["bpe"].encode(unseen)) == unseen
 
 
-@pytest.mark.parametrize(("settings", "said"), [({"vocab": 4}, "between 5"), ({"least": 0}, "least must be")])
+@pytest.mark.parametrize(
+    ("settings", "said"), [({"vocab": 4}, "vocab must be a whole number from 5"), ({"least": 0}, "least must be")]
+)
 def test_impossible_settings_are_refused(settings, said):
     with pytest.raises(ValueError, match=said):
-        UnitsConfig(**settings)
+        config.build(UnitsConfig, settings)

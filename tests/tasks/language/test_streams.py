@@ -5,6 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
+from regard import config
 from regard.data.tokenizers import EOS
 from regard.data.tokenizers.units import UnitsConfig
 from regard.tasks.language.streams import Lanes, Stream, StreamConfig, prepare, read
@@ -87,8 +88,8 @@ def test_units_that_are_known_are_used_as_they_are():
     ("settings", "said"),
     [
         ({}, "either train"),
-        ({"text": "a", "lanes": 0}, "lanes and window"),
-        ({"text": "a", "held": 1.0}, "held and reject"),
+        ({"text": "a", "lanes": 0}, "lanes must be a whole number from 1"),
+        ({"text": "a", "held": 1.0}, "held must be a number of at least 0 and below 1"),
         ({"train": ("no-such-file.txt",)}, "no file no-such-file.txt"),
         ({"text": "", "held": 0.9}, "has 1 characters, of which none is left"),
         ({"text": "\n\n", "held": 0.0}, "no characters that occur 1 times"),
@@ -96,7 +97,7 @@ def test_units_that_are_known_are_used_as_they_are():
 )
 def test_what_cannot_be_is_said_in_one_line(settings, said):
     with pytest.raises(ValueError, match=said) as error:
-        prepare(StreamConfig(**settings), CHARACTERS)
+        prepare(config.build(StreamConfig, settings), CHARACTERS)
     assert "\n" not in str(error.value)
 
 

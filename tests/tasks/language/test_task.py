@@ -243,9 +243,9 @@ def test_cold_is_greedy_and_a_seed_repeats_itself():
     ("prompt", "changes", "said"),
     [
         ("thé", {}, "never seen 'é'"),
-        ("", {"top_k": 0}, "top_k 0"),
-        ("", {"length": 0}, "length and samples"),
-        ("", {"temperature": -1.0}, "temperature -1.0"),
+        ("", {"top_k": 0}, "writing.top_k must be a whole number from 1 to 1e12, not 0"),
+        ("", {"length": 0}, "writing.length must be a whole number from 1"),
+        ("", {"temperature": -1.0}, "writing.temperature must be a number of at least 0, not -1.0"),
         ("", {"lenght": 3}, "did you mean length"),
     ],
 )
@@ -258,7 +258,7 @@ def test_what_cannot_be_written_is_said_in_one_line(prompt, changes, said):
 def test_a_prompt_that_cannot_be_written_is_refused_before_anything_is_learnt(tmp_path):
     with pytest.raises(ValueError, match="never seen 'é'"):
         train(tmp_path / "run", "writing.prompt=é")
-    with pytest.raises(ValueError, match="writing: seed must have at most 18 digits"):
+    with pytest.raises(ValueError, match=r"writing\.seed must be a whole number from -9\.2e18 to 9\.2e18, not 1"):
         train(tmp_path / "run", f"writing.seed={10**22}")
     assert not (tmp_path / "run" / "config.yaml").exists()
 

@@ -5,6 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
+from regard import config
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import TableConfig
 
@@ -156,4 +157,4 @@ def test_text_in_another_coding_is_refused_with_its_line(tmp_path):
 @pytest.mark.parametrize("changes", [{"held": 0.0}, {"batch": 0}, {"target": "a"}])
 def test_settings_that_make_no_sense_are_refused(changes):
     with pytest.raises(ValueError, match=r"held|batch|target"):
-        settings("t.csv", **changes)
+        config.build(TableConfig, {"train": "t.csv", "target": "y", "inputs": ["a"], **changes})

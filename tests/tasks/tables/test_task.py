@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from regard import checkpoint, recipe
+from regard import checkpoint, config, recipe
 from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import TableConfig
@@ -176,5 +176,5 @@ def test_weights_are_the_only_thing_trained(path, tmp_path):
 
 @pytest.mark.parametrize("change", [{"hidden": (0,)}, {"dropout": 1.0}])
 def test_sizes_that_make_no_network_are_refused(change):
-    with pytest.raises(ValueError, match=r"hidden|dropout"):
-        PerceptronConfig(**change)
+    with pytest.raises(ValueError, match=r"(hidden\[0\]|dropout) must be"):
+        config.build(PerceptronConfig, change)

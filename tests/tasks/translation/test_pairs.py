@@ -331,8 +331,8 @@ def test_settings_are_read_from_a_plain_mapping_and_checked(corpus):
     mapping = {"train": {"source": "a.fr", "target": "a.en"}, "tokens": 512}
     assert config.build(PairsConfig, mapping).train == (Corpus(source="a.fr", target="a.en"),)
     for change, complaint in [
-        ({"longest": 4096}, "longest must lie between"),
-        ({"reject": 2}, "between 0 and 1"),
+        ({"longest": 4096}, "longest must not exceed tokens"),
+        ({"reject": 2}, "reject must be a number from 0 to 1, not 2"),
         ({"held": 0}, "held must be"),
         ({"train": []}, "train needs at least one corpus"),
         ({"valid": {"path": "b.tsv", "tag": "fr"}}, "some corpora have a tag"),
