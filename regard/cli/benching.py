@@ -26,7 +26,8 @@ def bench(
     """Measure how fast this machine trains a recipe or generates with a model, beside what it could do at most."""
     from rich.console import Console
 
-    from regard import bench, recipe, report
+    from regard import bench, recipe
+    from regard.cli import report
     from regard.training.device import choose
 
     words, place = list(what or []), choose(device)

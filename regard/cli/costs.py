@@ -30,7 +30,8 @@ def cost(
     """What attention costs beside other layers, or what training a model costs."""
     from rich.console import Console
 
-    from regard import cost, report
+    from regard import cost
+    from regard.cli import report
 
     writable(plot, PICTURES)
     console = Console()
@@ -54,7 +55,7 @@ def positions(
     """Ways to say where a token stands, and what each of them promises."""
     from rich.console import Console
 
-    from regard import report
+    from regard.cli import report
 
     if (plot is None) != (scheme is None):
         raise ValueError("name a scheme and a file to draw it: regard positions sinusoidal --plot positions.png")
@@ -78,7 +79,7 @@ def gradients(
 
     from rich.console import Console
 
-    from regard import report
+    from regard.cli import report
     from regard.interpret import curves, plots
     from regard.lab import gradients as reach
 

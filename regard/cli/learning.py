@@ -115,7 +115,7 @@ def check(
     from rich.console import Console
 
     from regard import recipe as recipes
-    from regard import report
+    from regard.cli import report
     from regard.tasks.translation.check import check
 
     words, file = list(recipe or []), None
@@ -146,7 +146,7 @@ def runs(
         return
     from rich.console import Console
 
-    from regard import report
+    from regard.cli import report
     from regard.training import history
 
     Console().print(report.runs(history.summaries(folder)))
@@ -160,7 +160,7 @@ def diff(
     """Show every setting, fact and score in which two runs differ."""
     from rich.console import Console
 
-    from regard import report
+    from regard.cli import report
     from regard.training import history
 
     Console().print(report.differences(first, second, history.difference(first, second)))

@@ -35,6 +35,7 @@ class View:
     level: str | None
     specials: bool
     numbers: bool
+    as_json: bool = False
 
 
 def explain(
@@ -57,7 +58,9 @@ def explain(
     level: Annotated[str | None, typer.Option(help="word or subword; words, unless only one was read.")] = None,
     specials: Annotated[bool, typer.Option("--specials", help="Show special tokens too.")] = False,
     numbers: Annotated[bool, typer.Option("--numbers", help="Percentages instead of shades.")] = False,
-    step: Annotated[int | None, typer.Option(min=0, help="Show the arithmetic of this written token.")] = None,
+    step: Annotated[
+        int | None, typer.Option(min=0, help="Show the arithmetic of this row of the matrix, from 0.")
+    ] = None,
     alignments: Annotated[bool, typer.Option("--alignments", help="Print links, as 0-0 1-2: read-written.")] = False,
     gold: Annotated[str | None, typer.Option(help="Links made by hand, as '0-0 1p2', to show and to measure.")] = None,
     measures: Annotated[
@@ -65,6 +68,9 @@ def explain(
     ] = False,
     interventions: Annotated[
         bool, typer.Option("--interventions", help="Measure also silenced heads and words left out: minutes.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object: the matrix shown, or all measures of every head.")
     ] = False,
 ) -> None:
     """Show where a model looked as it translated or labelled: in the terminal, as a page, a picture or a trace."""
@@ -79,24 +85,26 @@ def explain(
         raise ValueError(f"give one text to explain, not {len(texts)}")
     lines = arguments(texts)
     translator = regard.load(model, task=("translation", "classification", "tagging"))
-    view = View(attention, head, level, specials, numbers)
-    if hasattr(translator, "classes"):  # it labels, and writes nothing
-        if alignments or measures or interventions or step is not None or gold is not None or to is not None:
-            raise ValueError(
-                "a model that labels writes nothing: --to, --step, --gold and measures are for translators"
-            )
-        show(translator, translator.look(texts[0]), view, output=output, step=None, gold=None, extra={})
+    view = View(attention, head, level, specials, numbers, as_json)
+    if hasattr(translator, "classes"):
+        _writing_only(alignments or measures or interventions or gold is not None or to is not None)
+        show(translator.look(texts[0]), view, output=output, step=step, gold=None, extra={})
     elif not texts:
-        measure(translator, to, output, interventions=interventions)
+        measure(translator, to, output, interventions=interventions, as_json=as_json)
     elif alignments:
-        for text in lines:
-            seen = translator.look(text, to=to or guessed(translator, [text])) if text.strip() else None
-            print(links(seen, view) if seen is not None else "")  # line n answers line n
+        for text in lines:  # line n answers line n
+            print(links(translator.look(text, to=to or guessed(translator, [text])), view) if text.strip() else "")
     else:
         to = to or guessed(translator, texts)  # a model of one direction is not asked for it; the measures are
         trace = translator.look(texts[0], to=to if translator.languages or not measures else None)
         extra = _extra(translator, trace, view, to, measures, gold) if page else {}
-        show(translator, trace, view, output=output, step=step, gold=gold, extra=extra)
+        show(trace, view, output=output, step=step, gold=gold, extra=extra)
+
+
+def _writing_only(asked: bool) -> None:
+    """Stop at what only a model that writes can be asked for."""
+    if asked:
+        raise ValueError("a model that labels writes nothing: --to, --gold, links and measures are for translators")
 
 
 def _possible(texts: list[str], level: str | None, output: Path | None) -> None:
@@ -109,21 +117,16 @@ def _possible(texts: list[str], level: str | None, output: Path | None) -> None:
 
 
 def show(
-    translator: Any,
-    trace: Trace,
-    view: View,
-    *,
-    output: Path | None,
-    step: int | None,
-    gold: str | None,
-    extra: dict[str, Any],
+    trace: Trace, view: View, *, output: Path | None, step: int | None, gold: str | None, extra: dict[str, Any]
 ) -> None:
-    """One translation as what was asked for: a file, the arithmetic of a step, or a matrix."""
+    """One answer as what was asked for: a file, the arithmetic of a step, or a matrix."""
     if output is not None:
-        write(translator, trace, output, view, extra=extra)
+        write(trace, output, view, extra=extra)
         print(f"{output}: where the model looked")
     elif step is not None:
-        print(arithmetic(translator, trace, step, view))
+        print(arithmetic(trace, step, view))
+    elif view.as_json:
+        print(json.dumps(_plain(trace, view) | _judged(trace, view, gold), ensure_ascii=False))
     else:
         drawn, judged = matrix(trace, view), _judged(trace, view, gold)  # what cannot be shown is said before anything
         print(trace.facts["answer"], file=sys.stderr)
@@ -150,69 +153,95 @@ def links(trace: Trace, view: View) -> str:
     """The word read for each word written, as alignment tools exchange them."""
     from regard.interpret import terminal
 
-    seen = terminal.chosen(trace, view.attention)
+    seen = trace.find(view.attention)
     return terminal.pharaoh(_weights(trace, view), trace.items[seen.query], trace.items[seen.key])
 
 
-def arithmetic(translator: Translator, trace: Trace, place: int, view: View) -> str:
-    """Query, keys, scores, softmax, sum and the likeliest next tokens at one written token."""
+def arithmetic(trace: Trace, place: int, view: View) -> str:
+    """Query, keys, scores, softmax, sum and the likeliest answers at one item that looks."""
     from regard.interpret import terminal
 
-    seen = terminal.chosen(trace, view.attention)
-    written = trace.items[seen.query]
-    if place >= len(written):
-        raise ValueError(f"--step {place}: the answer has tokens 0 to {len(written) - 1}")
-    found = translator.steps(trace, names=[seen.name])
+    seen = trace.find(view.attention)
+    looking = trace.items[seen.query]
+    if place >= len(looking):
+        raise ValueError(f"--step {place}: {seen.name} looks from tokens 0 to {len(looking) - 1}")
+    found = trace.steps([seen.name])
+    assert found is not None, "the model is at hand"
     one = found.attentions[seen.name].step(_known(view.head or 0, len(seen.values)), place)
-    text, prediction = written[place].text, found.predictions[place]
-    return terminal.step(one, trace.items[seen.key], token=text, prediction=prediction, style=_style())
+    prediction = found.prediction(seen.query, place)
+    return terminal.step(one, trace.items[seen.key], token=looking[place].text, prediction=prediction, style=_style())
 
 
-def write(translator: Any, trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> None:
+def write(trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> None:
     """A page, a picture, a table or a trace, as the file's name asks."""
-    from regard.interpret import page, plots, terminal
-    from regard.interpret.words import merge, units
+    from regard.interpret import page, plots
 
     kind = path.suffix.lower()
     if kind == ".json":
         trace.save(path)
         return
     if kind in PAGES:
-        page.save(trace, path, steps=translator.steps(trace) if hasattr(translator, "steps") else None, **extra)
+        page.save(trace, path, **extra)
         return
-    seen = terminal.chosen(trace, view.attention)
-    sides = (trace.items[side] for side in (seen.query, seen.key))
-    queries, keys = (units(side, level=_level(trace, view), specials=view.specials) for side in sides)
-    weights = merge(_weights(trace, view), queries, keys)
-    rows, columns = ([unit.text for unit in side] for side in (queries, keys))
+    seen = trace.find(view.attention)
+    weights, rows, columns = _shown(trace, view)
     if kind == ".csv":
         lines = ([row, *(round(each, 6) for each in line)] for row, line in zip(rows, weights.tolist(), strict=True))
         _table([["", *columns], *lines], path)
         return
     title = f"{trace.facts['text']}\n{trace.facts['answer']}"
-    plots.save(plots.alignment(weights, queries=rows, keys=columns, title=title), path)
+    sides = seen.query, seen.key
+    plots.save(plots.alignment(weights, queries=rows, keys=columns, title=title, sides=sides), path)
 
 
-def measure(translator: Translator, to: str | None, path: Path | None, *, interventions: bool) -> None:
-    """What the heads do, each number with its controls, over the sentences that were aligned by hand."""
+def _shown(trace: Trace, view: View) -> tuple[Tensor, list[str], list[str]]:
+    """The weights that are shown, with the texts of their lines and columns."""
+    from regard.interpret.words import merge, units
+
+    seen = trace.find(view.attention)
+    sides = (trace.items[side] for side in (seen.query, seen.key))
+    queries, keys = (units(side, level=_level(trace, view), specials=view.specials) for side in sides)
+    weights = merge(_weights(trace, view), queries, keys)
+    return weights, [unit.text for unit in queries], [unit.text for unit in keys]
+
+
+def _plain(trace: Trace, view: View) -> dict[str, Any]:
+    """The matrix that is shown, as JSON has it."""
+    weights, rows, columns = _shown(trace, view)
+    known = {name: trace.facts[name] for name in ("text", "answer") if name in trace.facts}
+    shown = {"attention": trace.find(view.attention).name, "head": "mean" if view.head is None else view.head}
+    numbers = [[round(value, 6) for value in line] for line in weights.tolist()]
+    return known | shown | {"rows": rows, "columns": columns, "weights": numbers}
+
+
+def measure(translator: Translator, to: str | None, path: Path | None, *, interventions: bool, as_json: bool) -> None:
+    """What the heads do over the sentences that were aligned by hand: in sentences, then the main numbers in tables."""
     from rich.console import Console
 
-    from regard import report
+    from regard.cli.tables import Fitted
     from regard.interpret.alignment.summary import summary
 
     if path is not None and path.suffix.lower() != ".json":
         raise ValueError(f"{path}: measures are written as .json, or shown in the terminal without --output")
     reader, golds = _reader(translator, to)
     tables = summary(reader, golds, intervene=interventions)
+    whole = json.dumps([asdict(table) for table in tables], ensure_ascii=False, indent=1)
+    if as_json:
+        print(whole)
+        return
     if path is not None:
-        path.write_text(json.dumps([asdict(table) for table in tables], ensure_ascii=False, indent=1) + "\n", "utf-8")
+        path.write_text(f"{whole}\n", encoding="utf-8")
         print(f"{path}: what the heads do")
         return
-    console = Console()
+    console = Console(highlight=False)
     for table in tables:
-        for part in report.measured(table, width=console.width):
-            console.print(part)
+        console.print(table.finding, markup=False)
+    for table in tables:
+        if table.main:
             console.print()
+            rows = [table.rows[number] for number in table.main]
+            console.print(Fitted(table.columns, rows, table.title, table.note))
+    console.print("\nEvery head by itself: --json, or --output heads.json.")
 
 
 def _extra(
@@ -230,12 +259,11 @@ def _extra(
 
 def _judged(trace: Trace, view: View, gold: str | None) -> dict[str, float]:
     """The error of the links shown against those made by hand, and that of the diagonal."""
-    from regard.interpret import terminal
     from regard.metrics import alignment
 
     if gold is None:
         return {}
-    seen = terminal.chosen(trace, view.attention)
+    seen = trace.find(view.attention)
     if (seen.query, seen.key) != ("target", "source"):
         raise ValueError(f"--gold links words read and written: {seen.name} looks at one side only")
     sure, possible = alignment.parse(gold)
@@ -261,18 +289,16 @@ def _reader(translator: Translator, to: str | None) -> tuple[Any, list[Gold]]:
 
 def _weights(trace: Trace, view: View) -> Tensor:
     """Those of one head, or the mean of all."""
-    from regard.interpret import terminal
 
-    seen = terminal.chosen(trace, view.attention)
+    seen = trace.find(view.attention)
     return seen.values.mean(0) if view.head is None else seen.values[_known(view.head, len(seen.values))]
 
 
 def _level(trace: Trace, view: View) -> str:
     """As asked; else words, unless that leaves a single column, which tells nothing, of several tokens."""
-    from regard.interpret import terminal
     from regard.interpret.words import units
 
-    read = trace.items[terminal.chosen(trace, view.attention).key]
+    read = trace.items[trace.find(view.attention).key]
     single = len(units(read)) == 1 < len(units(read, level="subword"))
     return view.level or ("subword" if single else "word")
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.interpret.items import Item
 from regard.interpret.steps import Prediction, Step
-from regard.interpret.trace import Item, Trace, Weights
+from regard.interpret.trace import Trace
 from regard.interpret.words import Unit, merge, normalise, units
 
 BOUNDS = (0.05, 0.25, 0.5, 0.75)
@@ -62,7 +63,7 @@ def alignment(
     style: Style = STYLE,
 ) -> str:
     """Where one attention of a trace looked (the last cross-attention, all heads' mean, unless told otherwise)."""
-    seen = chosen(trace, name)
+    seen = trace.find(name)
     if head is not None and not 0 <= head < len(seen.values):
         raise ValueError(f"{seen.name} has heads 0 to {len(seen.values) - 1}, not {head}")
     weights = seen.values.float()
@@ -75,16 +76,6 @@ def alignment(
     title = f"{seen.name}, {heads}: where each line looked, not why"
     shown = normalise(merged) if renormalise else merged
     return f"{title}\n{matrix(shown, rows, keys, style=style)}"
-
-
-def chosen(trace: Trace, name: str | None = None) -> Weights:
-    """The weights of that name; without one the last attention from one text to another, or the last of all."""
-    if name is not None:
-        return trace.find(name)
-    across = [one for one in trace.weights if one.name.endswith("cross")]
-    if not trace.weights:
-        raise ValueError("this trace holds no weights: nothing was watched")
-    return (across or list(trace.weights))[-1]
 
 
 def matrix(

@@ -17,8 +17,10 @@ from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
 from regard.data.tokenizers import PAD
 from regard.data.tokenizers.units import CLOSED, Units
-from regard.interpret import trace as traces
-from regard.interpret.trace import Item, Trace, Weights
+from regard.interpret import items as traced
+from regard.interpret.items import Item, Weights
+from regard.interpret.steps import Prediction, Steps, inside
+from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.models.text_classifier import AnyEncoderConfig, Labeller
@@ -32,6 +34,8 @@ from regard.tasks.trained import NoOptions, chosen, described, revived
 
 BUDGET = 1 << 14  # tokens read at a time, padding included
 CLASS = "<class>"
+LABEL = "label"  # the items that are answered
+READER = "reader."  # what the names of most attentions begin with, and no user types
 Self = TypeVar("Self", bound="Labels")
 
 
@@ -140,13 +144,33 @@ class Labels:
             raise ValueError(f"this model has no attention to show: train with model.name=transformer-encoder{pool}")
         with watch(self.model) as seen:
             [probabilities] = self._probabilities([tokens])
-        return probabilities, {name.removeprefix("reader."): seen[name][0].cpu() for name in seen}
+        return probabilities, {name.removeprefix(READER): seen[name][0].cpu() for name in seen}
+
+    def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
+        """The vectors of all attentions (or of those named) as the text is read again, and how likely labels are."""
+        tokens, chosen = trace.facts["read"], names or [one.name for one in trace.weights]
+        own = {name.removeprefix(READER): name for name, module in self.model.named_modules() if name}
+        found, [probabilities] = inside(
+            self.model, lambda: self._probabilities([tokens]), names=[own.get(name, name) for name in chosen]
+        )
+        opened = {
+            name.removeprefix(READER): replace(one, name=name.removeprefix(READER)) for name, one in found.items()
+        }
+        return Steps(opened, self._predictions(trace, probabilities), of=LABEL)
+
+    def _predictions(self, trace: Trace, probabilities: Float[Tensor, "..."]) -> list[Prediction]:
+        """What the labels that were answered were chosen from; none where no attention looks from them."""
+        if not any(one.query == LABEL for one in trace.weights):
+            return []
+        best = probabilities.topk(min(10, len(self.classes)))
+        top = [(self.classes[n], share) for n, share in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
+        return [Prediction(top, *top[0], rank=0)]
 
     def _items(self, tokens: Sequence[int], shown: Sequence[str]) -> list[Item]:
         """What was read, token by token."""
         if self.reading.how.kind in CLOSED:  # a letter is to a model of letters what a word is to others
             return [Item(text, word=number) for number, text in enumerate(shown)]
-        return traces.tokens(self.reading.units.tokenizer, tokens)
+        return traced.tokens(self.reading.units.tokenizer, tokens)
 
 
 class Classifier(Labels):
@@ -176,10 +200,11 @@ class Classifier(Labels):
         if getattr(self.config, "pool", "") == "class":
             after = [replace(item, word=None if item.word is None else item.word + 1) for item in read]
             read = [Item(CLASS, word=0), *after]
-        items = {"source": read, "target": [Item(verdict.label, word=0)]}
-        axes = {name: ("target" if name == "pool" else "source", "source") for name in weights}
-        facts = {"text": text, "answer": verdict.label, "probability": round(verdict.probability, 6)}
-        return Trace(self.name, "classification", items, [Weights(n, *axes[n], w) for n, w in weights.items()], facts)
+        items = {"source": read, LABEL: [Item(verdict.label, word=0)]}
+        sides = {name: (LABEL if name == "pool" else "source", "source") for name in weights}
+        facts = {"text": text, "answer": verdict.label, "probability": round(verdict.probability, 6), "read": tokens}
+        listed = [Weights(name, *sides[name], values) for name, values in weights.items()]
+        return Trace(self.name, "classification", items, listed, facts, again=self.steps)
 
     def _verdict(self, text: str, probabilities: Float[Tensor, "classes"]) -> Verdict:
         ranked = probabilities.argsort(descending=True, stable=True).tolist()
@@ -225,11 +250,11 @@ class Tagger(Labels):
         probabilities, weights = self._watched(tokens)
         tagged = self._tagged(words[: len(told)], [(told, probabilities)])
         shown = tagged.words if self.reading.how.kind == "words" else self.reading.units.tokenizer.pieces(tokens)
-        items = {"source": self._items(tokens, shown)}
-        facts = {"text": " ".join(tagged.words), "answer": str(tagged)}
-        return Trace(
-            self.name, "tagging", items, [Weights(n, "source", "source", w) for n, w in weights.items()], facts
-        )
+        labels = [Item(tag, word=number) for number, tag in enumerate(tagged.tags)]
+        items = {"source": self._items(tokens, shown), LABEL: labels}
+        facts = {"text": " ".join(tagged.words), "answer": str(tagged), "read": tokens}
+        listed = [Weights(name, "source", "source", values) for name, values in weights.items()]
+        return Trace(self.name, "tagging", items, listed, facts, again=self.steps)
 
     def _tagged(self, words: list[str], pieces: Iterable[tuple[list[tuple[int, int]], Tensor]]) -> Tagged:
         rows = [probabilities[last] for told, probabilities in pieces for _, last in told]

@@ -8,11 +8,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.data.tokenizers import EOS
-from regard.interpret.trace import tokens
+from regard.interpret.items import tokens
 from regard.interpret.watch import watch
 from regard.interpret.words import merge, units
 from regard.tasks.translation.documents.tag_placement import strongest
-from regard.tasks.translation.teacher_forcing import batches, forward
+from regard.tasks.translation.teacher_forcing import teacher
 from regard.tasks.translation.translator import Translator
 
 
@@ -44,9 +44,10 @@ def looks(
     translator: Translator, read: Sequence[list[int]], written: Sequence[list[int]], *, attention: str | None = None
 ) -> Iterator[tuple[int, Float[Tensor, "heads written read"]]]:
     """(number, where each head looks in the source as it writes each token and the end), in any order."""
-    for batch in batches(read, written):
+    told = teacher(translator)
+    for batch in told.batches(read, written):
         with watch(translator.model) as seen:
-            forward(translator, [read[i] for i in batch], [written[i] for i in batch])
+            told.forward([read[i] for i in batch], [written[i] for i in batch])
         crossing = [name for name in seen if name.endswith("cross")]
         if not crossing and attention is None:
             raise ValueError(f"{translator.name} has no attention from answers to sources: words cannot be linked")

@@ -22,7 +22,8 @@ from regard.decoding.beam import Beam, search
 from regard.decoding.generate import generate
 from regard.decoding.sampling import Sampler
 from regard.decoding.stepper import Hypothesis
-from regard.interpret.trace import Trace, Weights, axes, tokens
+from regard.interpret.items import Weights, axes, tokens
+from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.models.inference import for_generation
@@ -178,7 +179,7 @@ class Translator:
         weights = [Weights(name, *axes(name), values=found[0]) for name, found in along.items()]
         facts = {"text": text, "answer": self.target.decode(best.tokens), "score": best.score}
         facts |= {"read": read, "written": written}
-        return Trace(self.name, "translation", items, weights, facts)
+        return Trace(self.name, "translation", items, weights, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> Steps:
         """The vectors of the decoder's attentions (or of those named) while the answer is read again in one go."""

@@ -195,14 +195,22 @@ def test_balanced_labels_count_the_same_together():
     torch.testing.assert_close(found, by_hand)
 
 
-def test_rare_labels_count_for_more_where_that_is_asked(tmp_path):
-    (tmp_path / "a.tsv").write_text("".join(f"word {n}\t{'rare' if n % 10 == 0 else 'common'}\n" for n in range(200)))
-    settings = {"task": "classification", "data": {"train": {"path": str(tmp_path / "a.tsv")}, "tokens": 64}}
-    task = made(settings, RECURRENT, balanced=True)
-    counts = task.prepared.train.counts(2)
-    assert task._weights.numpy() == pytest.approx(counts.sum() / (2 * counts))
-    step = task.step(task.batch(0), "model")
-    assert float(step.weight) == pytest.approx(float(task._weights[task.batch(0).labels].sum()))
+@pytest.mark.parametrize(("balanced", "rare"), [(False, 0.1), (True, 0.5)])
+def test_where_texts_say_nothing_a_rare_label_is_as_likely_as_it_is_heard(tmp_path, balanced, rare):
+    lines = "".join(f"word\t{'rare' if n % 10 == 0 else 'common'}\n" for n in range(400))
+    (tmp_path / "a.tsv").write_text(lines, encoding="utf-8")
+    file = {"path": str(tmp_path / "a.tsv")}
+    settings = {"task": "classification", "data": {"train": file, "valid": file, "tokens": 400}}
+    task = made(settings, {**RECURRENT, "dropout": 0.0, "word_dropout": 0.0}, balanced=balanced)
+    optimizer = torch.optim.Adam(task.model.parameters(), 0.02)
+    for _ in range(40):
+        optimizer.zero_grad()
+        steps = [task.step(task.batch(row), "model") for row in range(task.rows)]
+        (sum(step.loss for step in steps) / sum(step.weight for step in steps)).backward()
+        optimizer.step()
+    [tokens] = task.prepared.reading.encode(["word"])
+    chances = task.model.eval()(torch.tensor([tokens]), torch.tensor([len(tokens)])).softmax(-1)[0]
+    assert chances.detach()[task.prepared.classes.index("rare")].item() == pytest.approx(rare, abs=0.03)
 
 
 def test_words_may_start_from_vectors_of_a_file(reviews, tmp_path):
