@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from regard.attention.masks import Grid
-from regard.data.tokenizers import BOS, EOS, PAD, Tokenizer
+from regard.data.tokenizers import Tokenizer
 from regard.interpret.trace import Trace, Weights, axes, tokens
 from regard.interpret.watch import watch
 
@@ -48,17 +48,23 @@ class Reader:
         if self.to is None and len(coder.tags) > 1:
             raise ValueError(f"say which language the answers are in: {', '.join(coder.tags)}")
         tags = [coder.tag(self.to)] if self.to else list(coder.tags.values())
-        return [*tags, *coder.encode(source), EOS], self.translator.target.encode(target)
+        return [*tags, *coder.encode(source), coder.role("end")], self.translator.target.encode(target, written=True)
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        """What an answer begins and ends with."""
+        return self.translator.target.role("begin"), self.translator.target.role("end")
 
     def look(self, source: str, target: str) -> Trace:
         """Where every head looks while the model reads this answer."""
         read, written = self.encode(source, target)
+        begin, end = self._ends
         with watch(self.model) as seen:
             [score] = self.scores([read], [written])
         items = {
-            "source": tokens(self.translator.source, read),
-            "target": tokens(self.translator.target, [*written, EOS]),
-            "fed": tokens(self.translator.target, [BOS, *written]),
+            "source": tokens(self.translator.source, read, source),
+            "target": tokens(self.translator.target, [*written, end]),
+            "fed": tokens(self.translator.target, [begin, *written]),
         }
         weights = [Weights(name, *axes(name), values=seen[name][0]) for name in seen]
         facts = {"text": source, "answer": target, "score": score, "forced": True}
@@ -68,11 +74,12 @@ class Reader:
     def scores(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> list[float]:
         """The log-probability of each answer, its end included, given what was read."""
         found: dict[int, float] = {}
-        device = next(self.model.parameters()).device
+        device, filler = next(self.model.parameters()).device, self.translator.target.filler
+        begin, end = self._ends
         for numbers in _batches([max(len(one), len(other) + 1) for one, other in zip(read, written, strict=True)]):
-            source, sources = _padded([read[number] for number in numbers], device)
-            fed, targets = _padded([[BOS, *written[number]] for number in numbers], device)
-            labels, _ = _padded([[*written[number], EOS] for number in numbers], device)
+            source, sources = _padded([read[number] for number in numbers], self.translator.source.filler, device)
+            fed, targets = _padded([[begin, *written[number]] for number in numbers], filler, device)
+            labels, _ = _padded([[*written[number], end] for number in numbers], filler, device)
             features = self.model(source, fed, layouts=(sources, targets))
             chances = self.model.logits(features).float().log_softmax(-1).gather(-1, labels[..., None])[..., 0]
             totals = chances.masked_fill(~targets.filled, 0.0).sum(-1).tolist()
@@ -80,11 +87,11 @@ class Reader:
         return [found[number] for number in range(len(read))]
 
 
-def _padded(sequences: Sequence[list[int]], device: torch.device) -> tuple[Tensor, Grid]:
+def _padded(sequences: Sequence[list[int]], filler: int, device: torch.device) -> tuple[Tensor, Grid]:
     """Token ids side by side, with how long each is."""
     lengths = [len(ids) for ids in sequences]
     longest = max(lengths)
-    tokens = torch.tensor([ids + [PAD] * (longest - len(ids)) for ids in sequences], device=device)
+    tokens = torch.tensor([ids + [filler] * (longest - len(ids)) for ids in sequences], device=device)
     return tokens, Grid(torch.tensor(lengths, device=device), longest)
 
 

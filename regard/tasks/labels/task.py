@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from regard import config
 from regard.checkpoint import Checkpoint
 from regard.data import vectors
-from regard.data.tokenizers.units import Units
+from regard.data.normalise import recorded
+from regard.data.tokenizers import Tokenizer
 from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
 from regard.models.text_classifier import (
@@ -24,7 +25,7 @@ from regard.models.text_classifier import (
     TransformerEncoderConfig,
 )
 from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared, prepare
-from regard.tasks.labels.reading import Reading, ReadingConfig
+from regard.tasks.labels.reading import ReadingConfig
 from regard.training import device as devices
 from regard.training.alone import Folder, begun, learn
 from regard.training.loop import Result, TrainingConfig
@@ -92,15 +93,15 @@ class Labelling:
     def train(cls, recipe: Any, **folder: Unpack[Folder]) -> tuple[Run, Result]:
         """Learn in a run folder: begun there, or gone on with."""
         place = devices.choose(recipe.training.device)
-        known = _known(begun(folder), recipe.tokenizer)
+        known = _known(begun(folder))
         prepared = prepare(recipe.data, recipe.tokenizer, known)
-        sizes = {"vocab": prepared.reading.units.vocab, "classes": len(prepared.classes), "per_token": cls.per_token}
+        sizes = {"vocab": prepared.tokenizer.vocab, "classes": len(prepared.classes), "per_token": cls.per_token}
         recipe = replace(recipe, model=replace(recipe.model, **sizes))
         torch.manual_seed(recipe.training.seed)
         model = Labeller(recipe.model)
         notes = [*prepared.summary]
         if recipe.model.vectors is not None and known is None:
-            notes.append(start_from(model, prepared.reading, recipe.model.vectors))
+            notes.append(start_from(model, prepared.tokenizer, recipe.model.vectors))
         task = cls(recipe, prepared, model.to(place))
         notes.append(f"an epoch has {task.rows:,} rows of at most {task.packing.tokens:,} tokens")
         features = recipe.data.tokens * recipe.model.embedding
@@ -159,7 +160,7 @@ class Labelling:
                 "labels": self.prepared.classes,
                 "data": {"file": file, "names": recipe["data"]["names"]},
             },
-            "tokenizer.json": self.prepared.reading.units.tokenizer.json(),
+            "tokenizer.json": self.prepared.tokenizer.json(),
             "README.md": self.card(),
         }
 
@@ -228,25 +229,26 @@ def flat(logits: Tensor, labels: Tensor) -> tuple[Float[Tensor, "label classes"]
     return logits.flatten(0, -2), labels.flatten()
 
 
-def start_from(model: Labeller, own: Reading, name: str) -> str:
+def start_from(model: Labeller, own: Tokenizer, name: str) -> str:
     """Give known words the vectors of a file, scaled to the spread that others have; how many there were."""
     words, table = vectors.read(name)
     width = model.config.embedding
     if table.shape[1] != width:
         raise ValueError(f"{name}: vectors of {table.shape[1]} features, model.embedding is {width}: make them equal")
-    kept = own.units.lines(words)
-    places = [(ids[0], row) for row, ids in enumerate(kept) if len(ids) == 1 and ids[0] > 3]
+    kept = own.encode_normal(words)
+    places = [(ids[0], row) for row, ids in enumerate(kept) if len(ids) == 1 and ids[0] not in own.special]
     if not places:
         raise ValueError(f"{name}: none of its words is a token here: vectors are for tokenizer.kind words")
     tokens, rows = (torch.tensor(column) for column in zip(*places, strict=True))
     found = torch.from_numpy(table)[rows]
     with torch.no_grad():
         model.embedding.weight[tokens] = found * (0.1 / found.std())
-    return f"{name}: vectors of {len(places):,} of {own.units.vocab:,} tokens"
+    return f"{name}: vectors of {len(places):,} of {own.vocab:,} tokens"
 
 
-def _known(found: Checkpoint | None, how: ReadingConfig) -> tuple[Reading, list[str]] | None:
+def _known(found: Checkpoint | None) -> tuple[Tokenizer, list[str]] | None:
     """A run goes on with the tokens and labels it began with."""
     if found is None:
         return None
-    return Reading(how, Units.parse(found.text("tokenizer.json"), how.kind)), list(found.config["labels"])
+    how = config.build(ReadingConfig, recorded(found.config["tokenizer"]), where="tokenizer")
+    return Tokenizer.parse(found.text("tokenizer.json"), how), list(found.config["labels"])

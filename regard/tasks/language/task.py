@@ -15,7 +15,9 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.checkpoint import Checkpoint
-from regard.data.tokenizers.units import Units, UnitsConfig
+from regard.data.normalise import recorded
+from regard.data.tokenizers import Tokenizer
+from regard.data.tokenizers.units import UnitsConfig
 from regard.models.lstm import RecurrentLM, RecurrentLMConfig
 from regard.tasks.language.streams import Lanes, StreamConfig, Texts, prepare
 from regard.tasks.language.writer import CARRIED, Writer, WritingConfig, carry, lost, surprise
@@ -81,8 +83,8 @@ class Language:
     def train(recipe: LanguageRecipe, **folder: Unpack[Folder]) -> tuple[Run, Result]:
         """Learn in a run folder: begun there, or gone on with."""
         place = devices.choose(recipe.training.device)
-        texts = prepare(recipe.data, recipe.tokenizer, _units(begun(folder), recipe))
-        recipe = replace(recipe, model=replace(recipe.model, vocab=texts.units.vocab))
+        texts = prepare(recipe.data, recipe.tokenizer, _tokenizer(begun(folder)))
+        recipe = replace(recipe, model=replace(recipe.model, vocab=texts.tokenizer.vocab))
         torch.manual_seed(recipe.training.seed)
         task = Language(recipe, texts, RecurrentLM(recipe.model).to(place))
         task.writer().begin(recipe.writing.prompt)  # what cannot be written is said before anything is learnt
@@ -141,7 +143,7 @@ class Language:
 
     def writer(self) -> Writer:
         """The model as it is now, ready to use."""
-        return Writer(self.model, self.texts.units, self.recipe.writing)
+        return Writer(self.model, self.texts.tokenizer, self.recipe.writing)
 
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""
@@ -149,14 +151,17 @@ class Language:
         kept = {name: recipe[name] for name in ("task", "model", "tokenizer", "writing")}
         return {
             "config.yaml": {"format": 1, **kept},
-            "tokenizer.json": self.texts.units.tokenizer.json(),
+            "tokenizer.json": self.texts.tokenizer.json(),
             "README.md": _card(self.recipe, self.texts),
         }
 
 
-def _units(found: Checkpoint | None, recipe: LanguageRecipe) -> Units | None:
-    """A run goes on with the units it began with."""
-    return None if found is None else Units.parse(found.text("tokenizer.json"), recipe.tokenizer.kind)
+def _tokenizer(found: Checkpoint | None) -> Tokenizer | None:
+    """A run goes on with the tokens it began with."""
+    if found is None:
+        return None
+    how = config.build(UnitsConfig, recorded(found.config["tokenizer"]), where="tokenizer")
+    return Tokenizer.parse(found.text("tokenizer.json"), how)
 
 
 def _card(recipe: LanguageRecipe, texts: Texts) -> str:

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.checkpoint import Checkpoint, fill
-from regard.data.tokenizers import BOS, EOS, PAD, UNK
-from regard.data.tokenizers.units import Units, UnitsConfig
+from regard.data.normalise import recorded
+from regard.data.tokenizers import Tokenizer
+from regard.data.tokenizers.units import UnitsConfig
 from regard.decoding.constraints import Forbid
 from regard.decoding.generate import generate
 from regard.decoding.sampling import Sampler
@@ -102,8 +103,8 @@ class Surprise:
 class Writer:
     """Writes text with a trained model."""
 
-    def __init__(self, model: Any, units: Units, writing: WritingConfig, name: str = "writer") -> None:
-        self.model, self.units, self.writing, self.name = model, units, writing, name
+    def __init__(self, model: Any, tokenizer: Tokenizer, writing: WritingConfig, name: str = "writer") -> None:
+        self.model, self.tokenizer, self.writing, self.name = model, tokenizer, writing, name
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Writer:
@@ -112,17 +113,17 @@ class Writer:
         with Unfilled():
             model = RecurrentLM(config.build(RecurrentLMConfig, settings["model"], where="model"))
         fill(model, {name: tensor for name, tensor in checkpoint.tensors().items() if name != CARRIED})
-        how = config.build(UnitsConfig, settings["tokenizer"], where="tokenizer")
-        units = Units.parse(checkpoint.text("tokenizer.json"), how.kind)
+        how = config.build(UnitsConfig, recorded(settings["tokenizer"]), where="tokenizer")
+        tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         writing = config.build(WritingConfig, settings.get("writing", {}), where="writing")
-        return cls(model.to(device).eval(), units, writing, name=checkpoint.directory.name)
+        return cls(model.to(device).eval(), tokenizer, writing, name=checkpoint.directory.name)
 
     def write(self, prompt: str | None = None, **changes: Any) -> list[Text]:
         """Texts that begin with the prompt; `changes` are settings of `WritingConfig`."""
         own = {name: getattr(self.writing, name) for name in WritingConfig.__dataclass_fields__}
         how = config.build(WritingConfig, {**own, **changes}, where="writing")
         begun = self.begin(how.prompt if prompt is None else prompt)
-        tokens = torch.tensor([[EOS, *begun]], device=self.device)
+        tokens = torch.tensor([[self.tokenizer.role("end"), *begun]], device=self.device)
         training = self.model.training
         self.model.eval()
         [answers] = generate(
@@ -135,29 +136,32 @@ class Writer:
             constraints=[self._unreadable],
         )
         self.model.train(training)
-        return [Text(self.units.decode([*begun, *answer.tokens]), answer.score) for answer in answers]
+        return [Text(self.tokenizer.decode_lines([*begun, *answer.tokens]), answer.score) for answer in answers]
 
     def begin(self, prompt: str) -> Sequence[int]:
         """The tokens of a beginning; characters that the model does not know are an error."""
-        if strange := self.units.strange(prompt):
+        if strange := self.tokenizer.strange(prompt):
             raise ValueError(
                 f"the model has never seen {' '.join(map(repr, strange[:5]))}: begin with characters of its text"
             )
-        return self.units.encode(prompt)
+        return self.tokenizer.encode_lines(prompt)
 
     def measure(self, text: str) -> Surprise:
         """How much a text surprises the model, read from its beginning."""
-        text = unicodedata.normalize("NFC", text)
-        tokens = self.units.encode(text)
+        how = self.tokenizer.how
+        text = "\n".join(how.normal(unicodedata.normalize("NFC", line)) for line in text.split("\n"))
+        tokens = self.tokenizer.encode_lines(text)
         if not tokens:
             raise ValueError("an empty text surprises nobody: give at least one character")
         words = sum(len(line.split()) for line in text.split("\n")) + text.count("\n")
-        stream = Stream(torch.tensor(tokens, dtype=torch.int32).numpy(), len(text), words)
+        stream = Stream(
+            torch.tensor(tokens, dtype=torch.int32).numpy(), len(text), words, before=self.tokenizer.role("end")
+        )
         return surprise(self.model, stream)
 
     def measure_file(self, name: str) -> Surprise:
         """How much a text file surprises the model; only a line feed ends a line."""
-        return surprise(self.model, streams.read(name, self.units))
+        return surprise(self.model, streams.read(name, self.tokenizer))
 
     @property
     def device(self) -> torch.device:
@@ -167,7 +171,9 @@ class Writer:
     @property
     def _unreadable(self) -> Forbid:
         """Tokens that stand for no text; texts of words may hold <unk> themselves."""
-        return Forbid([[PAD], [BOS], *([] if self.units.kind == "words" else [[UNK]])])
+        own = self.tokenizer
+        kept = {own.end, own.unknown if own.closed and own.between else None}
+        return Forbid([[token] for token in sorted(own.special - kept)])
 
 
 @torch.no_grad()

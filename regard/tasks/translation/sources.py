@@ -68,7 +68,7 @@ class Sources:
 
         recipe = shards.key(**self.contents, tokenizer=asdict(config), library=library.__version__)
         place = shards.entry(home, f"tokenizers-{recipe}", train)
-        source, target = (Tokenizer.parse((place / f"{side}.json").read_text("utf-8")) for side in shards.SIDES)
+        source, target = (Tokenizer.parse((place / f"{side}.json").read_text("utf-8"), config) for side in shards.SIDES)
         return source, source if config.joint else target
 
     def unchanged(self) -> None:

@@ -199,7 +199,8 @@ class Translation:
         answers: list[str] = [""] * len(texts)
         for tag in sorted({text.tag for text in texts}, key=str):
             chosen = [number for number, text in enumerate(texts) if text.tag == tag]
-            found = translator.translate([texts[i].source for i in chosen], to=tag, beams=beams, split=False)
+            asked = [texts[i].source for i in chosen]
+            found = translator.translate(asked, to=tag, beams=beams, split=False, copy="none")  # its own words count
             for number, answer in zip(chosen, found, strict=True):
                 answers[number] = answer
         return answers
@@ -214,6 +215,7 @@ class Translation:
         recipe = config.plain(self.recipe)
         kept = {name: recipe[name] for name in ("task", "model", "tokenizer", "decoding")}
         source, target = self.prepared.source_tokenizer, self.prepared.target_tokenizer
+        kept["tokenizer"]["normalise"] = source.how.normalise  # a model that is adapted keeps its own
         files: dict[str, Any] = {"config.yaml": {"format": 1, **kept}, "tokenizer.json": source.json()}
         if target is not source:
             files["tokenizer.target.json"] = target.json()

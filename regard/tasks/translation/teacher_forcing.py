@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.attention.masks import Row
-from regard.data.tokenizers import BOS, EOS
 from regard.decoding.batching import by_length
 from regard.metrics.likelihood import perplexity
-from regard.tasks.translation.translator import Translator
+
+if TYPE_CHECKING:
+    from regard.tasks.translation.translator import Translator
 
 ROOM = 2048  # tokens read and written side by side
 WHOLE = 1 << 24  # logits held at once
@@ -52,8 +54,10 @@ def likelihood(
     translator: Translator, sources: Sequence[str], targets: Sequence[str], *, to: str | None = None
 ) -> Likelihood | None:
     """How probable the model finds these translations, each read as one piece; None when not one of them fits it."""
-    read = [[*translator.tag(to), *ids, EOS] for ids in translator.source.encode_many(sources)]
-    written = translator.target.encode_many(targets)
+    read = [
+        [*translator.tag(to), *ids, translator.source.role("end")] for ids in translator.source.encode_many(sources)
+    ]
+    written = translator.target.encode_many(targets, written=True)
     room = translator.model.config.context
     fitting = [i for i in range(len(read)) if max(len(read[i]), len(written[i]) + 1) <= room]
     if not fitting:
@@ -75,7 +79,7 @@ def forced(
 ) -> Iterator[tuple[int, Float[Tensor, "written"]]]:
     """(number, log-probability of each written token and of the end) for every pair of token ids, in any order."""
     for number, features in _features(translator, read, written):
-        labels = torch.tensor([*written[number], EOS], device=features.device)
+        labels = torch.tensor([*written[number], translator.end], device=features.device)
         chunk = max(1, WHOLE // len(translator.model.prediction))
         parts = [
             distribution(translator, some).gather(-1, own[:, None])[:, 0]
@@ -118,7 +122,7 @@ def forward(
 ) -> Float[Tensor, "written width"]:
     """One pass over a packed row of pairs."""
     device = next(translator.model.parameters()).device
-    sides = sources, [[BOS, *target] for target in targets]
+    sides = sources, [[translator.begin, *target] for target in targets]
     rows = tuple(Row.of([len(ids) for ids in side]).to(device) for side in sides)
     flat = (torch.tensor([id for ids in side for id in ids], device=device) for side in sides)
     return translator.model(*flat, layouts=rows)
