@@ -192,7 +192,9 @@ def _adopted(task: Any, model: Any, parent: checkpoint.Checkpoint, data: Any) ->
     """Give a new model what it goes on from, in the task's own way if it has one; the lines that say what."""
     if hasattr(task, "adopt"):
         return task.adopt(model, parent, data)
-    return adoption.adopt(model, parent, same=TASKS.get(parent.config.get("task"), (None,))[0] is task)
+    return adoption.adopt(
+        model, parent, same=parent.config.get("task") in TASKS and TASKS[parent.config["task"]][0] is task
+    )
 
 
 def _names() -> str:

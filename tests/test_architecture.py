@@ -328,6 +328,23 @@ def test_everything_public_says_what_it_is():
     assert not silent
 
 
+def test_every_recipe_is_under_test():
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("*.py")))
+    assert not [path.name for path in sorted((ROOT / "recipes").glob("*.yaml")) if path.stem not in tests]
+
+
+def test_nobody_knows_the_numbers_of_special_tokens():
+    """Pad, begin, end and unknown are attributes of a tokenizer; a model is given what it needs of them."""
+    named = re.compile(r"\b(?:PAD|BOS|EOS|UNK)(?:_ID|_TOKEN)?\b")
+    for path in sorted((ROOT / "regard").rglob("*.py")):
+        names = {
+            found
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for found in (getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "") or "")
+        }
+        assert not {name for name in names if named.fullmatch(name)}, path
+
+
 def test_no_file_imports_itself_by_way_of_others():
     names = {path: path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in sources()}
     modules = set(names.values())

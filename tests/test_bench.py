@@ -83,7 +83,7 @@ def test_the_encoder_is_read_once_the_decoder_and_the_output_for_every_token(sha
 def test_a_models_least_time_is_that_of_the_weights_it_reads() -> None:
     translator, bounds = recipe.load(), bench.Limits("a slow device", operations=1e18, bytes=1e6)
     once, again = bench._read(translator.model)
-    answer = translator.translate(["A cat."], to="fr", beams=1)[0]
+    answer = translator.translate("A cat.", to="fr", beams=1)
     tokens = len(translator.target.encode(answer)) + 1
     assert bench.generating(translator, ["A cat."], bounds, to="fr")[0].least == (once + tokens * again) / 1000
 

@@ -382,7 +382,7 @@ def test_the_demo_trains_scores_translates_and_draws(
 def test_translating_imports_nothing_that_only_scores_draws_or_logs():
     heavy = ("matplotlib", "sacrebleu", "tensorboard", "sympy", "pandas", "scipy", "PIL")
     code = (
-        "import regard, sys; print(regard.load().translate('Where is the station?', to='fr')[0]); "
+        "import regard, sys; print(regard.load().translate('Where is the station?', to='fr')); "
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -128,9 +128,7 @@ def named(words: list[str]) -> tuple[Path | None, list[str]]:
 
 def guessed(translator: Translator, texts: list[str]) -> str | None:
     """The language to translate into when nobody said it, and a word about the guess."""
-    if len(translator.languages) < 2:
-        return None
-    to = translator.direction("\n".join(texts))
+    to = translator.language(texts)
     if to is not None:
         print(f"regard: translating to {to}, guessed from the text; --to chooses", file=sys.stderr)
     return to

@@ -24,6 +24,7 @@ from typing import Any, Literal, TypeVar
 from regard.config.ranges import Column, Positive
 from regard.config.resuming import Free, Warned
 from regard.data.line_report import LineReport
+from regard.data.normalise import visible
 
 LINE = 1 << 20  # bytes; a longer line is passed over without ever being held whole
 MARK = b"\xef\xbb\xbf"
@@ -262,10 +263,10 @@ def _decoded(line: bytes | None, file: int = 0) -> str:
 
 
 def cleaned(text: str, file: int = 0) -> str:
-    """A text in NFC without blanks around it, or the reason why it is none."""
+    """A text in NFC without blanks around it, or the reason why it is none; one without anything visible is empty."""
     if "\0" in text:
         raise Refusal("with a NUL character", file)
     text = unicodedata.normalize("NFC", text).strip()
-    if not text:
+    if not visible(text).strip():
         raise Refusal("empty on one side", file)
     return text

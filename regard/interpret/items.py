@@ -36,9 +36,9 @@ class Weights:
     values: Float[Tensor, "heads query key"]
 
 
-def tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Item]:
-    """Token ids as items, each with the number of its word; those that belong to none are special."""
-    pieces, words = tokenizer.pieces(ids), tokenizer.words(ids)
+def tokens(tokenizer: Tokenizer, ids: Sequence[int], text: str | None = None) -> list[Item]:
+    """Token ids, of this text if it is known, as items with the number of their word; special ones have none."""
+    pieces, words = tokenizer.pieces(ids), tokenizer.words(ids, text)
     return [Item(piece, word=word, special=word is None) for piece, word in zip(pieces, words, strict=True)]
 
 

@@ -12,7 +12,6 @@ from regard.attention.masks import Grid, causal
 from regard.attention.multihead import Heads, MultiHead
 from regard.attention.positions import scheme
 from regard.attention.scores import Additive, Graph, cosine
-from regard.data.tokenizers import BOS, EOS
 from regard.interpret import page
 from regard.interpret.steps import Steps, inside, predictions
 from regard.interpret.trace import Item, Trace, Weights
@@ -29,10 +28,10 @@ def watched() -> tuple[Trace, Steps]:
 
     translator = regard.load(Path(__file__).parent.parent / "checkpoints" / "format-1")
     trace = translator.look("Le chat noir dort.")
-    read = [*translator.source.encode("Le chat noir dort."), EOS]
-    written = [*translator.hypotheses([read], [0], translator.decoding)[0][0].tokens, EOS]
+    read = [*translator.source.encode("Le chat noir dort."), translator.end]
+    written = [*translator.hypotheses([read], [0], translator.decoding)[0][0].tokens, translator.end]
     layouts = [Grid(torch.tensor([len(ids)]), len(ids)) for ids in (read, written)]
-    inputs = torch.tensor([read]), torch.tensor([[BOS, *written[:-1]]])
+    inputs = torch.tensor([read]), torch.tensor([[translator.begin, *written[:-1]]])
     model = translator.model
     found, logits = inside(model, lambda: model.logits(model(*inputs, layouts=tuple(layouts)))[0])
     return trace, Steps(found, predictions(logits, written, lambda id: translator.target.pieces([id])[0]))

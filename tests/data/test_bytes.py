@@ -18,8 +18,9 @@ from regard.data.readers import Corpus
 from regard.data.tokenizers import TokenizerConfig, train
 from regard.tasks.translation.pairs import PairsConfig, Prepared, prepare
 
-TOKENIZER = train(["un chat", "deux chiens"], TokenizerConfig(vocab=300))
+TOKENIZER = train(["un chat", "deux chiens"], TokenizerConfig(vocab=300, normalise="none"))
 LINE = 40
+UNSEEN = re.compile("[\0-\x1f\x7f-\x9f\xad\u200b-\u200f\ufeff]")
 BAD = [b"\xff", b"\xc3", b"\0", b"\xed\xa0\x80", b"\xed\xb0\x80", b"\xf4\x90\x80\x80", b"\xc0\xaf", b"x" * (LINE + 1)]
 ODD = [
     b"\r",
@@ -57,7 +58,8 @@ def read(data: bytes) -> list[str | None]:
     for line in (line.removesuffix(b"\r") for line in lines):
         text = unicodedata.normalize("NFC", line.decode(errors="ignore")).strip()
         valid = line == line.decode(errors="ignore").encode()
-        texts.append(text if valid and text and b"\0" not in line and len(line) <= LINE else None)
+        seen = UNSEEN.sub("", text).strip()
+        texts.append(text if valid and seen and b"\0" not in line and len(line) <= LINE else None)
     return texts
 
 
@@ -162,7 +164,8 @@ def test_escapes_in_json_are_refused_where_they_are_no_text(tmp_path, pairs):
 
     def text(value: str) -> str:
         value = unicodedata.normalize("NFC", json.loads(f'"{value}"')).strip()
-        return "" if "\0" in value or re.search("[\ud800-\udfff]", value) else value
+        unusable = "\0" in value or re.search("[\ud800-\udfff]", value) or not UNSEEN.sub("", value).strip()
+        return "" if unusable else value
 
     cleaned = enumerate(((text(source), text(target)) for source, target in pairs), start=1)
     good = {number: pair for number, pair in cleaned if all(pair)}

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from regard.data.tokenizers import BOS, EOS, Tokenizer
+from regard.data.tokenizers import Tokenizer
 from regard.decoding.teacher_forcing import Teacher
 from regard.interpret.items import Weights, axes, tokens
 from regard.interpret.trace import Trace
@@ -44,21 +44,28 @@ class Reader:
     @property
     def teacher(self) -> Teacher:
         """The model, told the answers."""
-        return Teacher(self.model, begin=BOS, end=EOS)
+        begin, end = self._ends
+        return Teacher(self.model, begin=begin, end=end)
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        """What an answer begins and ends with."""
+        return self.translator.target.role("begin"), self.translator.target.role("end")
 
     def encode(self, source: str, target: str) -> tuple[list[int], list[int]]:
         """Token ids of what is read, tag and end included, and of what is written, without its end."""
-        return self.translator.encode(source, self.to), self.translator.target.encode(target)
+        return self.translator.encode(source, self.to), self.translator.target.encode(target, written=True)
 
     def look(self, source: str, target: str) -> Trace:
         """Where every head looks while the model reads this answer."""
         read, written = self.encode(source, target)
+        begin, end = self._ends
         with watch(self.model) as seen:
             [score] = self.scores([read], [written])
         items = {
-            "source": tokens(self.translator.source, read),
-            "target": tokens(self.translator.target, [*written, EOS]),
-            "fed": tokens(self.translator.target, [BOS, *written]),
+            "source": tokens(self.translator.source, read, source),
+            "target": tokens(self.translator.target, [*written, end]),
+            "fed": tokens(self.translator.target, [begin, *written]),
         }
         weights = [Weights(name, *axes(name), values=seen[name][0]) for name in seen]
         facts = {"text": source, "answer": target, "score": score, "forced": True}

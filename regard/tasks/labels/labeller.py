@@ -15,8 +15,8 @@ from torch import Tensor
 from regard import config
 from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
-from regard.data.tokenizers import PAD
-from regard.data.tokenizers.units import CLOSED, Units
+from regard.data.normalise import recorded
+from regard.data.tokenizers import Tokenizer
 from regard.interpret import items as traced
 from regard.interpret.items import Item, Weights
 from regard.interpret.steps import Prediction, Steps, inside
@@ -27,7 +27,7 @@ from regard.models.text_classifier import AnyEncoderConfig, Labeller
 from regard.tasks.labels import files
 from regard.tasks.labels.batches import Labelled, cut, index
 from regard.tasks.labels.files import LabelledFile, TaggedFile
-from regard.tasks.labels.reading import Reading, ReadingConfig
+from regard.tasks.labels.reading import ReadingConfig, read, settings, shown
 from regard.tasks.labels.scoring import scores
 from regard.tasks.labels.task import Measured, measure
 from regard.tasks.trained import NoOptions, chosen, described, revived
@@ -83,19 +83,19 @@ class Labels:
     __repr__ = described
 
     def __init__(
-        self, model: Labeller, reading: Reading, classes: list[str], data: dict[str, Any], name: str = "labeller"
+        self, model: Labeller, tokenizer: Tokenizer, classes: list[str], data: dict[str, Any], name: str = "labeller"
     ) -> None:
-        self.model, self.reading, self.classes, self.data, self.name = model, reading, classes, data, name
+        self.model, self.tokenizer, self.classes, self.data, self.name = model, tokenizer, classes, data, name
 
     @classmethod
     def load(cls: type[Self], checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Self:
         """The one a checkpoint directory holds."""
-        settings = checkpoint.config
-        how = config.build(ReadingConfig, settings["tokenizer"], where="tokenizer")
-        reading = Reading(how, Units.parse(checkpoint.text("tokenizer.json"), how.kind))
-        classes = [str(label) for label in settings["labels"]]
+        known = checkpoint.config
+        how = config.build(ReadingConfig, recorded(known["tokenizer"]), where="tokenizer")
+        tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
+        classes = [str(label) for label in known["labels"]]
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return cls(revived(checkpoint, device), reading, classes, settings["data"], name)
+        return cls(revived(checkpoint, device), tokenizer, classes, known["data"], name)
 
     def parse(self, text: str) -> str:
         """An input is a text, which must not be empty."""
@@ -105,8 +105,10 @@ class Labels:
 
     def measure(self, *paths: str, **changes: Any) -> tuple[Labelled, Measured]:
         """How files are labelled, read as those it was trained on; `changes` are settings of the files."""
-        read = [config.build(self.file, {**self.data["file"], "path": path, **changes}, where="file") for path in paths]
-        side = index(files.read(read, self.data["names"], reject=0.0), self.reading, self.classes)
+        named = [
+            config.build(self.file, {**self.data["file"], "path": path, **changes}, where="file") for path in paths
+        ]
+        side = index(files.read(named, self.data["names"], reject=0.0), self.tokenizer, self.classes)
         return side, measure(self.model, side, self.classes, tokens=BUDGET)
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
@@ -130,7 +132,7 @@ class Labels:
         found: dict[int, Tensor] = {}
         for group in _grouped(texts):
             longest = max(len(texts[number]) for number in group)
-            padded = [[*texts[number], *[PAD] * (longest - len(texts[number]))] for number in group]
+            padded = [[*texts[number], *[self.tokenizer.filler] * (longest - len(texts[number]))] for number in group]
             lengths = torch.tensor([len(texts[number]) for number in group], device=self.device)
             logits = self.model(torch.tensor(padded, device=self.device), lengths)
             found |= dict(zip(group, logits.float().softmax(-1).cpu(), strict=True))
@@ -168,9 +170,9 @@ class Labels:
 
     def _items(self, tokens: Sequence[int], shown: Sequence[str]) -> list[Item]:
         """What was read, token by token."""
-        if self.reading.how.kind in CLOSED:  # a letter is to a model of letters what a word is to others
+        if self.tokenizer.closed:  # a letter is to a model of letters what a word is to others
             return [Item(text, word=number) for number, text in enumerate(shown)]
-        return traced.tokens(self.reading.units.tokenizer, tokens)
+        return traced.tokens(self.tokenizer, tokens)
 
 
 class Classifier(Labels):
@@ -188,23 +190,23 @@ class Classifier(Labels):
     def classify(self, texts: str | Sequence[str]) -> list[Verdict]:
         """What each text is."""
         listed = [texts] if isinstance(texts, str) else list(texts)
-        found = self._probabilities(self.reading.encode(listed))
+        found = self._probabilities(read(self.tokenizer, listed))
         return [self._verdict(text, probabilities) for text, probabilities in zip(listed, found, strict=True)]
 
     def look(self, text: str) -> Trace:
         """Classify a text and keep where the model looked."""
-        [tokens] = self.reading.encode([text])
+        [tokens] = read(self.tokenizer, [text])
         probabilities, weights = self._watched(tokens)
         verdict = self._verdict(text, probabilities)
-        read = self._items(tokens, self.reading.shown(text))
+        items = self._items(tokens, shown(self.tokenizer, text))
         if getattr(self.config, "pool", "") == "class":
-            after = [replace(item, word=None if item.word is None else item.word + 1) for item in read]
-            read = [Item(CLASS, word=0), *after]
-        items = {"source": read, LABEL: [Item(verdict.label, word=0)]}
+            after = [replace(item, word=None if item.word is None else item.word + 1) for item in items]
+            items = [Item(CLASS, word=0), *after]
+        both = {"source": items, LABEL: [Item(verdict.label, word=0)]}
         sides = {name: (LABEL if name == "pool" else "source", "source") for name in weights}
         facts = {"text": text, "answer": verdict.label, "probability": round(verdict.probability, 6), "read": tokens}
         listed = [Weights(name, *sides[name], values) for name, values in weights.items()]
-        return Trace(self.name, "classification", items, listed, facts, again=self.steps)
+        return Trace(self.name, "classification", both, listed, facts, again=self.steps)
 
     def _verdict(self, text: str, probabilities: Float[Tensor, "classes"]) -> Verdict:
         ranked = probabilities.argsort(descending=True, stable=True).tolist()
@@ -229,7 +231,7 @@ class Tagger(Labels):
         """What each word is; a sentence is a text, whose words stand between blanks, or a list of words."""
         listed = [sentences] if isinstance(sentences, str) else sentences
         split = [self.words(each) if isinstance(each, str) else list(each) for each in listed]
-        pieces = [cut(self.reading, words) if words else [] for words in split]
+        pieces = cut(self.tokenizer, split)
         found = iter(self._probabilities([tokens for some in pieces for _, tokens in some]))
         return [
             self._tagged(words, [(told, next(found)) for told, _ in some])
@@ -238,7 +240,7 @@ class Tagger(Labels):
 
     def words(self, sentence: str) -> list[str]:
         """The words of a sentence: what the recipe's pattern finds, or whatever stands between blanks."""
-        pattern = self.reading.how.pattern
+        pattern = settings(self.tokenizer).pattern
         return re.findall(pattern, sentence) if pattern else sentence.split()
 
     def look(self, sentence: str) -> Trace:
@@ -246,12 +248,12 @@ class Tagger(Labels):
         words = self.words(sentence)
         if not words:
             raise ValueError("an empty sentence has no words to tag: give at least one")
-        told, tokens = cut(self.reading, words)[0]
+        [[(told, tokens), *_]] = cut(self.tokenizer, [words])
         probabilities, weights = self._watched(tokens)
         tagged = self._tagged(words[: len(told)], [(told, probabilities)])
-        shown = tagged.words if self.reading.how.kind == "words" else self.reading.units.tokenizer.pieces(tokens)
+        known = tagged.words if settings(self.tokenizer).kind == "words" else self.tokenizer.pieces(tokens)
         labels = [Item(tag, word=number) for number, tag in enumerate(tagged.tags)]
-        items = {"source": self._items(tokens, shown), LABEL: labels}
+        items = {"source": self._items(tokens, known), LABEL: labels}
         facts = {"text": " ".join(tagged.words), "answer": str(tagged), "read": tokens}
         listed = [Weights(name, "source", "source", values) for name, values in weights.items()]
         return Trace(self.name, "tagging", items, listed, facts, again=self.steps)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from io import BufferedIOBase, BytesIO
 from itertools import islice
@@ -23,8 +23,8 @@ from regard.config.resuming import Fixed, Free, Warned
 from regard.data import cache
 from regard.data.line_report import LineReport
 from regard.data.readers import digest, lines, locate
-from regard.data.tokenizers import EOS, UNK, units
-from regard.data.tokenizers.units import CLOSED, Units, UnitsConfig
+from regard.data.tokenizers import Tokenizer, units
+from regard.data.tokenizers.units import UnitsConfig
 
 BLOCK = 1 << 13  # lines tokenised at a time
 INLINE = "data.text"
@@ -69,12 +69,14 @@ class Stream:
     characters: int
     words: int
     """What stands between blanks, and line ends."""
+    before: int
+    """The token from which the first one is predicted: that of a line end."""
     unknown: int = 0
 
     def span(self, first: int, last: int) -> Window:
         """The tokens from the first up to the last as the only lane, with those before them."""
         labels = np.array(self.tokens[first:last], np.int64)
-        before = EOS if first == 0 else self.tokens[first - 1]
+        before = self.before if first == 0 else self.tokens[first - 1]
         return Window(np.concatenate([[before], labels[:-1]])[None], labels[None])
 
 
@@ -112,14 +114,14 @@ class Lanes:
 class Texts:
     """What is learnt from and measured on."""
 
-    units: Units
+    tokenizer: Tokenizer
     train: Stream
     valid: Stream
     report: dict[str, Any]
     summary: list[str]
 
 
-def prepare(config: StreamConfig, how: UnitsConfig, known: Units | None = None) -> Texts:
+def prepare(config: StreamConfig, how: UnitsConfig, known: Tokenizer | None = None) -> Texts:
     """Read and tokenise the files, or find them in the cache; `known` units are used as they are."""
     names = (*config.train, *config.valid)
     stamps = {name: _stamp(name) for name in names}
@@ -129,7 +131,7 @@ def prepare(config: StreamConfig, how: UnitsConfig, known: Units | None = None) 
         "text": config.text,
         "held": None if config.valid else config.held,
     }
-    cut = {**asdict(how), "library": library.__version__} if known is None else known.tokenizer.json()
+    cut = {**asdict(how), "library": library.__version__} if known is None else [known.how.normalise, known.json()]
     key = cache.key(stream=1, units=cut, **contents)
 
     def build(place: Path) -> None:
@@ -141,8 +143,11 @@ def prepare(config: StreamConfig, how: UnitsConfig, known: Units | None = None) 
     made = cache.entry(cache.folder(), f"stream-{key}", build)
     place = made.place
     found = json.loads((place / "numbers.json").read_text(encoding="utf-8"))
-    parts = {name: Stream(_mapped(place / f"{name}.bin"), **found[name]) for name in ("train", "valid")}
-    own = Units.parse((place / "tokenizer.json").read_text(encoding="utf-8"), how.kind)
+    own = Tokenizer.parse((place / "tokenizer.json").read_text(encoding="utf-8"), known.how if known else how)
+    parts = {
+        name: Stream(_mapped(place / f"{name}.bin"), **found[name], before=own.role("end"))
+        for name in ("train", "valid")
+    }
     report: dict[str, Any] = {"vocab": own.vocab}
     summary = list(made.notes)
     for name, group in (("train", config.train), ("valid", config.valid)):
@@ -157,35 +162,36 @@ def prepare(config: StreamConfig, how: UnitsConfig, known: Units | None = None) 
     return Texts(own, **parts, report=report, summary=summary)
 
 
-def read(name: str, own: Units, *, reject: float = 0.01) -> Stream:
+def read(name: str, own: Tokenizer, *, reject: float = 0.01) -> Stream:
     """A file as tokens of units that are known, held in memory and not cached."""
     tally, flat = LineReport(), BytesIO()
-    found = _encode(((text, True) for text in _lines([lines(name)], tally)), own, flat)
+    found = _encode(((text, True) for text in map(own.how.normal, _lines([lines(name)], tally))), own, flat)
     tally.check(reject, [name], unit="line", remedy="")
-    return Stream(np.frombuffer(flat.getvalue(), np.int32), **found)
+    return Stream(np.frombuffer(flat.getvalue(), np.int32), **found, before=own.role("end"))
 
 
-def _build(config: StreamConfig, how: UnitsConfig, known: Units | None, place: Path) -> None:
+def _build(config: StreamConfig, how: UnitsConfig, known: Tokenizer | None, place: Path) -> None:
     """Count, cut, learn the units from what is learnt from, and write everything as numbers."""
     tallies = {"train": LineReport(), "valid": LineReport()}
-    total = sum(len(text) + 1 for text in _texts(config, config.train, tallies["train"]))
-    more = sum(len(text) + 1 for text in _texts(config, config.valid, tallies["valid"])) if config.valid else 0
+    normal = known.how.normal if known else how.normal
+    total = sum(len(text) + 1 for text in _texts(config, config.train, tallies["train"], normal))
+    more = sum(len(text) + 1 for text in _texts(config, config.valid, tallies["valid"], normal)) if config.valid else 0
     for name, group in (("train", config.train), ("valid", config.valid)):
         _check(config, tallies[name], group)
     cut = total if config.valid else int(total * (1 - config.held))
     other = (config.valid, 0, more) if config.valid else (config.train, cut if config.held else 0, total)
     if not cut or other[1] == other[2]:
         raise ValueError(f"the text has {total} characters, of which none is left to learn from or to measure on")
-    learnt = (text for text, _ in _between(_texts(config, config.train, LineReport()), 0, cut))
+    learnt = (text for text, _ in _between(_texts(config, config.train, LineReport(), normal), 0, cut))
     own = known or units.train(learnt, how, characters=cut)
     numbers: dict[str, Any] = {}
     for name, (group, first, last) in {"train": (config.train, 0, cut), "valid": other}.items():
-        pieces = _between(_texts(config, group, LineReport()), first, last)
+        pieces = _between(_texts(config, group, LineReport(), normal), first, last)
         with (place / f"{name}.bin").open("wb") as file:
             numbers[name] = _encode(pieces, own, file)
     numbers["tallies"] = {name: tally.plain() for name, tally in tallies.items()}
     (place / "numbers.json").write_text(json.dumps(numbers), encoding="utf-8")
-    (place / "tokenizer.json").write_text(own.tokenizer.json(), encoding="utf-8")
+    (place / "tokenizer.json").write_text(own.json(), encoding="utf-8")
 
 
 def _check(config: StreamConfig, tally: LineReport, group: Sequence[str]) -> None:
@@ -193,11 +199,13 @@ def _check(config: StreamConfig, tally: LineReport, group: Sequence[str]) -> Non
         tally.check(config.reject, list(group) or [INLINE], unit="line")
 
 
-def _texts(config: StreamConfig, names: Sequence[str], tally: LineReport) -> Iterator[str]:
-    """The good lines of these files, or of the text that stands in the recipe."""
+def _texts(
+    config: StreamConfig, names: Sequence[str], tally: LineReport, normal: Callable[[str], str]
+) -> Iterator[str]:
+    """The good lines of these files, or of the text that stands in the recipe, normalised."""
     if config.text is None or names:
-        return _lines(map(lines, names), tally)
-    return _lines([(line.encode() for line in config.text.removesuffix("\n").split("\n"))], tally)
+        return map(normal, _lines(map(lines, names), tally))
+    return map(normal, _lines([(line.encode() for line in config.text.removesuffix("\n").split("\n"))], tally))
 
 
 def _lines(sources: Iterable[Iterable[bytes | None]], tally: LineReport) -> Iterator[str]:
@@ -228,22 +236,22 @@ def _between(texts: Iterable[str], first: int, last: int) -> Iterator[tuple[str,
         begin = end
 
 
-def _encode(pieces: Iterator[tuple[str, bool]], own: Units, file: BufferedIOBase) -> dict[str, int]:
+def _encode(pieces: Iterator[tuple[str, bool]], own: Tokenizer, file: BufferedIOBase) -> dict[str, int]:
     """Tokens to a file; how much text they are."""
-    found = {"characters": 0, "words": 0, "unknown": 0}
+    found, end = {"characters": 0, "words": 0, "unknown": 0}, own.role("end")
     while block := list(islice(pieces, BLOCK)):
-        for (text, ended), tokens in zip(block, own.lines([text for text, _ in block]), strict=True):
+        for (text, ended), tokens in zip(block, own.encode_normal([text for text, _ in block]), strict=True):
             found["characters"] += len(text) + ended
             found["words"] += len(text.split()) + ended
-            found["unknown"] += tokens.count(UNK)
-            file.write(np.array([*tokens, *[EOS] * ended], np.int32).tobytes())
+            found["unknown"] += sum(token == own.unknown for token in tokens)
+            file.write(np.array([*tokens, *[end] * ended], np.int32).tobytes())
     return found
 
 
-def _said(own: Units, train: Stream, valid: Stream) -> str:
+def _said(own: Tokenizer, train: Stream, valid: Stream) -> str:
     """The sizes in words."""
     sizes = f"{len(train.tokens):,} tokens to learn from, {len(valid.tokens):,} to measure on"
-    strange = f", of which {valid.unknown:,} are <unk>" if own.kind in CLOSED and valid.unknown else ""
+    strange = f", of which {valid.unknown:,} are <unk>" if own.closed and valid.unknown else ""
     return f"{sizes}{strange}, {own.vocab:,} different ones"
 
 

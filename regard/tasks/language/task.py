@@ -16,7 +16,9 @@ from torch import Tensor, nn
 from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed, Free
-from regard.data.tokenizers.units import Units, UnitsConfig
+from regard.data.normalise import recorded
+from regard.data.tokenizers import Tokenizer
+from regard.data.tokenizers.units import UnitsConfig
 from regard.models.lstm import RecurrentLMConfig
 from regard.tasks.language.streams import Lanes, StreamConfig, Texts, prepare
 from regard.tasks.language.writer import CARRIED, Writer, WritingConfig, carry, lost, surprise
@@ -82,7 +84,7 @@ class Language:
     @staticmethod
     def prepare(recipe: LanguageRecipe, known: Checkpoint | None = None) -> Texts:
         """Read and tokenise the text, with the tokenizer of a model to go on from."""
-        return prepare(recipe.data, recipe.tokenizer, None if known is None else _units(known))
+        return prepare(recipe.data, recipe.tokenizer, _tokenizer(known))
 
     @staticmethod
     def suited(recipe: LanguageRecipe, texts: Texts) -> dict[str, Any]:
@@ -92,7 +94,7 @@ class Language:
     @staticmethod
     def sized(recipe: LanguageRecipe, texts: Texts) -> LanguageRecipe:
         """The recipe with the number of tokens that the text turned out to have."""
-        return replace(recipe, model=replace(recipe.model, vocab=texts.units.vocab))
+        return replace(recipe, model=replace(recipe.model, vocab=texts.tokenizer.vocab))
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""
@@ -150,7 +152,7 @@ class Language:
 
     def writer(self) -> Writer:
         """The model as it is now, ready to use."""
-        return Writer(self.model, self.texts.units, self.recipe.writing)
+        return Writer(self.model, self.texts.tokenizer, self.recipe.writing)
 
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""
@@ -158,14 +160,17 @@ class Language:
         kept = {name: recipe[name] for name in ("task", "model", "tokenizer", "writing")}
         return {
             "config.yaml": {"format": 1, **kept},
-            "tokenizer.json": self.texts.units.tokenizer.json(),
+            "tokenizer.json": self.texts.tokenizer.json(),
             "README.md": _card(self.recipe, self.texts),
         }
 
 
-def _units(known: Checkpoint) -> Units:
-    """A run goes on with the units it began with."""
-    return Units.parse(known.text("tokenizer.json"), known.config["tokenizer"]["kind"])
+def _tokenizer(found: Checkpoint | None) -> Tokenizer | None:
+    """A run goes on with the tokens it began with."""
+    if found is None:
+        return None
+    how = config.build(UnitsConfig, recorded(found.config["tokenizer"]), where="tokenizer")
+    return Tokenizer.parse(found.text("tokenizer.json"), how)
 
 
 def _card(recipe: LanguageRecipe, texts: Texts) -> str:

@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Amount, Count, Length, Part, Range, Seed
-from regard.data.tokenizers import BOS, EOS, PAD, UNK
-from regard.data.tokenizers.units import Units, UnitsConfig
+from regard.data.normalise import recorded
+from regard.data.tokenizers import Tokenizer
+from regard.data.tokenizers.units import UnitsConfig
 from regard.decoding.constraints import Forbid
 from regard.decoding.generate import generate
 from regard.decoding.sampling import Sampler
@@ -111,17 +112,17 @@ class Writer:
     Options: ClassVar[type] = WritingConfig
     __repr__ = described
 
-    def __init__(self, model: Any, units: Units, writing: WritingConfig, name: str = "writer") -> None:
-        self.model, self.units, self.writing, self.name = model, units, writing, name
+    def __init__(self, model: Any, tokenizer: Tokenizer, writing: WritingConfig, name: str = "writer") -> None:
+        self.model, self.tokenizer, self.writing, self.name = model, tokenizer, writing, name
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Writer:
         """The writer a checkpoint directory holds."""
         settings = checkpoint.config
-        how = config.build(UnitsConfig, settings["tokenizer"], where="tokenizer")
-        units = Units.parse(checkpoint.text("tokenizer.json"), how.kind)
+        how = config.build(UnitsConfig, recorded(settings["tokenizer"]), where="tokenizer")
+        tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         writing = config.build(WritingConfig, settings.get("writing", {}), where="writing")
-        return cls(revived(checkpoint, device), units, writing, name=checkpoint.directory.name)
+        return cls(revived(checkpoint, device), tokenizer, writing, name=checkpoint.directory.name)
 
     def parse(self, text: str) -> str:
         """An input is a beginning."""
@@ -135,7 +136,7 @@ class Writer:
         """How much text files surprise the model."""
         spans, every = [], Surprise(0.0, 0, 0, 0)
         for file in files:
-            stream = streams.read(str(file), self.units)
+            stream = streams.read(str(file), self.tokenizer)
             found = list(surprises(self.model, stream))
             spans += found
             nats = every.nats + sum(each for each, _ in found)
@@ -153,9 +154,8 @@ class Writer:
             "tokens": f"{every.tokens:,}",
             "characters": f"{every.characters:,}",
         }
-        nats, tokens = zip(*spans, strict=True)
         details = {"loss": every.loss, "nats_per_character": every.per_character, "perplexity": every.perplexity}
-        loss = {"nats per token": averaged(nats, tokens, lower=True)}
+        loss = {"nats per token": averaged([nats for nats, _ in spans], [count for _, count in spans], lower=True)}
         return Scores(name or self.name, self.task, loss, measures=measures, details=details, unit="span")
 
     def look(self, given: str, **options: Any) -> Trace:
@@ -167,7 +167,7 @@ class Writer:
         own = {name: getattr(self.writing, name) for name in WritingConfig.__dataclass_fields__}
         how = config.build(WritingConfig, {**own, **changes}, where="writing")
         begun = self.begin(how.prompt if prompt is None else prompt)
-        tokens = torch.tensor([[EOS, *begun]], device=self.device)
+        tokens = torch.tensor([[self.tokenizer.role("end"), *begun]], device=self.device)
         training = self.model.training
         self.model.eval()
         [answers] = generate(
@@ -180,29 +180,32 @@ class Writer:
             constraints=[self._unreadable],
         )
         self.model.train(training)
-        return [Text(self.units.decode([*begun, *answer.tokens]), answer.score) for answer in answers]
+        return [Text(self.tokenizer.decode_lines([*begun, *answer.tokens]), answer.score) for answer in answers]
 
     def begin(self, prompt: str) -> Sequence[int]:
         """The tokens of a beginning; characters that the model does not know are an error."""
-        if strange := self.units.strange(prompt):
+        if strange := self.tokenizer.strange(prompt):
             raise ValueError(
                 f"the model has never seen {' '.join(map(repr, strange[:5]))}: begin with characters of its text"
             )
-        return self.units.encode(prompt)
+        return self.tokenizer.encode_lines(prompt)
 
     def measure(self, text: str) -> Surprise:
         """How much a text surprises the model, read from its beginning."""
-        text = unicodedata.normalize("NFC", text)
-        tokens = self.units.encode(text)
+        how = self.tokenizer.how
+        text = "\n".join(how.normal(unicodedata.normalize("NFC", line)) for line in text.split("\n"))
+        tokens = self.tokenizer.encode_lines(text)
         if not tokens:
             raise ValueError("an empty text surprises nobody: give at least one character")
         words = sum(len(line.split()) for line in text.split("\n")) + text.count("\n")
-        stream = Stream(torch.tensor(tokens, dtype=torch.int32).numpy(), len(text), words)
+        stream = Stream(
+            torch.tensor(tokens, dtype=torch.int32).numpy(), len(text), words, before=self.tokenizer.role("end")
+        )
         return surprise(self.model, stream)
 
     def measure_file(self, name: str) -> Surprise:
         """How much a text file surprises the model; only a line feed ends a line."""
-        return surprise(self.model, streams.read(name, self.units))
+        return surprise(self.model, streams.read(name, self.tokenizer))
 
     @property
     def device(self) -> torch.device:
@@ -212,7 +215,9 @@ class Writer:
     @property
     def _unreadable(self) -> Forbid:
         """Tokens that stand for no text; texts of words may hold <unk> themselves."""
-        return Forbid([[PAD], [BOS], *([] if self.units.kind == "words" else [[UNK]])])
+        own = self.tokenizer
+        kept = {own.end, own.unknown if own.closed and own.between else None}
+        return Forbid([[token] for token in sorted(own.special - kept)])
 
 
 def surprise(model: RecurrentLM, stream: Stream) -> Surprise:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.tokenizers import EOS
 from regard.interpret.items import tokens
 from regard.interpret.watch import watch
 from regard.interpret.words import merge, units
 from regard.tasks.translation.documents.tag_placement import strongest
 from regard.tasks.translation.teacher_forcing import teacher
-from regard.tasks.translation.translator import Translator
+
+if TYPE_CHECKING:
+    from regard.tasks.translation.translator import Translator
 
 
 def links(
@@ -30,11 +32,11 @@ def links(
     tokenizers count them.
     """
     read = [translator.encode(source, to) for source in sources]
-    written = translator.target.encode_many(answers)
+    written = translator.target.encode_many(answers, written=True)
     found: list[list[tuple[int, int]]] = [[] for _ in read]
     for number, weights in looks(translator, read, written, attention=attention):
-        rows = units(tokens(translator.target, [*written[number], EOS]))
-        columns = units(tokens(translator.source, read[number]))
+        rows = units(tokens(translator.target, [*written[number], translator.end]))
+        columns = units(tokens(translator.source, read[number], sources[number]))
         table = merge(weights.mean(0), rows, columns).tolist() if rows and columns else []
         found[number] = [(columns[s].word or 0, rows[t].word or 0) for s, t in strongest(table)]
     return found

@@ -199,7 +199,10 @@ class _Sieve:
             return
         numbers, *texts = zip(*self._waiting, strict=True)
         self._waiting, self._characters = [], 0
-        coded = [self._encoded(tokenizer, side) for tokenizer, side in zip(self.tokenizers, texts, strict=True)]
+        coded = [
+            tokenizer.encode_many(side, most=self._most(tokenizer), written=number == 1)
+            for number, (tokenizer, side) in enumerate(zip(self.tokenizers, texts, strict=True))
+        ]
         tally = self.tallies[-1]
         for line, source, target in zip(numbers, *coded, strict=True):
             sizes = len(source) + self._tag + 1, len(target) + 1
@@ -212,7 +215,6 @@ class _Sieve:
                 tally.cut.add(0, line)
             tally.kept += 1
 
-    def _encoded(self, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text; of a huge one only those of its beginning, which is long enough to be too long."""
-        enough = max(EXCERPT, self.config.longest * tokenizer.reach + 1)
-        return tokenizer.encode_many([text[:enough] for text in texts])
+    def _most(self, tokenizer: Tokenizer) -> int:
+        """Tokens that are enough to be too long: of a huge text, only the beginning is looked at."""
+        return max(self.config.longest, EXCERPT // tokenizer.reach)

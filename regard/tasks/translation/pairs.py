@@ -22,7 +22,7 @@ from regard.data import shards
 from regard.data.line_report import LineReport
 from regard.data.packing import buckets, pack
 from regard.data.readers import Corpus
-from regard.data.tokenizers import BOS, PAD, Tokenizer, TokenizerConfig
+from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.tasks.translation import indexing
 from regard.tasks.translation.sources import Sources
 
@@ -108,12 +108,15 @@ class Pairs:
         place: Path,
         corpora: Sequence[Corpus],
         digests: Sequence[Sequence[str]],
+        tokenizers: tuple[Tokenizer, Tokenizer],
         *,
         tokens: int,
         seed: int,
         notes: Sequence[str] = (),
     ) -> None:
         self.place, self.corpora, self.tokens, self.seed = place, tuple(corpora), tokens, seed
+        source, target = tokenizers
+        self._begin, self._filler = target.role("begin"), {"source": source.filler, "target": target.filler}
         self.digests = digests
         """SHA-256 of every file of every corpus."""
         self.notes = tuple(notes)
@@ -154,9 +157,9 @@ class Pairs:
         labels, target_row = self._side("target", examples, longest, fixed)
         target = np.empty_like(labels)
         target[1:] = labels[:-1]
-        target[target_row.offsets[: len(examples)].numpy()] = BOS
+        target[target_row.offsets[: len(examples)].numpy()] = self._begin
         filled = int(target_row.offsets[len(examples)])
-        target[filled:], labels[filled:] = PAD, IGNORE
+        target[filled:], labels[filled:] = self._filler["target"], IGNORE
         tensors = (torch.from_numpy(each) for each in (source, target, labels, examples))
         source_tokens, target_tokens, label_tokens, numbers = tensors
         return PairBatch(source_tokens, source_row, target_tokens, target_row, label_tokens, numbers)
@@ -201,7 +204,7 @@ class Pairs:
         size = -(-len(tokens) // ROUND) * ROUND if full else self.tokens
         shape = {"segments": self.packing.segments, "most": self.packing.most[longest]}
         row = Row.of(torch.from_numpy(lengths), longest=longest, size=size, **shape)
-        return np.concatenate([tokens, np.full(size - len(tokens), PAD)]), row
+        return np.concatenate([tokens, np.full(size - len(tokens), self._filler[side])]), row
 
 
 @dataclass(frozen=True)
@@ -258,13 +261,15 @@ def prepare(
         sources.unchanged()
 
     cutting = {"bounds": buckets(config.longest), "overlong": config.overlong}
-    recipe = caches.key(**sources.contents, **cutting, tokenizers=[tokenizer.json() for tokenizer in tokenizers])
+    made_with = [[each.how.normalise, each.json()] for each in tokenizers]
+    recipe = caches.key(**sources.contents, **cutting, tokenizers=made_with)
     made = caches.entry(home, f"pairs-{recipe}", write_shards)
     order: dict[str, Any] = {"tokens": config.tokens, "seed": seed}
     notes = (*sources.notes, *made.notes)
-    train = Pairs(made.place / "train", config.train, sources.digests["train"], **order, notes=notes)
+    train = Pairs(made.place / "train", config.train, sources.digests["train"], tokenizers, **order, notes=notes)
     measured = [replace(corpus, weight=1.0) for corpus in config.valid or config.train]
-    valid = Pairs(made.place / "valid", measured, sources.digests["valid" if config.valid else "train"], **order)
+    digests = sources.digests["valid" if config.valid else "train"]
+    valid = Pairs(made.place / "valid", measured, digests, tokenizers, **order)
     for pairs in (train, valid) if config.valid else (train,):
         for tally, corpus in zip(pairs.tallies, pairs.corpora, strict=True):
             tally.check(config.reject, corpus.files)  # an earlier run may have been less strict

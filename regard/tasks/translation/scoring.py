@@ -21,7 +21,7 @@ def pairs(*files: str | Path, columns: tuple[int, int] | None = None) -> list[tu
     """A test set: one file of pairs (TSV or JSON lines), or a file of sources and one of references."""
     names = [str(file) for file in files]
     if len(names) == 1:
-        return testset.read(Corpus(path=names[0], **({} if columns is None else {"columns": columns})))
+        return testset.read(Corpus(path=names[0], columns=columns or (1, 2)))
     if len(names) != 2:
         raise ValueError(f"{len(names)} files: give one with pairs, or one of sources and one of references")
     if columns is not None:

@@ -72,7 +72,7 @@ class Sources:
         recipe = cache.key(**self.contents, tokenizer=asdict(config), library=library.__version__)
         found = cache.entry(home, f"tokenizers-{recipe}", train)
         self.notes.extend(found.notes)
-        source, target = (Tokenizer.parse((found.place / f"{side}.json").read_text("utf-8")) for side in SIDES)
+        source, target = (Tokenizer.parse((found.place / f"{side}.json").read_text("utf-8"), config) for side in SIDES)
         return source, source if config.joint else target
 
     def unchanged(self) -> None:

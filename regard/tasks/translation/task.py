@@ -219,7 +219,8 @@ class Translation:
 
         def translated(numbers: tuple[str | None, list[int]]) -> list[str]:
             tag, chosen = numbers
-            return translator.translate([texts[i].source for i in chosen], to=tag, beams=beams, split=False)
+            asked = [texts[i].source for i in chosen]
+            return translator.translate(asked, to=tag, beams=beams, split=False, copy="none")  # its own words count
 
         blocks = []
         for tag in sorted({text.tag for text in texts}, key=str):
@@ -241,6 +242,7 @@ class Translation:
         recipe = config.plain(self.recipe)
         kept = {name: recipe[name] for name in ("task", "model", "tokenizer", "decoding")}
         source, target = self.prepared.source_tokenizer, self.prepared.target_tokenizer
+        kept["tokenizer"]["normalise"] = source.how.normalise  # a model that is adapted keeps its own
         files: dict[str, Any] = {"config.yaml": {"format": 1, **kept}, "tokenizer.json": source.json()}
         if target is not source:
             files["tokenizer.target.json"] = target.json()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.tokenizers import BOS, EOS
 from regard.decoding.teacher_forcing import Teacher
 from regard.metrics.likelihood import perplexity
-from regard.tasks.translation.translator import Translator
+
+if TYPE_CHECKING:
+    from regard.tasks.translation.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,10 @@ def likelihood(
     translator: Translator, sources: Sequence[str], targets: Sequence[str], *, to: str | None = None
 ) -> Likelihood | None:
     """How probable the model finds these translations, each read as one piece; None when not one of them fits it."""
-    read = [[*translator.tag(to), *ids, EOS] for ids in translator.source.encode_many(sources)]
-    written = translator.target.encode_many(targets)
+    read = [
+        [*translator.tag(to), *ids, translator.source.role("end")] for ids in translator.source.encode_many(sources)
+    ]
+    written = translator.target.encode_many(targets, written=True)
     room = translator.model.config.context
     fitting = [i for i in range(len(read)) if max(len(read[i]), len(written[i]) + 1) <= room]
     if not fitting:
@@ -67,7 +71,7 @@ def likelihood(
 
 def teacher(translator: Translator) -> Teacher:
     """The translator's model, told the answers."""
-    return Teacher(translator.model, begin=BOS, end=EOS)
+    return Teacher(translator.model, begin=translator.begin, end=translator.end)
 
 
 def forced(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, overload
 
 import torch
 from torch import Tensor
@@ -14,11 +14,13 @@ from regard import config
 from regard.attention.masks import Grid
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Batch, Count, Length, Part, Positive, Range, Seed, Small, Whole
-from regard.data import languages, sentences
-from regard.data.tokenizers import BOS, EOS, PAD, Tokenizer
+from regard.data import languages, sentences, truecase
+from regard.data.normalise import TextConfig, recorded
+from regard.data.tokenizers import Tokenizer
 from regard.decoding import constraints, engine
 from regard.decoding.batching import by_length, in_order
 from regard.decoding.beam import Beam, search
+from regard.decoding.forbidden import Forbidden
 from regard.decoding.generate import generate
 from regard.decoding.sampling import Sampler
 from regard.decoding.stepper import Hypothesis
@@ -27,6 +29,7 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.models.inference import for_generation
+from regard.tasks.copying import Copy, mended
 from regard.tasks.trained import described, revived
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ class DecodingConfig:
     beams: Small = 4
     """Hypotheses kept side by side; 1 is greedy."""
     nbest: Small = 1
-    """Answers returned per input; at most the beams."""
+    """Answers returned per input; at most the beams, and fewer where several are the same text."""
     length_penalty: Annotated[float, Range(-100, 100)] = 1.0
     """Exponent of the length by which a score is divided: 0 prefers short answers, larger ones longer."""
     sample: bool = False
@@ -62,7 +65,7 @@ class DecodingConfig:
     force: tuple[str, ...] = ()
     """Phrases every answer must contain; the text is then translated as one piece."""
     forbid: tuple[str, ...] = ()
-    """Phrases no answer may contain."""
+    """Phrases no answer may contain as whole words."""
     no_repeat: Whole = 0
     """Length of token sequences that may not occur twice; 0 allows all."""
     minimum: Annotated[int, Range(0, 2**20)] = 0
@@ -75,6 +78,11 @@ class DecodingConfig:
     """Tokens decoded side by side, padding and beams included; bounds the memory."""
     split: bool = True
     """Split text into sentences and rejoin the translations."""
+    copy: Copy = "addresses"
+    """What must stand in an answer as it stands in the source: addresses (and placeholders and emoji), all (numbers
+    and dates as well) or none; a sentence whose answer lacks some of it is translated again with stand-ins."""
+    truecase: bool = True
+    """Read a text in capitals in small letters where its tokenizer knows those better, and answer in capitals."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +124,7 @@ class Translator:
     ):
         self.model = model
         self.source, self.target = tokenizers
+        self.begin, self.end = self.target.role("begin"), self.target.role("end")
         self.decoding = decoding
         self.name = name
 
@@ -136,9 +145,23 @@ class Translator:
         others = [code for code in self.languages if code != read]
         return others[0] if read is not None and len(others) == 1 else None
 
-    def translate(self, texts: str | Sequence[str], *, to: str | None = None, **settings: Any) -> list[str]:
-        """Translate one text or many; settings are those of `DecodingConfig`."""
-        return [answer.text for answer in self.answers(texts, to=to, **settings)]
+    def language(self, texts: Sequence[str], to: str | None = None) -> str | None:
+        """The language to translate into: the one asked for, or where there are several, guessed from the texts."""
+        return self.direction("\n".join(texts)) if to is None and len(self.languages) > 1 else to
+
+    @overload
+    def translate(self, texts: str, *, to: str | None = None, **settings: Any) -> str: ...
+
+    @overload
+    def translate(self, texts: Sequence[str], *, to: str | None = None, **settings: Any) -> list[str]: ...
+
+    def translate(self, texts: str | Sequence[str], *, to: str | None = None, **settings: Any) -> str | list[str]:
+        """Translate one text, or a list of them into a list; settings are those of `DecodingConfig`.
+
+        Where the model knows several languages and none is asked for, it is guessed from the texts.
+        """
+        found = [answer.text for answer in self.answers(texts, to=to, **settings)]
+        return found[0] if isinstance(texts, str) else found
 
     def parse(self, text: str) -> str:
         """An input is a text."""
@@ -156,25 +179,34 @@ class Translator:
 
     def answers(self, texts: str | Sequence[str], *, to: str | None = None, **settings: Any) -> list[Answer]:
         """Translations with their scores and alternatives, in the order of the texts."""
-        decoding = config.build(DecodingConfig, {**config.plain(self.decoding), **settings}, where="decoding")
+        decoding = self.settings(**settings)
         texts = [texts] if isinstance(texts, str) else list(texts)
+        to = self.language(texts, to)
         plans = [self.plan(text, decoding) for text in texts]
         wanted = [piece.text for plan in plans for piece in plan if piece.text]
-        found = iter(self._search(wanted, to, decoding))
+        found = iter(self._faithful(wanted, to, decoding))
         return [_rejoin(plan, [next(found) for piece in plan if piece.text]) for plan in plans]
+
+    def settings(self, **changes: Any) -> DecodingConfig:
+        """Its settings with some of them changed."""
+        return config.build(DecodingConfig, {**config.plain(self.decoding), **changes}, where="decoding")
+
+    def like(self, decoding: DecodingConfig) -> Translator:
+        """The same translator with other settings."""
+        return Translator(self.model, (self.source, self.target), decoding, self.name)
 
     def look(self, text: str, *, to: str | None = None) -> Trace:
         """Translate one sentence and keep where every head looked while the winning beam was written."""
-        read = self.encode(text, to)
+        read = self.encode(text, self.language([text], to))
         decoding = replace(self.decoding, nbest=1, sample=False)
         with watch(self.model) as seen:
             [[best, *_]] = self.hypotheses([read], [0], decoding)
         along = seen.along([best])
-        written = [*best.tokens, EOS][: len(best.path) + 1]
+        written = [*best.tokens, self.end][: len(best.path) + 1]
         items = {
-            "source": tokens(self.source, read),
+            "source": tokens(self.source, read, text),
             "target": tokens(self.target, written),
-            "fed": tokens(self.target, [BOS, *written[:-1]]),
+            "fed": tokens(self.target, [self.begin, *written[:-1]]),
         }
         weights = [Weights(name, *axes(name), values=found[0]) for name, found in along.items()]
         facts = {"text": text, "answer": self.target.decode(best.tokens), "score": best.score}
@@ -187,7 +219,7 @@ class Translator:
 
         read, written = trace.facts["read"], trace.facts["written"]
         device = next(self.model.parameters()).device
-        inputs = torch.tensor([read], device=device), torch.tensor([[BOS, *written[:-1]]], device=device)
+        inputs = torch.tensor([read], device=device), torch.tensor([[self.begin, *written[:-1]]], device=device)
         layouts = tuple(Grid(torch.tensor([len(ids)], device=device), len(ids)) for ids in (read, written))
         names = names or [one.name for one in trace.weights if one.name.startswith("decoder")]
 
@@ -199,6 +231,7 @@ class Translator:
 
     def plan(self, text: str, decoding: DecodingConfig) -> list[sentences.Piece]:
         """The text cut into what is translated and the white space that is kept."""
+        text = self.source.how.tidy(text)
         if not decoding.split or decoding.force or decoding.prefix:
             return sentences.whole(text)
         most = min(decoding.longest, self._context)
@@ -214,7 +247,7 @@ class Translator:
         room = self._context - 1
         if len(ids) > room:
             raise ValueError(f"{len(ids)} tokens in one sentence, the model reads {room}: split the text")
-        return [*ids, EOS]
+        return [*ids, self.source.role("end")]
 
     def tag(self, to: str | None = None) -> list[int]:
         """What asks for a language: one token, or none where there is nothing to choose."""
@@ -226,12 +259,20 @@ class Translator:
             raise ValueError(f"this model has one direction and cannot be sent to {to!r}: leave the language out")
         return [self.source.tag(to)]
 
+    def _faithful(self, texts: Sequence[str], to: str | None, decoding: DecodingConfig) -> list[Answer]:
+        """Answers for sentences: those in capitals read in small letters, what must be copied copied."""
+        free = decoding.truecase and not (decoding.prefix or decoding.force)
+        read = [truecase.truecased(text, self.source) if free else text for text in texts]
+        found = mended(self, read, self._search(read, to, decoding), to=to, decoding=decoding)
+        return [_upper(answer) if own != text else answer for own, text, answer in zip(read, texts, found, strict=True)]
+
     def _search(self, texts: Sequence[str], to: str | None, decoding: DecodingConfig) -> list[Answer]:
         """Answers for sentences, decoded in batches of similar length."""
         read = [self.encode(text, to) for text in texts]
         copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
         batches = by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // copies))
-        found = ([_answer(self.target, each) for each in own] for own in self._found(read, batches, decoding))
+        groups = self._found(read, batches, decoding)
+        found = ([_answer(self.target, each, drawn=decoding.sample) for each in own] for own in groups)
         return in_order(batches, found)
 
     def _found(
@@ -246,9 +287,9 @@ class Translator:
         for batch in batches:
             own = [read[number] for number in batch]
             longest = min(-(-len(own[0]) // 16) * 16, self._context)  # of few lengths, so that work can be replayed
-            groups.append(engine.Group(_padded(own, model.device, longest), self._limits(read, batch, decoding)))
+            groups.append(engine.Group(self._padded(own, model.device, longest), self._limits(read, batch, decoding)))
         try:
-            return engine.stream(model, groups, self._beam(decoding), eos=EOS, rows=ROWS)
+            return engine.stream(model, groups, self._beam(decoding), eos=self.end, rows=ROWS)
         except FloatingPointError:  # half precision cannot hold what this model computes
             return one_by_one
 
@@ -257,10 +298,10 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         """The search itself, over the token ids of the sentences with these numbers."""
         device = next(self.model.parameters()).device
-        inputs = _padded([read[number] for number in numbers], device)
+        inputs = self._padded([read[number] for number in numbers], device)
         limits, wanted = self._limits(read, numbers, decoding), self._constraints(decoding)
         if not decoding.sample:
-            return search(self.model, inputs, self._beam(decoding), limit=limits, eos=EOS, constraints=wanted)
+            return search(self.model, inputs, self._beam(decoding), limit=limits, eos=self.end, constraints=wanted)
         sampler = Sampler(
             temperature=decoding.temperature,
             top_k=decoding.top_k,
@@ -269,8 +310,18 @@ class Translator:
             generator=[torch.Generator().manual_seed(hash((decoding.seed, number))) for number in numbers],
         )
         return generate(
-            self.model, inputs, limit=limits, eos=EOS, pick=sampler, samples=decoding.nbest, constraints=wanted
+            self.model, inputs, limit=limits, eos=self.end, pick=sampler, samples=decoding.nbest, constraints=wanted
         )
+
+    def _padded(
+        self, read: Sequence[list[int]], device: torch.device, longest: int | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Token ids as what a translation model starts from: source, lengths, prompt."""
+        lengths = [len(ids) for ids in read]
+        longest, filler = longest or max(lengths), self.source.filler
+        source = torch.tensor([ids + [filler] * (longest - len(ids)) for ids in read], device=device)
+        prompt = torch.full((len(read), 1), self.begin, device=device)
+        return source, torch.tensor(lengths, device=device), prompt
 
     def _limits(self, read: Sequence[list[int]], numbers: Sequence[int], decoding: DecodingConfig) -> list[int]:
         """The most tokens of each answer."""
@@ -285,11 +336,11 @@ class Translator:
         """What the settings demand of an answer, in tokens."""
         wanted: list[constraints.Constraint] = []
         if decoding.prefix:
-            wanted.append(constraints.Prefix(self.target.encode(decoding.prefix)))
+            wanted.append(constraints.Prefix(self.target.encode(decoding.prefix, written=True)))
         if decoding.force:
-            wanted.append(constraints.Force([self.target.encode(phrase) for phrase in decoding.force]))
+            wanted.append(constraints.Force([self.target.encode(phrase, written=True) for phrase in decoding.force]))
         if decoding.forbid:
-            wanted.append(constraints.Forbid([self.target.encode(phrase) for phrase in decoding.forbid]))
+            wanted.append(Forbidden(self.target.spelled, tuple(decoding.forbid)))
         if decoding.no_repeat:
             wanted.append(constraints.NoRepeat(decoding.no_repeat))
         if decoding.minimum:
@@ -299,26 +350,24 @@ class Translator:
 
 def read_tokenizers(checkpoint: Checkpoint) -> tuple[Tokenizer, Tokenizer]:
     """The tokenizers of the source and of the target, which may be one."""
-    source = Tokenizer.parse(checkpoint.text("tokenizer.json"))
+    how = TextConfig(normalise=recorded(checkpoint.config.get("tokenizer"))["normalise"])
+    source = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
     separate = "tokenizer.target.json" in checkpoint.files
-    return source, Tokenizer.parse(checkpoint.text("tokenizer.target.json")) if separate else source
+    return source, Tokenizer.parse(checkpoint.text("tokenizer.target.json"), how) if separate else source
 
 
-def _padded(
-    read: Sequence[list[int]], device: torch.device, longest: int | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Token ids as what a translation model starts from: source, lengths, prompt."""
-    lengths = [len(ids) for ids in read]
-    longest = longest or max(lengths)
-    source = torch.tensor([ids + [PAD] * (longest - len(ids)) for ids in read], device=device)
-    prompt = torch.full((len(read), 1), BOS, device=device)
-    return source, torch.tensor(lengths, device=device), prompt
-
-
-def _answer(tokenizer: Tokenizer, hypotheses: Sequence[Hypothesis]) -> Answer:
-    """The best hypothesis in words, with the others behind it."""
-    best, *others = [Answer(tokenizer.decode(each.tokens), each.score) for each in hypotheses]
+def _answer(tokenizer: Tokenizer, hypotheses: Sequence[Hypothesis], *, drawn: bool = False) -> Answer:
+    """The best hypothesis in words, with the others behind it; the same text in other pieces counts once."""
+    found = [Answer(tokenizer.decode(each.tokens), each.score) for each in hypotheses]
+    if not drawn:
+        found = [answer for place, answer in enumerate(found) if answer.text not in {one.text for one in found[:place]}]
+    best, *others = found
     return replace(best, alternatives=tuple(others))
+
+
+def _upper(answer: Answer) -> Answer:
+    """The same in capitals."""
+    return replace(answer, text=answer.text.upper(), alternatives=tuple(map(_upper, answer.alternatives)))
 
 
 def _rejoin(plan: Sequence[sentences.Piece], found: Sequence[Answer]) -> Answer:

@@ -134,8 +134,8 @@ class SkipGram:
             width = before.vectors.shape[1]
             raise ValueError(f"{parent.directory}: its vectors have {width} features, set model.width={width}")
         places = [(here, there) for here, word in enumerate(words.words) if (there := before.find(word)) is not None]
-        here, there = (torch.tensor(column, dtype=torch.long) for column in zip(*places, strict=True))
-        model.get_buffer("vectors")[here] = torch.from_numpy(before.vectors)[there]
+        mine, theirs = (torch.tensor(column, dtype=torch.long) for column in zip(*places, strict=True))
+        model.get_buffer("vectors")[mine] = torch.from_numpy(before.vectors)[theirs]
         taken = f"vectors of {len(places):,} of {len(words.words):,} words taken over"
         return [f"going on from {parent.directory}: {taken}"]
 

@@ -42,7 +42,7 @@ def test_company_changes_no_score(translator: Translator):
 
 def test_the_likelier_answer_scores_higher(translator: Translator):
     reader = Reader(translator)
-    read, right = reader.encode(TEXT, translator.translate(TEXT)[0])
+    read, right = reader.encode(TEXT, translator.translate(TEXT))
     _, wrong = reader.encode(TEXT, "fast fast The wolf")
     good, bad = reader.scores([read, read], [right, wrong])
     assert good > bad

@@ -85,7 +85,7 @@ def train(settings, out, *changes: str, **how):
 def made(settings, model, **objective):
     kind, found = recipe.resolve({**settings, "model": model, "objective": objective})
     prepared = prepare(found.data, found.tokenizer)
-    sizes = {"vocab": prepared.reading.units.vocab, "classes": len(prepared.classes), "per_token": kind.per_token}
+    sizes = {"vocab": prepared.tokenizer.vocab, "classes": len(prepared.classes), "per_token": kind.per_token}
     torch.manual_seed(0)
     return kind(found, prepared, Labeller(type(found.model)(**{**vars(found.model), **sizes})))
 
@@ -217,9 +217,9 @@ def test_words_may_start_from_vectors_of_a_file(reviews, tmp_path):
     names, vectors = ["film", "good", "unheard"], np.random.default_rng(0).normal(size=(3, 12)).astype(np.float32)
     write(tmp_path / "v.txt", names, vectors)
     task = made(reviews, RECURRENT)
-    said = start_from(task.model, task.prepared.reading, str(tmp_path / "v.txt"))
+    said = start_from(task.model, task.prepared.tokenizer, str(tmp_path / "v.txt"))
     assert "vectors of 2 of" in said
-    film = task.prepared.reading.encode(["film"])[0][0]
+    film = task.prepared.tokenizer.encode_many(["film"])[0][0]
     found = task.model.embedding.weight[film].detach().numpy()
     assert np.corrcoef(found, vectors[0])[0, 1] == pytest.approx(1)
     outcome = train(

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from regard import config
-from regard.data.tokenizers import EOS
 from regard.data.tokenizers.units import UnitsConfig
 from regard.tasks.language.streams import Lanes, Stream, StreamConfig, prepare, read
 
@@ -14,7 +13,7 @@ CHARACTERS = UnitsConfig()
 
 
 def stream(count: int) -> Stream:
-    return Stream(np.arange(10, 10 + count, dtype=np.int32), count, count)
+    return Stream(np.arange(10, 10 + count, dtype=np.int32), count, count, before=2)
 
 
 def test_a_row_is_a_pure_function_of_its_number_and_the_next_goes_on_from_it():
@@ -28,7 +27,7 @@ def test_a_row_is_a_pure_function_of_its_number_and_the_next_goes_on_from_it():
     inputs = np.concatenate([row.inputs for row in rows], 1)
     assert np.array_equal(labels.ravel(), np.arange(10, 110))  # each token once, lane after lane
     assert np.array_equal(inputs[:, 1:], labels[:, :-1])
-    assert inputs[:, 0].tolist() == [EOS, *labels[:-1, -1]]
+    assert inputs[:, 0].tolist() == [2, *labels[:-1, -1]]
 
 
 def test_a_text_shorter_than_a_window_is_one_row():
@@ -42,9 +41,9 @@ def test_the_last_characters_are_held_out_even_within_a_line(tmp_path):
     (tmp_path / "text.txt").write_text(text)
     texts = prepare(StreamConfig(train=(str(tmp_path / "text.txt"),), held=0.5), CHARACTERS)
     cut = int(len(text) * 0.5)
-    assert texts.units.decode(texts.train.tokens.tolist()) == text[:cut]
+    assert texts.tokenizer.decode_lines(texts.train.tokens.tolist()) == text[:cut]
     assert texts.valid.characters == len(text) - cut == len(texts.valid.tokens)
-    assert "h" not in texts.units.decode(texts.valid.tokens.tolist())  # never seen in what is learnt from
+    assert "h" not in texts.tokenizer.decode_lines(texts.valid.tokens.tolist())  # never seen in what is learnt from
     assert texts.valid.unknown == 3
     assert "3 are <unk>" in texts.summary[-1]
 
@@ -58,7 +57,7 @@ def test_files_are_read_as_one_and_measured_on_apart(tmp_path):
     texts = prepare(StreamConfig(train=tuple(names[:2]), valid=(names[2],)), UnitsConfig(kind="words"))
     assert texts.train.characters == len("un\u2028deux\ntrois\nquatre\n")
     assert texts.valid.words == 2
-    assert read(names[2], texts.units).tokens.tolist() == texts.valid.tokens.tolist()
+    assert read(names[2], texts.tokenizer).tokens.tolist() == texts.valid.tokens.tolist()
 
 
 def test_bad_lines_are_counted_with_their_places_and_too_many_stop(tmp_path):
@@ -74,14 +73,14 @@ def test_bad_lines_are_counted_with_their_places_and_too_many_stop(tmp_path):
 def test_a_text_may_stand_in_the_recipe_and_be_measured_on_itself():
     texts = prepare(StreamConfig(text="masse", held=0.0), CHARACTERS)
     assert texts.train.tokens.tolist() == texts.valid.tokens.tolist()
-    assert texts.units.decode(texts.train.tokens.tolist()) == "masse\n"
+    assert texts.tokenizer.decode_lines(texts.train.tokens.tolist()) == "masse\n"
 
 
 def test_units_that_are_known_are_used_as_they_are():
     first = prepare(StreamConfig(text="masse", held=0.0), CHARACTERS)
-    second = prepare(StreamConfig(text="messe", held=0.0), CHARACTERS, first.units)
-    assert second.units.tokenizer.json() == first.units.tokenizer.json()
-    assert second.units.decode(second.train.tokens.tolist()) == "messe\n"
+    second = prepare(StreamConfig(text="messe", held=0.0), CHARACTERS, first.tokenizer)
+    assert second.tokenizer.json() == first.tokenizer.json()
+    assert second.tokenizer.decode_lines(second.train.tokens.tolist()) == "messe\n"
 
 
 @pytest.mark.parametrize(

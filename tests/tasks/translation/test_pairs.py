@@ -15,7 +15,7 @@ import torch
 from regard import config
 from regard.data.holdout import sentence
 from regard.data.readers import Corpus
-from regard.data.tokenizers import BOS, EOS, PAD, TokenizerConfig
+from regard.data.tokenizers import TokenizerConfig
 from regard.tasks.translation import indexing
 from regard.tasks.translation.pairs import IGNORE, PairBatch, Pairs, PairsConfig, Prepared, prepare
 
@@ -48,19 +48,20 @@ def entries(cache: Path) -> set[str]:
 
 @pytest.mark.parametrize("fixed", [False, True])
 def test_labels_are_the_decoder_input_one_step_ahead_and_end_with_eos(prepared, fixed):
+    begin, end, pad = (getattr(prepared.target_tokenizer, name) for name in ("begin", "end", "pad"))
     for batch in epoch(prepared.train, fixed=fixed):
         count = len(batch.examples)
         assert int(batch.target_row.count) == int(batch.source_row.count) == count
         inputs = sequences(batch.target, batch.target_row, count)
         labels = sequences(batch.labels, batch.target_row, count)
         for read, said in zip(inputs, labels, strict=True):
-            assert read[0] == BOS
+            assert read[0] == begin
             assert read[1:] == said[:-1]
-            assert said[-1] == EOS
+            assert said[-1] == end
         tail = int(batch.target_row.offsets[count])
         assert (batch.labels[tail:] == IGNORE).all()
-        assert (batch.target[tail:] == PAD).all()
-        assert all(source[-1] == EOS for source in sequences(batch.source, batch.source_row, count))
+        assert (batch.target[tail:] == pad).all()
+        assert all(source[-1] == end for source in sequences(batch.source, batch.source_row, count))
 
 
 def test_every_training_pair_comes_once_an_epoch_and_decodes_to_its_line(prepared, corpus):
@@ -211,7 +212,7 @@ def test_a_validation_corpus_is_used_whole_while_long_training_pairs_are_dropped
     assert max(batch.source_row.lengths.tolist()) == 32
     cut = prepare(settings(corpus, valid=valid, overlong="cut"), SMALL, seed=0)
     assert len(cut.train) == len(corpus.pairs) + 1
-    assert cut.train.shards.gather("source", np.array([180]))[0][-1] == EOS
+    assert cut.train.shards.gather("source", np.array([180]))[0][-1] == cut.source_tokenizer.end
 
 
 def test_several_corpora_are_mixed_by_weight_under_their_tags(corpus, tmp_path):

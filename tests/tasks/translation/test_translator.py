@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 import regard
 from regard import checkpoint
 from regard.attention.masks import Grid
-from regard.data.tokenizers import BOS, EOS
 from regard.interpret.watch import watch
 from regard.tasks.translation.translator import Translator
 
@@ -41,22 +40,22 @@ def test_a_text_alone_and_in_a_batch_has_the_same_answer(translator: Translator)
 
 @torch.no_grad()
 def test_scores_are_log_probabilities_of_the_whole_answer(translator: Translator):
-    read = [[*translator.source.encode(text), EOS] for text in TEXTS]
+    read = [[*translator.source.encode(text), translator.end] for text in TEXTS]
     found = translator.hypotheses(read, range(len(read)), replace(translator.decoding, beams=3, nbest=2))
     for source, hypotheses in zip(read, found, strict=True):
         for one in hypotheses:
-            fed = [BOS, *one.tokens]
+            fed = [translator.begin, *one.tokens]
             layouts = (Grid(torch.tensor([len(side)]), len(side)) for side in (source, fed))
             features = translator.model(torch.tensor([source]), torch.tensor([fed]), layouts=tuple(layouts))
             truth = translator.model.logits(features).log_softmax(-1)[0]
-            total = sum(float(truth[place, token]) for place, token in enumerate([*one.tokens, EOS]))
+            total = sum(float(truth[place, token]) for place, token in enumerate([*one.tokens, translator.end]))
             assert one.finished
             assert one.score == pytest.approx(total, abs=1e-3)
 
 
 def test_white_space_survives_and_sentences_are_translated_one_by_one(translator: Translator):
     text = "\n  Le roi dort.  Le loup mange !\n\n\tLe chien court vite.\n"
-    assert translator.translate(text) == ["\n  The king sleeps.  The wolf eats!\n\n\tThe dog runs fast.\n"]
+    assert translator.translate(text) == "\n  The king sleeps.  The wolf eats!\n\n\tThe dog runs fast.\n"
 
 
 @given(st.lists(st.sampled_from([*TEXTS, "", " ", "\n", "\t ", "\u2028"]), max_size=6))
@@ -70,7 +69,7 @@ def test_nothing_in_nothing_out_and_counts_match(translator: Translator, texts: 
 
 def test_a_text_far_longer_than_the_context_is_translated_in_parts(translator: Translator):
     endless = "Le chat noir dort " * 400
-    [answer] = translator.translate(endless, beams=1, ratio=0.5)
+    answer = translator.translate(endless, beams=1, ratio=0.5)
     assert answer.endswith(" ")
     assert len(answer) > 100
 
@@ -81,14 +80,30 @@ def test_a_whole_text_longer_than_the_context_is_refused_with_the_remedy(transla
 
 
 def test_constraints_are_obeyed(translator: Translator):
-    [forced] = translator.translate("Le chat noir dort.", force=["white"], beams=4)
+    forced = translator.translate("Le chat noir dort.", force=["white"], beams=4)
     assert "white" in forced
-    [forbidden] = translator.translate("Le chat noir dort.", forbid=[" black"], beams=4)
-    assert " black" not in forbidden
-    [begun] = translator.translate("Le chat noir dort.", prefix="The tired", beams=2)
+    forbidden = translator.translate("Le chat noir dort.", forbid=["black", "cat"], beams=4)
+    assert not {"black", "cat"} & set(forbidden.split())
+    begun = translator.translate("Le chat noir dort.", prefix="The tired", beams=2)
     assert begun.startswith("The tired")
-    [long] = translator.translate("Le roi dort.", minimum=12)
+    long = translator.translate("Le roi dort.", minimum=12)
     assert len(translator.target.encode(long)) >= 12
+
+
+def test_a_text_gives_a_text_and_a_list_a_list(translator: Translator):
+    assert translator.translate(TEXTS[0]) == translator.translate(TEXTS[:1])[0]
+    assert translator.translate([]) == []
+
+
+def test_a_list_of_the_best_holds_no_text_twice(translator: Translator):
+    for settings in ({"beams": 8, "nbest": 8}, {"beams": 12, "nbest": 12}):
+        read = [translator.encode(text) for text in TEXTS]
+        spelled = translator.hypotheses(read, range(len(read)), replace(translator.decoding, **settings))
+        listed = [[translator.target.decode(one.tokens) for one in found] for found in spelled]
+        answers = translator.answers(TEXTS, **settings)
+        for texts, answer in zip(listed, answers, strict=True):
+            shown = [one.text for one in (answer, *answer.alternatives)]
+            assert shown == list(dict.fromkeys(texts))
 
 
 def test_sampling_repeats_from_its_seed_and_only_from_it(translator: Translator):
