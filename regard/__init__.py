@@ -24,9 +24,9 @@ __all__ = ["__version__", "load", "train", "watch"]
 def load(
     directory: str | Path | None = None, *, device: str = "auto", task: str | tuple[str, ...] | None = None
 ) -> Any:
-    """Open a checkpoint directory, or the best one of a run folder: `load("runs/demo").translate(["Bonjour."])`.
+    """Open a checkpoint directory, or the best one of a run folder: `load("runs/demo").translate("Bonjour.")`.
 
-    Without a directory it is the model that comes with Regard: `load().translate("Good morning.", to="fr")`. A `task`
+    Without a directory it is the model that comes with Regard: `load().translate("Good morning.")`. A `task`
     is what the model must have learnt; of several, one.
     """
     from regard import recipe

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
 import re
 import unicodedata
 import zlib
@@ -23,7 +22,8 @@ from typing import Any, Literal, TypeVar
 
 from regard.config.ranges import Column, Positive
 from regard.config.resuming import Free, Warned
-from regard.data.line_report import LineReport
+from regard.data.encodings import hint, locate, looks_like
+from regard.data.line_report import NOT_UTF8, LineReport
 from regard.data.normalise import visible
 
 LINE = 1 << 20  # bytes; a longer line is passed over without ever being held whole
@@ -126,19 +126,6 @@ def suffix(name: str) -> str:
     return Path(name.removesuffix(".gz")).suffix.lower()
 
 
-def locate(name: str) -> Path:
-    """The file of this name, looked for as given and then under the folder REGARD_DATA."""
-    folder = os.environ.get("REGARD_DATA")
-    given = Path(name).expanduser()
-    found = [path for path in (given, *([Path(folder).expanduser() / name] if folder else [])) if path.exists()]
-    if not found:
-        where = f"or under REGARD_DATA={folder}" if folder else "(REGARD_DATA may name a folder to look in)"
-        raise ValueError(f"no file {name} here {where}: check the path")
-    if not found[0].is_file():
-        raise ValueError(f"{name} is not a regular file: give the path of a text, TSV, JSONL or .gz file")
-    return found[0]
-
-
 def digest(name: str) -> str:
     """SHA-256 of a file's bytes."""
     try:
@@ -153,6 +140,8 @@ def lines(name: str) -> Iterator[bytes | None]:
     try:
         with _opened(locate(name)) as file:
             first = file.readline(LINE + 2 + len(MARK))
+            if (looks_like(first) or "").startswith("UTF"):
+                raise ValueError(f"{name} is no UTF-8, {hint(first, name)} > converted.txt")
             line = first.removeprefix(MARK)
             if line or first:  # a lone mark is an empty line, not an empty file
                 yield _whole(file, line)
@@ -259,7 +248,7 @@ def _decoded(line: bytes | None, file: int = 0) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:
-        raise Refusal("invalid UTF-8", file) from None
+        raise Refusal(NOT_UTF8, file) from None
 
 
 def cleaned(text: str, file: int = 0) -> str:

@@ -203,7 +203,7 @@ def test_a_stricter_share_stops_also_what_is_already_in_the_cache(tmp_path):
             "no pair is left for train: 9 longer than 4",
         ),
         (b"a\nb\n", b"a\n", {}, "has 2 lines but .* has 1"),
-        (b"\xff\xfea\0\n\0", b"\xff\xfea\0\n\0", {}, "2 of 2 lines"),  # UTF-16
+        (b"\xff\xfea\0\n\0", b"\xff\xfea\0\n\0", {}, "it looks like UTF-16: iconv -f UTF-16"),
     ],
 )
 def test_what_cannot_be_trained_on_is_an_error_before_a_model_is_built(

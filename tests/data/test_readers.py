@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from regard import config
 from regard.data import readers
+from regard.data.encodings import locate
 from regard.data.line_report import LineReport
-from regard.data.readers import Corpus, locate, pairs
+from regard.data.readers import Corpus, pairs
 
 
 def read(corpus: Corpus) -> tuple[list[tuple[int, str, str]], LineReport]:

@@ -21,8 +21,9 @@ from jaxtyping import Int
 from regard.config.ranges import Batch, Length, Part, Share
 from regard.config.resuming import Fixed, Free, Warned
 from regard.data import cache
-from regard.data.line_report import LineReport
-from regard.data.readers import digest, lines, locate
+from regard.data.encodings import locate
+from regard.data.line_report import NOT_UTF8, LineReport
+from regard.data.readers import digest, lines
 from regard.data.tokenizers import Tokenizer, units
 from regard.data.tokenizers.units import UnitsConfig
 
@@ -220,7 +221,7 @@ def _lines(sources: Iterable[Iterable[bytes | None]], tally: LineReport) -> Iter
                 yield unicodedata.normalize("NFC", line.decode("utf-8"))
                 tally.kept += 1
             except UnicodeDecodeError:
-                tally.refuse("invalid UTF-8", file, number)
+                tally.refuse(NOT_UTF8, file, number)
 
 
 def _between(texts: Iterable[str], first: int, last: int) -> Iterator[tuple[str, bool]]:

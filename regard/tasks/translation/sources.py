@@ -10,7 +10,8 @@ from typing import Any
 import tokenizers as library
 
 from regard.data import cache
-from regard.data.readers import Corpus, digest, locate
+from regard.data.encodings import locate
+from regard.data.readers import Corpus, digest
 from regard.data.shards import SIDES
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.tasks.translation import indexing

@@ -22,8 +22,9 @@ from regard.config.expressions import expressions
 from regard.config.ranges import Count, Part, Positive, Range, Whole
 from regard.config.resuming import Free
 from regard.data import cache
+from regard.data.encodings import locate
 from regard.data.line_report import LineReport
-from regard.data.readers import digest, locate, texts
+from regard.data.readers import digest, texts
 from regard.tasks.word2vec import phrases
 from regard.tasks.word2vec.phrases import Tokens
 
