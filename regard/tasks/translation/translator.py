@@ -14,22 +14,23 @@ from regard.attention.masks import Grid
 from regard.checkpoint import Checkpoint, fill
 from regard.data import languages, sentences
 from regard.data.tokenizers import BOS, EOS, PAD, Tokenizer
-from regard.decoding import constraints, engine
-from regard.decoding.batching import by_length, in_order
-from regard.decoding.beam import Beam, search
-from regard.decoding.generate import generate
-from regard.decoding.sampling import Sampler
+from regard.decoding import constraints
+from regard.decoding.batching import by_length, in_order, padded
+from regard.decoding.beam import Beam, Searching
+from regard.decoding.engine import Group, stream
+from regard.decoding.generate import Drawing
+from regard.decoding.sampling import Sampler, noise
 from regard.decoding.stepper import Hypothesis
 from regard.interpret.trace import Trace, Weights, axes, tokens
 from regard.interpret.watch import watch
 from regard.models import MODELS
-from regard.models.inference import for_generation
+from regard.models.inference import Ready
 from regard.tasks.trained import Unfilled
 
 if TYPE_CHECKING:
     from regard.interpret.steps import Steps
 
-ROWS = 256  # sentences side by side on a GPU, where fewer leave it idle
+ROWS = 256  # most sentences side by side on a GPU
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +88,16 @@ class Translator:
     """Translates text with a trained model."""
 
     def __init__(
-        self, model: Any, tokenizers: tuple[Tokenizer, Tokenizer], decoding: DecodingConfig, name: str = "translator"
+        self,
+        model: Any,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        decoding: DecodingConfig,
+        name: str = "translator",
+        *,
+        ready: Ready | None = None,
     ):
         self.model = model
+        self.ready = Ready(model) if ready is None else ready
         self.source, self.target = tokenizers
         self.decoding = decoding
         self.name = name
@@ -123,13 +131,26 @@ class Translator:
         """Translate one text or many; settings are those of `DecodingConfig`."""
         return [answer.text for answer in self.answers(texts, to=to, **settings)]
 
-    def answers(self, texts: str | Sequence[str], *, to: str | None = None, **settings: Any) -> list[Answer]:
-        """Translations with their scores and alternatives, in the order of the texts."""
-        decoding = config.build(DecodingConfig, {**config.plain(self.decoding), **settings}, where="decoding")
+    def answers(
+        self, texts: str | Sequence[str], *, to: str | None = None, first: int = 0, **settings: Any
+    ) -> list[Answer]:
+        """Translations with their scores and alternatives, in the order of the texts.
+
+        `first` is the number of the first text: when a file is sampled block by block, each line has its own seed.
+        """
+        decoding = self.decoding
+        if settings:
+            decoding = config.build(DecodingConfig, {**config.plain(decoding), **settings}, where="decoding")
         texts = [texts] if isinstance(texts, str) else list(texts)
         plans = [self.plan(text, decoding) for text in texts]
         wanted = [piece.text for plan in plans for piece in plan if piece.text]
-        found = iter(self._search(wanted, to, decoding))
+        seeds = [
+            hash((decoding.seed, number, place))
+            for number, plan in enumerate(plans, start=first)
+            for place, piece in enumerate(plan)
+            if piece.text
+        ]
+        found = iter(self._search(wanted, to, decoding, seeds))
         return [_rejoin(plan, [next(found) for piece in plan if piece.text]) for plan in plans]
 
     def look(self, text: str, *, to: str | None = None) -> Trace:
@@ -195,60 +216,77 @@ class Translator:
             raise ValueError(f"this model has one direction and cannot be sent to {to!r}: leave the language out")
         return [self.source.tag(to)]
 
-    def _search(self, texts: Sequence[str], to: str | None, decoding: DecodingConfig) -> list[Answer]:
+    def _search(
+        self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, seeds: Sequence[int]
+    ) -> list[Answer]:
         """Answers for sentences, decoded in batches of similar length."""
         read = [self.encode(text, to) for text in texts]
         copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
         batches = by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // copies))
-        found = ([_answer(self.target, each) for each in own] for own in self._found(read, batches, decoding))
+        found = ([_answer(self.target, each) for each in own] for own in self._found(read, batches, decoding, seeds))
         return in_order(batches, found)
 
     def _found(
-        self, read: Sequence[list[int]], batches: Sequence[Sequence[int]], decoding: DecodingConfig
+        self,
+        read: Sequence[list[int]],
+        batches: Sequence[Sequence[int]],
+        decoding: DecodingConfig,
+        seeds: Sequence[int],
     ) -> Iterable[list[list[Hypothesis]]]:
-        """Hypotheses batch by batch; on a GPU in half precision, sentences taking the places of those that are done."""
-        one_by_one = (self.hypotheses(read, batch, decoding) for batch in batches)
-        model = for_generation(self.model)
-        if model is self.model or not batches or decoding.sample or self._constraints(decoding):
+        """Hypotheses batch by batch; on a GPU in half precision, sentences taking the rows of those that are done."""
+        one_by_one = (self.hypotheses(read, batch, decoding, seeds) for batch in batches)
+        model = self.ready(len(read))
+        if model is self.model or not batches:
             return one_by_one
+        policy = self._policy(decoding)
         groups = []
         for batch in batches:
             own = [read[number] for number in batch]
             longest = min(-(-len(own[0]) // 16) * 16, self._context)  # of few lengths, so that work can be replayed
-            groups.append(engine.Group(_padded(own, model.device, longest), self._limits(read, batch, decoding)))
+            inputs, limits = self._inputs(own, model.device, longest), self._limits(read, batch, decoding)
+            groups.append(Group(inputs, limits, _noise(policy, limits, [seeds[number] for number in batch])))
         try:
-            return engine.stream(model, groups, self._beam(decoding), eos=EOS, rows=ROWS)
-        except FloatingPointError:  # half precision cannot hold what this model computes
+            return stream(model, groups, policy, rows=min(ROWS, len(read)))
+        except FloatingPointError as reason:  # half precision cannot hold what this model computes
+            self.ready.give_up(str(reason))
             return one_by_one
 
     def hypotheses(
-        self, read: Sequence[list[int]], numbers: Sequence[int], decoding: DecodingConfig
+        self,
+        read: Sequence[list[int]],
+        numbers: Sequence[int],
+        decoding: DecodingConfig,
+        seeds: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
         """The search itself, over the token ids of the sentences with these numbers."""
-        device = next(self.model.parameters()).device
-        inputs = _padded([read[number] for number in numbers], device)
-        limits, wanted = self._limits(read, numbers, decoding), self._constraints(decoding)
+        own = [read[number] for number in numbers]
+        inputs = self._inputs(own, next(self.model.parameters()).device)
+        policy, limits = self._policy(decoding), self._limits(read, numbers, decoding)
+        seeds = [hash((decoding.seed, number)) if seeds is None else seeds[number] for number in numbers]
+        return stream(self.model, [Group(inputs, limits, _noise(policy, limits, seeds))], policy)[0]
+
+    def _policy(self, decoding: DecodingConfig) -> Searching | Drawing:
+        """How the settings choose tokens."""
+        wanted = tuple(self._constraints(decoding))
         if not decoding.sample:
-            return search(self.model, inputs, self._beam(decoding), limit=limits, eos=EOS, constraints=wanted)
-        sampler = Sampler(
-            temperature=decoding.temperature,
-            top_k=decoding.top_k,
-            top_p=decoding.top_p,
-            min_p=decoding.min_p,
-            generator=[torch.Generator().manual_seed(hash((decoding.seed, number))) for number in numbers],
-        )
-        return generate(
-            self.model, inputs, limit=limits, eos=EOS, pick=sampler, samples=decoding.nbest, constraints=wanted
-        )
+            beams = max(decoding.beams, decoding.nbest)
+            beam = Beam(beams=beams, nbest=decoding.nbest, length_penalty=decoding.length_penalty)
+            return Searching(beam, EOS, wanted)
+        filters = {name: getattr(decoding, name) for name in ("temperature", "top_k", "top_p", "min_p")}
+        return Drawing(decoding.nbest, EOS, Sampler(**filters, generator=()), wanted)
+
+    @staticmethod
+    def _inputs(
+        read: Sequence[list[int]], device: torch.device, longest: int | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Token ids as what a translation model starts from: source, lengths, prompt."""
+        source, lengths = padded(read, PAD, longest)
+        prompt = torch.full((len(read), 1), BOS)
+        return source.to(device), lengths.to(device), prompt.to(device)
 
     def _limits(self, read: Sequence[list[int]], numbers: Sequence[int], decoding: DecodingConfig) -> list[int]:
         """The most tokens of each answer."""
         return [min(self._context - 1, int(decoding.ratio * len(read[number])) + 10) for number in numbers]
-
-    @staticmethod
-    def _beam(decoding: DecodingConfig) -> Beam:
-        beams = max(decoding.beams, decoding.nbest)
-        return Beam(beams=beams, nbest=decoding.nbest, length_penalty=decoding.length_penalty)
 
     def _constraints(self, decoding: DecodingConfig) -> list[constraints.Constraint]:
         """What the settings demand of an answer, in tokens."""
@@ -266,15 +304,11 @@ class Translator:
         return wanted
 
 
-def _padded(
-    read: Sequence[list[int]], device: torch.device, longest: int | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Token ids as what a translation model starts from: source, lengths, prompt."""
-    lengths = [len(ids) for ids in read]
-    longest = longest or max(lengths)
-    source = torch.tensor([ids + [PAD] * (longest - len(ids)) for ids in read], device=device)
-    prompt = torch.full((len(read), 1), BOS, device=device)
-    return source, torch.tensor(lengths, device=device), prompt
+def _noise(policy: Searching | Drawing, limits: Sequence[int], seeds: Sequence[int]) -> Tensor | None:
+    """Random numbers for each sentence, from its own seed; None where nothing is drawn."""
+    if isinstance(policy, Searching):
+        return None
+    return noise([torch.Generator().manual_seed(seed) for seed in seeds], limits, policy.beams)
 
 
 def _answer(tokenizer: Tokenizer, hypotheses: Sequence[Hypothesis]) -> Answer:

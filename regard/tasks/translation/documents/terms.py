@@ -48,7 +48,8 @@ def grant(
 
 def like(translator: Translator, decoding: DecodingConfig) -> Translator:
     """The same translator with other settings."""
-    return Translator(translator.model, (translator.source, translator.target), decoding, translator.name)
+    tokenizers = translator.source, translator.target
+    return Translator(translator.model, tokenizers, decoding, translator.name, ready=translator.ready)
 
 
 def _next(
