@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from regard import checkpoint, cost, recipe
-from regard.models.inference import for_generation
+from regard.models.inference import pays
 from regard.models.transformer import TransformerConfig
 from regard.tasks.language.writer import Writer
 from regard.tasks.translation.translator import Translator
@@ -106,6 +106,7 @@ def generating(translator: Translator, texts: Sequence[str], bounds: Limits, *, 
     """Translations of these texts, greedily and with beams, by one and by many."""
     place = next(translator.model.parameters()).device
     once, again = _read(translator.model)
+    translator.ready.warm()
     found = []
     for beams in dict.fromkeys((1, max(4, translator.decoding.beams))):
         for batch in BATCHES:
@@ -138,7 +139,7 @@ def _read(model: Any) -> tuple[int, int]:
     Tables of tokens are looked up, not read, unless they predict as well. On a GPU a Transformer writes with a copy in
     half precision.
     """
-    halved, once, again = for_generation(model) is not model, 0, 0
+    halved, once, again = hasattr(model, "stack") and pays(next(model.parameters()).device), 0, 0
     for name, weight in model.named_parameters():
         size = 2 * weight.numel() if halved else weight.nbytes
         part = name.partition(".")[0]

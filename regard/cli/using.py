@@ -6,12 +6,15 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from regard.cli.lines import arguments, blocks, lines_of, writable, writer
+
+LITTLE = 50_000  # characters times megabytes of weights
 
 if TYPE_CHECKING:
     from regard.tasks.translation.translator import Answer, Translator
@@ -44,6 +47,7 @@ def translate(
     alternatives: Annotated[
         bool, typer.Option("--alternatives", help="What else the model considered, word by word.")
     ] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps; auto leaves little text to the CPU.")] = "auto",
 ) -> None:
     """Translate text with a trained model; line counts always match."""
     import regard
@@ -58,7 +62,8 @@ def translate(
     chosen |= {name: value for name, value in (("beams", beams), ("nbest", nbest)) if value is not None}
     if nbest and "beams" not in chosen and not chosen.get("sample"):
         chosen["beams"] = max(nbest, 4)
-    translator = regard.load(model, task="translation")
+    device, lines = place(device, model, lines)
+    translator = regard.load(model, device=device, task="translation")
     if alternatives:
         _alternatives(translator, lines, to, chosen, as_json=as_json)
         return
@@ -70,12 +75,20 @@ def translate(
                 write(document)
         return
     with writer(output) as write:
-        number = 0
-        for block in blocks(lines, 256):
-            to = to or guessed(translator, block)
-            for text, answer in zip(block, translator.answers(block, to=to, **chosen), strict=True):
-                number += 1
-                write(_as_json(text, answer) if as_json else _as_lines(number, answer))
+        for answer in _answers(translator, lines, to, chosen, as_json=as_json):
+            write(answer)
+
+
+def _answers(
+    translator: Translator, lines: Iterator[str], to: str | None, chosen: dict[str, Any], *, as_json: bool
+) -> Iterator[str]:
+    """One answer for each line, block by block; each line is counted, and has a seed of its own."""
+    number = 0
+    for block in blocks(lines, 256):
+        to = to or guessed(translator, block)
+        for text, answer in zip(block, translator.answers(block, to=to, first=number, **chosen), strict=True):
+            yield _as_json(text, answer) if as_json else _as_lines(number + 1, answer)
+            number += 1
 
 
 def _documents(
@@ -114,6 +127,28 @@ def _alternatives(
                 print(json.dumps(sentence.plain(), ensure_ascii=False))
             else:
                 print("\n".join(f"{left:<24} {right}".rstrip() for left, right in sentence.lines()), end="\n\n")
+
+
+def place(device: str, model: Path | None, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
+    """Where to translate these lines: little text on the CPU, since waking a GPU takes longer than translating it.
+
+    What counts is the characters times the megabytes of the model. The lines come back with those that were counted.
+    """
+    if device != "auto":
+        return device, lines
+    from regard.recipe import shipped
+
+    folder = shipped() if model is None else model
+    weights = (folder / part / "model.safetensors" for part in ("", "best"))
+    size = next((path.stat().st_size for path in weights if path.is_file()), 0)
+    room = LITTLE / max(size / 1e6, 1.0)
+    counted: list[str] = []
+    for line in lines:
+        counted.append(line)
+        room -= len(line) + 1
+        if room < 0:
+            return device, chain(counted, lines)
+    return "cpu", iter(counted)
 
 
 def named(words: list[str]) -> tuple[Path | None, list[str]]:

@@ -232,7 +232,7 @@ class TransformerEncoder(nn.Module):
         if whole:
             x = torch.cat([self.token.to(x.dtype).expand(len(x), 1, -1), x], 1)
             grid = Grid(grid.lengths + 1, grid.longest + 1)
-        added = self.positions.embed(grid.place)
+        added = self.positions.embed(grid.place, grid.span)
         x = self.dropout(x if added is None else x + added)
         mask = padded(grid, grid) & causal() if self.config.causal else padded(grid, grid)
         for block in self.encoder:

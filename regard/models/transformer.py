@@ -15,7 +15,7 @@ from regard.attention.multihead import Heads
 from regard.attention.positions import scheme
 from regard.config.ranges import Length, Share, Small, Vocabulary, Width, affordable, divided
 from regard.config.resuming import Warned
-from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, Tied
+from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, Stack, Tied
 
 Layout = Row | Grid
 
@@ -140,10 +140,16 @@ class Transformer(Tied):
             x = block(x, memory, masks=masks, positions=self.decoder_positions)
         return self.decoder_norm(x)
 
+    @property
+    def stack(self) -> Stack:
+        """What writes the target."""
+        blocks = list(self.decoder)
+        return Stack(self.written, self.decoder_positions, blocks, self.decoder_norm, self.prediction)
+
     def encode(self, source: Int[Tensor, "*source"], layout: Layout) -> Float[Tensor, "*source width"]:
         """The source, each token having looked at all others."""
         mask = between(layout, layout)
-        x = self.embedding(source, layout.place, self.encoder_positions)
+        x = self.embedding(source, layout.place, self.encoder_positions, layout.span)
         for block in self.encoder:
             x = block(x, mask=mask, positions=self.encoder_positions)
         return self.encoder_norm(x)

@@ -11,7 +11,7 @@ from torch import nn
 
 from regard.config.ranges import Amount, Positive, Share, Whole
 from regard.config.resuming import Fixed
-from regard.training.graphs import Recorded
+from regard.decoding.graphs import Graph
 from regard.training.schedules import SCHEDULES
 
 LARGEST = 1e18  # norm of a gradient: adam squares it, and float32 ends at 3e38
@@ -102,12 +102,14 @@ class Updates:
 
     def __init__(self, optimizer: torch.optim.Optimizer, *, clip: float | None, device: torch.device) -> None:
         self.optimizer, self.device = optimizer, device
-        self.recorded = Recorded(lambda total, rate, veto: update(optimizer, total, rate=rate, clip=clip, veto=veto))
+        self.captured = Graph(
+            lambda total, rate, veto: update(optimizer, total, rate=rate, clip=clip, veto=veto), torch.device(device)
+        )
 
     def __call__(self, total: Any, *, rate: float, veto: torch.Tensor) -> torch.Tensor:
         """One update, as `update` says."""
         total = torch.as_tensor(total, dtype=torch.float32, device=self.device)
-        answer = self.recorded(total, torch.full((), rate, device=self.device), veto)
+        answer = self.captured(total, torch.full((), rate, device=self.device), veto).clone()
         torch.autograd.graph.increment_version(graded(self.optimizer))
         return answer
 

@@ -17,25 +17,26 @@ from regard.config.ranges import Batch, Count, Length, Part, Positive, Range, Se
 from regard.data import languages, sentences, truecase
 from regard.data.normalise import TextConfig, recorded
 from regard.data.tokenizers import Tokenizer
-from regard.decoding import constraints, engine
-from regard.decoding.batching import by_length, in_order
-from regard.decoding.beam import Beam, search
+from regard.decoding import constraints
+from regard.decoding.batching import by_length, in_order, padded
+from regard.decoding.beam import Beam, Searching
+from regard.decoding.engine import Group, stream
 from regard.decoding.forbidden import Forbidden
-from regard.decoding.generate import generate
-from regard.decoding.sampling import Sampler
+from regard.decoding.generate import Drawing
+from regard.decoding.sampling import Sampler, noise
 from regard.decoding.stepper import Hypothesis
 from regard.interpret.items import Weights, axes, tokens
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
-from regard.models.inference import for_generation
+from regard.models.inference import Ready
 from regard.tasks.copying import Copy, mended
 from regard.tasks.trained import described, revived
 
 if TYPE_CHECKING:
     from regard.interpret.steps import Steps
 
-ROWS = 256  # sentences side by side on a GPU, where fewer leave it idle
+ROWS = 256  # most sentences side by side on a GPU
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,9 +121,16 @@ class Translator:
     __repr__ = described
 
     def __init__(
-        self, model: Any, tokenizers: tuple[Tokenizer, Tokenizer], decoding: DecodingConfig, name: str = "translator"
+        self,
+        model: Any,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        decoding: DecodingConfig,
+        name: str = "translator",
+        *,
+        ready: Ready | None = None,
     ):
         self.model = model
+        self.ready = Ready(model) if ready is None else ready
         self.source, self.target = tokenizers
         self.begin, self.end = self.target.role("begin"), self.target.role("end")
         self.decoding = decoding
@@ -177,14 +185,25 @@ class Translator:
 
         return scoring.score(self, scoring.pairs(*files, columns=columns), **options)
 
-    def answers(self, texts: str | Sequence[str], *, to: str | None = None, **settings: Any) -> list[Answer]:
-        """Translations with their scores and alternatives, in the order of the texts."""
-        decoding = self.settings(**settings)
+    def answers(
+        self, texts: str | Sequence[str], *, to: str | None = None, first: int = 0, **settings: Any
+    ) -> list[Answer]:
+        """Translations with their scores and alternatives, in the order of the texts.
+
+        `first` is the number of the first text: when a file is sampled block by block, each line has its own seed.
+        """
+        decoding = self.settings(**settings) if settings else self.decoding
         texts = [texts] if isinstance(texts, str) else list(texts)
         to = self.language(texts, to)
         plans = [self.plan(text, decoding) for text in texts]
         wanted = [piece.text for plan in plans for piece in plan if piece.text]
-        found = iter(self._faithful(wanted, to, decoding))
+        seeds = [
+            hash((decoding.seed, number, place))
+            for number, plan in enumerate(plans, start=first)
+            for place, piece in enumerate(plan)
+            if piece.text
+        ]
+        found = iter(self._faithful(wanted, to, decoding, seeds))
         return [_rejoin(plan, [next(found) for piece in plan if piece.text]) for plan in plans]
 
     def settings(self, **changes: Any) -> DecodingConfig:
@@ -193,7 +212,7 @@ class Translator:
 
     def like(self, decoding: DecodingConfig) -> Translator:
         """The same translator with other settings."""
-        return Translator(self.model, (self.source, self.target), decoding, self.name)
+        return Translator(self.model, (self.source, self.target), decoding, self.name, ready=self.ready)
 
     def look(self, text: str, *, to: str | None = None) -> Trace:
         """Translate one sentence and keep where every head looked while the winning beam was written."""
@@ -259,78 +278,86 @@ class Translator:
             raise ValueError(f"this model has one direction and cannot be sent to {to!r}: leave the language out")
         return [self.source.tag(to)]
 
-    def _faithful(self, texts: Sequence[str], to: str | None, decoding: DecodingConfig) -> list[Answer]:
+    def _faithful(
+        self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, seeds: Sequence[int]
+    ) -> list[Answer]:
         """Answers for sentences: those in capitals read in small letters, what must be copied copied."""
         free = decoding.truecase and not (decoding.prefix or decoding.force)
         read = [truecase.truecased(text, self.source) if free else text for text in texts]
-        found = mended(self, read, self._search(read, to, decoding), to=to, decoding=decoding)
+        found = mended(self, read, self._search(read, to, decoding, seeds), to=to, decoding=decoding)
         return [_upper(answer) if own != text else answer for own, text, answer in zip(read, texts, found, strict=True)]
 
-    def _search(self, texts: Sequence[str], to: str | None, decoding: DecodingConfig) -> list[Answer]:
+    def _search(
+        self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, seeds: Sequence[int]
+    ) -> list[Answer]:
         """Answers for sentences, decoded in batches of similar length."""
         read = [self.encode(text, to) for text in texts]
         copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
         batches = by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // copies))
-        groups = self._found(read, batches, decoding)
+        groups = self._found(read, batches, decoding, seeds)
         found = ([_answer(self.target, each, drawn=decoding.sample) for each in own] for own in groups)
         return in_order(batches, found)
 
     def _found(
-        self, read: Sequence[list[int]], batches: Sequence[Sequence[int]], decoding: DecodingConfig
+        self,
+        read: Sequence[list[int]],
+        batches: Sequence[Sequence[int]],
+        decoding: DecodingConfig,
+        seeds: Sequence[int],
     ) -> Iterable[list[list[Hypothesis]]]:
-        """Hypotheses batch by batch; on a GPU in half precision, sentences taking the places of those that are done."""
-        one_by_one = (self.hypotheses(read, batch, decoding) for batch in batches)
-        model = for_generation(self.model)
-        if model is self.model or not batches or decoding.sample or self._constraints(decoding):
+        """Hypotheses batch by batch; on a GPU in half precision, sentences taking the rows of those that are done."""
+        one_by_one = (self.hypotheses(read, batch, decoding, seeds) for batch in batches)
+        model = self.ready(len(read))
+        if model is self.model or not batches:
             return one_by_one
+        policy = self._policy(decoding)
         groups = []
         for batch in batches:
             own = [read[number] for number in batch]
             longest = min(-(-len(own[0]) // 16) * 16, self._context)  # of few lengths, so that work can be replayed
-            groups.append(engine.Group(self._padded(own, model.device, longest), self._limits(read, batch, decoding)))
+            inputs, limits = self._inputs(own, model.device, longest), self._limits(read, batch, decoding)
+            groups.append(Group(inputs, limits, _noise(policy, limits, [seeds[number] for number in batch])))
         try:
-            return engine.stream(model, groups, self._beam(decoding), eos=self.end, rows=ROWS)
-        except FloatingPointError:  # half precision cannot hold what this model computes
+            return stream(model, groups, policy, rows=min(ROWS, len(read)))
+        except FloatingPointError as reason:  # half precision cannot hold what this model computes
+            self.ready.give_up(str(reason))
             return one_by_one
 
     def hypotheses(
-        self, read: Sequence[list[int]], numbers: Sequence[int], decoding: DecodingConfig
+        self,
+        read: Sequence[list[int]],
+        numbers: Sequence[int],
+        decoding: DecodingConfig,
+        seeds: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
         """The search itself, over the token ids of the sentences with these numbers."""
-        device = next(self.model.parameters()).device
-        inputs = self._padded([read[number] for number in numbers], device)
-        limits, wanted = self._limits(read, numbers, decoding), self._constraints(decoding)
-        if not decoding.sample:
-            return search(self.model, inputs, self._beam(decoding), limit=limits, eos=self.end, constraints=wanted)
-        sampler = Sampler(
-            temperature=decoding.temperature,
-            top_k=decoding.top_k,
-            top_p=decoding.top_p,
-            min_p=decoding.min_p,
-            generator=[torch.Generator().manual_seed(hash((decoding.seed, number))) for number in numbers],
-        )
-        return generate(
-            self.model, inputs, limit=limits, eos=self.end, pick=sampler, samples=decoding.nbest, constraints=wanted
-        )
+        own = [read[number] for number in numbers]
+        inputs = self._inputs(own, next(self.model.parameters()).device)
+        policy, limits = self._policy(decoding), self._limits(read, numbers, decoding)
+        seeds = [hash((decoding.seed, number)) if seeds is None else seeds[number] for number in numbers]
+        return stream(self.model, [Group(inputs, limits, _noise(policy, limits, seeds))], policy)[0]
 
-    def _padded(
+    def _policy(self, decoding: DecodingConfig) -> Searching | Drawing:
+        """How the settings choose tokens."""
+        wanted = tuple(self._constraints(decoding))
+        if not decoding.sample:
+            beams = max(decoding.beams, decoding.nbest)
+            beam = Beam(beams=beams, nbest=decoding.nbest, length_penalty=decoding.length_penalty)
+            return Searching(beam, self.end, wanted)
+        filters = {name: getattr(decoding, name) for name in ("temperature", "top_k", "top_p", "min_p")}
+        return Drawing(decoding.nbest, self.end, Sampler(**filters, generator=()), wanted)
+
+    def _inputs(
         self, read: Sequence[list[int]], device: torch.device, longest: int | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Token ids as what a translation model starts from: source, lengths, prompt."""
-        lengths = [len(ids) for ids in read]
-        longest, filler = longest or max(lengths), self.source.filler
-        source = torch.tensor([ids + [filler] * (longest - len(ids)) for ids in read], device=device)
-        prompt = torch.full((len(read), 1), self.begin, device=device)
-        return source, torch.tensor(lengths, device=device), prompt
+        source, lengths = padded(read, self.source.filler, longest)
+        prompt = torch.full((len(read), 1), self.begin)
+        return source.to(device), lengths.to(device), prompt.to(device)
 
     def _limits(self, read: Sequence[list[int]], numbers: Sequence[int], decoding: DecodingConfig) -> list[int]:
         """The most tokens of each answer."""
         return [min(self._context - 1, int(decoding.ratio * len(read[number])) + 10) for number in numbers]
-
-    @staticmethod
-    def _beam(decoding: DecodingConfig) -> Beam:
-        beams = max(decoding.beams, decoding.nbest)
-        return Beam(beams=beams, nbest=decoding.nbest, length_penalty=decoding.length_penalty)
 
     def _constraints(self, decoding: DecodingConfig) -> list[constraints.Constraint]:
         """What the settings demand of an answer, in tokens."""
@@ -354,6 +381,13 @@ def read_tokenizers(checkpoint: Checkpoint) -> tuple[Tokenizer, Tokenizer]:
     source = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
     separate = "tokenizer.target.json" in checkpoint.files
     return source, Tokenizer.parse(checkpoint.text("tokenizer.target.json"), how) if separate else source
+
+
+def _noise(policy: Searching | Drawing, limits: Sequence[int], seeds: Sequence[int]) -> Tensor | None:
+    """Random numbers for each sentence, from its own seed; None where nothing is drawn."""
+    if isinstance(policy, Searching):
+        return None
+    return noise([torch.Generator().manual_seed(seed) for seed in seeds], limits, policy.beams)
 
 
 def _answer(tokenizer: Tokenizer, hypotheses: Sequence[Hypothesis], *, drawn: bool = False) -> Answer:
