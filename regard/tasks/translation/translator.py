@@ -30,8 +30,8 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.models.inference import Ready
-from regard.tasks.copying import Copy, mended
 from regard.tasks.trained import described, revived
+from regard.tasks.translation.copying import Copy, mended
 
 if TYPE_CHECKING:
     from regard.interpret.steps import Steps

@@ -7,7 +7,7 @@ from regard import checkpoint, recipe
 from regard.data import tokenizers
 from regard.data.tokenizers import TokenizerConfig
 from regard.data.truecase import truecased
-from regard.tasks.copying import lost
+from regard.tasks.translation.copying import lost
 from regard.tasks.translation.translator import Translator
 
 
