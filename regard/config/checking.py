@@ -22,6 +22,8 @@ def build(cls: type[T], mapping: Any, *, where: str = "") -> T:
     """The dataclass that a mapping describes, checked all the way down; `where` is the section's own name."""
     if isinstance(mapping, cls):
         return mapping
+    if _is_short(cls, mapping):
+        mapping = {cls.SHORT: mapping}  # type: ignore[attr-defined]
     if not isinstance(mapping, Mapping):
         raise ValueError(f"{where or 'settings'} must be a section of `name: value` lines, not {shown(mapping)}")
     kinds = get_type_hints(cls)
@@ -42,6 +44,11 @@ def build(cls: type[T], mapping: Any, *, where: str = "") -> T:
         return cls(**values)
     except ValueError as error:  # the dataclass checks what single values cannot show
         raise ValueError(f"{where}: {error}" if where else str(error)) from None
+
+
+def _is_short(cls: Any, value: Any) -> bool:
+    """Whether a text stands for a whole section, whose class says by `SHORT` which of its settings that is."""
+    return isinstance(value, (str, Path)) and hasattr(cls, "SHORT")
 
 
 def expressions(settings: Any, *names: str) -> None:
@@ -138,7 +145,7 @@ def _convert_choice(choices: tuple, value: Any, where: str) -> Any:
 
 def _convert_sequence(kind: Any, value: Any, where: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
-    if isinstance(value, Mapping) and dataclasses.is_dataclass(arguments[0]):
+    if dataclasses.is_dataclass(arguments[0]) and (isinstance(value, Mapping) or _is_short(arguments[0], value)):
         value = [value]  # one entry may be written without the list around it
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}")

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from regard.data.line_report import LineReport
 
@@ -33,6 +33,8 @@ Made = TypeVar("Made")
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
     """Where pairs of texts come from: two line-aligned files, or one TSV or JSON-lines file; each may be gzipped."""
+
+    SHORT: ClassVar[str] = "path"
 
     source: str | None = None
     """File with a text to translate in each line; goes with target."""
@@ -70,6 +72,18 @@ class Corpus:
         if self.path is None:
             return "aligned"
         return "json" if suffix(self.path) in JSON_SUFFIXES else "columns"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFile:
+    """A file with a text in each line; it may be gzipped."""
+
+    SHORT: ClassVar[str] = "path"
+
+    path: str
+    """Plain text, or JSON lines if named .jsonl, .json or .ndjson."""
+    field: str = "text"
+    """Name of the text in JSON lines; a dot reaches inside."""
 
 
 class Refusal(Exception):

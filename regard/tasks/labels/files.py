@@ -11,7 +11,7 @@ import csv
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from regard.data.holdout import sentence
 from regard.data.line_report import LineReport
@@ -23,6 +23,8 @@ COLUMNS = (".conll", ".conllu", ".tsv")  # how files are named that have a word 
 @dataclass(frozen=True, kw_only=True)
 class LabelledFile:
     """A file with a text and its label in each line; it may be gzipped."""
+
+    SHORT: ClassVar[str] = "path"
 
     path: str
     """JSON lines if named .jsonl, .json or .ndjson; columns between commas if named .csv, else between tabs."""
@@ -79,6 +81,8 @@ class LabelledFile:
 @dataclass(frozen=True, kw_only=True)
 class TaggedFile:
     """A file of sentences whose words have tags; it may be gzipped."""
+
+    SHORT: ClassVar[str] = "path"
 
     path: str
     """A sentence in each line, as the/DET cat/NOUN; or a word in each line if named .conll, .conllu or .tsv."""

@@ -20,7 +20,7 @@ from jaxtyping import Int
 
 from regard.data import shards
 from regard.data.line_report import LineReport
-from regard.data.readers import digest, lines, locate
+from regard.data.readers import JSON_SUFFIXES, Refusal, TextFile, digest, lines, locate, parsed, suffix, text_at
 from regard.data.tokenizers import EOS, UNK, units
 from regard.data.tokenizers.units import CLOSED, Units, UnitsConfig
 
@@ -32,10 +32,10 @@ INLINE = "data.text"
 class StreamConfig:
     """Where running text comes from, and how it is laid out."""
 
-    train: tuple[str, ...] = ()
-    """Text files to learn from, read as one; each may be gzipped."""
-    valid: tuple[str, ...] = ()
-    """Text files to measure on; none: the end of the text."""
+    train: tuple[TextFile, ...] = ()
+    """Files to learn from, read as one; a single one may be written without a list."""
+    valid: tuple[TextFile, ...] = ()
+    """Files to measure on; none: the end of the text."""
     text: str | None = None
     """The text itself, in place of files."""
     held: float = 0.1
@@ -123,14 +123,16 @@ class Texts:
 
 def prepare(config: StreamConfig, how: UnitsConfig, known: Units | None = None) -> Texts:
     """Read and tokenise the files, or find them in the cache; `known` units are used as they are."""
-    names = (*config.train, *config.valid)
+    names = [file.path for file in (*config.train, *config.valid)]
     stamps = {name: _stamp(name) for name in names}
     digests = {name: digest(name) for name in names}
     contents = {
-        "files": [[digests[name] for name in group] for group in (config.train, config.valid)],
+        "files": [[digests[file.path] for file in group] for group in (config.train, config.valid)],
         "text": config.text,
         "held": None if config.valid else config.held,
     }
+    if fields := [file.field for file in (*config.train, *config.valid) if suffix(file.path) in JSON_SUFFIXES]:
+        contents["fields"] = fields
     cut = {**asdict(how), "library": library.__version__} if known is None else known.tokenizer.json()
     key = shards.key(stream=1, units=cut, **contents)
 
@@ -149,8 +151,8 @@ def prepare(config: StreamConfig, how: UnitsConfig, known: Units | None = None) 
     for name, group in (("train", config.train), ("valid", config.valid)):
         tally = LineReport.parse(found["tallies"][name])
         _check(config, tally, group)
-        named = list(group) or [INLINE]
-        corpora = [{**tally.report(named), "sha256": [digests[one] for one in group]}]
+        named = [file.path for file in group] or [INLINE]
+        corpora = [{**tally.report(named), "sha256": [digests[file.path] for file in group]}]
         marks = {"fingerprint": shards.key(part=name, **contents), "corpora": corpora}
         report[name] = {**marks, "tokens": len(parts[name].tokens), **found[name]}
         summary += tally.lines(named, unit="line") if tally.read else []
@@ -161,7 +163,7 @@ def prepare(config: StreamConfig, how: UnitsConfig, known: Units | None = None) 
 def read(name: str, own: Units, *, reject: float = 0.01) -> Stream:
     """A file as tokens of units that are known, held in memory and not cached."""
     tally, flat = LineReport(), BytesIO()
-    found = _encode(((text, True) for text in _lines([lines(name)], tally)), own, flat)
+    found = _encode(((text, True) for text in _lines([_numbered(TextFile(path=name))], tally)), own, flat)
     tally.check(reject, [name], unit="line", remedy="")
     return Stream(np.frombuffer(flat.getvalue(), np.int32), **found)
 
@@ -189,26 +191,43 @@ def _build(config: StreamConfig, how: UnitsConfig, known: Units | None, place: P
     (place / "tokenizer.json").write_text(own.tokenizer.json(), encoding="utf-8")
 
 
-def _check(config: StreamConfig, tally: LineReport, group: Sequence[str]) -> None:
+def _check(config: StreamConfig, tally: LineReport, group: Sequence[TextFile]) -> None:
     if group or tally.read:
-        tally.check(config.reject, list(group) or [INLINE], unit="line")
+        tally.check(config.reject, [file.path for file in group] or [INLINE], unit="line")
 
 
-def _texts(config: StreamConfig, names: Sequence[str], tally: LineReport) -> Iterator[str]:
+def _texts(config: StreamConfig, files: Sequence[TextFile], tally: LineReport) -> Iterator[str]:
     """The good lines of these files, or of the text that stands in the recipe."""
-    if config.text is None or names:
-        return _lines(map(lines, names), tally)
-    return _lines([(line.encode() for line in config.text.removesuffix("\n").split("\n"))], tally)
+    if config.text is None or files:
+        return _lines(map(_numbered, files), tally)
+    inline = (line.encode() for line in config.text.removesuffix("\n").split("\n"))
+    return _lines([enumerate(inline, start=1)], tally)
 
 
-def _lines(sources: Iterable[Iterable[bytes | None]], tally: LineReport) -> Iterator[str]:
+def _numbered(file: TextFile) -> Iterator[tuple[int, bytes | str | None]]:
+    """The lines of a file with their numbers; of JSON lines, those of each text, or the reason why there is none."""
+    numbered = enumerate(lines(file.path), start=1)
+    if suffix(file.path) not in JSON_SUFFIXES:
+        yield from numbered
+        return
+    for number, line in numbered:
+        try:
+            text = None if line is None else text_at(parsed(line.decode("utf-8", errors="replace")), file.field)
+        except Refusal as refusal:
+            yield number, refusal.reason
+        else:
+            yield from ((number, part) for part in (text.encode().split(b"\n") if text is not None else [None]))
+
+
+def _lines(sources: Iterable[Iterable[tuple[int, bytes | str | None]]], tally: LineReport) -> Iterator[str]:
     """The good lines of all files, without their ends."""
     for file, source in enumerate(sources):
-        for number, line in enumerate(source, start=1):
+        for number, line in source:
             tally.read += 1
             try:
-                if line is None or b"\0" in line:
-                    tally.refuse("too long" if line is None else "with a NUL character", file, number)
+                if not isinstance(line, bytes) or b"\0" in line:
+                    reason = "too long" if line is None else "with a NUL character"
+                    tally.refuse(line if isinstance(line, str) else reason, file, number)
                     continue
                 yield unicodedata.normalize("NFC", line.decode("utf-8"))
                 tally.kept += 1

@@ -178,7 +178,7 @@ def _card(recipe: LanguageRecipe, texts: Texts) -> str:
         "# A language model\n\n"
         f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, "
         f"trained with Regard on {texts.train.characters:,} characters.\n\n"
-        + "".join(f"- trained on `{name.rsplit('/', 1)[-1]}`\n" for name in recipe.data.train)
+        + "".join(f"- trained on `{file.path.rsplit('/', 1)[-1]}`\n" for file in recipe.data.train)
         + "\nScores are in `metrics.json`. Use it with `regard generate DIRECTORY`, or in Python:\n\n"
         '```python\nimport regard\n\nregard.load("DIRECTORY").write("A beginning")\n```\n'
     )

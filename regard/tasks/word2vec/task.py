@@ -123,7 +123,7 @@ class SkipGram:
         together = max(1, min(TOGETHER, words.blocks // 8))
         epoch = -(-words.blocks // together)
         often = {"evaluate": epoch, "save": epoch, "log": max(1, epoch // 10)}
-        return {"training": {"epochs": 5, "rows": together, **often}}
+        return {"training": {"epochs": 5, "accumulate": together, **often}}
 
     @staticmethod
     def sized(recipe: EmbeddingRecipe, words: Words) -> EmbeddingRecipe:
