@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,18 @@ import torch
 from regard import checkpoint, config
 from regard.config.words import nearest
 from regard.tasks import TASKS
+from regard.tasks.recognition import introduced, understood
 from regard.training import adoption, distributed
 from regard.training import device as devices
 from regard.training import run as runs
 from regard.training.history import recorded
 from regard.training.loop import Result, fit
+from regard.training.task import Given
 
 AUTO = "auto"
+RUNS = Path("runs")
+RECIPES = (".yaml", ".yml")
+DEFAULT = "translation"  # what a recipe learns that does not say
 LENGTHS = ("steps", "epochs", "seconds")  # ways to say how long to train: one of them named, no other is chosen
 
 
@@ -45,6 +50,47 @@ class Outcome:
         return f"{self.folder}: {step} steps, stopped by {reason}, best {scores}\nuse it with: {use}"
 
 
+@dataclass(frozen=True)
+class Order:
+    """What is asked for: the settings of a run, its name, and what to say of it first."""
+
+    settings: dict[str, Any]
+    name: str = "run"
+    notes: tuple[str, ...] = ()
+
+
+def order(
+    asked: str | Path | Mapping[str, Any] | Sequence[str | Path], *changes: str, given: Given | None = None
+) -> Order:
+    """What a recipe, files and settings ask for together: files take the place of those in the recipe.
+
+    `asked` is a recipe, as a YAML file or a mapping, or files to learn from, or a list of both; `given` may say more of
+    the files.
+    """
+    names = [] if isinstance(asked, Mapping) else [asked] if isinstance(asked, (str, Path)) else list(asked)
+    sheets = [name for name in names if Path(name).suffix.lower() in RECIPES]
+    if len(sheets) > 1:
+        raise ValueError(f"{sheets[0]} and {sheets[1]} are two recipes: give one, and settings that change it")
+    base = settings(asked) if isinstance(asked, Mapping) else settings(sheets[0]) if sheets else {}
+    given = given or Given(())
+    given = replace(given, files=(*given.files, *(str(name) for name in names if name not in sheets)))
+    data = base.get("data")
+    if given.files and isinstance(data, Mapping):
+        base = {**base, "data": {name: value for name, value in data.items() if name != "train"}}
+    named = config.override(base, changes)
+    if not given.files:
+        if given.valid or given.to is not None:
+            raise ValueError("--valid and --to go with files to learn from: name some, or set data.valid and a tag")
+        return Order(named, Path(sheets[0]).stem if sheets else "run")
+    if base:
+        named.setdefault("task", DEFAULT)
+    task, claim = understood(given := replace(given, settings=named))
+    files = {**base.get("data", {}), **claim.data}
+    found = config.override({**base, "task": task, "data": files}, changes)
+    first = Path(sheets[0] if sheets else str(given.files[0]).removesuffix(".gz"))
+    return Order(found, first.stem, (introduced(given, task, claim),))
+
+
 def settings(recipe: str | Path | Mapping[str, Any], *changes: str) -> dict[str, Any]:
     """The settings of a recipe file or mapping, with changes such as "model.width=256" applied."""
     mapping = recipe if isinstance(recipe, Mapping) else config.read(recipe)
@@ -54,14 +100,16 @@ def settings(recipe: str | Path | Mapping[str, Any], *changes: str) -> dict[str,
 def train(
     settings: Mapping[str, Any],
     *,
-    out: str | Path,
+    out: str | Path | None = None,
+    name: str = "run",
+    notes: Sequence[str] = (),
     resume: bool = False,
     overwrite: bool = False,
     start: str | Path | None = None,
     command: Sequence[str] = (),
     quiet: bool = False,
 ) -> Outcome:
-    """Files in, a scored model out.
+    """Files in, a scored model out, in the folder `out`, or in runs/NAME, with a number where that is taken.
 
     `start` names a model to go on from: one of the same task goes on as it is, one of another gives its body and its
     tokenizer to a new head. Started by torchrun, several processes share the work; each returns the same.
@@ -71,6 +119,8 @@ def train(
         team.admit(task, recipe.task, recipe.training.accumulate)
         device = team.device(devices.choose(recipe.training.device))
         parent = None if start is None else opened(start)
+        if out is None:
+            out = RUNS / name if overwrite else team.broadcast(runs.vacant(RUNS / name, resume=resume))
         run = runs.claim(out, command=shlex.join(command), resume=resume, overwrite=overwrite, team=team)
         with run.log(quiet=quiet) as log, recorded(run.folder, writes=team.is_main) as record:
             if not run.filled:
@@ -85,7 +135,7 @@ def train(
             run = run.begin(config.plain(recipe), data.report)
             record.begin()
             log.begin(step=run.step, tensorboard=recipe.training.tensorboard, anew=run.filled and not resume)
-            for line in (*data.summary, *adopted, *learner.notes):
+            for line in (*notes, *data.summary, *adopted, *learner.notes):
                 log.note(line)
             with devices.threads(recipe.training.threads, features=learner.features):
                 result = fit(learner, recipe.training, recipe.optim, run, log=log)
@@ -96,7 +146,7 @@ def train(
 
 def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
     """The task class and the checked recipe: what is unknown or impossible is an error here, before data is read."""
-    name = settings.get("task", "translation")
+    name = settings.get("task", DEFAULT)
     if not isinstance(name, str) or name not in TASKS:
         raise ValueError(f"unknown task {name!r}{nearest(str(name), TASKS)}")
     task = TASKS[name][0]

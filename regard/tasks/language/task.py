@@ -15,13 +15,27 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.checkpoint import Checkpoint
+from regard.data.glimpse import Glimpse, text_file
 from regard.data.tokenizers.units import Units, UnitsConfig
 from regard.models.lstm import RecurrentLM, RecurrentLMConfig
 from regard.tasks.language.streams import Lanes, StreamConfig, Texts, prepare
 from regard.tasks.language.writer import CARRIED, Writer, WritingConfig, carry, lost, surprise
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
+from regard.training.task import (
+    LIKELY,
+    POSSIBLE,
+    SURE,
+    Claim,
+    Evaluation,
+    Given,
+    Goal,
+    Spread,
+    Step,
+    alone,
+    data_section,
+    every_weight,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +77,7 @@ class Language:
     """The task of learning a text."""
 
     Recipe = LanguageRecipe
+    takes: ClassVar[str] = "text"
     usage: ClassVar[str] = "regard generate {folder}"
     shared: ClassVar[bool] = False  # a row begins with the state in which the one before it ended
     goal: Goal = ("loss", "min")
@@ -77,6 +92,16 @@ class Language:
         self.writer().begin(recipe.writing.prompt)  # what cannot be written is said before anything is learnt
         self.features = recipe.data.lanes * recipe.data.window * recipe.model.width
         self.notes = [f"an epoch has {self.rows:,} rows of {self.lanes.lanes} lanes"]
+
+    @staticmethod
+    def recognise(given: Given) -> Claim | None:
+        """Running text; of two files other tasks may make more."""
+        looks = [text_file(Glimpse.at(name)) or ({"path": name} if given.told else None) for name in given.files]
+        if given.to is not None or None in looks:
+            return None
+        sure = SURE if given.told else POSSIBLE if len(looks) == 2 else LIKELY
+        data = data_section(looks, [{"path": name} for name in given.valid])
+        return Claim(data, "plain text: training a language model that continues it", sure)
 
     @staticmethod
     def prepare(recipe: LanguageRecipe, known: Checkpoint | None = None) -> Texts:

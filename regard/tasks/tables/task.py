@@ -21,6 +21,7 @@ from regard.data.examples import Examples
 from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import Columns, Rows, TableConfig, Tables
+from regard.tasks.tables.recognition import recognise
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
@@ -49,9 +50,11 @@ class Regression:
     """The task of learning a column."""
 
     Recipe = RegressionRecipe
+    takes: ClassVar[str] = "table"
     usage: ClassVar[str] = "regard predict {folder} TABLE.csv"
     shared: ClassVar[bool] = True
     goal: Goal = ("loss", "min")
+    recognise = staticmethod(recognise)
 
     def __init__(self, recipe: RegressionRecipe, prepared: Tables, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.tables, self.model = recipe, prepared, model

@@ -20,6 +20,7 @@ from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.translation.error_rate import judge
 from regard.tasks.translation.pairs import PairBatch, PairsConfig, Prepared, Text, prepare
+from regard.tasks.translation.recognition import recognise
 from regard.tasks.translation.translator import DecodingConfig, Translator, read_tokenizers
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -85,8 +86,10 @@ class Translation:
     """The task of learning to translate."""
 
     Recipe = TranslationRecipe
+    takes: ClassVar[str] = "pairs"
     usage: ClassVar[str] = 'regard translate {folder} "..."'
     shared: ClassVar[bool] = True
+    recognise = staticmethod(recognise)
 
     def __init__(
         self, recipe: TranslationRecipe, prepared: Prepared, model: Transformer | Seq2Seq, *, fixed: bool = False

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from regard.tasks.word2vec import corpus as module
 from regard.data.readers import TextFile
+from regard.tasks.word2vec import corpus as module
 from regard.tasks.word2vec.corpus import WordsConfig, prepare, split
 
 
