@@ -54,8 +54,7 @@ def train(
 
     files = (valid,) if isinstance(valid, (str, Path)) else valid
     given = Given((), valid=tuple(map(str, files)), kind=kind, to=to)
-    order = recipes.order(recipe, *settings, given=given)
-    return recipes.train(order.settings, out=out, name=order.name, notes=order.notes, **options)
+    return recipes.train(recipes.order(recipe, *settings, given=given), out=out, **options)
 
 
 def watch(model: nn.Module) -> AbstractContextManager[Seen]:

@@ -20,6 +20,7 @@ from regard.training import device as devices
 from regard.training import run as runs
 from regard.training.history import recorded
 from regard.training.loop import Result, fit
+from regard.training.pace import warmed
 from regard.training.task import Given
 
 AUTO = "auto"
@@ -98,11 +99,9 @@ def settings(recipe: str | Path | Mapping[str, Any], *changes: str) -> dict[str,
 
 
 def train(
-    settings: Mapping[str, Any],
+    asked: Order | Mapping[str, Any],
     *,
     out: str | Path | None = None,
-    name: str = "run",
-    notes: Sequence[str] = (),
     resume: bool = False,
     overwrite: bool = False,
     start: str | Path | None = None,
@@ -114,28 +113,33 @@ def train(
     `start` names a model to go on from: one of the same task goes on as it is, one of another gives its body and its
     tokenizer to a new head. Started by torchrun, several processes share the work; each returns the same.
     """
+    order = asked if isinstance(asked, Order) else Order(dict(asked))
+    settings = order.settings
     with distributed.team() as team:
         task, recipe = resolve(settings)
         team.admit(task, recipe.task, recipe.training.accumulate)
         device = team.device(devices.choose(recipe.training.device))
         parent = None if start is None else opened(start)
         if out is None:
-            out = RUNS / name if overwrite else team.broadcast(runs.vacant(RUNS / name, resume=resume))
+            place = RUNS / order.name
+            out = place if overwrite else team.broadcast(runs.vacant(place, resume=resume))
         run = runs.claim(out, command=shlex.join(command), resume=resume, overwrite=overwrite, team=team)
         with run.log(quiet=quiet) as log, recorded(run.folder, writes=team.is_main) as record:
             if not run.filled:
                 record.begin()
             data = team.main_first(lambda: task.prepare(recipe, run.latest or parent))
-            recipe = fitted(task, settings, recipe, data, parent)
+            begun = None if run.latest is None else config.read(run.folder / "config.yaml")
+            recipe = fitted(task, settings, recipe, data, parent, begun)
             torch.manual_seed(recipe.training.seed)
             model = task.build(recipe.model)
             adopted = [] if parent is None else _adopted(task, model, parent, data)
             model = model.to(device)
             learner = task(recipe, data, model, fixed=devices.compiles(device, recipe.training.compile, model))
+            recipe = paced(settings, recipe, learner.rows, begun)
             run = run.begin(config.plain(recipe), data.report)
             record.begin()
             log.begin(step=run.step, tensorboard=recipe.training.tensorboard, anew=run.filled and not resume)
-            for line in (*notes, *data.summary, *adopted, *learner.notes):
+            for line in (*order.notes, *data.summary, *adopted, *learner.notes):
                 log.note(line)
             with devices.threads(recipe.training.threads, features=learner.features):
                 result = fit(learner, recipe.training, recipe.optim, run, log=log)
@@ -154,19 +158,46 @@ def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def fitted(
-    task: Any, settings: Mapping[str, Any], recipe: Any, data: Any, parent: checkpoint.Checkpoint | None = None
+    task: Any,
+    settings: Mapping[str, Any],
+    recipe: Any,
+    data: Any,
+    parent: checkpoint.Checkpoint | None = None,
+    begun: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The recipe with what follows from a parent and from the data wherever nobody named it."""
+    """The recipe with what follows from a parent and from the data wherever nobody named it.
+
+    A run that was `begun` with these settings keeps what was chosen for it then.
+    """
     named = _named(settings)
     suited = dict(task.suited(recipe, data))
     if _preset(settings) not in (None, AUTO):
         suited.pop("model", None)  # a preset names all sizes
     if any(name in named.get("training", {}) for name in LENGTHS):
         suited["training"] = {key: value for key, value in suited.get("training", {}).items() if key not in LENGTHS}
+    suited = chosen_before(suited, begun)
     if parent is not None:
         kinds = config.sections(task.Recipe, "model").values()
         suited["model"] = adoption.shape(parent, named.get("model", {}), task=recipe.task, kinds=kinds)
     return task.sized(config.build(task.Recipe, merged(suited, named)), data)
+
+
+def paced(settings: Mapping[str, Any], recipe: Any, rows: int, begun: Mapping[str, Any] | None = None) -> Any:
+    """The recipe with a warm-up in proportion to the run, where nobody named one."""
+    optim = getattr(recipe, "optim", None)
+    if "warmup" in (settings.get("optim") or {}) or not hasattr(optim, "warmup"):
+        return recipe
+    warmup = chosen_before({"optim": {"warmup": warmed(optim, recipe.training, rows=rows).warmup}}, begun)
+    return replace(recipe, optim=replace(optim, **warmup["optim"]))
+
+
+def chosen_before(suited: Mapping[str, Any], begun: Any) -> dict[str, Any]:
+    """What suits the data, but as it was when a run began."""
+    before = begun if isinstance(begun, Mapping) else {}
+    return {
+        name: chosen_before(value, before.get(name)) if isinstance(value, Mapping) else before.get(name, value)
+        for name, value in suited.items()
+    }
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

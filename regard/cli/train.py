@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from regard.training.task import Given
 
 INTERRUPTED = 130  # what shells say of a command that Ctrl-C ended
 SETTING = re.compile(r"[A-Za-z_][\w.]*=")
@@ -73,10 +76,7 @@ def train(
         typer.Option(metavar="FILE", help="Files to measure on; else some is held out.", rich_help_panel=WHAT),
     ] = None,
     task: Annotated[str | None, typer.Option(help="What to learn from them; see below.", rich_help_panel=WHAT)] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(help="Language of the translations, where one model has several.", rich_help_panel=WHAT),
-    ] = None,
+    to: Annotated[str | None, typer.Option(help="Language of the translations.", rich_help_panel=WHAT)] = None,
     start: Annotated[
         str | None, typer.Option("--from", help="A model to go on from or to adapt.", rich_help_panel=WHERE)
     ] = None,
@@ -91,34 +91,30 @@ def train(
     ] = False,
 ) -> None:
     """Train a model on your own data: files in, a scored checkpoint out."""
-    from regard import recipe as recipes
-    from regard.training import distributed
     from regard.training.task import Given
 
+    if resume and overwrite:
+        raise ValueError("--resume goes on with a run and --overwrite starts anew: give one of them")
+    kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table}
+    kind, files = _told(kinds, source, target)
+    given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
+    asked, changes = _sorted(words or [])
+    changes += [] if task is None else [f"task={task}"]
+    _trained(asked, changes, given, out=out, resume=resume, overwrite=overwrite, start=start)
+
+
+def _trained(asked: list[str], changes: list[str], given: Given, *, out: Path | None, **options: Any) -> None:
+    """Train what was asked for, print how it went, and end with a status that says so."""
+    from regard import recipe as recipes
+    from regard.training import distributed
+
     with distributed.team() as team:  # from here on, an error that all processes meet is said once
-        if resume and overwrite:
-            raise ValueError("--resume goes on with a run and --overwrite starts anew: give one of them")
-        asked, changes = _sorted(words or [])
-        if task is not None:
-            changes.append(f"task={task}")
-        kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table}
-        kind, files = _told(kinds, source, target)
-        given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
         order = recipes.order(asked, *changes, given=given)
-        if resume and "data" not in order.settings:
+        if options["resume"] and "data" not in order.settings:
             order = recipes.order(_begun(out) / "config.yaml", *changes)
-        if not asked and not files and "data" not in order.settings and "task" not in order.settings:
+        if not order.settings.keys() & {"data", "task"}:
             raise ValueError("nothing to train on: give a recipe file with data, or files to learn from")
-        outcome = recipes.train(
-            order.settings,
-            out=out,
-            name=order.name,
-            notes=order.notes,
-            resume=resume,
-            overwrite=overwrite,
-            start=start,
-            command=sys.argv,
-        )
+        outcome = recipes.train(order, out=out, command=sys.argv, **options)
         if team.is_main:
             print(outcome.summary)
     if outcome.result.failed or outcome.result.reason == "interrupted":

@@ -7,6 +7,7 @@ so the memory of a step is that of a window however long the text (Williams and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -22,6 +23,7 @@ from regard.tasks.language.streams import Lanes, StreamConfig, Texts, prepare
 from regard.tasks.language.writer import CARRIED, Writer, WritingConfig, carry, lost, surprise
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
+from regard.training.pace import between, pace, power
 from regard.training.task import (
     LIKELY,
     POSSIBLE,
@@ -35,6 +37,14 @@ from regard.training.task import (
     alone,
     data_section,
     every_weight,
+)
+
+SIZES: tuple[tuple[float, dict[str, Any], float, int], ...] = (  # tokens: sizes of the model, rate, epochs
+    (20_000, {"width": 128, "depth": 1, "dropout": 0.2}, 0.005, 50),
+    (200_000, {"width": 192, "depth": 1, "dropout": 0.2}, 0.004, 40),
+    (2_000_000, {"width": 256, "depth": 2, "dropout": 0.3}, 0.002, 20),
+    (20_000_000, {"width": 512, "depth": 2, "dropout": 0.2}, 0.002, 8),
+    (float("inf"), {"width": 1024, "depth": 2, "dropout": 0.1}, 0.001, 3),
 )
 
 
@@ -110,8 +120,19 @@ class Language:
 
     @staticmethod
     def suited(recipe: LanguageRecipe, texts: Texts) -> dict[str, Any]:
-        """An end once nothing more is learnt."""
-        return {"training": {"patience": 10}}
+        """Sizes, lanes and an end that suit so much text."""
+        amount = len(texts.train.tokens)
+        sizes, rate, epochs = next((rest for most, *rest in SIZES if amount <= most))
+        row = between(256, power(amount / 40), 4096)
+        window = 128 if row >= 2048 else 64
+        rows = ceil(amount / row)
+        steps = between(300, epochs * rows, 200_000)
+        return {
+            "model": sizes,
+            "data": {"lanes": row // window, "window": window},
+            "optim": {"rate": rate},
+            "training": pace(recipe.training, rows=rows, steps=steps),
+        }
 
     @staticmethod
     def sized(recipe: LanguageRecipe, texts: Texts) -> LanguageRecipe:

@@ -179,7 +179,7 @@ class SkipGram:
             tokens = self.batch(row)
             rate = self.rate + (self.recipe.optim.last - self.rate) * row / total
             lost, heard = self.model.learn(tokens, rate=rate, seed=hash64(self.recipe.training.seed, row))
-            return lost, heard, len(tokens)
+            return lost, heard, int((tokens >= 0).sum())  # line ends are no words
 
         if self.workers == 1:
             found = [block(row) for row in rows]
