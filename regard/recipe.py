@@ -13,6 +13,7 @@ import torch
 
 from regard import checkpoint, config
 from regard.config.words import nearest
+from regard.data.readers import locate
 from regard.tasks import TASKS
 from regard.tasks.recognition import introduced, understood
 from regard.training import adoption, distributed
@@ -42,13 +43,15 @@ class Outcome:
 
     @property
     def summary(self) -> str:
-        """Two lines for a person: how it went, and the command to go on with."""
+        """A few lines for a person: how it went, and the commands to go on with."""
         step, reason = self.result.step, self.result.reason
+        use = f"use it with: {self.usage.format(folder=self.folder)}"
         if reason == "interrupted" or not self.metrics:
-            return f"{self.folder}: {reason} after {step} steps\nresume with: regard train --resume --out {self.folder}"
+            again = f"resume with: regard train --resume --out {self.folder}"
+            usable = [use] if runs.Run(self.folder).usable is not None else []
+            return "\n".join([f"{self.folder}: {reason} after {step} steps", again, *usable])
         scores = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
-        use = self.usage.format(folder=self.folder)
-        return f"{self.folder}: {step} steps, stopped by {reason}, best {scores}\nuse it with: {use}"
+        return f"{self.folder}: {step} steps, stopped by {reason}, best {scores}\n{use}"
 
 
 @dataclass(frozen=True)
@@ -82,14 +85,17 @@ def order(
     if not given.files:
         if given.valid or given.to is not None:
             raise ValueError("--valid and --to go with files to learn from: name some, or set data.valid and a tag")
-        return Order(named, Path(sheets[0]).stem if sheets else "run")
+        return Order(named, Path(sheets[0]).stem if sheets else _called(named.get("data")))
     if base:
         named.setdefault("task", DEFAULT)
     task, claim = understood(given := replace(given, settings=named))
     files = {**base.get("data", {}), **claim.data}
     found = config.override({**base, "task": task, "data": files}, changes)
-    first = Path(sheets[0] if sheets else str(given.files[0]).removesuffix(".gz"))
-    return Order(found, first.stem, (introduced(given, task, claim),))
+    resolve(found)
+    for name in (*given.files, *given.valid):
+        locate(name)  # before a folder is made for the run
+    name = Path(sheets[0]).stem if sheets else _stem(given.files[0])
+    return Order(found, name, (introduced(given, task, claim),))
 
 
 def settings(recipe: str | Path | Mapping[str, Any], *changes: str) -> dict[str, Any]:
@@ -243,8 +249,8 @@ def opened(directory: str | Path) -> checkpoint.Checkpoint:
     Models that come with Regard go by their short names, such as `en-fr`.
     """
     path = Path(directory)
-    if not path.exists():
-        path = shipped().with_name(str(directory))
+    if not path.exists() and path.name == str(directory):
+        path = shipped().with_name(path.name)
     if not path.exists() or path.parent == path:
         raise ValueError(f"no model at {directory}: give a checkpoint directory, a run folder, or a name: {_names()}")
     if not (path / "config.yaml").exists() and not (path / "checkpoints").is_dir():
@@ -262,6 +268,20 @@ def _adopted(task: Any, model: Any, parent: checkpoint.Checkpoint, data: Any) ->
     if hasattr(task, "adopt"):
         return task.adopt(model, parent, data)
     return adoption.adopt(model, parent, same=TASKS.get(parent.config.get("task"), (None,))[0] is task)
+
+
+def _called(data: Any) -> str:
+    """What a run is called by its data section: the first file to learn from."""
+    first = data.get("train") if isinstance(data, Mapping) else None
+    if isinstance(first, (list, tuple)):
+        first = first[0] if first else None
+    if isinstance(first, Mapping):
+        first = first.get("path") or first.get("source")
+    return _stem(str(first)) if isinstance(first, (str, Path)) else "run"
+
+
+def _stem(name: str) -> str:
+    return Path(name.removesuffix(".gz")).stem or "run"
 
 
 def _names() -> str:
