@@ -8,8 +8,8 @@ from typing import Any
 
 from regard.training.loop import TrainingConfig
 
-LOOKS = 20  # evaluations of a run
-WARM = 0.04  # share of a run over which the rate rises
+WARM = 0.04  # share of a long run over which the rate rises
+MOST = 0.25  # and of a short one, whose rate would otherwise fall before anything is learnt
 
 
 def between(low: int, value: int | float, high: int) -> int:
@@ -22,7 +22,7 @@ def power(value: int | float) -> int:
     return 2 ** int(log2(max(1.0, value)))
 
 
-def pace(training: TrainingConfig, *, rows: int, steps: int, patience: int = 10) -> dict[str, Any]:
+def pace(training: TrainingConfig, *, rows: int, steps: int, looks: int = 20, patience: int = 10) -> dict[str, Any]:
     """Length, evaluations, checkpoints and patience of a run of `steps` over data of so many rows.
 
     Where another length was named, what is done so and so often follows from that one; of a time nobody knows how many
@@ -31,7 +31,7 @@ def pace(training: TrainingConfig, *, rows: int, steps: int, patience: int = 10)
     found: dict[str, Any] = {"steps": steps, "patience": patience}
     planned = _planned(training, rows, steps)
     if planned is not None:
-        often = between(1, planned / LOOKS, 500)
+        often = between(1, planned / looks, 500)
         found |= {"evaluate": often, "save": often, "log": between(1, often / 5, 50)}
     return found
 
@@ -42,7 +42,7 @@ def warmed(optim: Any, training: TrainingConfig, *, rows: int) -> Any:
     planned = _planned(training, rows, training.steps)
     if usual is None or optim.warmup != usual or planned is None:
         return optim
-    return replace(optim, warmup=between(1, WARM * planned, 10 * usual))
+    return replace(optim, warmup=between(1, min(MOST * planned, max(usual, WARM * planned)), 10 * usual))
 
 
 def _planned(training: TrainingConfig, rows: int, steps: int) -> int | None:

@@ -109,7 +109,7 @@ def test_what_was_chosen_when_a_run_began_stays_when_it_goes_on_for_longer(here:
     files = ["train", "numbers.csv", "training.tensorboard=false"]
     assert run([*files, "training.steps=100"]) == 0
     before = settings_of("runs/numbers")
-    assert (before["optim"]["warmup"], before["training"]["evaluate"]) == (4, 5)
+    assert (before["optim"]["warmup"], before["training"]["evaluate"]) == (25, 5)
     assert run([*files, "training.steps=200", "--resume"]) == 0
     after = settings_of("runs/numbers")
     assert after == {**before, "training": {**before["training"], "steps": 200}}
@@ -118,7 +118,7 @@ def test_what_was_chosen_when_a_run_began_stays_when_it_goes_on_for_longer(here:
 
 def test_the_warm_up_is_in_proportion_to_the_run_unless_it_is_named(here: Path):
     for name, settings, warmup in (
-        ("epochs", ["training.epochs=25"], 6),  # of six rows each: 150 steps
+        ("epochs", ["training.epochs=25"], 38),  # of six rows each: 150 steps
         ("named", ["training.steps=5", "optim.warmup=3"], 3),
     ):
         regard.train("numbers.csv", *settings, "training.tensorboard=false", out=name, quiet=True)

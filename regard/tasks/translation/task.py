@@ -129,7 +129,7 @@ class Translation:
         return {
             "model": model,
             "data": {"tokens": tokens},
-            "training": pace(recipe.training, rows=rows, steps=steps),
+            "training": pace(recipe.training, rows=rows, steps=steps, looks=10),
         }
 
     @staticmethod
