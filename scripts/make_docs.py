@@ -11,6 +11,7 @@ from pathlib import Path
 from regard import config
 from regard.data.tokenizers import derived
 from regard.models.transformer import TransformerConfig
+from regard.tasks import TASKS
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.language.task import LanguageRecipe
@@ -37,8 +38,8 @@ CHARACTERS = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000
 OPENING = """\
 # Recipes
 
-A recipe is a YAML file that says what one training run does: which data, which model, how long. Every setting has a
-default but the data, so the shortest recipe names two files:
+A recipe is a YAML file that says what one training run does: which task, which data, which model, how long. Every
+setting has a default but the data, so the shortest recipe names two files:
 
 ```yaml
 data:
@@ -46,6 +47,18 @@ data:
     source: a.fr
     target: a.en
 ```
+
+or a task and a file. Files are named in the same way for every task: by a path, by a section with a `path` where there
+is more to say, or by a list of either.
+
+```yaml
+task: classification
+data:
+  train: [news.csv, {path: more.tsv, columns: [2, 1]}]
+  valid: test.csv
+```
+
+Sizes, batches, length of training, warm-up and patience that nobody names follow from the data.
 
 `regard train recipe.yaml` runs it. Settings after the file change it for one run; the value is YAML:
 
@@ -108,7 +121,10 @@ def _section(section: config.Field, inside: Sequence[config.Field]) -> str:
     """One heading with the table below it, and what is derived rather than set."""
     lines = [f"## `{section.name}`", "", section.help]
     if not inside:
-        lines += ["", f"Always `{section.type}`, which is also the default."]
+        lines += [
+            "",
+            f"One of {', '.join(f'`{name}`' for name in TASKS)}; `{section.type}` where a recipe does not say.",
+        ]
     own = [row for row in inside if not _of_corpus(row.name)]
     if own:
         lines += ["", *_settings(own, section.name)]
@@ -160,8 +176,8 @@ def _presets() -> list[str]:
 def _sizes() -> list[str]:
     """Sizes when the recipe has no model section."""
     head = (
-        "Without a `model` section the number of training pairs decides, and the norm comes first (`norm: pre`). "
-        "One setting of the section, in the file or after it, replaces all of these by the defaults above."
+        "Sizes that nobody names follow from the number of training pairs, and the norm comes first (`norm: pre`). "
+        "A setting that is named, in the file or after it, counts; the others still follow from the data."
     )
     rows = [(f"up to {most:,}", *(str(sizes[key]) for key in SIZED)) for most, sizes in SIZES]
     plain = TransformerConfig()

@@ -129,8 +129,9 @@ def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, wor
     command = COMMANDS[words[0]]
     given = command.make_context(words[0], list(words[1:])).params  # an unknown option or a bad value raises here
     if words[0] == "train":
-        settings = [word for word in given["recipe"] or [] if "=" in word]
-        files = [ROOT / word for word in given["recipe"] or [] if (ROOT / word).is_file()]
+        settings = [word for word in given["words"] or [] if "=" in word]
+        settings += [f"task={given['task']}"] if given["task"] else []
+        files = [ROOT / word for word in given["words"] or [] if word.endswith(".yaml") and (ROOT / word).is_file()]
         mapping = recipe.settings(files[0]) if files else {"data": {"train": {"path": "x"}}}
         recipe.resolve(config.override(mapping, settings))
     elif "settings" in given:

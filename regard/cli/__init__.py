@@ -21,6 +21,7 @@ from regard.cli import (
     learning,
     looking,
     preparing,
+    train,
     using,
     words,
     writing,
@@ -36,7 +37,7 @@ app = typer.Typer(
 )
 for command in (
     learning.demo,
-    learning.train,
+    train.train,
     using.translate,
     looking.explain,
     evaluating.evaluate,
@@ -59,7 +60,7 @@ for command in (
     writing.perplexity,
     writing.samples,
 ):
-    app.command()(command)
+    app.command(epilog=train.EPILOG if command is train.train else None)(command)
 for making in (preparing.cmudict, preparing.agreement, preparing.units):
     learning.data_app.command()(making)
 app.add_typer(learning.runs_app, name="runs")

@@ -1,4 +1,4 @@
-"""Commands that make models: demo, train, and what became of runs."""
+"""The demonstration, what became of runs, and a look at data."""
 
 from __future__ import annotations
 
@@ -9,12 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.lines import say
-
 runs_app = typer.Typer(help="List runs, or compare two.", rich_markup_mode=None)
 data_app = typer.Typer(help="Look at data before training on it.", rich_markup_mode=None)
-
-INTERRUPTED = 130  # what shells say of a command that Ctrl-C ended
 
 
 def demo(
@@ -29,43 +25,6 @@ def demo(
     demo.show(seconds=seconds, out=out, command=sys.argv)
 
 
-def train(
-    recipe: Annotated[
-        list[str] | None,
-        typer.Argument(help="A recipe file, then settings that change it, such as model.width=256."),
-    ] = None,
-    source: Annotated[Path | None, typer.Option(help="Text to translate from, one sentence per line.")] = None,
-    target: Annotated[Path | None, typer.Option(help="Its translations, line by line.")] = None,
-    start: Annotated[Path | None, typer.Option("--from", help="A model to go on from or to adapt.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the run; runs/NAME when not given.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where the run in the folder stopped.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a run in the folder.")] = False,
-) -> None:
-    """Train a model on your own data: files in, a scored checkpoint out."""
-    from regard import recipe as recipes
-    from regard.training import distributed
-
-    with distributed.team() as team:  # from here on, an error that all processes meet is said once
-        if resume and overwrite:
-            raise ValueError("--resume goes on with a run and --overwrite starts anew: give one of them")
-        words, file = list(recipe or []), None
-        if words and "=" not in words[0]:
-            file = words.pop(0)
-        settings = _asked(file, words, source, target)
-        if resume and "data" not in settings:
-            settings = recipes.settings(_begun(out) / "config.yaml", *words)
-        if "data" not in settings:
-            raise ValueError("nothing to train on: give a recipe file with data, or --source and --target")
-        name = Path(file).stem if file else (source.stem if source else "run")
-        outcome = recipes.train(
-            settings, out=out or Path("runs") / name, resume=resume, overwrite=overwrite, start=start, command=sys.argv
-        )
-        if team.is_main:
-            say(outcome.summary)
-    if outcome.result.failed or outcome.result.reason == "interrupted":
-        raise typer.Exit(1 if outcome.result.failed else INTERRUPTED)
-
-
 def _begun(folder: Path | None) -> Path:
     """The folder of a run to resume by itself; a run that is not there has a remedy."""
     if folder is None:
@@ -75,13 +34,6 @@ def _begun(folder: Path | None) -> Path:
         others = f"there are {', '.join(known)}" if known else "leave --resume out to start one"
         raise ValueError(f"{folder}: there is no run to resume; {others}")
     return folder
-
-
-def _fill(settings: dict[str, Any], section: str, name: str, value: Any) -> None:
-    """What a setting is when nobody says anything; what is no section, or that of another model, is left as it is."""
-    there = settings.setdefault(section, {})
-    if isinstance(there, dict) and (section != "model" or there.get("name", "transformer") == "transformer"):
-        there.setdefault(name, value)
 
 
 def _asked(file: str | None, words: list[str], source: Path | None, target: Path | None) -> dict[str, Any]:

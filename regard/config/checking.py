@@ -41,6 +41,8 @@ def section(cls: type, mapping: Mapping[str, Any], name: str) -> Any:
 
 def _build(cls: type[T], mapping: Any, where: str) -> T:
     given = mapping
+    if _is_short(cls, mapping):
+        mapping = {cls.SHORT: str(mapping)}  # type: ignore[attr-defined]
     if isinstance(given, cls):
         cls, mapping = type(given), {field.name: getattr(given, field.name) for field in _settable(given)}
     if not isinstance(mapping, Mapping):
@@ -66,6 +68,11 @@ def _build(cls: type[T], mapping: Any, where: str) -> T:
 
 def _settable(cls: Any) -> list[dataclasses.Field]:
     return [field for field in dataclasses.fields(cls) if field.init]
+
+
+def _is_short(cls: Any, value: Any) -> bool:
+    """Whether a text stands for a whole section, whose class says by `SHORT` which of its settings that is."""
+    return isinstance(value, str | Path) and hasattr(cls, "SHORT")
 
 
 def _not_a_section(cls: type, value: Any, where: str) -> str:
@@ -163,7 +170,7 @@ def _convert_choice(choices: tuple, value: Any, where: str) -> Any:
 
 def _convert_sequence(kind: Any, value: Any, where: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
-    if isinstance(value, Mapping) and dataclasses.is_dataclass(arguments[0]):
+    if dataclasses.is_dataclass(arguments[0]) and (isinstance(value, Mapping) or _is_short(arguments[0], value)):
         value = [value]  # one entry may be written without the list around it
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}")

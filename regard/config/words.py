@@ -25,7 +25,10 @@ def named(kind: Any) -> str:
     if origin is Literal:
         return f"one of {', '.join(map(str, arguments))}" if len(arguments) > 1 else str(arguments[0])
     if origin in (tuple, list):
-        return f"a list, each {named(arguments[0])}"
+        each = named(arguments[0])
+        return f"{each}, or a list of them" if hasattr(arguments[0], "SHORT") else f"a list, each {each}"
+    if hasattr(kind, "SHORT"):
+        return f"a {kind.SHORT} or a section"
     return "a section" if dataclasses.is_dataclass(kind) else "a mapping" if kind is not Any else "anything"
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from regard.config.ranges import Column, Positive
 from regard.config.resuming import Free, Warned
@@ -36,6 +36,8 @@ Made = TypeVar("Made")
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
     """Where pairs of texts come from: two line-aligned files, or one TSV or JSON-lines file; each may be gzipped."""
+
+    SHORT: ClassVar[str] = "path"
 
     source: Free[str | None] = None
     """File with a text to translate in each line; goes with target."""
@@ -71,6 +73,18 @@ class Corpus:
         if self.path is None:
             return "aligned"
         return "json" if suffix(self.path) in JSON_SUFFIXES else "columns"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFile:
+    """A file with a text in each line; it may be gzipped."""
+
+    SHORT: ClassVar[str] = "path"
+
+    path: str
+    """Plain text, or JSON lines if named .jsonl, .json or .ndjson."""
+    field: str = "text"
+    """Name of the text in JSON lines; a dot reaches inside."""
 
 
 class Refusal(Exception):

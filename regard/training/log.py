@@ -82,12 +82,15 @@ class Log:
             text = f"step {step}{self._values}{self._best}"
             self._bar.update(self._task, completed=min(1.0, share), text=text)
 
-    def step(self, step: int, values: Mapping[str, Number], *, left: float | None = None) -> None:
-        """What training measured since the last time, and the seconds that seem to be left."""
+    def step(
+        self, step: int, values: Mapping[str, Number], *, total: int | None = None, left: float | None = None
+    ) -> None:
+        """What training measured since the last time, out of how many steps, and the seconds that seem to be left."""
         self._record(step, "training", values)
         self._values = "".join(f" {words}" for words in _words(values))
         rest = "" if left is None else f"  {_duration(left)} left"
-        self._say(f"step {step} {self._values}{rest}", terminal=self._bar is None)
+        among = "" if total is None else f" of {total}"
+        self._say(f"step {step}{among} {self._values}{rest}", terminal=self._bar is None)
 
     def evaluation(
         self,

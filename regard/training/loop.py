@@ -243,7 +243,8 @@ class _Loop:
             progress.counts[name] = progress.counts.get(name, 0.0) + count
         for optim in list(self.optim.values())[:1]:
             values["rate"] = rate_at(optim, progress.step, self.config.steps)
-        self.log.step(progress.step, {**values, **self.guard.news(progress.step)}, left=self._left())
+        total = self.config.steps if self.config.seconds is None else None
+        self.log.step(progress.step, {**values, **self.guard.news(progress.step)}, total=total, left=self._left())
         self.window = Meter()
 
     def _left(self) -> float | None:

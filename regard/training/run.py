@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache
 from importlib import metadata
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from regard.models import modern
 from regard.training import distributed
 from regard.training.compatibility import changes
 from regard.training.distributed import ALONE, Team
-from regard.training.lock import NAME, Lock
+from regard.training.lock import NAME, Lock, held
 from regard.training.log import Log, Silence, forget
 from regard.training.resume import NUMBERS, TENSORS
 
@@ -153,6 +154,17 @@ class Run:
         checkpoint.replace(self.folder / "samples" / f"step-{step}.json", checkpoint.render(list(samples)))
 
 
+def vacant(folder: Path, *, resume: bool = False) -> Path:
+    """A folder for a run that nobody named one for: this, or with a number where it is taken; to resume, the last."""
+    names = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
+    taken = None
+    for path in chain([folder], names):
+        if not (path.is_file() or held(path) or _filled(path)):
+            return taken or path if resume else path
+        taken = path
+    raise AssertionError
+
+
 def start(
     folder: str | Path,
     *,
@@ -243,11 +255,15 @@ def _admit(folder: Path, *, anything: bool) -> bool:
     """Whether an earlier run is in the folder already, which only those who expect it may touch."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, name a folder for the run")
-    filled = folder.exists() and any(path.name not in EARLY for path in folder.iterdir())
+    filled = _filled(folder)
     if filled and not anything:
         ways = "resume it with --resume, name another folder with --out, or replace it with --overwrite"
         raise ValueError(f"{folder} is not empty: {ways}")
     return filled
+
+
+def _filled(folder: Path) -> bool:
+    return folder.is_dir() and any(path.name not in EARLY for path in folder.iterdir())
 
 
 def _resumed(run: Run, settings: Mapping[str, Any], data: Mapping[str, Any], verdicts: Mapping[str, Verdict]) -> Run:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.tasks.labels.batches import Labelled
 from regard.tasks.labels.files import LabelsConfig
+from regard.tasks.labels.recognition import labelled
 from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
 from regard.training.task import evenly
 
@@ -28,8 +29,10 @@ class Classification(Labelling):
     """The task of learning what a text is."""
 
     Recipe = ClassificationRecipe
+    takes: ClassVar[str] = "labelled"
     usage: ClassVar[str] = 'regard classify {folder} "..."'
     per_token = False
+    recognise = staticmethod(labelled)
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
         """A few texts with label and answer."""

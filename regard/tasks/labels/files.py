@@ -11,7 +11,7 @@ import csv
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from regard.config.ranges import Batch, Column, Part, Some
 from regard.config.resuming import Free, Warned
@@ -25,6 +25,8 @@ COLUMNS = (".conll", ".conllu", ".tsv")  # how files are named that have a word 
 @dataclass(frozen=True, kw_only=True)
 class LabelledFile:
     """A file with a text and its label in each line; it may be gzipped."""
+
+    SHORT: ClassVar[str] = "path"
 
     path: Free[str]
     """JSON lines if named .jsonl, .json or .ndjson; columns between commas if named .csv, else between tabs."""
@@ -81,6 +83,8 @@ class LabelledFile:
 @dataclass(frozen=True, kw_only=True)
 class TaggedFile:
     """A file of sentences whose words have tags; it may be gzipped."""
+
+    SHORT: ClassVar[str] = "path"
 
     path: Free[str]
     """A sentence in each line, as the/DET cat/NOUN; or a word in each line if named .conll, .conllu or .tsv."""

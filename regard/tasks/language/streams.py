@@ -23,7 +23,7 @@ from regard.config.resuming import Fixed, Free, Warned
 from regard.data import cache
 from regard.data.encodings import locate
 from regard.data.line_report import NOT_UTF8, LineReport
-from regard.data.readers import digest, lines
+from regard.data.readers import JSON_SUFFIXES, Refusal, TextFile, digest, lines, parsed, suffix, text_at
 from regard.data.tokenizers import Tokenizer, units
 from regard.data.tokenizers.units import UnitsConfig
 
@@ -35,10 +35,10 @@ INLINE = "data.text"
 class StreamConfig:
     """Where running text comes from, and how it is laid out."""
 
-    train: tuple[str, ...] = ()
-    """Text files to learn from, read as one; each may be gzipped."""
-    valid: tuple[str, ...] = ()
-    """Text files to measure on; none: the end of the text."""
+    train: tuple[TextFile, ...] = ()
+    """Files to learn from, read as one; a single one may be written without a list."""
+    valid: tuple[TextFile, ...] = ()
+    """Files to measure on; none: the end of the text."""
     text: str | None = None
     """The text itself, in place of files."""
     held: Share = 0.1
@@ -124,14 +124,16 @@ class Texts:
 
 def prepare(config: StreamConfig, how: UnitsConfig, known: Tokenizer | None = None) -> Texts:
     """Read and tokenise the files, or find them in the cache; `known` units are used as they are."""
-    names = (*config.train, *config.valid)
+    names = [file.path for file in (*config.train, *config.valid)]
     stamps = {name: _stamp(name) for name in names}
     digests = {name: digest(name) for name in names}
-    contents = {
-        "files": [[digests[name] for name in group] for group in (config.train, config.valid)],
+    contents: dict[str, Any] = {
+        "files": [[digests[file.path] for file in group] for group in (config.train, config.valid)],
         "text": config.text,
         "held": None if config.valid else config.held,
     }
+    if fields := [file.field for file in (*config.train, *config.valid) if suffix(file.path) in JSON_SUFFIXES]:
+        contents["fields"] = fields
     cut = {**asdict(how), "library": library.__version__} if known is None else [known.how.normalise, known.json()]
     key = cache.key(stream=1, units=cut, **contents)
 
@@ -154,8 +156,8 @@ def prepare(config: StreamConfig, how: UnitsConfig, known: Tokenizer | None = No
     for name, group in (("train", config.train), ("valid", config.valid)):
         tally = LineReport.parse(found["tallies"][name])
         _check(config, tally, group)
-        named = list(group) or [INLINE]
-        corpora = [{**tally.report(named), "sha256": [digests[one] for one in group]}]
+        named = [file.path for file in group] or [INLINE]
+        corpora = [{**tally.report(named), "sha256": [digests[file.path] for file in group]}]
         marks = {"fingerprint": cache.key(part=name, **contents), "corpora": corpora}
         report[name] = {**marks, "tokens": len(parts[name].tokens), **found[name]}
         summary += tally.lines(named, unit="line") if tally.read else []
@@ -166,7 +168,8 @@ def prepare(config: StreamConfig, how: UnitsConfig, known: Tokenizer | None = No
 def read(name: str, own: Tokenizer, *, reject: float = 0.01) -> Stream:
     """A file as tokens of units that are known, held in memory and not cached."""
     tally, flat = LineReport(), BytesIO()
-    found = _encode(((text, True) for text in map(own.how.normal, _lines([lines(name)], tally))), own, flat)
+    read = map(own.how.normal, _lines([_numbered(TextFile(path=name))], tally))
+    found = _encode(((text, True) for text in read), own, flat)
     tally.check(reject, [name], unit="line", remedy="")
     return Stream(np.frombuffer(flat.getvalue(), np.int32), **found, before=own.role("end"))
 
@@ -195,28 +198,45 @@ def _build(config: StreamConfig, how: UnitsConfig, known: Tokenizer | None, plac
     (place / "tokenizer.json").write_text(own.json(), encoding="utf-8")
 
 
-def _check(config: StreamConfig, tally: LineReport, group: Sequence[str]) -> None:
+def _check(config: StreamConfig, tally: LineReport, group: Sequence[TextFile]) -> None:
     if group or tally.read:
-        tally.check(config.reject, list(group) or [INLINE], unit="line")
+        tally.check(config.reject, [file.path for file in group] or [INLINE], unit="line")
 
 
 def _texts(
-    config: StreamConfig, names: Sequence[str], tally: LineReport, normal: Callable[[str], str]
+    config: StreamConfig, files: Sequence[TextFile], tally: LineReport, normal: Callable[[str], str]
 ) -> Iterator[str]:
     """The good lines of these files, or of the text that stands in the recipe, normalised."""
-    if config.text is None or names:
-        return map(normal, _lines(map(lines, names), tally))
-    return map(normal, _lines([(line.encode() for line in config.text.removesuffix("\n").split("\n"))], tally))
+    if config.text is None or files:
+        return map(normal, _lines(map(_numbered, files), tally))
+    inline = (line.encode() for line in config.text.removesuffix("\n").split("\n"))
+    return map(normal, _lines([enumerate(inline, start=1)], tally))
 
 
-def _lines(sources: Iterable[Iterable[bytes | None]], tally: LineReport) -> Iterator[str]:
+def _numbered(file: TextFile) -> Iterator[tuple[int, bytes | str | None]]:
+    """The lines of a file with their numbers; of JSON lines, those of each text, or the reason why there is none."""
+    numbered = enumerate(lines(file.path), start=1)
+    if suffix(file.path) not in JSON_SUFFIXES:
+        yield from numbered
+        return
+    for number, line in numbered:
+        try:
+            text = None if line is None else text_at(parsed(line.decode("utf-8", errors="replace")), file.field)
+        except Refusal as refusal:
+            yield number, refusal.reason
+        else:
+            yield from ((number, part) for part in (text.encode().split(b"\n") if text is not None else [None]))
+
+
+def _lines(sources: Iterable[Iterable[tuple[int, bytes | str | None]]], tally: LineReport) -> Iterator[str]:
     """The good lines of all files, without their ends."""
     for file, source in enumerate(sources):
-        for number, line in enumerate(source, start=1):
+        for number, line in source:
             tally.read += 1
             try:
-                if line is None or b"\0" in line:
-                    tally.refuse("too long" if line is None else "with a NUL character", file, number)
+                if not isinstance(line, bytes) or b"\0" in line:
+                    reason = "too long" if line is None else "with a NUL character"
+                    tally.refuse(line if isinstance(line, str) else reason, file, number)
                     continue
                 yield unicodedata.normalize("NFC", line.decode("utf-8"))
                 tally.kept += 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import ceil
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -26,13 +27,16 @@ from regard.metrics.significance import averaged
 from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import Columns, Rows, TableConfig, Tables
+from regard.tasks.tables.recognition import recognise
 from regard.tasks.trained import NoOptions, blind, chosen, described, revived
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
+from regard.training.pace import between, pace, power
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
 
 COLUMNS = "columns.json"
 SHOWN = 4
+HIDDEN = ((200, [16]), (50_000, [64, 64]))  # up to so many rows, layers of so many features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +59,11 @@ class Regression:
     """The task of learning a column."""
 
     Recipe = RegressionRecipe
+    takes: ClassVar[str] = "table"
     usage: ClassVar[str] = "regard predict {folder} TABLE.csv"
     shared: ClassVar[bool] = True
     goal: Goal = ("loss", "min")
+    recognise = staticmethod(recognise)
 
     def __init__(self, recipe: RegressionRecipe, prepared: Tables, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.tables, self.model = recipe, prepared, model
@@ -74,8 +80,18 @@ class Regression:
 
     @staticmethod
     def suited(recipe: RegressionRecipe, prepared: Tables) -> dict[str, Any]:
-        """An end once nothing more is learnt."""
-        return {"training": {"patience": 20}}
+        """Layers, batches and an end that suit so many rows."""
+        amount = len(prepared.train)
+        hidden = next((sizes for most, sizes in HIDDEN if amount <= most), [256, 256])
+        batch = between(8, power(amount / 20), 256)
+        rows = ceil(amount / batch)
+        steps = between(500, 200 * rows, between(10_000, 5 * rows, 100_000))
+        return {
+            "model": {"hidden": hidden},
+            "data": {"batch": batch},
+            "optim": {"rate": 0.003},
+            "training": pace(recipe.training, rows=rows, steps=steps, patience=20),
+        }
 
     @staticmethod
     def sized(recipe: RegressionRecipe, prepared: Tables) -> RegressionRecipe:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache as remembered
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -18,15 +19,17 @@ from regard.attention.masks import Row
 from regard.config.ranges import Batch, Count, Part, Range, Some
 from regard.config.resuming import Free, Warned
 from regard.data import cache as caches
-from regard.data import shards
+from regard.data import languages, shards
 from regard.data.line_report import LineReport
 from regard.data.packing import buckets, pack
 from regard.data.readers import Corpus
+from regard.data.readers import pairs as pairs_of
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.tasks.translation import indexing
 from regard.tasks.translation.sources import Sources
 
 IGNORE = -100  # the label of a token that is not learnt
+GUESSED = 500  # pairs from which the language of a corpus is guessed
 ROUND = 256  # what the size of a row that is fuller than planned is rounded up to
 
 
@@ -135,6 +138,11 @@ class Pairs:
         """Rows in an epoch."""
         return self.packing.rows
 
+    def packed(self, tokens: int) -> Pairs:
+        """The same pairs in rows of so many tokens."""
+        same = tokens == self.tokens
+        return self if same else Pairs(self.place, self.corpora, self.digests, self.tokenizers, tokens=tokens, seed=self.seed)
+
     def batch(self, row: int, *, fixed: bool = False) -> PairBatch:
         """The pairs of this row, counted on across epochs.
 
@@ -179,7 +187,7 @@ class Pairs:
         """Counts and first places of everything that was refused, left out or shortened, as JSON."""
         each = zip(self.tallies, self.corpora, self.digests, strict=True)
         corpora = [{**tally.report(corpus.files), "sha256": list(digests)} for tally, corpus, digests in each]
-        return {"pairs": len(self), "rows": self.rows, "fingerprint": self.fingerprint, "corpora": corpora}
+        return {"pairs": len(self), "fingerprint": self.fingerprint, "corpora": corpora}
 
     @property
     def summary(self) -> list[str]:
@@ -215,6 +223,10 @@ class Prepared:
     valid: Pairs
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
+    data: PairsConfig | None = None
+    """The settings they were read with, tags that were guessed included."""
+    notes: tuple[str, ...] = ()
+    """What was guessed."""
 
     @property
     def report(self) -> dict[str, Any]:
@@ -226,7 +238,12 @@ class Prepared:
     def summary(self) -> list[str]:
         """The report in lines."""
         sizes = f"{len(self.train):,} pairs to train on, {len(self.valid):,} held out"
-        return [*self.train.summary, *self.valid.summary, f"{sizes}, {self.source_tokenizer.vocab:,} tokens"]
+        return [
+            *self.notes,
+            *self.train.summary,
+            *self.valid.summary,
+            f"{sizes}, {self.source_tokenizer.vocab:,} tokens",
+        ]
 
 
 def prepare(
@@ -240,8 +257,9 @@ def prepare(
     """Training and validation pairs of these corpora, tokenised once and cached by content.
 
     Tokenizers are trained on the training texts unless those of a model are given, in which case
-    `tokenizer_config` plays no part.
+    `tokenizer_config` plays no part, and corpora that do not say their language are guessed to be one of the model's.
     """
+    config, notes = (config, ()) if tokenizers is None else _with_tags(config, tokenizers[0])
     sources = Sources.find(config.train, config.valid or (), config.rules)
     home = caches.folder(cache)
 
@@ -273,16 +291,42 @@ def prepare(
     for pairs in (train, valid) if config.valid else (train,):
         for tally, corpus in zip(pairs.tallies, pairs.corpora, strict=True):
             tally.check(config.reject, corpus.files)  # an earlier run may have been less strict
-    return Prepared(train, valid, *tokenizers)
+    return Prepared(train, valid, *tokenizers, config, notes)
 
 
 def _check_tags(config: PairsConfig, tokenizer: Tokenizer) -> None:
     for corpus in (*config.train, *(config.valid or ())):
         if corpus.tag is not None:
             tokenizer.tag(corpus.tag)
-        elif tokenizer.tags:
-            known = ", ".join(tokenizer.tags)
-            raise ValueError(f"{corpus.files[0]} has no tag but the tokenizer knows {known}: set tag in its corpus")
+
+
+def _with_tags(config: PairsConfig, tokenizer: Tokenizer) -> tuple[PairsConfig, tuple[str, ...]]:
+    """Corpora with a language each, guessed from their translations where nobody named it, and what was guessed."""
+    if not tokenizer.tags or config.train[0].tag is not None:
+        return config, ()
+    notes = []
+
+    def tagged(corpus: Corpus) -> Corpus:
+        tag = _language(corpus, list(tokenizer.tags))
+        if len(tokenizer.tags) > 1:
+            notes.append(f"{corpus.files[-1]}: translations into {tag}, guessed from the texts (--to chooses)")
+        return replace(corpus, tag=tag)
+
+    train = tuple(map(tagged, config.train))
+    valid = None if config.valid is None else tuple(map(tagged, config.valid))
+    return replace(config, train=train, valid=valid), tuple(dict.fromkeys(notes))
+
+
+def _language(corpus: Corpus, known: Sequence[str]) -> str:
+    """Which of the languages of a model the translations of a corpus are in."""
+    texts = [target for _, _, target in islice(pairs_of(corpus, LineReport()), GUESSED)]
+    tag = known[0] if len(known) == 1 else languages.guess("\n".join(texts), known)
+    if tag is None:
+        raise ValueError(
+            f"{corpus.files[-1]}: the model translates into {', '.join(known)}, and which of them this is cannot be "
+            f"told from the texts: say it with --to {known[0]}, or data.train.tag={known[0]}"
+        )
+    return tag
 
 
 def _write_shards(

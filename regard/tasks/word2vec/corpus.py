@@ -24,23 +24,13 @@ from regard.config.resuming import Free
 from regard.data import cache
 from regard.data.encodings import locate
 from regard.data.line_report import LineReport
-from regard.data.readers import digest, texts
+from regard.data.readers import TextFile, digest, texts
 from regard.tasks.word2vec import phrases
 from regard.tasks.word2vec.phrases import Tokens
 
 PIECE = 1 << 22  # tokens looked at at a time; a line has fewer
 END, RARE = -1, -2  # of a text; a word that is left out
 BLOCK = 10_000  # tokens that are learnt from at one rate, more where a text is longer
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextFile:
-    """A file with a text in each line; it may be gzipped."""
-
-    path: Free[str]
-    """Plain text, or JSON lines if named .jsonl, .json or .ndjson."""
-    field: str = "text"
-    """Name of the text in JSON lines; a dot reaches inside."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,13 +20,14 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Positive
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.data.glimpse import Glimpse, text_file
 from regard.models.word2vec import Word2Vec, Word2VecConfig, kernel
 from regard.tasks.word2vec import word_benchmarks
 from regard.tasks.word2vec.corpus import Words, WordsConfig, prepare
 from regard.tasks.word2vec.vectors import WordVectors
 from regard.training.device import hash64
 from regard.training.loop import TrainingConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, alone
+from regard.training.task import POSSIBLE, Claim, Evaluation, Given, Goal, Spread, Step, alone, data_section
 
 RATES = {"skipgram": 0.025, "cbow": 0.075}
 FILES = ("train", "similarity", "analogies")  # settings that name some; a checkpoint keeps how words are told
@@ -90,6 +91,7 @@ class SkipGram:
     """The task of learning word vectors: its inner loop changes them itself, in place of an optimizer."""
 
     Recipe = EmbeddingRecipe
+    takes: ClassVar[str] = "text"
     usage: ClassVar[str] = "regard similar {folder} WORD"
     shared: ClassVar[bool] = False  # threads share what processes cannot
     goal: Goal | None = None  # the rate falls: the newest vectors are the best
@@ -105,6 +107,16 @@ class SkipGram:
             f"{recipe.model.architecture} with {recipe.model.output} output, {recipe.model.width} wide, "
             f"{words.blocks:,} rows an epoch, {self.workers} thread{'s' * (self.workers > 1)}"
         ]
+
+    @staticmethod
+    def recognise(given: Given) -> Claim | None:
+        """Text, if nobody makes more of it."""
+        looks = [text_file(Glimpse.at(name)) or ({"path": name} if given.told else None) for name in given.files]
+        if given.to is not None or None in looks:
+            return None
+        if given.valid:
+            raise ValueError("word vectors are tested by data.similarity and data.analogies: leave --valid out")
+        return Claim(data_section(looks), "plain text: training vectors of its words", POSSIBLE)
 
     @staticmethod
     def prepare(recipe: EmbeddingRecipe, known: Checkpoint | None = None) -> Words:
@@ -158,7 +170,7 @@ class SkipGram:
             tokens = self.batch(row)
             rate = self.rate + (self.recipe.optim.last - self.rate) * row / total
             lost, heard = self.model.learn(tokens, rate=rate, seed=hash64(self.recipe.training.seed, row))
-            return lost, heard, len(tokens)
+            return lost, heard, int((tokens >= 0).sum())  # line ends are no words
 
         if self.workers == 1:
             found = [block(row) for row in rows]

@@ -41,7 +41,7 @@ def settings(path: str, **data) -> dict:
 
 def made(path: str, hidden: tuple[int, ...] = (16,), **data) -> Regression:
     torch.manual_seed(0)
-    chosen = TableConfig(**{"train": path, "target": "y", "inputs": ("a", "b"), "batch": 32, **data})
+    chosen = config.build(TableConfig, {"train": path, "target": "y", "inputs": ("a", "b"), "batch": 32, **data})
     found = tables.prepare(chosen)
     shape = PerceptronConfig(inputs=2, outputs=len(found.columns.classes) or 1, hidden=hidden)
     return Regression(RegressionRecipe(data=chosen, model=shape), found, Perceptron(shape))

@@ -247,12 +247,33 @@ def test_separate_tokenizers_and_those_of_a_model(corpus, prepared):
         prepare(settings(corpus, train=(replace(settings(corpus).train[0], tag="en"),)), SMALL, seed=0, tokenizers=kept)
 
 
-def test_a_model_with_tags_wants_one_for_its_new_corpus(corpus):
+def test_a_model_with_one_language_translates_a_new_corpus_into_it(corpus):
     tagged = (replace(settings(corpus).train[0], tag="en"),)
     found = prepare(settings(corpus, train=tagged), SMALL, seed=0)
     kept = (found.source_tokenizer, found.target_tokenizer)
-    with pytest.raises(ValueError, match="has no tag but the tokenizer knows en"):
-        prepare(settings(corpus), SMALL, seed=0, tokenizers=kept)
+    again = prepare(settings(corpus), SMALL, seed=0, tokenizers=kept)
+    assert [each.tag for each in again.data.train] == ["en"]
+    assert again.train.fingerprint == found.train.fingerprint
+    assert again.notes == ()
+
+
+def test_the_language_of_a_new_corpus_is_guessed_from_its_translations_or_asked_for(corpus, tmp_path):
+    there = settings(corpus).train[0]
+    back = replace(there, source=there.target, target=there.source)
+    found = prepare(settings(corpus, train=(replace(there, tag="en"), replace(back, tag="fr"))), SMALL, seed=0)
+    kept = (found.source_tokenizer, found.target_tokenizer)
+    for train, tag in ((there, "en"), (back, "fr")):
+        again = prepare(settings(corpus, train=(train,), valid=(train,)), SMALL, seed=0, tokenizers=kept)
+        assert {each.tag for each in (*again.data.train, *again.data.valid)} == {tag}
+        assert again.notes == (f"{train.target}: translations into {tag}, guessed from the texts (--to chooses)",)
+        assert again.summary[0] == again.notes[0]
+    for side in ("one", "other"):
+        (tmp_path / side).write_text("42\n43\n")
+    numbers = replace(there, source=str(tmp_path / "one"), target=str(tmp_path / "other"))
+    with pytest.raises(
+        ValueError, match=r"other: the model translates into en, fr.*say it with --to en, or data\.train\.tag"
+    ):
+        prepare(settings(corpus, train=(numbers,)), SMALL, seed=0, tokenizers=kept)
 
 
 def test_a_sample_for_the_tokenizer_is_chosen_by_content(corpus):

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from regard.config import build
+from regard.data.readers import TextFile
 from regard.tasks.word2vec import corpus as module
-from regard.tasks.word2vec.corpus import TextFile, WordsConfig, prepare, split
+from regard.tasks.word2vec.corpus import WordsConfig, prepare, split
 
 
 def config(*paths: Path, **settings) -> WordsConfig:
