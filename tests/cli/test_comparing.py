@@ -53,7 +53,7 @@ def test_json_holds_scores_by_length_and_by_time(desk, capsys):
     told = json.loads(said.out)["systems"]
     assert [one["name"] for one in told] == ["a", "b", "c"]
     translator = regard.load(desk / "one", device="cpu")
-    own = regard.tasks.evaluation.evaluate(translator, PAIRS, beams=1)
+    own = regard.tasks.translation.evaluation.evaluate(translator, PAIRS, beams=1)
     assert told[0]["bleu"] == {"score": own.scores["bleu"].value, "signature": own.scores["bleu"].signature}
     assert told[0]["by_length"] == own.plain()["by_length"] == told[2]["by_length"]
     assert [point["step"] for point in told[1]["by_time"]] == [75, 150]
