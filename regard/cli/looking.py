@@ -168,8 +168,14 @@ def arithmetic(trace: Trace, place: int, view: View) -> str:
     found = trace.steps([seen.name])
     assert found is not None, "the model is at hand"
     one = found.attentions[seen.name].step(_known(view.head or 0, len(seen.values)), place)
-    prediction = found.prediction(seen.query, place)
-    return terminal.step(one, trace.items[seen.key], token=looking[place].text, prediction=prediction, style=_style())
+    return terminal.step(
+        one,
+        trace.items[seen.key],
+        token=looking[place].text,
+        prediction=found.prediction(seen.query, place),
+        answered=found.of,
+        style=_style(),
+    )
 
 
 def write(trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> None:

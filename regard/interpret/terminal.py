@@ -135,9 +135,15 @@ def pharaoh(
 
 
 def step(
-    one: Step, keys: Sequence[Item], *, token: str = "", prediction: Prediction | None = None, style: Style = STYLE
+    one: Step,
+    keys: Sequence[Item],
+    *,
+    token: str = "",
+    prediction: Prediction | None = None,
+    answered: str = "target",
+    style: Style = STYLE,
 ) -> str:
-    """One head at one written token, line by line in the order in which the model computes."""
+    """One head at one query, line by line in the order in which the model computes; `answered` is what is predicted."""
     token = _printable(token, ascii=style.ascii)
     lines = [
         f"{one.attention}, head {one.head}, token {one.place} {token}".rstrip(),
@@ -152,7 +158,8 @@ def step(
         f"check    recomputed = the model's weights {f'to {one.difference:.0e}' if one.difference else 'exactly'}",
     ]
     if prediction is not None:
-        lines += ["", f"next     written: {_quoted(prediction.written, style)}"]
+        heading = "next     written" if answered == "target" else f"{answered:<8} chosen"
+        lines += ["", f"{heading}: {_quoted(prediction.written, style)}"]
         lines += [
             f"         {_bar(share, style)} {share:6.1%}  {_quoted(text, style)}" for text, share in prediction.top
         ]

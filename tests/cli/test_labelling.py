@@ -104,7 +104,8 @@ def test_what_is_wrong_is_said_in_one_line(models, capsys):
     assert "none of those learnt" in complaint(
         capsys, "evaluate", classifier, str(models / "a.tsv"), "--columns", "2", "1"
     )
-    assert "writes nothing" in complaint(capsys, "explain", classifier, "x", "--step", "0")
+    assert "writes nothing" in complaint(capsys, "explain", classifier, "x", "--gold", "0-0")
+    assert "--step 7: pool looks from tokens 0 to 0" in complaint(capsys, "explain", classifier, "x", "--step", "7")
     nothing = complaint(capsys, "explain", tagger, "the film is")
     assert "no attention to show" in nothing
     assert "pool" not in nothing, "a tagger does not pool"
@@ -112,6 +113,14 @@ def test_what_is_wrong_is_said_in_one_line(models, capsys):
         capsys, "evaluate", classifier, str(models / "a.tsv"), "--columns", "1", "3"
     ).replace(f"{models}/", "")
     assert "no file nowhere.tsv" in complaint(capsys, "evaluate", classifier, "nowhere.tsv")
+
+
+def test_the_arithmetic_of_a_label_is_shown_without_a_word_of_writing(models, capsys):
+    assert run(["explain", str(models / "classification"), "the film", "--step", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert "v . tanh(W q + U k)" in shown
+    assert "label    chosen: " in shown
+    assert "written" not in shown
 
 
 def test_empty_standard_input_is_not_passed_over_in_silence(models, capsys, monkeypatch):

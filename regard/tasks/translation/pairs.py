@@ -118,7 +118,7 @@ class Pairs:
         notes: Sequence[str] = (),
     ) -> None:
         self.place, self.corpora, self.tokens, self.seed = place, tuple(corpora), tokens, seed
-        source, target = tokenizers
+        self.tokenizers = source, target = tokenizers
         self._begin, self._filler = target.role("begin"), {"source": source.filler, "target": target.filler}
         self.digests = digests
         """SHA-256 of every file of every corpus."""
@@ -141,7 +141,9 @@ class Pairs:
     def packed(self, tokens: int) -> Pairs:
         """The same pairs in rows of so many tokens."""
         same = tokens == self.tokens
-        return self if same else Pairs(self.place, self.corpora, self.digests, self.tokenizers, tokens=tokens, seed=self.seed)
+        if same:
+            return self
+        return Pairs(self.place, self.corpora, self.digests, self.tokenizers, tokens=tokens, seed=self.seed)
 
     def batch(self, row: int, *, fixed: bool = False) -> PairBatch:
         """The pairs of this row, counted on across epochs.
