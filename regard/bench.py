@@ -26,7 +26,7 @@ from regard.tasks.language.writer import Writer
 from regard.tasks.translation.translator import Translator
 from regard.training import device as devices
 
-NEVER = 1 << 40
+NEVER, MANY = 10**12, 1 << 24  # a step that never comes, more tokens than there are
 BATCHES = (1, 8, 64)
 
 
@@ -111,7 +111,7 @@ def generating(translator: Translator, texts: Sequence[str], bounds: Limits, *, 
     for beams in dict.fromkeys((1, max(4, translator.decoding.beams))):
         for batch in BATCHES:
             chosen = [texts[number % len(texts)] for number in range(batch)]
-            write = partial(translator.translate, chosen, to=to, beams=beams, split=False, tokens=NEVER)
+            write = partial(translator.translate, chosen, to=to, beams=beams, split=False, tokens=MANY)
             lengths = [len(translator.target.encode(answer)) + 1 for answer in write()]
             spent, memory = _seconds(write, place, repeats=3), _peak(write, place)
             name = f"{'greedy' if beams == 1 else f'beam {beams}'}, {batch} at a time"

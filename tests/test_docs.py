@@ -15,8 +15,8 @@ from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.language.task import LanguageRecipe
 from regard.tasks.tables.task import RegressionRecipe
+from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.task import TranslationRecipe
-from regard.tasks.translation.translator import DecodingConfig
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe

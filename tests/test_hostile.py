@@ -334,7 +334,7 @@ def test_a_usual_name_answers_with_what_the_recipe_has():
         (labels, "max_length", "tokenizer.longest"),
         (text, "batch_size", "data.lanes"),
         (table, "batch_size", "data.batch"),
-        (words, "lr", "training.rate"),
+        (words, "lr", "optim.rate"),
         (words, "vocab_size", "data.most"),
         (BARE | {"model": {"name": "seq2seq"}}, "model.rnn_type", "model.cell"),
     ):
@@ -343,7 +343,7 @@ def test_a_usual_name_answers_with_what_the_recipe_has():
 
 
 def test_a_section_by_itself_answers_too():
-    from regard.tasks.translation.translator import DecodingConfig
+    from regard.tasks.translation.options import DecodingConfig
 
     message = told(lambda: config.build(DecodingConfig, {"beam_size": 4}, where="decoding"))
     assert message.startswith("unknown setting decoding.beam_size: it is called decoding.beams here")

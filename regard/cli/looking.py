@@ -78,9 +78,7 @@ def explain(
 
     model, texts = named(words or [])
     _possible(texts, level, output)
-    page = output is not None and output.suffix.lower() in PAGES
-    if (measures or interventions) and (bool(texts) != page or (page and interventions)):
-        raise ValueError("--measures takes no text, or a text and --output page.html to put them into")
+    _measurable(texts, output, measures=measures, interventions=interventions)
     if len(texts) != 1 and not (measures or interventions or (alignments and texts)):
         raise ValueError(f"give one text to explain, not {len(texts)}")
     lines = arguments(texts)
@@ -97,7 +95,7 @@ def explain(
     else:
         to = to or guessed(translator, texts)  # a model of one direction is not asked for it; the measures are
         trace = translator.look(texts[0], to=to if translator.languages or not measures else None)
-        extra = _extra(translator, trace, view, to, measures, gold) if page else {}
+        extra = _extra(translator, trace, view, to, measures, gold) if _is_page(output) else {}
         show(trace, view, output=output, step=step, gold=gold, extra=extra)
 
 
@@ -105,6 +103,17 @@ def _writing_only(asked: bool) -> None:
     """Stop at what only a model that writes can be asked for."""
     if asked:
         raise ValueError("a model that labels writes nothing: --to, --gold, links and measures are for translators")
+
+
+def _is_page(output: Path | None) -> bool:
+    return output is not None and output.suffix.lower() in PAGES
+
+
+def _measurable(texts: list[str], output: Path | None, *, measures: bool, interventions: bool) -> None:
+    """Stop at measures that have nowhere to go."""
+    page = _is_page(output)
+    if (measures or interventions) and (bool(texts) != page or (page and interventions)):
+        raise ValueError("--measures takes no text, or a text and --output page.html to put them into")
 
 
 def _possible(texts: list[str], level: str | None, output: Path | None) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.lines import say
+
 if TYPE_CHECKING:
     from regard.training.task import Given
 
@@ -116,7 +118,7 @@ def _trained(asked: list[str], changes: list[str], given: Given, *, out: Path | 
             raise ValueError("nothing to train on: give a recipe file with data, or files to learn from")
         outcome = recipes.train(order, out=out, command=sys.argv, **options)
         if team.is_main:
-            print(outcome.summary)
+            say(outcome.summary)
     if outcome.result.failed or outcome.result.reason == "interrupted":
         raise typer.Exit(1 if outcome.result.failed else INTERRUPTED)
 

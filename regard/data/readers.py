@@ -81,7 +81,7 @@ class TextFile:
 
     SHORT: ClassVar[str] = "path"
 
-    path: str
+    path: Free[str]
     """Plain text, or JSON lines if named .jsonl, .json or .ndjson."""
     field: str = "text"
     """Name of the text in JSON lines; a dot reaches inside."""

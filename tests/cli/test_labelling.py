@@ -151,7 +151,7 @@ def test_columns_that_were_given_hold_against_those_of_the_recipe(models, capsys
         (lambda own: own["model"].update(width=16), "weights do not fit the model"),
         (
             lambda own: own["model"].update(name="oracle"),
-            "model.name must be one of recurrent, convolution, transformer, not 'oracle'",
+            "model.name must be one of rnn-encoder, cnn-encoder, transformer-encoder, not 'oracle'",
         ),
         (lambda own: own.pop("labels"), "config.yaml and 'labels' do not fit"),
     ],

@@ -78,13 +78,13 @@ def test_one_setting_leaves_the_others_to_the_data(here: Path):
     named = model("model.dropout=0.25")
     assert named == {**model(), "dropout": 0.25}
     assert named["width"] == derived(180)["width"] != 512
-    recurrent = model("model.name=recurrent")
-    assert (recurrent["name"], recurrent["width"]) == ("recurrent", 128)
+    recurrent = model("model.name=seq2seq")
+    assert (recurrent["name"], recurrent["width"]) == ("seq2seq", 128)
     assert model("model.preset=tiny")["encoder"] == 4, "a preset names all sizes"
 
 
 def test_a_recurrent_translator_is_trained_from_two_files(here: Path, capsys: pytest.CaptureFixture[str]):
-    assert run(["train", "--source", "a.fr", "--target", "a.en", "model.name=recurrent", *SHORT]) == 0
+    assert run(["train", "--source", "a.fr", "--target", "a.en", "model.name=seq2seq", *SHORT]) == 0
     assert 'use it with: regard translate runs/a "..."' in capsys.readouterr().out
 
 

@@ -212,7 +212,7 @@ def test_what_cannot_be_trained_on_is_an_error_before_a_model_is_built(
     def build(*arguments):
         raise AssertionError("a model was built")
 
-    monkeypatch.setattr(recipe, "MODELS", {"transformer": (build, build)})
+    monkeypatch.setattr(recipe.models, "build", build)
     corpus = files(tmp_path, source, target)
     data = {"train": {"source": corpus.source, "target": corpus.target}, **settings}
     if settings.get("valid"):
@@ -220,4 +220,4 @@ def test_what_cannot_be_trained_on_is_an_error_before_a_model_is_built(
     with pytest.raises(ValueError, match=complaint) as error:
         recipe.train({"data": data}, out=tmp_path / "run", quiet=True)
     assert "\n" not in str(error.value)
-    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "run" / "config.yaml").exists()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from regard.data import cache
 from regard.data.cache import Builder, cached, damage, entry, folder, key
-from regard.data.readers import Corpus
+from regard.data.readers import Corpus, TextFile
 from regard.data.tokenizers import TokenizerConfig
 from regard.data.tokenizers.units import UnitsConfig
 from regard.tasks.language import streams
@@ -279,7 +279,9 @@ def pairs(files: Path, home: Path) -> Prepared:
 def stream(files: Path, home: Path) -> list:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REGARD_CACHE", str(home))
-        found = streams.prepare(streams.StreamConfig(train=(str(files / "a.en"),)), UnitsConfig(kind="words"))
+        found = streams.prepare(
+            streams.StreamConfig(train=(TextFile(path=str(files / "a.en")),)), UnitsConfig(kind="words")
+        )
     tokens = [part.tokens.tolist() for part in (found.train, found.valid)]
     return [tokens, found.units.tokenizer.json(), found.report], found.summary
 

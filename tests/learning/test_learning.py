@@ -15,11 +15,11 @@ from tests.learning import lessons
 from tests.learning.lessons import ADAM, training
 
 TRANSFORMER = {"width": 48, "heads": 4, "hidden": 96, "encoder": 1, "decoder": 1, "norm": "pre", "dropout": 0.0}
-SEQ2SEQ = {"name": "recurrent", "cell": "gru", "attention": "bahdanau", "width": 48, "embedding": 32, "dropout": 0.0}
+SEQ2SEQ = {"name": "seq2seq", "cell": "gru", "attention": "bahdanau", "width": 48, "embedding": 32, "dropout": 0.0}
 READERS = {
-    "recurrent": ({"cell": "gru", "width": 24, "embedding": 16}, 80),
-    "convolution": ({"widths": [2], "maps": 16, "embedding": 16}, 80),
-    "transformer": (
+    "rnn-encoder": ({"cell": "gru", "width": 24, "embedding": 16}, 80),
+    "cnn-encoder": ({"widths": [2], "maps": 16, "embedding": 16}, 80),
+    "transformer-encoder": (
         {"width": 32, "embedding": 32, "heads": 4, "hidden": 64, "depth": 2, "positions": "rotary"},
         100,
     ),
@@ -62,7 +62,7 @@ def test_a_language_model_comes_near_the_entropy_of_its_text_and_writes_it(tmp_p
         task="language",
         data={"train": [str(text)], "held": 0.1, "lanes": 8, "window": 24},
         tokenizer={"kind": "characters"},
-        model={"name": "recurrent-language", "cell": "lstm", "width": 32, "depth": 1},
+        model={"name": "rnn-lm", "cell": "lstm", "width": 32, "depth": 1},
     )
     assert 0.9 * nats < outcome.metrics["loss"] < 1.1 * nats  # seven characters, drawn evenly, have eight times as much
     written = regard.load(outcome.folder, device="cpu").write(length=59, samples=4)
@@ -95,7 +95,7 @@ def test_a_tagger_tells_nouns_from_verbs_by_what_stands_before(tmp_path: Path):
         task="tagging",
         data={"train": {"path": str(lessons.infinitives(tmp_path))}, "tokens": 512},
         model={
-            "name": "recurrent",
+            "name": "rnn-encoder",
             "cell": "gru",
             "width": 16,
             "embedding": 16,
@@ -152,7 +152,7 @@ def test_a_detector_finds_a_digit_and_says_which(tmp_path: Path):
         model={"name": "class-and-box", "channels": [8, 16, 32], "width": 64},
         objective={"loss": "smooth_l1", "weight": 10.0},
     )  # fmt: skip
-    assert outcome.metrics["overlap"] > 0.7  # the mean box of other pictures: 0.39
+    assert outcome.metrics["iou"] > 0.7  # the mean box of other pictures: 0.39
     assert outcome.metrics["accuracy"] > 0.5  # guessing: 0.1
 
 

@@ -65,7 +65,7 @@ def _tables(labels: Labels, judged: str) -> list[Table]:
     return tables
 
 
-def _each(labels: Labels) -> dict[str, dict[str, float]]:
+def _each(labels: Labels) -> dict[str, dict[str, float | int]]:
     return {
         one.name: {"count": one.count, "precision": one.precision, "recall": one.recall, "f1": one.f1}
         for one in labels.labels

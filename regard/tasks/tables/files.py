@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.config.ranges import Batch, Seed, Some
-from regard.config.resuming import Warned
+from regard.config.resuming import Free, Warned
 from regard.config.words import nearest
 from regard.data.packing import number, shuffled
 from regard.data.readers import LINE, digest, lines
@@ -35,7 +35,7 @@ class TableFile:
 
     SHORT: ClassVar[str] = "path"
 
-    path: str
+    path: Free[str]
     """The file; commas, semicolons or tabs lie between its cells."""
 
 

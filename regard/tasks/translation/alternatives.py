@@ -14,7 +14,8 @@ from regard.decoding.generate import generate
 from regard.tasks.translation.teacher_forcing import choices, forced
 
 if TYPE_CHECKING:
-    from regard.tasks.translation.translator import DecodingConfig, Translator
+    from regard.tasks.translation.options import DecodingConfig
+    from regard.tasks.translation.translator import Translator
 
 END = "(end)"
 REST = 8  # most tokens in which a word that began otherwise is brought to its end

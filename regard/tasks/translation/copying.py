@@ -9,16 +9,16 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from regard.attention.tap import Tap
 from regard.tasks.translation.documents import document as documents
 from regard.tasks.translation.documents.markup import EMOJI, PLACEHOLDER, Span, cut
 
 if TYPE_CHECKING:
-    from regard.tasks.translation.translator import Answer, DecodingConfig, Translator
+    from regard.tasks.translation.options import DecodingConfig
+    from regard.tasks.translation.translator import Answer, Translator
 
-Copy = Literal["all", "addresses", "none"]
 NUMBER = re.compile(r"\d+(?:[./:,-]\d+|\s\d{2,3}(?!\d))*")
 TIME = re.compile(r"\d{1,2}:(\d\d)")
 DIGITS = re.compile(r"\d+")

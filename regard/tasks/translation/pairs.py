@@ -285,8 +285,8 @@ def prepare(
     recipe = caches.key(**sources.contents, **cutting, tokenizers=made_with)
     made = caches.entry(home, f"pairs-{recipe}", write_shards)
     order: dict[str, Any] = {"tokens": config.tokens, "seed": seed}
-    notes = (*sources.notes, *made.notes)
-    train = Pairs(made.place / "train", config.train, sources.digests["train"], tokenizers, **order, notes=notes)
+    rebuilt = (*sources.notes, *made.notes)
+    train = Pairs(made.place / "train", config.train, sources.digests["train"], tokenizers, **order, notes=rebuilt)
     measured = [replace(corpus, weight=1.0) for corpus in config.valid or config.train]
     digests = sources.digests["valid" if config.valid else "train"]
     valid = Pairs(made.place / "valid", measured, digests, tokenizers, **order)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from regard.data import testset
 from regard.data.readers import Corpus
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import averaged
 from regard.tasks.translation import error_rate, evaluation
-from regard.tasks.translation.translator import Translator
 
 Metric = Literal["overlap", "errors"]
 Pairs = Sequence[tuple[str, str]]
+
+if TYPE_CHECKING:
+    from regard.tasks.translation.translator import Translator
 
 
 def pairs(*files: str | Path, columns: tuple[int, int] | None = None) -> list[tuple[str, str]]:

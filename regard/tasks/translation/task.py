@@ -21,9 +21,10 @@ from regard.metrics.overlap import bleu
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.translation.error_rate import judge
+from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.pairs import PairBatch, PairsConfig, Prepared, Text, prepare
 from regard.tasks.translation.recognition import recognise
-from regard.tasks.translation.translator import DecodingConfig, Translator, read_tokenizers
+from regard.tasks.translation.translator import Translator, read_tokenizers
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace, power

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard import config
 from regard.tasks.labels.batches import IGNORE, cut, prepare
 from regard.tasks.labels.files import LabelledFile, LabelsConfig, TaggedFile, TagsConfig
 from regard.tasks.labels.reading import ReadingConfig, learn, read, shown
@@ -105,7 +106,7 @@ def test_a_text_is_cleaned_cut_into_words_and_the_end_may_be_kept():
 def test_settings_of_reading_that_cannot_be_are_told_in_one_line():
     for changes, said in (({"longest": 0}, "longest"), ({"pattern": "("}, "pattern is no regular expression")):
         with pytest.raises(ValueError, match=said):
-            ReadingConfig(**changes)
+            config.build(ReadingConfig, changes)
 
 
 def test_nothing_is_kept_of_words_that_were_read():

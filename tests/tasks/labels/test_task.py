@@ -208,7 +208,7 @@ def test_where_texts_say_nothing_a_rare_label_is_as_likely_as_it_is_heard(tmp_pa
         steps = [task.step(task.batch(row), "model") for row in range(task.rows)]
         (sum(step.loss for step in steps) / sum(step.weight for step in steps)).backward()
         optimizer.step()
-    [tokens] = task.prepared.reading.encode(["word"])
+    [tokens] = task.prepared.tokenizer.encode_many(["word"])
     chances = task.model.eval()(torch.tensor([tokens]), torch.tensor([len(tokens)])).softmax(-1)[0]
     assert chances.detach()[task.prepared.classes.index("rare")].item() == pytest.approx(rare, abs=0.03)
 

@@ -111,7 +111,7 @@ def test_texts_of_json_lines_are_read_line_by_line_and_bad_ones_told_with_their_
     (tmp_path / "a.jsonl").write_text("\n".join([lines[0], "{", lines[1]]) + "\n")
     file = TextFile(path=str(tmp_path / "a.jsonl"), field="body.text")
     texts = prepare(StreamConfig(train=(file,), held=0.0, reject=0.5), CHARACTERS)
-    assert texts.units.decode(texts.train.tokens.tolist()) == "un\ndeux\ntrois\n"
+    assert texts.tokenizer.decode_lines(texts.train.tokens.tolist()) == "un\ndeux\ntrois\n"
     with pytest.raises(ValueError, match=r"1 invalid JSON \(.*a\.jsonl:2\)"):
         prepare(StreamConfig(train=(file,), held=0.0), CHARACTERS)
     with pytest.raises(ValueError, match="without a text named text"):

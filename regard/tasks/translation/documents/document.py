@@ -14,7 +14,8 @@ from regard.tasks.translation.documents.tag_placement import diagonal, occurrenc
 from regard.tasks.translation.documents.terms import grant
 
 if TYPE_CHECKING:
-    from regard.tasks.translation.translator import DecodingConfig, Translator
+    from regard.tasks.translation.options import DecodingConfig
+    from regard.tasks.translation.translator import Translator
 
 NAMES = ("Tom", "Boston", "Kyoto", "Mary", "37", "48", "59", "64", "2013", "2009", "1998", "1987")
 """Words that translators of European languages copy, to stand for placeholders meanwhile: names, numbers and years."""

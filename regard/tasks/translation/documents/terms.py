@@ -17,7 +17,8 @@ from regard.tasks.translation.documents.tag_placement import stretch
 from regard.tasks.translation.teacher_forcing import forced
 
 if TYPE_CHECKING:
-    from regard.tasks.translation.translator import DecodingConfig, Translator
+    from regard.tasks.translation.options import DecodingConfig
+    from regard.tasks.translation.translator import Translator
 
 
 def grant(
