@@ -48,7 +48,7 @@ class Forbidden:
         eos: int,
     ) -> None:
         """Set to -inf, in place, what would complete a phrase."""
-        after, banned, unended = (table.to(scores.device) for table in self._tables)
+        after, banned, unended = self._there(scores.device)
         state = torch.zeros(written.shape[:2], dtype=torch.int64, device=scores.device)
         tail = max(0, written.shape[-1] - self._reach)
         for token in written[..., tail:].unbind(-1):
@@ -69,6 +69,16 @@ class Forbidden:
     def _reach(self) -> int:
         """Tokens after which nothing is known of what was before; each is at least a byte."""
         return max(map(len, self._bytes)) + 2
+
+    def _there(self, device: torch.device) -> tuple[Tensor, ...]:
+        """The tables on a device, sent there once: a captured round may not wait for them."""
+        if device not in self._sent:
+            self._sent[device] = tuple(table.to(device) for table in self._tables)
+        return self._sent[device]
+
+    @cached_property
+    def _sent(self) -> dict[torch.device, tuple[Tensor, ...]]:
+        return {}
 
     @cached_property
     def _tables(self) -> tuple[Int[Tensor, "state token"], Bool[Tensor, "state token"], Bool[Tensor, "state"]]:

@@ -283,7 +283,7 @@ def stream(files: Path, home: Path) -> list:
             streams.StreamConfig(train=(TextFile(path=str(files / "a.en")),)), UnitsConfig(kind="words")
         )
     tokens = [part.tokens.tolist() for part in (found.train, found.valid)]
-    return [tokens, found.units.tokenizer.json(), found.report], found.summary
+    return [tokens, found.tokenizer.json(), found.report], found.summary
 
 
 def vectors(files: Path, home: Path) -> list:
