@@ -9,7 +9,7 @@ import regard
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.text_classifier import ENCODERS, Labeller
 from regard.tasks.labels.labeller import Classifier, Tagger
-from regard.tasks.labels.reading import Reading, ReadingConfig, learn
+from regard.tasks.labels.reading import ReadingConfig, learn
 from regard.tasks.translation.translator import Translator
 
 CHECKPOINT = Path(__file__).parent.parent / "checkpoints" / "format-1"
@@ -32,11 +32,12 @@ def model(kind: str) -> Any:
 
 def labeller(kind: str) -> Classifier | Tagger:
     """One that says what a text is, or each of its words."""
-    reading: Reading = learn([TEXT, "un chien blanc mange"], ReadingConfig())
+    tokenizer = learn([TEXT, "un chien blanc mange"], ReadingConfig())
     name = kind.split()[-1] if kind.startswith("pooled") else "transformer"
-    shape = {"vocab": reading.units.vocab, "classes": 3, "embedding": 8, "each": kind == "tagger"}
+    shape = {"vocab": tokenizer.vocab, "classes": 3, "embedding": 8, "per_token": kind == "tagger"}
     shape |= {"width": 8} if name != "convolution" else {"maps": 4, "widths": (1, 2)}
     shape |= {"heads": 2, "hidden": 16} if name == "transformer" else {}
     pool = {"class": "class", "mean": "mean", "tagger": "mean"}.get(kind, "attention")
-    built = Labeller(ENCODERS[name][1](**shape, pool=pool)).eval()
-    return (Tagger if kind == "tagger" else Classifier)(built, reading, ["nom", "verbe", "autre"], {}, "small")
+    encoder = {"recurrent": "rnn-encoder", "convolution": "cnn-encoder", "transformer": "transformer-encoder"}[name]
+    built = Labeller(ENCODERS[encoder][1](**shape, pool=pool)).eval()
+    return (Tagger if kind == "tagger" else Classifier)(built, tokenizer, ["nom", "verbe", "autre"], {}, "small")
