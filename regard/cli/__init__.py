@@ -9,19 +9,19 @@ import typer
 
 from regard import __version__
 from regard.cli import (
-    agreeing,
-    answering,
-    benching,
-    comparing,
-    costs,
-    evaluating,
-    labelling,
+    bench,
+    classify,
+    compare,
+    cost,
+    data,
+    evaluate,
+    explain,
+    generate,
+    lab,
     learning,
-    looking,
-    preparing,
-    using,
+    predict,
+    translate,
     words,
-    writing,
 )
 
 app = typer.Typer(
@@ -35,30 +35,30 @@ app = typer.Typer(
 for command in (
     learning.demo,
     learning.train,
-    using.translate,
-    looking.explain,
-    evaluating.evaluate,
-    comparing.compare,
-    agreeing.agreement,
-    benching.bench,
-    costs.cost,
-    costs.positions,
-    costs.gradients,
+    translate.translate,
+    explain.explain,
+    evaluate.evaluate,
+    compare.compare,
+    lab.agreement,
+    bench.bench,
+    cost.cost,
+    cost.positions,
+    cost.gradients,
     words.similar,
     words.analogy,
     words.map,
     words.vectors,
-    labelling.classify,
-    labelling.tag,
-    answering.locate,
-    answering.count,
-    answering.predict,
-    writing.generate,
-    writing.perplexity,
-    writing.samples,
+    classify.classify,
+    classify.tag,
+    predict.locate,
+    predict.count,
+    predict.predict,
+    generate.generate,
+    generate.perplexity,
+    generate.samples,
 ):
     app.command()(command)
-for making in (preparing.cmudict, preparing.agreement, preparing.units):
+for making in (data.cmudict, data.agreement, data.units):
     learning.data_app.command()(making)
 app.add_typer(learning.runs_app, name="runs")
 app.add_typer(learning.data_app, name="data")

@@ -8,7 +8,7 @@ import pytest
 
 import regard
 from regard.cli import run
-from regard.cli.comparing import called
+from regard.cli.compare import called
 from regard.training.history import curve
 from tests.conftest import sentences
 

@@ -42,7 +42,7 @@ def compare(
     from rich.console import Console
 
     from regard import config
-    from regard.cli.evaluating import directed, system
+    from regard.cli.evaluate import directed, system
     from regard.interpret import plots
 
     writable(out, PICTURES)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.labelling import score
+from regard.cli.classify import score
 from regard.cli.lines import PICTURES, writable
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.comparing import called
+from regard.cli.compare import called
 from regard.cli.lines import PICTURES, counted, writable
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.lines import PICTURES, arguments, writable
-from regard.cli.using import guessed, named
+from regard.cli.translate import guessed, named
 
 if TYPE_CHECKING:
     from torch import Tensor
