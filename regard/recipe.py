@@ -138,7 +138,7 @@ def load(
         raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(TASKS)}")
     wanted = (task,) if isinstance(task, str) else task
     if wanted is not None and name not in wanted:
-        raise ValueError(f"{directory}: made for the task {name}, and this needs a model for {' or '.join(wanted)}")
+        raise ValueError(_misfit(directory or "the shipped model", name, wanted))
     place = devices.choose(device)
     try:
         return TASKS[name][1].load(found, device=place)
@@ -149,6 +149,13 @@ def load(
         raise ValueError(
             f"{found.directory}: {reason} (made by another version of Regard? use that one, or train again)"
         ) from None
+
+
+def _misfit(directory: str | Path, name: str, wanted: Sequence[str]) -> str:
+    """What a model is, what is needed instead, and the command that it can be used with."""
+    asked, own = (TASKS[task][0].usage.partition(" {folder}")[0] for task in (wanted[0], name))
+    needed = " or ".join(TASKS[task][1].kind for task in wanted)
+    return f"{directory} is {TASKS[name][1].kind}; {asked} needs {needed} (try {own})"
 
 
 def shipped() -> Path:
@@ -163,7 +170,7 @@ def opened(directory: str | Path) -> checkpoint.Checkpoint:
     """
     path = Path(directory)
     if not path.exists():
-        path = shipped().with_name(str(directory))
+        path = shipped().parent / directory
     if not path.exists() or path.parent == path:
         raise ValueError(f"no model at {directory}: give a checkpoint directory, a run folder, or a name: {_names()}")
     if not (path / "config.yaml").exists() and not (path / "checkpoints").is_dir():

@@ -9,64 +9,85 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from regard.cli.answers import typed
+from regard.cli.cost import gigabytes
+from regard.cli.grammar import Device, Json
+from regard.cli.lines import lines_of
+
 if TYPE_CHECKING:
     from regard.bench import Limits, Speed
 
 
 def bench(
-    what: Annotated[
+    words: Annotated[
         list[str] | None,
-        typer.Argument(help="A recipe file and settings that change it, or a model; the shipped model if not given."),
+        typer.Argument(
+            metavar="[MODEL] [INPUT]...", help="A model and inputs, or a recipe and settings; else the shipped model."
+        ),
+    ] = None,
+    input: Annotated[
+        Path | None, typer.Option("--input", "-i", metavar="FILE", help="Inputs to answer, for models that need some.")
     ] = None,
     steps: Annotated[int | None, typer.Option(min=20, help="Steps of a recipe to measure; 200 if not given.")] = None,
     to: Annotated[str | None, typer.Option(help="Language to translate to, for models with several.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cuda, mps or cpu.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    device: Device = "auto",
+    as_json: Json = False,
 ) -> None:
-    """Measure how fast this machine trains a recipe or generates with a model, beside what it could do at most."""
+    """Measure how fast this machine trains or answers."""
     from rich.console import Console
 
-    from regard import bench, recipe, report
+    from regard import bench, recipe
     from regard.training.device import choose
 
-    words, place = list(what or []), choose(device)
-    training = bool(words) and Path(words[0]).suffix in (".yaml", ".yml")
-    if training and to is not None:
-        raise ValueError("--to belongs to a model that translates: leave it out for a recipe")
+    given, place = list(words or []), choose(device)
+    training = bool(given) and Path(given[0]).suffix in (".yaml", ".yml")
+    if training and (to is not None or input is not None):
+        raise ValueError(f"{'--to' if to is not None else '-i'} belongs to a model: leave it out for a recipe")
     if not training and steps is not None:
         raise ValueError("--steps belongs to a recipe: leave it out for a model")
+    if not training and len(given) > 1 and "=" in given[1] and not Path(given[0]).exists():
+        raise ValueError(f"{given[0]}: settings change a recipe, and this is not a .yaml file")
     limits = bench.limits(place)
     if training:
-        settings = recipe.settings(words[0], *words[1:], f"training.device={place}")
+        settings = recipe.settings(given[0], *given[1:], f"training.device={place}")
         found = [bench.training(settings, limits, steps=steps or 200)]
-    elif len(words) > 1:
-        raise ValueError(f"{words[0]}: settings change a recipe, and this is not a .yaml file")
     else:
-        found = _model(words[0] if words else None, str(place), to, limits)
+        found = _model(given, input, str(place), to, limits)
     if as_json:
         print(json.dumps({"limits": asdict(limits), "speeds": [asdict(one) for one in found]}))
-    else:
-        Console().print(report.speeds(limits, found))
+        return
+    Console(highlight=False).print(_table(limits, found))
 
 
-def _model(path: str | None, place: str, to: str | None, limits: Limits) -> list[Speed]:
-    """How fast a model writes, whatever it writes."""
+def _model(words: list[str], file: Path | None, place: str, to: str | None, limits: Limits) -> list[Speed]:
+    """How fast a model answers, whatever it answers."""
     from regard import bench, recipe
-    from regard.tasks.language.writer import Writer
-    from regard.tasks.translation.translator import Translator
 
-    model = recipe.load(path, device=place)
-    if isinstance(model, Writer):
-        return bench.writing(model, limits)
-    if not isinstance(model, Translator):
-        raise ValueError(f"{path}: this model writes nothing: give a translator or a language model")
-    tag = to or (model.languages[0] if len(model.languages) > 1 else None)
-    return bench.generating(model, SENTENCES, limits, to=tag)
+    path, texts = (words[0], words[1:]) if words else (None, [])
+    trained = recipe.load(path, device=place)
+    if file is not None and hasattr(trained, "read"):
+        inputs = trained.read(file)
+    else:
+        lines = lines_of(file) if file is not None else typed(trained, texts)
+        inputs = [trained.parse(text) for text in lines if text.strip()]
+    if to is not None and not getattr(trained, "languages", []):
+        raise ValueError(f"--to {to}: {trained.name} has no languages to choose from, leave it out")
+    return bench.answering(trained, inputs, limits, to=to)
 
 
-SENTENCES = (
-    "The man in the red coat walks slowly along the river with his two dogs.",
-    "Nobody knows where she bought the old house in which her parents used to live.",
-    "A few children are playing football on the grass behind the school this afternoon.",
-    "If it had not rained so much yesterday, we would have gone to the mountains together.",
-)
+def _table(limits: Limits, found: list[Speed]) -> object:
+    """What was measured, and the least time that the device's own rates allow."""
+    from regard.cli.tables import Fitted
+
+    rows = [
+        (
+            one.what,
+            f"{one.rate:,.0f}",
+            f"{one.milliseconds:,.1f}",
+            f"{one.least:,.1f}" if one.least else None,
+            None if one.memory is None else gigabytes(one.memory),
+        )
+        for one in found
+    ]
+    rates = f"{limits.operations / 1e12:.3g} TFLOP/s, {limits.bytes / 1e9:.4g} GB/s"
+    return Fitted(("", f"{found[0].unit}/s", "ms", "least ms", "memory"), rows, f"{limits.device}: {rates}")

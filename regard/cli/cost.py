@@ -1,98 +1,121 @@
-"""Commands that tell what things cost, how places are coded and how far gradients reach."""
+"""The command that says what training a model takes, on paper."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.lines import PICTURES, writable
+from regard.cli.grammar import Json
 
-SLOW = 2**22  # steps times the square of the width: a minute on one core of a laptop
-SEEDS = 2**64 - 1  # the last that PyTorch takes
+if TYPE_CHECKING:
+    from regard.cost import Plan
+
+VOCAB = 37_000  # of a preset, and of a recipe that names none
 
 
 def cost(
     model: Annotated[
-        str | None, typer.Argument(help="A recipe file or a preset (tiny, small, base, big): what training it takes.")
-    ] = None,
-    length: Annotated[int, typer.Option(min=1, help="Positions in the table of layers.")] = 512,
-    width: Annotated[int, typer.Option(min=1, help="Features of a position there.")] = 64,
-    window: Annotated[int, typer.Option(min=2, help="Positions in sight of windowed attention.")] = 65,
-    measure: Annotated[bool, typer.Option(help="Time real layers on this machine.")] = True,
-    plot: Annotated[Path | None, typer.Option(help="Draw the growth with length into this PNG or SVG file.")] = None,
+        str,
+        typer.Argument(
+            metavar="MODEL", help="A preset (tiny, small, base, big), a recipe, a run folder or a checkpoint."
+        ),
+    ],
     settings: Annotated[
-        list[str] | None, typer.Option("--set", "-s", help="A setting of the plan, such as gpu=A100 or steps=50000.")
+        list[str] | None,
+        typer.Option(
+            "--set", "-s", metavar="NAME=VALUE", help="A setting of the plan, such as gpu=A100 or steps=50000."
+        ),
     ] = None,
+    as_json: Json = False,
 ) -> None:
-    """What attention costs beside other layers, or what training a model costs."""
+    """Parameters, FLOPs, memory, time and price of training a model."""
     from rich.console import Console
 
-    from regard import cost, report
+    from regard import config
+    from regard import cost as costs
+    from regard.cli.tables import Fitted
+    from regard.models.transformer import TransformerConfig
 
-    writable(plot, PICTURES)
-    console = Console()
-    if model is not None:
-        console.print(report.bill(model, settings or []))
-        return
-    console.print(report.layers(cost.table(length, width, window=window)))
-    console.print(report.pixels())
-    if measure or plot is not None:
-        timings = cost.measure(width=width, window=window)
-        console.print(report.growth(timings))
-        if plot is not None:
-            cost.plot(timings, plot)
-            print(f"{plot}: time against length, computed and measured")
-
-
-def positions(
-    scheme: Annotated[str | None, typer.Argument(help="sinusoidal, binary, integer or normalised.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the table of the scheme into this PNG or SVG file.")] = None,
-) -> None:
-    """Ways to say where a token stands, and what each of them promises."""
-    from rich.console import Console
-
-    from regard import report
-
-    if (plot is None) != (scheme is None):
-        raise ValueError("name a scheme and a file to draw it: regard positions sinusoidal --plot positions.png")
-    writable(plot, PICTURES)
-    Console().print(report.schemes())
-    if plot is not None and scheme is not None:
-        report.draw(scheme, plot)
-        print(f"{plot}: the {scheme} code, place by feature")
-
-
-def gradients(
-    length: Annotated[int, typer.Option(min=2, max=1000, help="Steps that the layers read; 1,000 take a minute.")] = 64,
-    width: Annotated[int, typer.Option(min=4, max=256, help="Features of inputs and states; a multiple of 4.")] = 64,
-    seed: Annotated[int, typer.Option(min=0, max=SEEDS, help="Where the random weights and inputs start.")] = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw the curves into this PNG or SVG file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print every number as JSON.")] = False,
-) -> None:
-    """How much of a gradient is left after many steps back: RNN, GRU, LSTM and self-attention, untrained."""
-    import json
-    import sys
-
-    from rich.console import Console
-
-    from regard import report
-    from regard.interpret import curves, plots
-    from regard.lab import gradients as reach
-
-    writable(plot, PICTURES)
-    if width % reach.HEADS:
-        raise ValueError(f"--width {width}: give a multiple of {reach.HEADS}, the heads of the attention")
-    if length * width**2 > SLOW:
-        print("regard: so many steps of such a width may take minutes", file=sys.stderr)
-    norms = reach.compare(length=length, width=width, seed=seed)
-    if as_json:
-        print(json.dumps({"width": width, "norms": {name: each.tolist() for name, each in norms.items()}}))
+    plan = config.build(costs.Plan, config.override({}, settings or []))
+    costs.gpu(plan.gpu)
+    name, shape, build = _shape(model)
+    if isinstance(shape, TransformerConfig) and name == "translation":
+        found = {**asdict(costs.estimate(shape, plan))}
     else:
-        console = Console()
-        console.print(report.reached(norms, width=console.width))
-    if plot is not None:
-        title = f"d output / d input at a distance, {width} wide, untrained"
-        plots.save(curves.by_distance(norms, title=title), plot)
-        print(f"{plot}: gradients against distance", file=sys.stderr if as_json else sys.stdout)
+        learned = costs.parameters(shape, build)
+        found = {"parameters": learned, "weights": 4 * learned, "optimizer": 12 * learned}
+    if as_json:
+        print(json.dumps({"model": model, "task": name, "plan": asdict(plan), **found}, indent=1))
+        return
+    title = f"{model}: {plan.steps:,} steps of {plan.pairs:,} pairs on {plan.count} x {plan.gpu}"
+    note = None
+    if "operations" not in found:
+        title, note = model, "Operations, time and price are planned for Transformers that translate."
+    Console(highlight=False).print(Fitted(("what", "how much"), _lines(found, plan), title, note))
+
+
+def _lines(found: dict[str, Any], plan: Plan) -> list[tuple[str, str]]:
+    """What there is to say of each part."""
+    hours = found.get("seconds", 0) / 3600
+    shown = {
+        "parameters": lambda value: f"{value:,}",
+        "operations": lambda value: f"{value:.3g} FLOPs",
+        "weights": gigabytes,
+        "optimizer": gigabytes,
+        "activations": gigabytes,
+        "fits": lambda value: "yes" if value else "no: smaller steps or more GPUs",
+        "seconds": lambda value: f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.1f} days",
+        "price": lambda value: f"{value:,.0f}" if value else "set hourly",
+    }
+    names = {
+        "weights": "memory of weights",
+        "optimizer": "memory of gradients and Adam",
+        "activations": "memory of activations",
+        "fits": f"fits one {plan.gpu}",
+        "seconds": "time",
+    }
+    return [(names.get(name, name), shown[name](value)) for name, value in found.items() if name in shown]
+
+
+def gigabytes(count: int) -> str:
+    """Bytes as a person reads them."""
+    return f"{count / 1e9:.2f} GB" if count >= 1e7 else f"{count / 1e6:.2f} MB"
+
+
+def _shape(model: str) -> tuple[str, Any, Any]:
+    """The task, the shape and the class of a preset, a recipe file, a run folder or a checkpoint."""
+    from regard import config, recipe
+    from regard.models.transformer import TransformerConfig
+    from regard.tasks import TASKS
+
+    build = TASKS["translation"][0].build
+    if model in TransformerConfig.PRESETS:
+        return "translation", TransformerConfig(vocab=VOCAB, **TransformerConfig.PRESETS[model]), build
+    path = Path(model) / "config.yaml" if Path(model).is_dir() else Path(model)
+    if not path.is_file():
+        presets = ", ".join(TransformerConfig.PRESETS)
+        raise ValueError(f"{model} is neither a recipe file, a run folder, a checkpoint nor one of {presets}")
+    if Path(model).is_dir():  # where the model has all its sizes
+        settings = config.read(path)
+        task = TASKS[_known(model, settings.get("task", "translation"))][0]
+        kinds = config.sections(task.Recipe, "model")
+        kind = kinds.get(settings["model"].get("name", ""), next(iter(kinds.values())))
+        return settings.get("task", "translation"), config.build(kind, settings["model"], where="model"), task.build
+    task, resolved = recipe.resolve(recipe.settings(path))
+    shape = resolved.model
+    if not isinstance(shape, TransformerConfig) or resolved.task != "translation":
+        raise ValueError(f"{model}: the sizes of this model follow from its data, train it and give its run folder")
+    vocab = shape.vocab or resolved.tokenizer.vocab or VOCAB
+    return resolved.task, config.build(TransformerConfig, {**config.plain(shape), "vocab": vocab}), build
+
+
+def _known(model: str, task: Any) -> str:
+    from regard.tasks import TASKS
+
+    if task not in TASKS:
+        raise ValueError(f"{model}: made for the task {task!r}, this version knows {', '.join(TASKS)}")
+    return task

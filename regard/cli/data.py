@@ -1,31 +1,72 @@
-"""Commands that make data, or look at what text is made of: data cmudict, data agreement, data units."""
+"""Data before training: data check looks at it, data make writes some."""
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from regard.cli.lines import PICTURES, writable
+from regard.cli.grammar import Json, group
+from regard.cli.learning import asked
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from regard.lab.tokenizers import Cut
-
-LEAST = 300  # tokens of a vocabulary that has all bytes
+data = group("Check your data exactly as training will read it; make some.")
+make = group("Make data to train on.")
+data.add_typer(make, name="make")
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write; may be new.")]
 
 
+@data.command()
+def check(
+    recipe: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RECIPE] [NAME=VALUE]...", help="A recipe file, then settings that change it."),
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Text to translate from, one sentence per line.")
+    ] = None,
+    target: Annotated[Path | None, typer.Option(metavar="FILE", help="Its translations, line by line.")] = None,
+    tokens: Annotated[
+        bool, typer.Option("--tokens/--no-tokens", help="Train the tokenizer too, and give lengths in tokens.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Check every line: counts, lengths, repeats, bad lines with their places, what would be left out."""
+    from rich.console import Console
+
+    from regard import recipe as recipes
+    from regard.cli.tables import Fitted
+    from regard.tasks.translation.check import check
+
+    words, file = list(recipe or []), None
+    if words and "=" not in words[0]:
+        file = words.pop(0)
+    settings = asked(file, words, source, target)
+    if "data" not in settings:
+        raise ValueError("nothing to check: give a recipe file, or --source and --target")
+    _, resolved = recipes.resolve(settings)
+    if resolved.task != "translation":
+        raise ValueError(f"`regard data check` handles sentence pairs only, not the data of {resolved.task}")
+    found = check(resolved.data, resolved.tokenizer if tokens else None)
+    if as_json:
+        print(json.dumps(found.plain(), ensure_ascii=False))
+    else:
+        Console(highlight=False).print(Fitted(("", ""), found.lines()))
+    if found.problems:
+        raise typer.Exit(1)
+
+
+@make.command()
 def cmudict(
-    file: Annotated[Path, typer.Argument(help="The CMU Pronouncing Dictionary: cmudict.dict, cmudict-0.7b or NLTK's.")],
-    out: Annotated[Path, typer.Argument(help="Folder for train.tsv.gz, valid.tsv.gz and test.tsv.gz.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="The CMU Pronouncing Dictionary: cmudict.dict, cmudict-0.7b or NLTK's."),
+    ],
+    out: Folder,
     stress: Annotated[bool, typer.Option("--stress", help="Keep the digits that say which vowel is stressed.")] = False,
 ) -> None:
-    """Make pairs of letters and sounds of the CMU Pronouncing Dictionary; no word is in two parts."""
+    """Pairs of letters and sounds from the CMU Pronouncing Dictionary; no word is in two parts."""
     from regard.tasks.translation import cmudict
 
     _folder(out)
@@ -35,18 +76,17 @@ def cmudict(
     print(f"left out: {found.passed_over:,} words with signs other than letters and apostrophes")
 
 
+@make.command()
 def agreement(
-    out: Annotated[Path, typer.Argument(help="Folder for train.txt.gz and valid.txt.gz.")],
+    out: Folder,
     shortest: Annotated[int, typer.Option(min=1, help="Fewest words between subject and participle.")] = 1,
     longest: Annotated[int, typer.Option(min=1, max=200, help="Most of them.")] = 16,
     plain: Annotated[bool, typer.Option("--plain", help="Without participles beside the nouns in between.")] = False,
-    count: Annotated[
-        int, typer.Option(min=20, help="Sentences to learn from; a twentieth more to measure on.")
-    ] = 20_000,
-    seed: Annotated[int, typer.Option(min=0, help="Where the sentences start.")] = 0,
+    count: Annotated[int, typer.Option(min=20, help="Sentences to train on; a twentieth more to measure on.")] = 20_000,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.", show_default=False)] = 0,
     show: Annotated[int, typer.Option(min=0, help="Sentences to print.")] = 5,
 ) -> None:
-    """Write French sentences whose participle agrees with its subject or does not, every word tagged right or wrong."""
+    """French sentences whose participle agrees with its subject or not, every word tagged right or wrong."""
     from regard.lab.agreement import sentences as agreement
 
     _folder(out)
@@ -57,79 +97,7 @@ def agreement(
         print(f"  {line}")
 
 
-def units(
-    file: Annotated[Path, typer.Argument(help="Text, one sentence per line; may be gzipped.")],
-    column: Annotated[int | None, typer.Option(min=1, help="The column with the text, in a TSV file.")] = None,
-    held: Annotated[Path | None, typer.Option(help="Other text to measure on; a tenth is held out otherwise.")] = None,
-    sizes: Annotated[str, typer.Option(help="Sizes of vocabularies, between commas.")] = "500,1000,2000,4000,8000",
-    words: Annotated[str, typer.Option(help="Words to cut, between blanks.")] = "grand grande grandement",
-    plot: Annotated[Path | None, typer.Option(help="Draw the curves into this PNG or SVG file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
-) -> None:
-    """Characters, words and pieces of words compared: size of the vocabulary, length of the text, what is unknown."""
-    from rich.console import Console
-
-    from regard.interpret import curves, plots
-    from regard.lab import tokenizers
-
-    writable(plot, PICTURES)
-    lines = tokenizers.read(str(file), column=column)
-    train, other = (
-        (lines, tokenizers.read(str(held), column=column)) if held is not None else tokenizers.hold_out(lines)
-    )
-    found = tokenizers.compare(train, other, sizes=_sizes(sizes), words=words.split())
-    if as_json:
-        told = {"lines": len(train), "held": len(other), "units": [one.plain() for one in found]}
-        print(json.dumps(told, ensure_ascii=False, indent=1))
-    else:
-        print(f"{len(train):,} lines to make units from, {len(other):,} to measure them on")
-        Console().print(_cuts(found), _examples(found), sep="\n")
-    if plot is not None:
-        plots.save(curves.by_vocabulary(found), plot)
-        print(f"{plot}: vocabulary against length", file=sys.stderr if as_json else sys.stdout)
-
-
 def _folder(path: Path) -> None:
     """Stop at a name that cannot be a folder's."""
     if path.exists() and not path.is_dir():
         raise ValueError(f"{path} is a file: name a folder to write into, which may be new")
-
-
-def _sizes(text: str) -> list[int]:
-    """Numbers between commas."""
-    try:
-        found = sorted({int(each) for each in text.split(",")})
-    except ValueError:
-        raise ValueError(f"--sizes {text!r}: give whole numbers between commas, such as 500,2000") from None
-    if found[0] < LEAST:
-        raise ValueError(f"--sizes {text}: the least is {LEAST}, the 256 bytes and some more")
-    return found
-
-
-def _cuts(found: Sequence[Cut]) -> Table:
-    """A line for every way to cut."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD)
-    for name in ("units", "vocabulary", "tokens a line", "characters a token", "unknown"):
-        table.add_column(name, justify="left" if name == "units" else "right", no_wrap=True)
-    for one in found:
-        numbers = f"{one.vocab:,}", f"{one.per_line:.1f}", f"{one.per_token:.2f}", f"{100 * one.unknown:.2f} %"
-        table.add_row(one.kind, *numbers)
-    return table
-
-
-def _examples(found: Sequence[Cut]) -> Table:
-    """How single words are cut, one line for every way to cut and a column for each word."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("units", no_wrap=True)
-    for word in found[0].words:
-        table.add_column(Text(word), overflow="fold")
-    for one in found:
-        table.add_row(f"{one.kind} {one.vocab:,}", *(Text(" ".join(pieces)) for pieces in one.words.values()))
-    return table

@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.lines import PICTURES, arguments, writable
-from regard.cli.translate import guessed, named
+from regard.cli.answers import typed
+from regard.cli.grammar import Device, named
+from regard.cli.lines import PICTURES, lines_of, writable
+from regard.cli.translate import guessed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
     from regard.tasks.translation.translator import Translator
 
 PAGES = (".html", ".htm")
-KINDS = ("html", "png", "json", "csv", "htm", *PICTURES)
+KINDS = ("html", "png", "json", "csv", "npy", "htm", *PICTURES)
+SHOWN, MEASURED = "What is shown", "For translators"
 
 
 @dataclass(frozen=True)
@@ -35,80 +39,150 @@ class View:
     level: str | None
     specials: bool
     numbers: bool
+    as_json: bool = False
 
 
 def explain(
     words: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="WORD", help="A checkpoint directory or run folder (else the shipped model), then a text."
-        ),
+        typer.Argument(metavar="[MODEL] [INPUT]", help="A model, else the shipped one; and what it should answer."),
     ] = None,
-    to: Annotated[str | None, typer.Option(help="Target language, of several; guessed when not given.")] = None,
+    input: Annotated[
+        Path | None, typer.Option("--input", "-i", metavar="FILE", help="With --alignments: link the lines of a file.")
+    ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A page (.html), picture (.png, .svg), table (.csv) or trace (.json)."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Page (.html), picture (.png, .svg), table (.csv), trace (.json), .npy.",
+        ),
     ] = None,
     attention: Annotated[
         str | None,
-        typer.Option(help="Which attention, such as decoder.1.cross; the last cross-attention if not given."),
+        typer.Option(
+            metavar="NAME", help="Such as decoder.1.cross; else the last cross-attention.", rich_help_panel=SHOWN
+        ),
     ] = None,
-    head: Annotated[int | None, typer.Option(min=0, help="Which head; their mean when not given.")] = None,
-    level: Annotated[str | None, typer.Option(help="word or subword; words, unless only one was read.")] = None,
-    specials: Annotated[bool, typer.Option("--specials", help="Show special tokens too.")] = False,
-    numbers: Annotated[bool, typer.Option("--numbers", help="Percentages instead of shades.")] = False,
-    step: Annotated[int | None, typer.Option(min=0, help="Show the arithmetic of this written token.")] = None,
-    alignments: Annotated[bool, typer.Option("--alignments", help="Print links, as 0-0 1-2: read-written.")] = False,
-    gold: Annotated[str | None, typer.Option(help="Links made by hand, as '0-0 1p2', to show and to measure.")] = None,
+    head: Annotated[
+        int | None, typer.Option(min=0, help="Which head; their mean if not given.", rich_help_panel=SHOWN)
+    ] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="word or subword; words, unless only one was read.", rich_help_panel=SHOWN),
+    ] = None,
+    specials: Annotated[
+        bool, typer.Option("--specials", help="Show special tokens too.", rich_help_panel=SHOWN)
+    ] = False,
+    numbers: Annotated[
+        bool, typer.Option("--numbers", help="Percentages instead of shades.", rich_help_panel=SHOWN)
+    ] = False,
+    step: Annotated[
+        int | None,
+        typer.Option(min=0, help="Show the arithmetic of this row of the matrix, from 0.", rich_help_panel=SHOWN),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(help="Target language, of several; guessed if not given.", rich_help_panel=MEASURED),
+    ] = None,
+    alignments: Annotated[
+        bool, typer.Option("--alignments", help="Print links, as 0-0 1-2: read-written.", rich_help_panel=MEASURED)
+    ] = False,
+    gold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LINKS", help="Links made by hand, as '0-0 1p2', to show and to measure.", rich_help_panel=MEASURED
+        ),
+    ] = None,
     measures: Annotated[
-        bool, typer.Option("--measures", help="Measure all heads against alignments drawn by hand, with controls.")
+        bool,
+        typer.Option(
+            "--measures",
+            help="Measure all heads against alignments drawn by hand, with controls.",
+            rich_help_panel=MEASURED,
+        ),
     ] = False,
     interventions: Annotated[
-        bool, typer.Option("--interventions", help="Measure also silenced heads and words left out: minutes.")
+        bool,
+        typer.Option(
+            "--interventions",
+            help="Measure also silenced heads and words left out: minutes.",
+            rich_help_panel=MEASURED,
+        ),
     ] = False,
+    device: Device = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the matrix shown, or all measures.")] = False,
 ) -> None:
-    """Show where a model looked as it translated or labelled: in the terminal, as a page, a picture or a trace."""
-    import regard
+    """Show where a model looked: matrix, page, picture or trace."""
+    from regard import recipe
 
     model, texts = named(words or [])
-    _possible(texts, level, output)
-    page = output is not None and output.suffix.lower() in PAGES
-    if (measures or interventions) and (bool(texts) != page or (page and interventions)):
-        raise ValueError("--measures takes no text, or a text and --output page.html to put them into")
-    if len(texts) != 1 and not (measures or interventions or (alignments and texts)):
-        raise ValueError(f"give one text to explain, not {len(texts)}")
-    translator = regard.load(model, task=("translation", "classification", "tagging"))
-    view = View(attention, head, level, specials, numbers)
-    if hasattr(translator, "classes"):  # it labels, and writes nothing
-        if alignments or measures or interventions or step is not None or gold is not None or to is not None:
-            raise ValueError(
-                "a model that labels writes nothing: --to, --step, --gold and measures are for translators"
-            )
-        show(translator, translator.look(texts[0]), view, output=output, step=None, gold=None, extra={})
-    elif not texts:
-        measure(translator, to, output, interventions=interventions)
+    measured = measures or interventions
+    _possible(texts, input, level, output, alignments=alignments, measured=measured, interventions=interventions)
+    trained = recipe.load(model, device=device)
+    lines = lines_of(input) if input is not None else typed(trained, texts, option=None)
+    view = View(attention, head, level, specials, numbers, as_json)
+    if not hasattr(trained, "languages"):
+        given = {"--to": to, "--gold": gold, "--alignments": alignments, "--measures": measured}
+        if other := [name for name, value in given.items() if value]:
+            raise ValueError(f"{other[0]} is for translators: {trained.name} is {trained.kind}, leave it out")
+        show(trained, trained.look(trained.parse(_only(lines))), view, output=output, step=step, gold=None, extra={})
     elif alignments:
-        for text in arguments(texts):
-            seen = translator.look(text, to=to or guessed(translator, [text])) if text.strip() else None
-            print(links(seen, view) if seen is not None else "")  # line n answers line n
+        _link(trained, lines, to, view)
+    elif not texts:
+        measure(trained, to, output, interventions=interventions, as_json=as_json)
     else:
-        to = to or guessed(translator, texts)  # a model of one direction is not asked for it; the measures are
-        trace = translator.look(texts[0], to=to if translator.languages or not measures else None)
-        extra = _extra(translator, trace, view, to, measures, gold) if page else {}
-        show(translator, trace, view, output=output, step=step, gold=gold, extra=extra)
+        text = _only(lines)
+        to = to or guessed(trained, [text])  # a model of one direction is not asked for it; the measures are
+        trace = trained.look(text, to=to if trained.languages or not measured else None)
+        page = output is not None and output.suffix.lower() in PAGES
+        extra = _extra(trained, trace, view, to, measured, gold) if page else {}
+        show(trained, trace, view, output=output, step=step, gold=gold, extra=extra)
 
 
-def _possible(texts: list[str], level: str | None, output: Path | None) -> None:
+def _possible(
+    texts: list[str],
+    input: Path | None,
+    level: str | None,
+    output: Path | None,
+    *,
+    alignments: bool,
+    measured: bool,
+    interventions: bool,
+) -> None:
     """Stop before a model is loaded at what no model could do."""
     if level not in (None, "word", "subword"):
         raise ValueError(f"--level {level}: choose word or subword")
     if any(not text.strip() for text in texts):
         raise ValueError("the text is empty: there is nothing to explain in it")
-    writable(output, KINDS)
+    writable(output, KINDS, reads=(input,))
+    page = output is not None and output.suffix.lower() in PAGES
+    if input is not None and (texts or not alignments):
+        raise ValueError("-i reads many lines, which only --alignments shows: add it, or give one input")
+    if measured and (bool(texts) != page or (page and interventions)):
+        raise ValueError("--measures takes no text, or a text and -o page.html to put them into")
+    if len(texts) != 1 and not measured and not (alignments and (texts or input)):
+        raise ValueError(f"give one input to explain, not {len(texts)}")
+
+
+def _only(lines: Iterator[str]) -> str:
+    """The one input that is explained, typed or from standard input."""
+    given = list(lines)
+    if len(given) != 1 or not given[0].strip():
+        raise ValueError(f"give one input to explain, not {len([text for text in given if text.strip()])}")
+    return given[0]
+
+
+def _link(translator: Translator, lines: Iterator[str], to: str | None, view: View) -> None:
+    """The links of every line; line n answers line n."""
+    for text in lines:
+        seen = translator.look(text, to=to or guessed(translator, [text])) if text.strip() else None
+        print(links(seen, view) if seen is not None else "")
 
 
 def show(
-    translator: Any,
+    trained: Any,
     trace: Trace,
     view: View,
     *,
@@ -117,12 +191,14 @@ def show(
     gold: str | None,
     extra: dict[str, Any],
 ) -> None:
-    """One translation as what was asked for: a file, the arithmetic of a step, or a matrix."""
+    """One answer as what was asked for: a file, the arithmetic of a step, or a matrix."""
     if output is not None:
-        write(translator, trace, output, view, extra=extra)
+        write(trained, trace, output, view, extra=extra)
         print(f"{output}: where the model looked")
     elif step is not None:
-        print(arithmetic(translator, trace, step, view))
+        print(arithmetic(trained, trace, step, view))
+    elif view.as_json:
+        print(json.dumps(_plain(trace, view) | _judged(trace, view, gold), ensure_ascii=False))
     else:
         drawn, judged = matrix(trace, view), _judged(trace, view, gold)  # what cannot be shown is said before anything
         print(trace.facts["answer"], file=sys.stderr)
@@ -153,65 +229,88 @@ def links(trace: Trace, view: View) -> str:
     return terminal.pharaoh(_weights(trace, view), trace.items[seen.query], trace.items[seen.key])
 
 
-def arithmetic(translator: Translator, trace: Trace, place: int, view: View) -> str:
+def arithmetic(trained: Any, trace: Trace, place: int, view: View) -> str:
     """Query, keys, scores, softmax, sum and the likeliest next tokens at one written token."""
     from regard.interpret import terminal
 
+    if not hasattr(trained, "steps"):
+        raise ValueError(f"--step is for models that write: {trained.name} is {trained.kind}, leave it out")
     seen = terminal.chosen(trace, view.attention)
     written = trace.items[seen.query]
     if place >= len(written):
         raise ValueError(f"--step {place}: the answer has tokens 0 to {len(written) - 1}")
-    found = translator.steps(trace, names=[seen.name])
+    found = trained.steps(trace, names=[seen.name])
     one = found.attentions[seen.name].step(_known(view.head or 0, len(seen.values)), place)
     text, prediction = written[place].text, found.predictions[place]
     return terminal.step(one, trace.items[seen.key], token=text, prediction=prediction, style=_style())
 
 
-def write(translator: Any, trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> None:
-    """A page, a picture, a table or a trace, as the file's name asks."""
+def write(trained: Any, trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> None:
+    """A page, a picture, a table, numbers or a trace, as the file's name asks."""
     from regard.interpret import page, plots, terminal
-    from regard.interpret.words import merge, units
 
     kind = path.suffix.lower()
     if kind == ".json":
-        trace.save(path)
-        return
+        return trace.save(path)
     if kind in PAGES:
-        page.save(trace, path, steps=translator.steps(trace) if hasattr(translator, "steps") else None, **extra)
-        return
-    seen = terminal.chosen(trace, view.attention)
-    sides = (trace.items[side] for side in (seen.query, seen.key))
-    queries, keys = (units(side, level=_level(trace, view), specials=view.specials) for side in sides)
-    weights = merge(_weights(trace, view), queries, keys)
-    rows, columns = ([unit.text for unit in side] for side in (queries, keys))
+        return page.save(trace, path, steps=trained.steps(trace) if hasattr(trained, "steps") else None, **extra)
+    if kind == ".npy":
+        import numpy
+
+        return numpy.save(path, terminal.chosen(trace, view.attention).values.numpy())
+    weights, rows, columns = _shown(trace, view)
     if kind == ".csv":
         lines = ([row, *(round(each, 6) for each in line)] for row, line in zip(rows, weights.tolist(), strict=True))
-        _table([["", *columns], *lines], path)
-        return
+        return _table([["", *columns], *lines], path)
     title = f"{trace.facts['text']}\n{trace.facts['answer']}"
     plots.save(plots.alignment(weights, queries=rows, keys=columns, title=title), path)
 
 
-def measure(translator: Translator, to: str | None, path: Path | None, *, interventions: bool) -> None:
+def _shown(trace: Trace, view: View) -> tuple[Tensor, list[str], list[str]]:
+    """The weights that are shown, with the texts of their lines and columns."""
+    from regard.interpret import terminal
+    from regard.interpret.words import merge, units
+
+    seen = terminal.chosen(trace, view.attention)
+    sides = (trace.items[side] for side in (seen.query, seen.key))
+    queries, keys = (units(side, level=_level(trace, view), specials=view.specials) for side in sides)
+    weights = merge(_weights(trace, view), queries, keys)
+    return weights, [unit.text for unit in queries], [unit.text for unit in keys]
+
+
+def _plain(trace: Trace, view: View) -> dict[str, Any]:
+    """The matrix that is shown, as JSON has it."""
+    from regard.interpret import terminal
+
+    weights, rows, columns = _shown(trace, view)
+    known = {name: trace.facts[name] for name in ("text", "answer") if name in trace.facts}
+    name = terminal.chosen(trace, view.attention).name
+    shown = {"attention": name, "head": "mean" if view.head is None else view.head}
+    numbers = [[round(value, 6) for value in line] for line in weights.tolist()]
+    return known | shown | {"rows": rows, "columns": columns, "weights": numbers}
+
+
+def measure(translator: Translator, to: str | None, path: Path | None, *, interventions: bool, as_json: bool) -> None:
     """What the heads do, each number with its controls, over the sentences that were aligned by hand."""
     from rich.console import Console
 
-    from regard import report
+    from regard.cli.tables import Fitted
     from regard.interpret.alignment.summary import summary
 
     if path is not None and path.suffix.lower() != ".json":
-        raise ValueError(f"{path}: measures are written as .json, or shown in the terminal without --output")
+        raise ValueError(f"{path}: measures are written as .json, or shown in the terminal without -o")
     reader, golds = _reader(translator, to)
     tables = summary(reader, golds, intervene=interventions)
-    if path is not None:
-        path.write_text(json.dumps([asdict(table) for table in tables], ensure_ascii=False, indent=1) + "\n", "utf-8")
+    whole = json.dumps([asdict(table) for table in tables], ensure_ascii=False, indent=1)
+    if as_json:
+        print(whole)
+    elif path is not None:
+        path.write_text(f"{whole}\n", encoding="utf-8")
         print(f"{path}: what the heads do")
-        return
-    console = Console()
-    for table in tables:
-        for part in report.measured(table, width=console.width):
-            console.print(part)
-            console.print()
+    else:
+        console = Console(highlight=False)
+        for table in tables:
+            console.print(Fitted(table.columns, table.rows, table.title, table.note), "")
 
 
 def _extra(

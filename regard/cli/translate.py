@@ -3,79 +3,83 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.lines import arguments, blocks, lines_of, writable, writer
+from regard.cli.answers import Asked, writing
+from regard.cli.grammar import Answers, Input, Json, Settings, named
+from regard.cli.lines import arguments, blocks, lines_of, writer
 
 if TYPE_CHECKING:
     from regard.tasks.translation.translator import Answer, Translator
+
+BLOCK = 256  # lines translated at a time
+LITTLE = 50_000  # characters times megabytes of weights that do not pay for waking a GPU
 
 
 def translate(
     words: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="WORD",
-            help="A checkpoint directory or run folder (the shipped model when there is none), then texts; "
-            "- reads lines from standard input.",
-        ),
+        typer.Argument(metavar="[MODEL] [TEXT]...", help="A model, else the shipped one; texts, or - for stdin."),
     ] = None,
-    input: Annotated[Path | None, typer.Option("--input", "-i", help="File to read lines from.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write lines to.")] = None,
-    to: Annotated[
-        str | None, typer.Option(help="Target language, when the model has several; guessed when not given.")
-    ] = None,
+    input: Input = None,
+    output: Answers = None,
+    to: Annotated[str | None, typer.Option(help="Target language, of several; guessed if not given.")] = None,
     beams: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept side by side; 1 is greedy.")] = None,
     nbest: Annotated[int | None, typer.Option(min=1, help="Answers per line.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line, with scores.")] = False,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", "-s", help="A decoding setting, such as length_penalty=1.2.")
-    ] = None,
+    settings: Settings = None,
     html: Annotated[bool, typer.Option("--html", help="The input is HTML: tags come back in their places.")] = False,
     terms: Annotated[
-        Path | None, typer.Option(help="Glossary to obey: a term, a tab and its translation in each line.")
+        Path | None, typer.Option(metavar="FILE", help="Glossary to obey: a term, a tab and its translation per line.")
     ] = None,
     alternatives: Annotated[
         bool, typer.Option("--alternatives", help="What else the model considered, word by word.")
     ] = False,
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps; auto leaves little text to the CPU.")
+    ] = "auto",
+    as_json: Json = False,
 ) -> None:
-    """Translate text with a trained model; line counts always match."""
-    import regard
-    from regard import config
+    """Translate text; line counts always match."""
+    from regard import recipe
 
     model, texts = named(words or [])
     if bool(texts) == (input is not None):
-        raise ValueError("give either texts, or - for standard input, or --input FILE")
-    writable(output)
-    chosen = config.override({}, settings or [])
-    chosen |= {name: value for name, value in (("beams", beams), ("nbest", nbest)) if value is not None}
+        raise ValueError("give either texts, or - for standard input, or -i FILE")
+    asked = Asked(texts, input, output, settings, as_json)
+    asked.check(reads=[terms] if terms is not None else [], text=True)
+    if (html or terms is not None) and (asked.kind in ("jsonl", "csv") or nbest):
+        raise ValueError("--html and --terms give one answer as text: leave JSON, CSV and --nbest out")
+    lines = lines_of(input) if input is not None else arguments(texts, option="-i")
+    chosen = asked.options | {name: value for name, value in (("beams", beams), ("nbest", nbest)) if value is not None}
     if nbest and "beams" not in chosen and not chosen.get("sample"):
         chosen["beams"] = max(nbest, 4)
-    translator = regard.load(model, task="translation")
-    lines = lines_of(input) if input is not None else arguments(texts or [])
-    if alternatives:
-        _alternatives(translator, lines, to, chosen, as_json=as_json)
-        return
-    if html or terms is not None:
-        if as_json or nbest:
-            raise ValueError("--html and --terms give one answer as text: leave --json and --nbest out")
-        with writer(output) as write:
-            for document in _documents(translator, lines, to, chosen, html=html, terms=terms):
-                write(document)
-        return
+    device, lines = place(device, model, lines)
+    translator = recipe.load(model, device=device, task="translation")
+    if not alternatives and not html and terms is None:
+        return _answer(translator, lines, to, chosen, asked)
     with writer(output) as write:
-        number = 0
-        for block in blocks(lines, 256):
+        if alternatives:
+            said = _alternatives(translator, lines, to, chosen, as_json=asked.kind == "jsonl")
+        else:
+            said = _documents(translator, lines, to, chosen, html=html, terms=terms)
+        for line in said:
+            write(line)
+
+
+def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen: dict[str, Any], asked: Asked) -> None:
+    """A line for every line; of several answers, each in a line behind its number and score."""
+    numbers = count(1)
+    with writing(asked, "source", lambda text, answer: _line(next(numbers), answer)) as write:
+        for block in blocks(lines, BLOCK):
             to = to or guessed(translator, block)
             for text, answer in zip(block, translator.answers(block, to=to, **chosen), strict=True):
-                number += 1
-                write(_as_json(text, answer) if as_json else _as_lines(number, answer))
+                write(text, answer)
 
 
 def _documents(
@@ -92,7 +96,7 @@ def _documents(
     from regard.tasks.translation.documents import glossary as glossaries
 
     glossary = glossaries.load(str(terms)) if terms is not None else None
-    for block in [["\n".join(lines)]] if html else blocks(lines, 256):
+    for block in [["\n".join(lines)]] if html else blocks(lines, BLOCK):
         to = to or guessed(translator, block)
         answers = documents.translate(translator, block, html=html, to=to, terms=glossary, **chosen)
         for text, answer in zip(block, answers, strict=True):
@@ -103,7 +107,7 @@ def _documents(
 
 def _alternatives(
     translator: Translator, lines: Iterator[str], to: str | None, chosen: dict[str, Any], *, as_json: bool
-) -> None:
+) -> Iterator[str]:
     """What else might have been said, sentence by sentence."""
     from regard.tasks.translation.alternatives import consider
 
@@ -111,18 +115,31 @@ def _alternatives(
         to = to or guessed(translator, [text])
         for sentence in consider(translator, text, to=to, **chosen):
             if as_json:
-                print(json.dumps(sentence.plain(), ensure_ascii=False))
+                yield json.dumps(sentence.plain(), ensure_ascii=False)
             else:
-                print("\n".join(f"{left:<24} {right}".rstrip() for left, right in sentence.lines()), end="\n\n")
+                yield "\n".join(f"{left:<24} {right}".rstrip() for left, right in sentence.lines()) + "\n"
 
 
-def named(words: list[str]) -> tuple[Path | None, list[str]]:
-    """The model that the first word names, if it is a directory or looks like a path to one, and the texts."""
-    if not words:
-        return None, []
-    first = words[0]
-    path_like = first != "-" and len(first.split()) == 1 and (os.sep in first or Path(first).is_dir())
-    return (Path(first), words[1:]) if path_like else (None, words)
+def place(device: str, model: Path | None, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
+    """Where to translate these lines: little text on the CPU, since waking a GPU takes longer than translating it.
+
+    What counts is the characters times the megabytes of the model. The lines come back with those that were counted.
+    """
+    if device != "auto":
+        return device, lines
+    from regard.recipe import shipped
+
+    folder = shipped() if model is None else model
+    weights = (folder / part / "model.safetensors" for part in ("", "best"))
+    size = next((path.stat().st_size for path in weights if path.is_file()), 0)
+    room = LITTLE / max(size / 1e6, 1.0)
+    counted: list[str] = []
+    for line in lines:
+        counted.append(line)
+        room -= len(line) + 1
+        if room < 0:
+            return device, chain(counted, lines)
+    return "cpu", iter(counted)
 
 
 def guessed(translator: Translator, texts: list[str]) -> str | None:
@@ -135,20 +152,8 @@ def guessed(translator: Translator, texts: list[str]) -> str | None:
     return to
 
 
-def _as_json(text: str, answer: Answer) -> str:
-    """One object: the source, the best answer, and the others if asked for."""
-    head = {"source": text, "translation": answer.text, "score": round(answer.score, 6)}
-    others = [{"translation": other.text, "score": round(other.score, 6)} for other in answer.alternatives]
-    return json.dumps(head | ({"alternatives": others} if others else {}), ensure_ascii=False)
-
-
-def _as_lines(number: int, answer: Answer) -> str:
+def _line(number: int, answer: Answer) -> str:
     """The answer in one line; several answers as number, score and text."""
     if not answer.alternatives:
-        return _one_line(answer.text)
-    ranked = (answer, *answer.alternatives)
-    return "\n".join(f"{number}\t{one.score:.4f}\t{_one_line(one.text)}" for one in ranked)
-
-
-def _one_line(text: str) -> str:
-    return text.replace("\n", " ")
+        return str(answer)
+    return "\n".join(f"{number}\t{one.score:.4f}\t{one}" for one in (answer, *answer.alternatives))

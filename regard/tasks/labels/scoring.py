@@ -46,9 +46,9 @@ def scores(name: str, task: str, side: Labelled, found: Measured, classes: Seque
 
 
 def _truth(side: Labelled, number: int) -> Sequence[int]:
-    if side.each:
-        return side.labels[side.starts[number] : side.starts[number + 1]]
-    return side.labels[number : number + 1]
+    if side.per_token:
+        return side.labels[side.starts[number] : side.starts[number + 1]].tolist()
+    return side.labels[number : number + 1].tolist()
 
 
 def _tables(labels: Labels, judged: str) -> list[Table]:
@@ -64,7 +64,7 @@ def _tables(labels: Labels, judged: str) -> list[Table]:
     return tables
 
 
-def _each(labels: Labels) -> dict[str, dict[str, float]]:
+def _each(labels: Labels) -> dict[str, dict[str, int | float]]:
     return {
         one.name: {"count": one.count, "precision": one.precision, "recall": one.recall, "f1": one.f1}
         for one in labels.labels

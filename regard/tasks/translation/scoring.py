@@ -62,13 +62,14 @@ def overlapping(found: evaluation.Evaluation) -> Scores:
     counts = {evaluation.METRICS[metric]: own for metric, own in found.counts.items()}
     rows = [row for row in found.lines()[2:] if row[0] not in counts]
     by_length = [row for row in rows if row[0].startswith("BLEU, ")]
+    lengths = [(name.split(", ")[1].removesuffix(" words"), *value.split("  ")) for name, value in by_length]
     return Scores(
         found.name,
         "translation",
         counts,
         [Judged(*sentence) for sentence in found.sentences],
         measures={name: value for name, value in rows if (name, value) not in by_length},
-        tables=[Table("BLEU by length", ("length", "BLEU"), by_length)],
+        tables=[Table("BLEU by length of the source", ("words", "BLEU", "sentences"), lengths)],
         notes=found.signatures(),
         details={key: value for key, value in found.plain().items() if key not in ("name", "worst", "sentences")},
         lengths=found.lengths,

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from regard import config
 from regard.checkpoint import Checkpoint, fill
+from regard.data import images
 from regard.data.examples import Examples
 from regard.interpret.trace import Trace
 from regard.metrics.boxes import giou_loss, iou
@@ -159,6 +160,8 @@ class Locator:
 
     task: ClassVar[str] = "localisation"
     verb: ClassVar[str] = "locate"
+    kind: ClassVar[str] = "a model that finds digits"
+    opens: ClassVar[bool] = True
     Options: ClassVar[type] = PictureOptions
     __repr__ = described
 

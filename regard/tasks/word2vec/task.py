@@ -94,7 +94,7 @@ class SkipGram:
     """The task of learning word vectors: its inner loop changes them itself, in place of an optimizer."""
 
     Recipe = EmbeddingRecipe
-    usage: ClassVar[str] = "regard similar {folder} WORD"
+    usage: ClassVar[str] = "regard words similar {folder} WORD"
     shared: ClassVar[bool] = False  # threads share what processes cannot
     goal: Goal | None = None  # the rate falls: the newest vectors are the best
 
@@ -123,7 +123,7 @@ class SkipGram:
         together = max(1, min(TOGETHER, words.blocks // 8))
         epoch = -(-words.blocks // together)
         often = {"evaluate": epoch, "save": epoch, "log": max(1, epoch // 10)}
-        return {"training": {"epochs": 5, "rows": together, **often}}
+        return {"training": {"epochs": 5, "accumulate": together, **often}}
 
     @staticmethod
     def sized(recipe: EmbeddingRecipe, words: Words) -> EmbeddingRecipe:
