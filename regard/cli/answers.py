@@ -125,8 +125,8 @@ def writing(
 
 def _row(cells: Sequence[Any]) -> str:
     buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="").writerow(cells)
-    return buffer.getvalue()
+    csv.writer(buffer, lineterminator="\n").writerow(cells)  # a cell of several lines is quoted
+    return buffer.getvalue().removesuffix("\n")
 
 
 def _cell(value: Any) -> Any:
