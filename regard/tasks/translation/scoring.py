@@ -15,6 +15,7 @@ from regard.tasks.translation.translator import Translator
 
 Metric = Literal["overlap", "errors"]
 Pairs = Sequence[tuple[str, str]]
+SAID = ("sources", "wrong answers", "wrong units")  # with their intervals
 
 
 def pairs(*files: str | Path, columns: tuple[int, int] | None = None) -> list[tuple[str, str]]:
@@ -62,7 +63,8 @@ def overlapping(found: evaluation.Evaluation) -> Scores:
     counts = {evaluation.METRICS[metric]: own for metric, own in found.counts.items()}
     rows = [row for row in found.lines()[2:] if row[0] not in counts]
     by_length = [row for row in rows if row[0].startswith("BLEU, ")]
-    lengths = [(name.split(", ")[1].removesuffix(" words"), *value.split("  ")) for name, value in by_length]
+    spread = [(name.split(", ")[1].removesuffix(" words"), *value.split("  ")) for name, value in by_length]
+    lengths = [(words, score, count.split()[0]) for words, score, count in spread]
     return Scores(
         found.name,
         "translation",
@@ -95,7 +97,7 @@ def wrong(found: error_rate.Judgement) -> Scores:
             "wrong units, %": averaged([100.0 * e for *_, e, _ in each], [u for *_, u in each], lower=True),
         },
         right,
-        measures=dict(found.lines()[1:]),
+        measures={name or "edits": value for name, value in found.lines()[1:] if name not in SAID},
         details={key: value for key, value in found.plain().items() if key not in ("name", "worst")},
         unit="source",
         counted="edits",
