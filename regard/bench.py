@@ -20,13 +20,13 @@ from typing import Any
 import torch
 
 from regard import checkpoint, cost, recipe
-from regard.models.inference import for_generation
+from regard.models.inference import pays
 from regard.models.transformer import TransformerConfig
 from regard.tasks.language.writer import Writer
 from regard.tasks.translation.translator import Translator
 from regard.training import device as devices
 
-NEVER = 1 << 40
+NEVER, MANY = 10**12, 1 << 24  # a step that never comes, more tokens than there are
 BATCHES = (1, 8, 64)
 SENTENCES = (
     "The man in the red coat walks slowly along the river with his two dogs.",
@@ -145,11 +145,12 @@ def generating(translator: Translator, texts: Sequence[str], bounds: Limits, *, 
     """Translations of these texts, greedily and with beams, by one and by many."""
     place = next(translator.model.parameters()).device
     once, again = _read(translator.model)
+    translator.ready.warm()
     found = []
     for beams in dict.fromkeys((1, max(4, translator.decoding.beams))):
         for batch in BATCHES:
             chosen = [texts[number % len(texts)] for number in range(batch)]
-            write = partial(translator.translate, chosen, to=to, beams=beams, split=False, tokens=NEVER)
+            write = partial(translator.translate, chosen, to=to, beams=beams, split=False, tokens=MANY)
             lengths = [len(translator.target.encode(answer)) + 1 for answer in write()]
             spent, memory = _seconds(write, place, repeats=3), _peak(write, place)
             name = f"{'greedy' if beams == 1 else f'beam {beams}'}, {batch} at a time"
@@ -177,7 +178,7 @@ def _read(model: Any) -> tuple[int, int]:
     Tables of tokens are looked up, not read, unless they predict as well. On a GPU a Transformer writes with a copy in
     half precision.
     """
-    halved, once, again = for_generation(model) is not model, 0, 0
+    halved, once, again = hasattr(model, "stack") and pays(next(model.parameters()).device), 0, 0
     for name, weight in model.named_parameters():
         size = 2 * weight.numel() if halved else weight.nbytes
         part = name.partition(".")[0]

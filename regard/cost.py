@@ -6,11 +6,12 @@ training step costs three times its forward pass.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import nn
 
+from regard.config.ranges import Amount, Count, Length, Range
 from regard.models import MODELS
 from regard.models.transformer import TransformerConfig
 
@@ -89,23 +90,23 @@ def price(seconds: float, *, hourly: float, count: int = 1) -> float:
 class Plan:
     """A training run on paper."""
 
-    source: int = 25
+    source: Length = 25
     """Tokens of a source sentence, on average."""
-    target: int = 25
+    target: Length = 25
     """Tokens of a target sentence, on average."""
-    pairs: int = 1000
+    pairs: Count = 1000
     """Sentence pairs in a step, over all GPUs."""
-    steps: int = 100_000
+    steps: Count = 100_000
     """Updates."""
     gpu: str = "H100"
     """Which GPU; see GPUS."""
-    count: int = 1
+    count: Count = 1
     """How many of them."""
     precision: Literal["half", "fp32"] = "half"
     """Numbers the products are computed in: bf16 or fp16, or single precision."""
-    share: float = 0.35
+    share: Annotated[float, Range(above=0, most=1)] = 0.35
     """Part of the peak that training reaches."""
-    hourly: float = 0.0
+    hourly: Amount = 0.0
     """Price of one GPU for an hour."""
 
 

@@ -15,8 +15,8 @@ from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.language.task import LanguageRecipe
 from regard.tasks.tables.task import RegressionRecipe
+from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.task import TranslationRecipe
-from regard.tasks.translation.translator import DecodingConfig
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
@@ -132,8 +132,9 @@ def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, wor
     assert not getattr(command, "commands", {}) or not [word for word in rest if word[0] != "-"], "no such command"
     given = command.make_context(words[0], rest).params  # an unknown option or a bad value raises here
     if words[0] == "train":
-        settings = [word for word in given["recipe"] or [] if "=" in word]
-        files = [ROOT / word for word in given["recipe"] or [] if (ROOT / word).is_file()]
+        settings = [word for word in given["words"] or [] if "=" in word]
+        settings += [f"task={given['task']}"] if given["task"] else []
+        files = [ROOT / word for word in given["words"] or [] if word.endswith(".yaml") and (ROOT / word).is_file()]
         mapping = recipe.settings(files[0]) if files else {"data": {"train": {"path": "x"}}}
         recipe.resolve(config.override(mapping, settings))
     elif "settings" in given:

@@ -21,9 +21,9 @@ from regard.cli import (
     explain,
     generate,
     lab,
-    learning,
     predict,
     runs,
+    train,
     translate,
     words,
 )
@@ -40,7 +40,7 @@ PANELS: dict[str, dict[str, Any]] = {
         "count": predict.count,
         "predict": predict.predict,
     },
-    "Make": {"train": learning.train},
+    "Make": {"train": train.train},
     "Judge": {"evaluate": evaluate.evaluate, "compare": compare.compare, "explain": explain.explain},
     "Plan": {"cost": cost.cost, "bench": bench.bench},
     "Keep": {"runs": runs.runs, "data": data.data},
@@ -74,7 +74,8 @@ for _panel, _commands in PANELS.items():
         if isinstance(_command, typer.Typer):
             app.add_typer(_command, name=_name, rich_help_panel=_panel)
         else:
-            app.command(_name, rich_help_panel=_panel)(_command)
+            _epilog = train.EPILOG if _name == "train" else None
+            app.command(_name, rich_help_panel=_panel, epilog=_epilog)(_command)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

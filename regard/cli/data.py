@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.grammar import Json, group
-from regard.cli.learning import asked
+from regard.cli.train import sort, told
 
 data = group("Check your data exactly as training will read it; make some.")
 make = group("Make data to train on.")
@@ -19,9 +19,9 @@ Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write; 
 
 @data.command()
 def check(
-    recipe: Annotated[
+    words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RECIPE] [NAME=VALUE]...", help="A recipe file, then settings that change it."),
+        typer.Argument(metavar="FILE... SETTING...", help="Files or a recipe, as for train; then settings."),
     ] = None,
     source: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Text to translate from, one sentence per line.")
@@ -38,13 +38,13 @@ def check(
     from regard import recipe as recipes
     from regard.cli.tables import Fitted
     from regard.tasks.translation.check import check
+    from regard.training.task import Given
 
-    words, file = list(recipe or []), None
-    if words and "=" not in words[0]:
-        file = words.pop(0)
-    settings = asked(file, words, source, target)
+    kind, files = told({}, source, target)
+    asked, changes = sort(words or [])
+    settings = recipes.order(asked, *changes, given=Given(files, kind=kind, aligned=source is not None)).settings
     if "data" not in settings:
-        raise ValueError("nothing to check: give a recipe file, or --source and --target")
+        raise ValueError("nothing to check: give files, or a recipe")
     _, resolved = recipes.resolve(settings)
     if resolved.task != "translation":
         raise ValueError(f"`regard data check` handles sentence pairs only, not the data of {resolved.task}")

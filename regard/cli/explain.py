@@ -127,7 +127,7 @@ def explain(
         given = {"--to": to, "--gold": gold, "--alignments": alignments, "--measures": measured}
         if other := [name for name, value in given.items() if value]:
             raise ValueError(f"{other[0]} is for translators: {trained.name} is {trained.kind}, leave it out")
-        show(trained, trained.look(trained.parse(_only(lines))), view, output=output, step=step, gold=None, extra={})
+        show(trained.look(trained.parse(_only(lines))), view, output=output, step=step, gold=None, extra={})
     elif alignments:
         _link(trained, lines, to, view)
     elif not texts:
@@ -138,7 +138,7 @@ def explain(
         trace = trained.look(text, to=to if trained.languages or not measured else None)
         page = output is not None and output.suffix.lower() in PAGES
         extra = _extra(trained, trace, view, to, measured, gold) if page else {}
-        show(trained, trace, view, output=output, step=step, gold=gold, extra=extra)
+        show(trace, view, output=output, step=step, gold=gold, extra=extra)
 
 
 def _possible(
@@ -182,21 +182,14 @@ def _link(translator: Translator, lines: Iterator[str], to: str | None, view: Vi
 
 
 def show(
-    trained: Any,
-    trace: Trace,
-    view: View,
-    *,
-    output: Path | None,
-    step: int | None,
-    gold: str | None,
-    extra: dict[str, Any],
+    trace: Trace, view: View, *, output: Path | None, step: int | None, gold: str | None, extra: dict[str, Any]
 ) -> None:
     """One answer as what was asked for: a file, the arithmetic of a step, or a matrix."""
     if output is not None:
-        write(trained, trace, output, view, extra=extra)
+        write(trace, output, view, extra=extra)
         print(f"{output}: where the model looked")
     elif step is not None:
-        print(arithmetic(trained, trace, step, view))
+        print(arithmetic(trace, step, view))
     elif view.as_json:
         print(json.dumps(_plain(trace, view) | _judged(trace, view, gold), ensure_ascii=False))
     else:
@@ -225,53 +218,64 @@ def links(trace: Trace, view: View) -> str:
     """The word read for each word written, as alignment tools exchange them."""
     from regard.interpret import terminal
 
-    seen = terminal.chosen(trace, view.attention)
+    seen = trace.find(view.attention)
     return terminal.pharaoh(_weights(trace, view), trace.items[seen.query], trace.items[seen.key])
 
 
-def arithmetic(trained: Any, trace: Trace, place: int, view: View) -> str:
-    """Query, keys, scores, softmax, sum and the likeliest next tokens at one written token."""
+def arithmetic(trace: Trace, place: int, view: View) -> str:
+    """Query, keys, scores, softmax, sum and the likeliest answers at one item that looks."""
     from regard.interpret import terminal
 
-    if not hasattr(trained, "steps"):
-        raise ValueError(f"--step is for models that write: {trained.name} is {trained.kind}, leave it out")
-    seen = terminal.chosen(trace, view.attention)
-    written = trace.items[seen.query]
-    if place >= len(written):
-        raise ValueError(f"--step {place}: the answer has tokens 0 to {len(written) - 1}")
-    found = trained.steps(trace, names=[seen.name])
+    seen = trace.find(view.attention)
+    looking = trace.items[seen.query]
+    if place >= len(looking):
+        raise ValueError(f"--step {place}: {seen.name} looks from tokens 0 to {len(looking) - 1}")
+    found = trace.steps([seen.name])
+    if found is None:
+        raise ValueError("--step: this model has no arithmetic to show, leave it out")
     one = found.attentions[seen.name].step(_known(view.head or 0, len(seen.values)), place)
-    text, prediction = written[place].text, found.predictions[place]
-    return terminal.step(one, trace.items[seen.key], token=text, prediction=prediction, style=_style())
+    return terminal.step(
+        one,
+        trace.items[seen.key],
+        token=looking[place].text,
+        prediction=found.prediction(seen.query, place),
+        answered=found.of,
+        style=_style(),
+    )
 
 
-def write(trained: Any, trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> None:
+def write(trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> None:
     """A page, a picture, a table, numbers or a trace, as the file's name asks."""
-    from regard.interpret import page, plots, terminal
+    from regard.interpret import page, plots
 
     kind = path.suffix.lower()
     if kind == ".json":
-        return trace.save(path)
+        trace.save(path)
+        return
     if kind in PAGES:
-        return page.save(trace, path, steps=trained.steps(trace) if hasattr(trained, "steps") else None, **extra)
+        page.save(trace, path, **extra)
+        return
+    seen = trace.find(view.attention)
     if kind == ".npy":
         import numpy
 
-        return numpy.save(path, terminal.chosen(trace, view.attention).values.numpy())
+        numpy.save(path, seen.values.numpy())
+        return
     weights, rows, columns = _shown(trace, view)
     if kind == ".csv":
         lines = ([row, *(round(each, 6) for each in line)] for row, line in zip(rows, weights.tolist(), strict=True))
-        return _table([["", *columns], *lines], path)
+        _table([["", *columns], *lines], path)
+        return
     title = f"{trace.facts['text']}\n{trace.facts['answer']}"
-    plots.save(plots.alignment(weights, queries=rows, keys=columns, title=title), path)
+    sides = seen.query, seen.key
+    plots.save(plots.alignment(weights, queries=rows, keys=columns, title=title, sides=sides), path)
 
 
 def _shown(trace: Trace, view: View) -> tuple[Tensor, list[str], list[str]]:
     """The weights that are shown, with the texts of their lines and columns."""
-    from regard.interpret import terminal
     from regard.interpret.words import merge, units
 
-    seen = terminal.chosen(trace, view.attention)
+    seen = trace.find(view.attention)
     sides = (trace.items[side] for side in (seen.query, seen.key))
     queries, keys = (units(side, level=_level(trace, view), specials=view.specials) for side in sides)
     weights = merge(_weights(trace, view), queries, keys)
@@ -280,18 +284,15 @@ def _shown(trace: Trace, view: View) -> tuple[Tensor, list[str], list[str]]:
 
 def _plain(trace: Trace, view: View) -> dict[str, Any]:
     """The matrix that is shown, as JSON has it."""
-    from regard.interpret import terminal
-
     weights, rows, columns = _shown(trace, view)
     known = {name: trace.facts[name] for name in ("text", "answer") if name in trace.facts}
-    name = terminal.chosen(trace, view.attention).name
-    shown = {"attention": name, "head": "mean" if view.head is None else view.head}
+    shown = {"attention": trace.find(view.attention).name, "head": "mean" if view.head is None else view.head}
     numbers = [[round(value, 6) for value in line] for line in weights.tolist()]
     return known | shown | {"rows": rows, "columns": columns, "weights": numbers}
 
 
 def measure(translator: Translator, to: str | None, path: Path | None, *, interventions: bool, as_json: bool) -> None:
-    """What the heads do, each number with its controls, over the sentences that were aligned by hand."""
+    """What the heads do over the sentences that were aligned by hand: in sentences, then the main numbers in tables."""
     from rich.console import Console
 
     from regard.cli.tables import Fitted
@@ -304,13 +305,20 @@ def measure(translator: Translator, to: str | None, path: Path | None, *, interv
     whole = json.dumps([asdict(table) for table in tables], ensure_ascii=False, indent=1)
     if as_json:
         print(whole)
-    elif path is not None:
+        return
+    if path is not None:
         path.write_text(f"{whole}\n", encoding="utf-8")
         print(f"{path}: what the heads do")
-    else:
-        console = Console(highlight=False)
-        for table in tables:
-            console.print(Fitted(table.columns, table.rows, table.title, table.note), "")
+        return
+    console = Console(highlight=False)
+    for table in tables:
+        console.print(table.finding, markup=False)
+    for table in tables:
+        if table.main:
+            console.print()
+            rows = [table.rows[number] for number in table.main]
+            console.print(Fitted(table.columns, rows, table.title, table.note))
+    console.print("\nEvery head by itself: --json, or -o heads.json.")
 
 
 def _extra(
@@ -328,12 +336,11 @@ def _extra(
 
 def _judged(trace: Trace, view: View, gold: str | None) -> dict[str, float]:
     """The error of the links shown against those made by hand, and that of the diagonal."""
-    from regard.interpret import terminal
     from regard.metrics import alignment
 
     if gold is None:
         return {}
-    seen = terminal.chosen(trace, view.attention)
+    seen = trace.find(view.attention)
     if (seen.query, seen.key) != ("target", "source"):
         raise ValueError(f"--gold links words read and written: {seen.name} looks at one side only")
     sure, possible = alignment.parse(gold)
@@ -359,18 +366,16 @@ def _reader(translator: Translator, to: str | None) -> tuple[Any, list[Gold]]:
 
 def _weights(trace: Trace, view: View) -> Tensor:
     """Those of one head, or the mean of all."""
-    from regard.interpret import terminal
 
-    seen = terminal.chosen(trace, view.attention)
+    seen = trace.find(view.attention)
     return seen.values.mean(0) if view.head is None else seen.values[_known(view.head, len(seen.values))]
 
 
 def _level(trace: Trace, view: View) -> str:
     """As asked; else words, unless that leaves a single column, which tells nothing, of several tokens."""
-    from regard.interpret import terminal
     from regard.interpret.words import units
 
-    read = trace.items[terminal.chosen(trace, view.attention).key]
+    read = trace.items[trace.find(view.attention).key]
     single = len(units(read)) == 1 < len(units(read, level="subword"))
     return view.level or ("subword" if single else "word")
 

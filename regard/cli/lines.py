@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
+from regard.data.encodings import hint
+
 PICTURES = ("png", "svg", "pdf", "eps", "jpg", "jpeg", "tif", "tiff", "webp")
 
 
@@ -41,7 +43,8 @@ def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
         try:
             yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError:
-            raise ValueError(f"{name}:{number}: not UTF-8, convert the text first") from None
+            told = hint(line, name)
+            raise ValueError(f"{name}:{number}: not UTF-8, convert the text first{told and f' ({told})'}") from None
 
 
 def blocks(lines: Iterator[str], size: int) -> Iterator[list[str]]:

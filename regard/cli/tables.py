@@ -24,7 +24,8 @@ LONGEST = 30
 class Fitted:
     """Rows under their headings: words fold first, and columns that are still too many go on in a table below.
 
-    Cells are text, never markup; floats are shown to three digits. Without a single heading none is shown.
+    Cells are text, never markup; floats are shown to three digits. Without a single heading none is shown, and of
+    no rows only the title.
     """
 
     columns: Sequence[str]
@@ -36,6 +37,8 @@ class Fitted:
         """The lines, as wide as there is room."""
         if self.title:
             yield Text(self.title, style="italic")
+        if not self.rows:
+            return
         names, cells, sizes = self._fit(options.max_width)
         gap = 2 if sum(sizes) + 2 * (len(sizes) - 1) <= options.max_width else 1
         for number, band in enumerate(_bands(sizes, options.max_width, gap)):
@@ -50,12 +53,12 @@ class Fitted:
         cells = [[_text(cell) for cell in row] for row in self.rows]
         counted = [self._counted(place) for place in range(len(self.columns))]
         names = list(self.columns)
-        columns = [[row[place] for row in cells] for place in range(len(names))]
-        whole = sum(_widest([name, *column]) for name, column in zip(names, columns, strict=True))
-        if whole + 2 * (len(names) - 1) > width:  # numbers need not be wide
+        if (
+            sum(map(_widest, zip(names, *cells, strict=True))) + 2 * (len(names) - 1) > width
+        ):  # numbers need not be wide
             names = [
                 _folded(name, max(_widest(column), _longest([name]))) if number else name
-                for name, number, column in zip(names, counted, columns, strict=True)
+                for name, number, column in zip(names, counted, zip(*cells, strict=True), strict=True)
             ]
         sizes = _shrunk(names, cells, counted, room=width)
         names = [_folded(name, size) for name, size in zip(names, sizes, strict=True)]
@@ -76,7 +79,7 @@ class Fitted:
 
     def _counted(self, place: int) -> bool:
         """Whether a column holds numbers."""
-        return bool(self.rows) and all(NUMBER.fullmatch(_text(row[place])) for row in self.rows)
+        return all(NUMBER.fullmatch(_text(row[place])) for row in self.rows)
 
 
 def _text(cell: Cell) -> str:

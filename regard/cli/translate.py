@@ -74,12 +74,13 @@ def translate(
 
 def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen: dict[str, Any], asked: Asked) -> None:
     """A line for every line; of several answers, each in a line behind its number and score."""
-    numbers = count(1)
+    numbers, done = count(1), 0
     with writing(asked, "source", lambda text, answer: _line(next(numbers), answer)) as write:
         for block in blocks(lines, BLOCK):
             to = to or guessed(translator, block)
-            for text, answer in zip(block, translator.answers(block, to=to, **chosen), strict=True):
+            for text, answer in zip(block, translator.answers(block, to=to, first=done, **chosen), strict=True):
                 write(text, answer)
+            done += len(block)  # each line has a seed of its own
 
 
 def _documents(
@@ -144,9 +145,7 @@ def place(device: str, model: Path | None, lines: Iterator[str]) -> tuple[str, I
 
 def guessed(translator: Translator, texts: list[str]) -> str | None:
     """The language to translate into when nobody said it, and a word about the guess."""
-    if len(translator.languages) < 2:
-        return None
-    to = translator.direction("\n".join(texts))
+    to = translator.language(texts)
     if to is not None:
         print(f"regard: translating to {to}, guessed from the text; --to chooses", file=sys.stderr)
     return to

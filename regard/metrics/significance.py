@@ -21,7 +21,6 @@ Sums = Float[np.ndarray, "corpus count"]
 Scores = Float[np.ndarray, "corpus"]
 
 SEED = 12345  # sacreBLEU's
-Numbers = Sequence[float] | Sequence[int] | np.ndarray
 SAMPLES: dict[str, int] = {"bootstrap": 1000, "randomisation": 10_000}
 ROWS = 256  # resamples made at once; a multiple of 32, at which numpy's stream of random bits can be cut
 TIE = 1e-9  # scores that differ by less are equal: they were summed in another order
@@ -97,7 +96,7 @@ def statistics(metric: str, answers: Sequence[str], references: References, *, t
     return Statistics(metric, counts, str(scorer.get_signature()), lower=metric in LOWER)
 
 
-def averaged(values: Numbers, weights: Numbers | None = None, *, lower: bool = False) -> Statistics:
+def averaged(values: Sequence[Any], weights: Sequence[Any] | None = None, *, lower: bool = False) -> Statistics:
     """A metric that is a mean over examples, such as the share of right ones; `weights` say how much each counts."""
     heavy = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
     return Statistics("mean", np.column_stack([np.asarray(values, dtype=np.float64), heavy]), lower=lower)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from regard import config, models
 from regard.checkpoint import Checkpoint, fill
@@ -48,31 +48,27 @@ def adopt(model: Any, parent: Checkpoint, *, same: bool) -> list[str]:
     return [f"going on from {parent.directory}"]
 
 
-def _head_differs(model: nn.Module, tensors: Mapping[str, Tensor]) -> bool:
+def _head_differs(model: Any, tensors: Mapping[str, Tensor]) -> bool:
     """Whether a model of the same task has other labels, so that only its body fits."""
     state = model.state_dict()
     unlike = {name for name in state if name in tensors and tensors[name].shape != state[name].shape}
     return (
         bool(unlike)
         and hasattr(model.config, "body")
-        and not any(
-            name == own or name.startswith(f"{own}.")
-            for name in unlike
-            for own in model.config.body.values()  # type: ignore[union-attr]
-        )
+        and not any(name == own or name.startswith(f"{own}.") for name in unlike for own in model.config.body.values())
     )
 
 
 def parent_shape(parent: Checkpoint) -> Any:
     """The config of a checkpoint's model."""
-    return models.config_of(parent.config["model"], task=parent.config.get("task"))
+    return models.config_of(parent.config["model"])
 
 
-def _transplanted(model: nn.Module, before: Any, tensors: Mapping[str, Tensor]) -> str:
+def _transplanted(model: Any, before: Any, tensors: Mapping[str, Tensor]) -> str:
     """Copy what lies in the body; say what was taken and what is new."""
     state, taken = model.state_dict(), set()
     theirs: Mapping[str, str] = before.body
-    for role, own in model.config.body.items():  # type: ignore[union-attr]
+    for role, own in model.config.body.items():
         for name in (name for name in state if name == own or name.startswith(f"{own}.")):
             other = theirs.get(role, "") + name.removeprefix(own)
             if role in theirs and other in tensors and tensors[other].shape == state[name].shape:

@@ -63,7 +63,8 @@ class Books:
     ) -> None:
         self.task, self.config, self.run, self.log, self.signals = task, config, run, log, signals
         self.team, self.guard, self.optimizers = run.team, guard, optimizers
-        self.progress, self.metrics, self.saved = Progress(), {}, -1
+        self.progress, self.saved = Progress(), -1
+        self.metrics: Mapping[str, Any] = {}
         self.began = self.written = time.monotonic()
         self.precision: tuple[torch.device, torch.dtype] = torch.device("cpu"), torch.float32
 
@@ -212,7 +213,7 @@ class Books:
         self.progress.best, self.progress.stale = before.best, before.stale  # its weights are safe in best/
         self.progress.evaluating = before.evaluating  # as the clock goes on, so does what is taken off it
         health = recall(found)
-        guard.retreat(health, step=before.step, to=found.step, rows=self.config.rows)
+        guard.retreat(health, step=before.step, to=found.step, rows=self.config.accumulate)
         self.metrics, self.saved = found.metrics, found.step
         self.log.rewind(found.step, guard.health.faults.since(health.faults))
         self.log.note(f"step {before.step}: {why}: back to step {found.step}, and on with the rows after these")

@@ -93,7 +93,7 @@ def summary(folder: Path) -> Summary:
     best: Mapping[str, float] = {}
     if (folder / "best").exists():
         try:
-            best = checkpoint.read(folder / "best").metrics
+            best = checkpoint.peek(folder / "best").metrics  # the weights need not be read to tell a score
         except checkpoint.CheckpointError as error:
             reason = f"{reason}; {error}" if reason else str(error)
     return Summary(folder, state, reason, step, best)

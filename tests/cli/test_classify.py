@@ -21,7 +21,7 @@ def models(tmp_path_factory):
     (folder / "a.tsv").write_text("".join(f"film {n} {w}\t{label}\n" for n in range(20) for w, label in words.items()))
     (folder / "a.txt").write_text("".join(f"the/D film{n}/N is/V {w}/A\n" for n in range(20) for w in words))
     settings = {"optim": {"rate": 0.02, "warmup": 1}, "training": TRAINING}
-    model = {"name": "recurrent", "width": 8, "embedding": 8, "pool": "attention", "dropout": 0.0}
+    model = {"name": "rnn-encoder", "width": 8, "embedding": 8, "pool": "attention", "dropout": 0.0}
     for task, name in (("classification", "a.tsv"), ("tagging", "a.txt")):
         data = {"train": {"path": str(folder / name)}, "tokens": 128}
         regard.train({"task": task, "data": data, "model": model, **settings}, out=folder / task, quiet=True)
@@ -110,7 +110,8 @@ def test_what_is_wrong_is_said_in_one_line(models, capsys):
     assert "none of those learnt" in complaint(
         capsys, "evaluate", classifier, str(models / "a.tsv"), "--columns", "2", "1"
     )
-    assert "--step is for models that write" in complaint(capsys, "explain", classifier, "x", "--step", "0")
+    assert "--gold is for translators" in complaint(capsys, "explain", classifier, "x", "--gold", "0-0")
+    assert "--step 7: pool looks from tokens 0 to 0" in complaint(capsys, "explain", classifier, "x", "--step", "7")
     nothing = complaint(capsys, "explain", tagger, "the film is")
     assert "no attention to show" in nothing
     assert "pool" not in nothing, "a tagger does not pool"
@@ -118,6 +119,14 @@ def test_what_is_wrong_is_said_in_one_line(models, capsys):
         capsys, "evaluate", classifier, str(models / "a.tsv"), "--columns", "1", "3"
     ).replace(f"{models}/", "")
     assert "no file nowhere.tsv" in complaint(capsys, "evaluate", classifier, "nowhere.tsv")
+
+
+def test_the_arithmetic_of_a_label_is_shown_without_a_word_of_writing(models, capsys):
+    assert run(["explain", str(models / "classification"), "the film", "--step", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert "v . tanh(W q + U k)" in shown
+    assert "label    chosen: " in shown
+    assert "written" not in shown
 
 
 def test_empty_standard_input_is_not_passed_over_in_silence(models, capsys, monkeypatch):
@@ -176,7 +185,10 @@ def test_columns_that_were_given_hold_against_those_of_the_recipe(models, capsys
     ("change", "told"),
     [
         (lambda own: own["model"].update(width=16), "weights do not fit the model"),
-        (lambda own: own["model"].update(name="oracle"), "config.yaml and 'oracle' do not fit"),
+        (
+            lambda own: own["model"].update(name="oracle"),
+            "model.name must be one of rnn-encoder, cnn-encoder, transformer-encoder, not 'oracle'",
+        ),
         (lambda own: own.pop("labels"), "config.yaml and 'labels' do not fit"),
     ],
 )

@@ -49,5 +49,5 @@ def test_brackets_are_text_and_a_table_without_headings_has_none():
 
 
 def test_a_table_of_nothing_says_only_its_title():
-    assert lines(Fitted(("run", "state"), [], "no runs here yet"))[0] == "no runs here yet"
-    assert lines(Fitted(("a long name " * 9, "state"), [], "nothing"), 40)[0] == "nothing"
+    for width in (80, 20):
+        assert lines(Fitted(("what", "runs/a-long-name", "runs/another-one"), [], "no runs"), width) == ["no runs"]

@@ -43,7 +43,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
     (here / "text.txt").write_text("masse masse\n" * 20)
     (here / "questions.txt").write_text(": royal\nman woman king queen\n")
     table = ROOT / "regard" / "samples" / "pendulum.csv"
-    reader = {"name": "recurrent", "width": 8, "embedding": 8, "pool": "attention"}
+    reader = {"name": "rnn-encoder", "width": 8, "embedding": 8, "pool": "attention"}
     settings = {
         "classification": {"data": {"train": {"path": str(here / "labels.tsv")}, "tokens": 64}, "model": reader},
         "tagging": {"data": {"train": {"path": str(here / "tags.txt")}, "tokens": 64}, "model": reader},

@@ -95,8 +95,8 @@ def test_a_line_without_a_recipe_trains(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words.write(tmp_path / "text.txt", lines=200)
     settings = ["task=word2vec", "data.train.path=text.txt", "model.width=8", "training.epochs=1", "model.sample=null"]
-    assert "use it with: regard words similar runs/run WORD" in answer(capsys, "train", *settings)
-    assert answer(capsys, "words", "similar", "runs/run", "nouna", "--count", 2).startswith("nouna\n")
+    assert "use it with: regard words similar runs/text WORD" in answer(capsys, "train", *settings)
+    assert answer(capsys, "words", "similar", "runs/text", "nouna", "--count", 2).startswith("nouna\n")
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.data import shards
+from regard.data import cache
 from regard.data.packing import Packing, buckets, pack
 from regard.data.readers import digest
-from regard.data.tokenizers import PAD
+from regard.data.tokenizers import Tokenizer
 from regard.tasks.labels import files as labels
 from regard.tasks.labels import reading
 from regard.tasks.labels.files import Example, Found, LabelsConfig, TagsConfig
-from regard.tasks.labels.reading import Reading, ReadingConfig, normal
+from regard.tasks.labels.reading import ReadingConfig
 
 IGNORE = -100  # the label of a token that is not judged
 BLOCK = 4096  # texts tokenised at a time
@@ -61,6 +61,8 @@ class Labelled:
     examples: list[Example]
     """What was read; an example that was too long for one text stands here several times."""
     found: Found
+    filler: int = 0
+    """The token that fills up a batch."""
 
     @property
     def per_token(self) -> bool:
@@ -89,7 +91,7 @@ class Labelled:
         columns = np.arange(int(lengths.max()))
         filled = columns < lengths[:, None]
         cells = np.where(filled, self.starts[chosen][:, None] + columns, 0)
-        tokens = np.where(filled, self.tokens[cells], PAD)
+        tokens = np.where(filled, self.tokens[cells], self.filler)
         marked = np.where(filled, self.labels[cells], IGNORE) if self.per_token else self.labels[chosen]
         parts = (torch.from_numpy(part.astype(np.int64)) for part in (chosen, tokens, lengths, marked))
         return LabelBatch(*parts)
@@ -117,7 +119,7 @@ class Labelled:
 class Prepared:
     """What is learnt from and measured on."""
 
-    reading: Reading
+    tokenizer: Tokenizer
     classes: list[str]
     train: Labelled
     valid: Labelled
@@ -128,7 +130,10 @@ class Prepared:
 
 
 def prepare(
-    config: LabelsConfig | TagsConfig, how: ReadingConfig, known: Reading | None = None, told: list[str] | None = None
+    config: LabelsConfig | TagsConfig,
+    how: ReadingConfig,
+    known: Tokenizer | None = None,
+    told: list[str] | None = None,
 ) -> Prepared:
     """Read and tokenise the files; tokens that are `known` and labels that are `told` are used as they are."""
     found = labels.read(config.train, config.names, config.reject)
@@ -141,16 +146,16 @@ def prepare(
     files = {"train": found, **({"valid": valid} if config.valid else {})}
     held = "named" if config.valid else config.held
     report: dict[str, Any] = {name: _report(each, held) for name, each in files.items()}
-    report |= {"vocab": own.units.vocab, "labels": classes, "texts": {name: len(side) for name, side in sides.items()}}
+    report |= {"vocab": own.vocab, "labels": classes, "texts": {name: len(side) for name, side in sides.items()}}
     summary = [line for each in files.values() for line in each.summary]
     summary.append(
         f"{len(sides['train']):,} texts to learn from, {len(sides['valid']):,} to measure on, "
-        f"{len(classes)} labels, {own.units.vocab:,} tokens"
+        f"{len(classes)} labels, {own.vocab:,} tokens"
     )
     return Prepared(own, classes, sides["train"], sides["valid"], report, summary, fresh=known is None)
 
 
-def index(found: Found, own: Reading, classes: Sequence[str]) -> Labelled:
+def index(found: Found, own: Tokenizer, classes: Sequence[str]) -> Labelled:
     """Examples as tokens, in order of their length."""
     numbers = labels.numbered(found, classes)
     pieces = list(_pieces(found, numbers, own) if found.per_token else _whole(found, numbers, own))
@@ -162,53 +167,63 @@ def index(found: Found, own: Reading, classes: Sequence[str]) -> Labelled:
         np.concatenate([np.array(mark, np.int32) for mark in marks]),
         list(examples),
         found,
+        own.filler,
     )
 
 
 Piece = tuple[list[int], list[int], Example]  # tokens, a label for all or for each, and what they were read from
 
 
-def _whole(found: Found, numbers: list[list[int | None]], own: Reading) -> Iterator[Piece]:
+def _whole(found: Found, numbers: list[list[int | None]], own: Tokenizer) -> Iterator[Piece]:
     """Texts that have one label."""
     both = iter(zip(found.examples, numbers, strict=True))
     while block := list(islice(both, BLOCK)):
-        tokens = own.encode([example.words[0] for example, _ in block])
+        tokens = reading.read(own, [example.words[0] for example, _ in block])
         for (example, (label,)), ids in zip(block, tokens, strict=True):
             assert label is not None
             yield ids, [label], example
 
 
-def _pieces(found: Found, numbers: list[list[int | None]], own: Reading) -> Iterator[Piece]:
+def _pieces(found: Found, numbers: list[list[int | None]], own: Tokenizer) -> Iterator[Piece]:
     """Sentences whose words have labels, in pieces that are not too long."""
-    for example, of_words in zip(found.examples, numbers, strict=True):
-        for words, ids in cut(own, example.words):
-            marks = [IGNORE] * len(ids)
-            for word, last in words:
-                label = of_words[word]
-                marks[last] = IGNORE if label is None else label
-            yield ids, marks, example
+    both = iter(zip(found.examples, numbers, strict=True))
+    while block := list(islice(both, BLOCK)):
+        pieces = cut(own, [example.words for example, _ in block])
+        for (example, of_words), sentence in zip(block, pieces, strict=True):
+            for words, ids in sentence:
+                marks = [IGNORE] * len(ids)
+                for word, last in words:
+                    label = of_words[word]
+                    marks[last] = IGNORE if label is None else label
+                yield ids, marks, example
 
 
-def cut(own: Reading, words: Sequence[str]) -> list[tuple[list[tuple[int, int]], list[int]]]:
-    """The tokens of a sentence in pieces that are not too long, each with its words: number, place of the last token.
+Part = tuple[list[tuple[int, int]], list[int]]  # (number of a word, place of its last token) of some words; all tokens
+
+
+def cut(own: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[Part]]:
+    """The tokens of each sentence in pieces that are not too long, each with its words.
 
     What a word is, is told at its last token, when all of it has been read.
     """
-    pieces: list[tuple[list[tuple[int, int]], list[int]]] = [([], [])]
-    for number, tokens in enumerate(own.encode_words(words)):
-        if len(pieces[-1][1]) + len(tokens) > own.how.longest:
-            pieces.append(([], []))
-        pieces[-1][1].extend(tokens)
-        pieces[-1][0].append((number, len(pieces[-1][1]) - 1))
-    return pieces
+    longest = reading.settings(own).longest
+    found = []
+    for sentence in reading.read_words(own, sentences):
+        pieces: list[Part] = [([], [])] if sentence else []
+        for number, tokens in enumerate(sentence):
+            if len(pieces[-1][1]) + len(tokens) > longest:
+                pieces.append(([], []))
+            pieces[-1][1].extend(tokens)
+            pieces[-1][0].append((number, len(pieces[-1][1]) - 1))
+        found.append(pieces)
+    return found
 
 
-def _learnt(train: Found, how: ReadingConfig) -> Reading:
+def _learnt(train: Found, how: ReadingConfig) -> Tokenizer:
     """The tokens of the texts to learn from."""
     if not train.per_token:
-        return reading.learn((normal(example.words[0], how) for example in train.examples), how)
-    lines = (" ".join(example.words) for example in train.examples)
-    return reading.learn((line.lower() if how.lowercase else line for line in lines), how)
+        return reading.learn((how.normal(example.words[0]) for example in train.examples), how)
+    return reading.learn((" ".join(map(how.normal_word, example.words)) for example in train.examples), how)
 
 
 def _report(found: Found, held: float | str) -> dict[str, Any]:
@@ -216,4 +231,4 @@ def _report(found: Found, held: float | str) -> dict[str, Any]:
     digests = [digest(name) for name in found.files]
     both = zip(found.files, found.tallies, digests, strict=True)
     corpora = [{**tally.report([name]), "sha256": [one]} for name, tally, one in both]
-    return {"fingerprint": shards.key(labels=1, files=digests, held=held), "corpora": corpora}
+    return {"fingerprint": cache.key(labels=1, files=digests, held=held), "corpora": corpora}

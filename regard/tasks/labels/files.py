@@ -11,8 +11,10 @@ import csv
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
+from regard.config.ranges import Batch, Column, Part, Some
+from regard.config.resuming import Free, Warned
 from regard.data.holdout import sentence
 from regard.data.line_report import LineReport
 from regard.data.readers import JSON_SUFFIXES, Refusal, cleaned, parsed, records, suffix, text_at, value_at
@@ -24,11 +26,13 @@ COLUMNS = (".conll", ".conllu", ".tsv")  # how files are named that have a word 
 class LabelledFile:
     """A file with a text and its label in each line; it may be gzipped."""
 
-    path: str
+    SHORT: ClassVar[str] = "path"
+
+    path: Free[str]
     """JSON lines if named .jsonl, .json or .ndjson; columns between commas if named .csv, else between tabs."""
     fields: tuple[str, str] = ("text", "label")
     """Names of text and label in JSON lines; a dot reaches inside. A label may be a text or a whole number."""
-    columns: tuple[int, int] = (1, 2)
+    columns: tuple[Column, Column] = (1, 2)
     """Columns of text and label in a table, counted from 1; others are ignored."""
     heading: bool = False
     """Whether the first line of a table names its columns."""
@@ -36,7 +40,7 @@ class LabelledFile:
     """The label of every line, for a file that holds the texts of one class and nothing else."""
 
     def __post_init__(self) -> None:
-        if min(self.columns) < 1 or self.columns[0] == self.columns[1]:
+        if self.columns[0] == self.columns[1]:
             raise ValueError(f"columns must be two different numbers counted from 1, not {list(self.columns)}")
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
@@ -80,13 +84,15 @@ class LabelledFile:
 class TaggedFile:
     """A file of sentences whose words have tags; it may be gzipped."""
 
-    path: str
+    SHORT: ClassVar[str] = "path"
+
+    path: Free[str]
     """A sentence in each line, as the/DET cat/NOUN; or a word in each line if named .conll, .conllu or .tsv."""
     form: Literal["auto", "lines", "columns"] = "auto"
     """A sentence in each line, or a word in each; auto goes by the file's name."""
     separator: str = "/"
     """What stands between a word and its tag where a line is a sentence; the last one in a word counts."""
-    columns: tuple[int, int] = (1, 2)
+    columns: tuple[Column, Column] = (1, 2)
     """Columns of word and tag, between tabs, where a line is a word; 2 and 4 in CoNLL-U."""
     blank: str = "_"
     """Tag of a word that is read and not judged."""
@@ -94,8 +100,6 @@ class TaggedFile:
     def __post_init__(self) -> None:
         if not self.separator or self.separator.isspace():
             raise ValueError("separator must be a sign such as /, not a blank")
-        if min(self.columns) < 1:
-            raise ValueError(f"columns are counted from 1, not {list(self.columns)}")
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
         """What is in it; `number` is that of the file."""
@@ -159,24 +163,18 @@ class Example(NamedTuple):
 class ExamplesConfig:
     """How many examples are learnt from at a time, and which are measured on."""
 
-    held: float = 0.1
+    held: Some = 0.1
     """Share of the texts to measure on when valid names no file, chosen by content: alike texts stay together."""
-    tokens: int = 8192
+    tokens: Warned[Batch] = 8192
     """Tokens of a row, padding included; a row holds texts of about the same length."""
     names: dict[str, str] = field(default_factory=dict)
     """What labels are called, by what they are in the files, such as {'0': bad, '1': good}; others stay."""
-    reject: float = 0.01
+    reject: Free[Part] = 0.01
     """Share of unusable lines above which nothing is trained."""
 
     def __post_init__(self) -> None:
         if not getattr(self, "train", ()):
             raise ValueError("train needs at least one file")
-        if not (0 < self.held < 1 and 0 <= self.reject <= 1):
-            raise ValueError(
-                f"held and reject are shares of 1, and held neither 0 nor all, not {self.held} and {self.reject}"
-            )
-        if self.tokens < 1:
-            raise ValueError(f"tokens must be at least 1, not {self.tokens}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from regard.data import testset
 from regard.data.readers import Corpus
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import averaged
 from regard.tasks.translation import error_rate, evaluation
-from regard.tasks.translation.translator import Translator
 
 Metric = Literal["overlap", "errors"]
 Pairs = Sequence[tuple[str, str]]
 SAID = ("sources", "wrong answers", "wrong units")  # with their intervals
+
+if TYPE_CHECKING:
+    from regard.tasks.translation.translator import Translator
 
 
 def pairs(*files: str | Path, columns: tuple[int, int] | None = None) -> list[tuple[str, str]]:
     """A test set: one file of pairs (TSV or JSON lines), or a file of sources and one of references."""
     names = [str(file) for file in files]
     if len(names) == 1:
-        return testset.read(Corpus(path=names[0], **({} if columns is None else {"columns": columns})))
+        return testset.read(Corpus(path=names[0], columns=columns or (1, 2)))
     if len(names) != 2:
         raise ValueError(f"{len(names)} files: give one with pairs, or one of sources and one of references")
     if columns is not None:
