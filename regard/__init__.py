@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regard.interpret.watch import Seen
     from regard.recipe import Outcome
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["__version__", "load", "train", "watch"]
 
 

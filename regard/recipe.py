@@ -226,7 +226,7 @@ def load(
         raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(TASKS)}")
     wanted = (task,) if isinstance(task, str) else task
     if wanted is not None and name not in wanted:
-        raise ValueError(f"{directory}: made for the task {name}, and this needs a model for {' or '.join(wanted)}")
+        raise ValueError(_misfit(directory or "the shipped model", name, wanted))
     place = devices.choose(device)
     try:
         _fitting(found, TASKS[name][0].Recipe)
@@ -238,6 +238,13 @@ def load(
         raise ValueError(
             f"{found.directory}: {reason} (made by another version of Regard? use that one, or train again)"
         ) from None
+
+
+def _misfit(directory: str | Path, name: str, wanted: Sequence[str]) -> str:
+    """What a model is, what is needed instead, and the command that it can be used with."""
+    asked, own = (TASKS[task][0].usage.partition(" {folder}")[0] for task in (wanted[0], name))
+    needed = " or ".join(TASKS[task][1].kind for task in wanted)
+    return f"{directory} is {TASKS[name][1].kind}; {asked} needs {needed} (try {own})"
 
 
 def _fitting(found: checkpoint.Checkpoint, kind: type) -> None:

@@ -137,6 +137,20 @@ def test_a_table_is_measured_in_rows() -> None:
     assert found.rate > 100
 
 
+def test_any_model_is_measured_by_its_answers(tmp_path: Path) -> None:
+    root = Path(__file__).parent.parent
+    table = root / "regard" / "samples" / "pendulum.csv"
+    asked = recipe.settings(root / "recipes" / "pendulum.yaml", f"data.train={table}", "training.steps=2")
+    recipe.train(asked, out=tmp_path / "run", quiet=True)
+    done = CliRunner().invoke(app, ["bench", str(tmp_path / "run"), "-i", str(table), "--device", "cpu", "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)["speeds"]
+    assert [one["what"] for one in told] == [f"predict, {count} at a time" for count in bench.BATCHES]
+    assert all(one["unit"] == "answers" and one["rate"] > 1 for one in told)
+    with pytest.raises(ValueError, match="give it inputs to answer"):
+        CliRunner().invoke(app, ["bench", str(tmp_path / "run"), "--device", "cpu"], catch_exceptions=False)
+
+
 def test_word_vectors_are_refused_in_one_line() -> None:
     with pytest.raises(ValueError, match="learnt in epochs"):
         bench.training({"task": "word2vec"}, SMALL, steps=20)

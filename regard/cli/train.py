@@ -98,9 +98,9 @@ def train(
     if resume and overwrite:
         raise ValueError("--resume goes on with a run and --overwrite starts anew: give one of them")
     kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table}
-    kind, files = _told(kinds, source, target)
+    kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
-    asked, changes = _sorted(words or [])
+    asked, changes = sort(words or [])
     changes += [] if task is None else [f"task={task}"]
     _trained(asked, changes, given, out=out, resume=resume, overwrite=overwrite, start=start)
 
@@ -123,13 +123,13 @@ def _trained(asked: list[str], changes: list[str], given: Given, *, out: Path | 
         raise typer.Exit(1 if outcome.result.failed else INTERRUPTED)
 
 
-def _sorted(words: list[str]) -> tuple[list[str], list[str]]:
+def sort(words: list[str]) -> tuple[list[str], list[str]]:
     """Files and settings, whichever come first."""
     changes = [word for word in words if SETTING.match(word) and not Path(word).exists()]
     return [word for word in words if word not in changes], changes
 
 
-def _told(
+def told(
     kinds: dict[str, list[Path] | None], source: Path | None, target: Path | None
 ) -> tuple[str | None, tuple[str, ...]]:
     """What files were said to hold, and their names."""

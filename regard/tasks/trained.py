@@ -23,11 +23,17 @@ class Answer(Protocol):
 
 @runtime_checkable
 class Trained(Protocol):
-    """A trained model, ready to use: what `load` gives."""
+    """A trained model, ready to use: what `load` gives.
+
+    Where inputs are files, it says `opens = True`; where they belong together, as the frames of a film do, `together =
+    True`; where a file of inputs is more than its lines, `read(file)` gives them.
+    """
 
     task: ClassVar[str]
     verb: ClassVar[str]
-    """The command and the method that use it: translate, classify, write ..."""
+    """The method that uses it: translate, classify, write ..."""
+    kind: ClassVar[str]
+    """What it is, in a message: a translator, a language model ..."""
     Options: ClassVar[type]
     """Frozen dataclass of everything that may be set when it answers."""
     name: str

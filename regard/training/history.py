@@ -87,7 +87,7 @@ def summary(folder: Path) -> Summary:
     said = _read(folder / STATE)
     state, reason = said.get("state", "unknown"), str(said.get("reason", ""))
     if state == "running" and not held(folder):
-        state, reason = "killed", "ended without a word"
+        state, reason = "killed", "killed, or the machine went down"
     records = list(_records(folder / "metrics.jsonl"))
     step = max((record.get("step", 0) for record in records), default=0)
     best: Mapping[str, float] = {}
@@ -119,6 +119,12 @@ def curve(folder: Path, metric: str) -> list[Point]:
     if not known:
         raise ValueError(f"{folder}: its metrics.jsonl has no seconds, it was made before they were kept: train again")
     return [Point(record["step"], float(record["seconds"]), float(record[metric])) for record in known]
+
+
+def metrics(folder: Path) -> set[str]:
+    """The names of what a run's evaluations measured."""
+    records = (record for record in _records(folder / "metrics.jsonl") if record.get("kind") == "evaluation")
+    return {name for record in records for name, value in record.items() if _numeric(value)} - {"step", "seconds"}
 
 
 def difference(first: Path, second: Path) -> list[tuple[str, str, str]]:

@@ -181,6 +181,7 @@ class Classifier(Labels):
     file = LabelledFile
     task: ClassVar[str] = "classification"
     verb: ClassVar[str] = "classify"
+    kind: ClassVar[str] = "a classifier"
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Verdict]:
         """What each text is."""
@@ -221,6 +222,7 @@ class Tagger(Labels):
     file = TaggedFile
     task: ClassVar[str] = "tagging"
     verb: ClassVar[str] = "tag"
+    kind: ClassVar[str] = "a tagger"
 
     def answer(self, inputs: Sequence[str | Sequence[str]], **options: Any) -> list[Tagged]:
         """What each word of each sentence is."""

@@ -109,6 +109,7 @@ class Writer:
 
     task: ClassVar[str] = "language"
     verb: ClassVar[str] = "write"
+    kind: ClassVar[str] = "a language model"
     Options: ClassVar[type] = WritingConfig
     __repr__ = described
 

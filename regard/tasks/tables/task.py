@@ -60,7 +60,7 @@ class Regression:
 
     Recipe = RegressionRecipe
     takes: ClassVar[str] = "table"
-    usage: ClassVar[str] = "regard predict {folder} TABLE.csv"
+    usage: ClassVar[str] = "regard predict {folder} -i TABLE.csv"
     shared: ClassVar[bool] = True
     goal: Goal = ("loss", "min")
     recognise = staticmethod(recognise)
@@ -193,6 +193,7 @@ class Predictor:
 
     task: ClassVar[str] = "regression"
     verb: ClassVar[str] = "predict"
+    kind: ClassVar[str] = "a model of tables"
     Options: ClassVar[type] = NoOptions
     __repr__ = described
 
@@ -252,6 +253,11 @@ class Predictor:
         return self.answers(
             self.outputs(np.array([[row[name] for name in self.columns.inputs] for row in rows], float))
         )
+
+    def read(self, file: str | Path) -> list[dict[str, float]]:
+        """The rows of a table, as inputs."""
+        rows = tables.read(str(file), self.columns).inputs
+        return [dict(zip(self.columns.inputs, map(float, row), strict=True)) for row in rows]
 
     def predict_file(self, name: str) -> tuple[list[Prediction], dict[str, float]]:
         """The answers to the rows of a table, and how good they are where it has the column predicted."""
@@ -323,6 +329,6 @@ def _card(prepared: Tables) -> str:
         f"# Predicts {columns.target}\n\n"
         f"From {', '.join(columns.inputs)}; the answer is {what}. A multi-layer perceptron, trained with Regard on "
         f"{len(prepared.train):,} rows of a table.\n\n"
-        "Scores are in `metrics.json`. Use it with `regard predict DIRECTORY table.csv`, or in Python:\n\n"
+        "Scores are in `metrics.json`. Use it with `regard predict DIRECTORY -i table.csv`, or in Python:\n\n"
         '```python\nimport regard\n\nregard.load("DIRECTORY").predict_file("table.csv")\n```\n'
     )

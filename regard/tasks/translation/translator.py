@@ -62,6 +62,7 @@ class Translator:
 
     task: ClassVar[str] = "translation"
     verb: ClassVar[str] = "translate"
+    kind: ClassVar[str] = "a translator"
     Options: ClassVar[type] = TranslationOptions
     __repr__ = described
 

@@ -130,6 +130,9 @@ class Counter:
 
     task: ClassVar[str] = "counting"
     verb: ClassVar[str] = "count"
+    kind: ClassVar[str] = "a model that counts digits"
+    opens: ClassVar[bool] = True
+    together: ClassVar[bool] = True
     Options: ClassVar[type] = PictureOptions
     __repr__ = described
 

@@ -152,6 +152,8 @@ class Locator:
 
     task: ClassVar[str] = "localisation"
     verb: ClassVar[str] = "locate"
+    kind: ClassVar[str] = "a model that finds digits"
+    opens: ClassVar[bool] = True
     Options: ClassVar[type] = PictureOptions
     __repr__ = described
 

@@ -92,7 +92,7 @@ class SkipGram:
 
     Recipe = EmbeddingRecipe
     takes: ClassVar[str] = "text"
-    usage: ClassVar[str] = "regard similar {folder} WORD"
+    usage: ClassVar[str] = "regard words similar {folder} WORD"
     shared: ClassVar[bool] = False  # threads share what processes cannot
     goal: Goal | None = None  # the rate falls: the newest vectors are the best
 

@@ -1,6 +1,7 @@
 """The commands that answer about pictures and tables, from a line in a terminal to its answer."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -41,14 +42,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_locate_prints_a_digit_and_its_box_and_draws_it(folder, capsys):
-    said = answer(capsys, "locate", folder / "locate-digits", folder / "digit.png", "--draw", folder / "drawn.png")
+    said = answer(capsys, "locate", folder / "locate-digits", folder / "digit.png", "-o", folder / "drawn.png")
     name, digit, sure, box = said.rstrip("\n").split("\t")
     assert name == str(folder / "digit.png")
     assert 0 <= int(digit) <= 9
     assert 0 < float(sure) <= 1
     left, top, right, bottom = map(float, box.split())
     found = json.loads(answer(capsys, "locate", folder / "locate-digits", folder / "digit.png", "--json"))
-    assert found["box"] == [left, top, right, bottom]
+    assert (found["picture"], found["box"]) == (name, [left, top, right, bottom])
     with Image.open(folder / "drawn.png") as picture:
         assert picture.size == (192, 192)
         shades = np.asarray(picture.convert("RGB")).astype(int)
@@ -88,29 +89,33 @@ def test_count_prints_a_number_for_every_frame(folder, capsys):
     assert [str(each["count"]) for each in found] == [line.split("\t")[1] for line in lines]
 
 
-def test_predict_prints_a_line_for_every_row_and_says_how_good_it_is(folder, capsys):
+def test_predict_prints_a_line_for_every_row_and_evaluate_says_how_good_they_are(folder, capsys):
     table = folder / "new.csv"
     table.write_text("gravity,length,angle,period\n9.81,1.0,10,2.01\n1.62,2.0,90,8.24\n")
-    assert run(["predict", str(folder / "pendulum"), str(table)]) == 0
-    said = capsys.readouterr()
-    first, second = map(float, said.out.split())
+    first, second = map(float, answer(capsys, "predict", folder / "pendulum", "-i", table).split())
     assert 0 < first < 4 < second < 14
-    assert "r2 " in said.err
-    assert "on 2 rows" in said.err
+    told = answer(capsys, "evaluate", folder / "pendulum", table)
+    assert re.search(r"rows +2\b", told)
+    assert "r2 " in told
     table.write_text("gravity,length,angle\n9.81,1.0,10\n")
-    assert run(["predict", str(folder / "pendulum"), str(table)]) == 0
-    assert capsys.readouterr().err == ""
-    found = json.loads(answer(capsys, "predict", folder / "pendulum", table, "--json"))
-    assert found["period"] == pytest.approx(first, rel=1e-3)
+    assert run(["evaluate", str(folder / "pendulum"), str(table)]) == 1
+    assert "no column period to measure on" in capsys.readouterr().err
+    found = json.loads(answer(capsys, "predict", folder / "pendulum", "-i", table, "--json"))
+    assert found["value"] == pytest.approx(first, rel=1e-3)
+    assert float(answer(capsys, "predict", folder / "pendulum", "gravity=9.81,length=1,angle=10")) == pytest.approx(
+        first
+    )
 
 
 def test_predict_answers_with_classes_too(folder, capsys):
     table = folder / "bodies.csv"
     table.write_text("length,angle,period\n1.0,10,2.01\n2.0,10,9.0\n")
-    found = [json.loads(line) for line in answer(capsys, "predict", folder / "body", table, "--json").splitlines()]
-    assert found[0]["body"] == "Earth"
+    found = [
+        json.loads(line) for line in answer(capsys, "predict", folder / "body", "-i", table, "--json").splitlines()
+    ]
+    assert found[0]["value"] == "Earth"
     assert all(0.25 < each["probability"] <= 1 for each in found)
-    assert answer(capsys, "predict", folder / "body", table).split() == [each["body"] for each in found]
+    assert answer(capsys, "predict", folder / "body", "-i", table).split() == [each["value"] for each in found]
 
 
 @pytest.mark.parametrize(
@@ -120,22 +125,26 @@ def test_predict_answers_with_classes_too(folder, capsys):
         (["locate", "{0}/locate-digits", "{0}/locate-digits/config.yaml"], "is no picture that can be read"),
         (["locate", "{0}/locate-digits", "nowhere.png"], "no file nowhere.png"),
         (["locate", "{0}/locate-digits", "{0}"], "is a folder: name the picture files"),
+        (["locate", "{0}/locate-digits", "{0}/digit.png", "-o", "{0}/digit.png"], "digit.png is also the input"),
+        (["locate", "{0}/locate-digits", "{0}/digit.png", "{0}/digit.png", "-o", "x.png"], "one at a time"),
         (
-            ["locate", "{0}/locate-digits", "{0}/digit.png", "--draw", "{0}/digit.png"],
-            "is also the input and would be overwritten",
+            ["locate", "{0}/count-digits", "{0}/digit.png"],
+            "digits; regard locate needs a model that finds digits (try",
         ),
-        (["locate", "{0}/locate-digits", "{0}/digit.png", "--draw", "{0}/out.xyz"], "out.xyz: cannot draw a xyz file"),
-        (["locate", "{0}/locate-digits", "{0}/digit.png", "{0}/digit.png", "--draw", "x.png"], "one at a time"),
-        (["locate", "{0}/count-digits", "{0}/digit.png"], "made for the task counting"),
         (["count", "{0}/count-digits", "{0}/digit.png"], "48 x 48 pixels and the model reads 32 x 32"),
-        (["count", "{0}/pendulum", "{0}/digit.png"], "made for the task regression"),
-        (["predict", "{0}/pendulum", "nowhere.csv"], "no file nowhere.csv"),
-        (["predict", "{0}/pendulum", "{0}/empty.csv"], "empty.csv is empty"),
-        (["predict", "{0}/pendulum", "{0}/header.csv"], "header.csv holds no rows"),
-        (["predict", "{0}/pendulum", "{0}/text.csv"], "text.csv:3: 'long' in column length is no number"),
-        (["predict", "{0}/pendulum", "{0}/few.csv"], "few.csv has no column gravity"),
-        (["predict", "{0}/pendulum", "{0}/large.csv"], "large.csv:2: 1e308 in column length is beyond 1e+30"),
-        (["predict", "{0}/pendulum", "{0}/long.csv"], "long.csv:2: a line of more than 1,048,576 bytes"),
+        (
+            ["count", "{0}/pendulum", "{0}/digit.png"],
+            "is a model of tables; regard count needs a model that counts",
+        ),
+        (["predict", "{0}/pendulum", "-i", "nowhere.csv"], "no file nowhere.csv"),
+        (["predict", "{0}/pendulum", "{0}/few.csv"], "few.csv is a file: use -i"),
+        (["predict", "{0}/pendulum", "long"], "'long' is no row: name its columns"),
+        (["predict", "{0}/pendulum", "-i", "{0}/empty.csv"], "empty.csv is empty"),
+        (["predict", "{0}/pendulum", "-i", "{0}/header.csv"], "header.csv holds no rows"),
+        (["predict", "{0}/pendulum", "-i", "{0}/text.csv"], "text.csv:3: 'long' in column length is no number"),
+        (["predict", "{0}/pendulum", "-i", "{0}/few.csv"], "few.csv has no column gravity"),
+        (["predict", "{0}/pendulum", "-i", "{0}/large.csv"], "large.csv:2: 1e308 in column length is beyond 1e+30"),
+        (["predict", "{0}/pendulum", "-i", "{0}/long.csv"], "long.csv:2: a line of more than 1,048,576 bytes"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(folder, capsys, line, said):

@@ -1,4 +1,4 @@
-"""Commands for models that write: generate, perplexity, samples."""
+"""What became of runs: the list of them, how two differ, and what a model answered as its training went on."""
 
 from __future__ import annotations
 
@@ -10,79 +10,82 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.grammar import HELP, Json
+
 if TYPE_CHECKING:
     from rich.table import Table
 
-MODEL = "A run folder or checkpoint directory."
-DEVICE = "auto, cpu, cuda or mps."
+runs = typer.Typer(help="The status of every run; two compared; answers.", context_settings=HELP)
 CHANGING = ("text", "answer", "near")  # what a sample holds that training changes; the rest is what was asked
 RIGHT = ("reference", "label", "truth", "there")  # what should be answered, shown after what was asked
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 
 
-def generate(
-    model: Annotated[Path, typer.Argument(help=MODEL)],
-    prompt: Annotated[str | None, typer.Argument(help="How the text begins; as trained with where not given.")] = None,
-    length: Annotated[int | None, typer.Option(min=1, help="Tokens to write.")] = None,
-    temperature: Annotated[float | None, typer.Option(min=0, help="0: always the likeliest; above 1: wilder.")] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw from the k likeliest tokens.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="Draw from the likeliest of this probability together.")] = None,
-    min_p: Annotated[
-        float | None, typer.Option(help="Leave out what is less than this share of the likeliest.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=2**64 - 1, help="Where randomness starts.")] = None,
-    samples: Annotated[int, typer.Option(min=1, help="How many texts.")] = 1,
-    device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per text.")] = False,
+@runs.callback(invoke_without_command=True)
+def list_runs(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Option("--in", metavar="FOLDER", help="The folder that holds the runs.")] = Path(
+        "runs"
+    ),
+    as_json: Json = False,
 ) -> None:
-    """Go on with a text."""
-    from regard import recipe
-
-    given = {
-        "length": length,
-        "temperature": temperature,
-        "top_k": top_k,
-        "top_p": top_p,
-        "min_p": min_p,
-        "seed": seed,
-    }
-    changes = {name: value for name, value in given.items() if value is not None}
-    writer = recipe.load(model, device=device, task="language")
-    for number, written in enumerate(writer.write(prompt, samples=samples, **changes)):
-        if as_json:
-            print(json.dumps({"text": written.text, "score": round(written.score, 4)}, ensure_ascii=False))
-        else:
-            print(("---\n" if number else "") + written.text)
-
-
-def perplexity(
-    model: Annotated[Path, typer.Argument(help=MODEL)],
-    file: Annotated[Path, typer.Argument(help="A text file, which may be gzipped.")],
-    device: Annotated[str, typer.Option(help=DEVICE)] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-) -> None:
-    """How much a text surprises a language model, read in one pass from its beginning."""
-    from regard import recipe
-
-    writer = recipe.load(model, device=device, task="language")
-    found = writer.measure_file(str(file))
-    if as_json:
-        sizes = {"tokens": found.tokens, "characters": found.characters, "words": found.words}
-        scores = {"loss": found.loss, "nats_per_character": found.per_character, "perplexity": found.perplexity}
-        print(json.dumps({**scores, **sizes}))
+    """The status of every run; two compared; answers over time."""
+    if context.invoked_subcommand is not None:
         return
-    print(
-        f"{found.loss:.4f} nats per token, {found.per_character:.4f} per character, "
-        f"perplexity {found.perplexity:.2f} per word "
-        f"({found.tokens:,} tokens, {found.characters:,} characters, {found.words:,} words and line ends)"
-    )
+    from rich.console import Console
+
+    from regard.cli.tables import Fitted
+    from regard.training import history
+
+    found = history.summaries(folder)
+    if as_json:
+        told = [
+            {"run": str(one.folder), "state": one.state, "step": one.step, "best": dict(one.best), "why": one.reason}
+            for one in found
+        ]
+        print(json.dumps(told, ensure_ascii=False, indent=1))
+        return
+    rows = [
+        (
+            one.name,
+            one.state,
+            f"{one.step:,}",
+            ", ".join(f"{name} {value:.4g}" for name, value in one.best.items()) or None,
+            one.reason or None,
+        )
+        for one in found
+    ]
+    title = None if rows else f"no runs in {folder} yet"
+    Console(highlight=False).print(Fitted(("run", "state", "step", "best", "why"), rows, title))
 
 
+@runs.command()
+def diff(
+    first: Run,
+    second: Annotated[Path, typer.Argument(metavar="OTHER", help="Another one.")],
+    as_json: Json = False,
+) -> None:
+    """Every setting, fact and score in which two runs differ."""
+    from rich.console import Console
+
+    from regard.cli.tables import Fitted
+    from regard.training import history
+
+    rows = history.difference(first, second)
+    if as_json:
+        print(json.dumps({name: [one, other] for name, one, other in rows}, ensure_ascii=False, indent=1))
+        return
+    title = None if rows else "the runs do not differ"
+    Console(highlight=False).print(Fitted(("what", str(first), str(second)), rows, title))
+
+
+@runs.command()
 def samples(
-    run: Annotated[Path, typer.Argument(help="A run folder.")],
+    run: Run,
     columns: Annotated[int, typer.Option(min=1, help="Evaluations to show, evenly over the training.")] = 4,
     rows: Annotated[int, typer.Option(min=1, help="Samples to show of each.")] = 3,
     characters: Annotated[int, typer.Option(min=10, help="Most characters of a sample.")] = 300,
-    as_json: Annotated[bool, typer.Option("--json", help="All samples of all evaluations as one JSON object.")] = False,
+    as_json: Json = False,
 ) -> None:
     """What a model answered as its training went on, side by side."""
     from rich.console import Console

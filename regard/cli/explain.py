@@ -5,14 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.lines import PICTURES, arguments, writable
-from regard.cli.using import guessed, named
+from regard.cli.answers import typed
+from regard.cli.grammar import Device, named
+from regard.cli.lines import PICTURES, lines_of, writable
+from regard.cli.translate import guessed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
     from regard.tasks.translation.translator import Translator
 
 PAGES = (".html", ".htm")
-KINDS = ("html", "png", "json", "csv", "htm", *PICTURES)
+KINDS = ("html", "png", "json", "csv", "npy", "htm", *PICTURES)
+SHOWN, MEASURED = "What is shown", "For translators"
 
 
 @dataclass(frozen=True)
@@ -41,88 +45,140 @@ class View:
 def explain(
     words: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="WORD", help="A checkpoint directory or run folder (else the shipped model), then a text."
-        ),
+        typer.Argument(metavar="[MODEL] [INPUT]", help="A model, else the shipped one; and what it should answer."),
     ] = None,
-    to: Annotated[str | None, typer.Option(help="Target language, of several; guessed when not given.")] = None,
+    input: Annotated[
+        Path | None, typer.Option("--input", "-i", metavar="FILE", help="With --alignments: link the lines of a file.")
+    ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A page (.html), picture (.png, .svg), table (.csv) or trace (.json)."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Page (.html), picture (.png, .svg), table (.csv), trace (.json), .npy.",
+        ),
     ] = None,
     attention: Annotated[
         str | None,
-        typer.Option(help="Which attention, such as decoder.1.cross; the last cross-attention if not given."),
+        typer.Option(
+            metavar="NAME", help="Such as decoder.1.cross; else the last cross-attention.", rich_help_panel=SHOWN
+        ),
     ] = None,
-    head: Annotated[int | None, typer.Option(min=0, help="Which head; their mean when not given.")] = None,
-    level: Annotated[str | None, typer.Option(help="word or subword; words, unless only one was read.")] = None,
-    specials: Annotated[bool, typer.Option("--specials", help="Show special tokens too.")] = False,
-    numbers: Annotated[bool, typer.Option("--numbers", help="Percentages instead of shades.")] = False,
+    head: Annotated[
+        int | None, typer.Option(min=0, help="Which head; their mean if not given.", rich_help_panel=SHOWN)
+    ] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="word or subword; words, unless only one was read.", rich_help_panel=SHOWN),
+    ] = None,
+    specials: Annotated[
+        bool, typer.Option("--specials", help="Show special tokens too.", rich_help_panel=SHOWN)
+    ] = False,
+    numbers: Annotated[
+        bool, typer.Option("--numbers", help="Percentages instead of shades.", rich_help_panel=SHOWN)
+    ] = False,
     step: Annotated[
-        int | None, typer.Option(min=0, help="Show the arithmetic of this row of the matrix, from 0.")
+        int | None,
+        typer.Option(min=0, help="Show the arithmetic of this row of the matrix, from 0.", rich_help_panel=SHOWN),
     ] = None,
-    alignments: Annotated[bool, typer.Option("--alignments", help="Print links, as 0-0 1-2: read-written.")] = False,
-    gold: Annotated[str | None, typer.Option(help="Links made by hand, as '0-0 1p2', to show and to measure.")] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(help="Target language, of several; guessed if not given.", rich_help_panel=MEASURED),
+    ] = None,
+    alignments: Annotated[
+        bool, typer.Option("--alignments", help="Print links, as 0-0 1-2: read-written.", rich_help_panel=MEASURED)
+    ] = False,
+    gold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LINKS", help="Links made by hand, as '0-0 1p2', to show and to measure.", rich_help_panel=MEASURED
+        ),
+    ] = None,
     measures: Annotated[
-        bool, typer.Option("--measures", help="Measure all heads against alignments drawn by hand, with controls.")
+        bool,
+        typer.Option(
+            "--measures",
+            help="Measure all heads against alignments drawn by hand, with controls.",
+            rich_help_panel=MEASURED,
+        ),
     ] = False,
     interventions: Annotated[
-        bool, typer.Option("--interventions", help="Measure also silenced heads and words left out: minutes.")
+        bool,
+        typer.Option(
+            "--interventions",
+            help="Measure also silenced heads and words left out: minutes.",
+            rich_help_panel=MEASURED,
+        ),
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object: the matrix shown, or all measures of every head.")
-    ] = False,
+    device: Device = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the matrix shown, or all measures.")] = False,
 ) -> None:
-    """Show where a model looked as it translated or labelled: in the terminal, as a page, a picture or a trace."""
-    import regard
+    """Show where a model looked: matrix, page, picture or trace."""
+    from regard import recipe
 
     model, texts = named(words or [])
-    _possible(texts, level, output)
-    _measurable(texts, output, measures=measures, interventions=interventions)
-    if len(texts) != 1 and not (measures or interventions or (alignments and texts)):
-        raise ValueError(f"give one text to explain, not {len(texts)}")
-    lines = arguments(texts)
-    translator = regard.load(model, task=("translation", "classification", "tagging"))
+    measured = measures or interventions
+    _possible(texts, input, level, output, alignments=alignments, measured=measured, interventions=interventions)
+    trained = recipe.load(model, device=device)
+    lines = lines_of(input) if input is not None else typed(trained, texts, option=None)
     view = View(attention, head, level, specials, numbers, as_json)
-    if hasattr(translator, "classes"):
-        _writing_only(alignments or measures or interventions or gold is not None or to is not None)
-        show(translator.look(texts[0]), view, output=output, step=step, gold=None, extra={})
-    elif not texts:
-        measure(translator, to, output, interventions=interventions, as_json=as_json)
+    if not hasattr(trained, "languages"):
+        given = {"--to": to, "--gold": gold, "--alignments": alignments, "--measures": measured}
+        if other := [name for name, value in given.items() if value]:
+            raise ValueError(f"{other[0]} is for translators: {trained.name} is {trained.kind}, leave it out")
+        show(trained.look(trained.parse(_only(lines))), view, output=output, step=step, gold=None, extra={})
     elif alignments:
-        for text in lines:  # line n answers line n
-            print(links(translator.look(text, to=to or guessed(translator, [text])), view) if text.strip() else "")
+        _link(trained, lines, to, view)
+    elif not texts:
+        measure(trained, to, output, interventions=interventions, as_json=as_json)
     else:
-        to = to or guessed(translator, texts)  # a model of one direction is not asked for it; the measures are
-        trace = translator.look(texts[0], to=to if translator.languages or not measures else None)
-        extra = _extra(translator, trace, view, to, measures, gold) if _is_page(output) else {}
+        text = _only(lines)
+        to = to or guessed(trained, [text])  # a model of one direction is not asked for it; the measures are
+        trace = trained.look(text, to=to if trained.languages or not measured else None)
+        page = output is not None and output.suffix.lower() in PAGES
+        extra = _extra(trained, trace, view, to, measured, gold) if page else {}
         show(trace, view, output=output, step=step, gold=gold, extra=extra)
 
 
-def _writing_only(asked: bool) -> None:
-    """Stop at what only a model that writes can be asked for."""
-    if asked:
-        raise ValueError("a model that labels writes nothing: --to, --gold, links and measures are for translators")
-
-
-def _is_page(output: Path | None) -> bool:
-    return output is not None and output.suffix.lower() in PAGES
-
-
-def _measurable(texts: list[str], output: Path | None, *, measures: bool, interventions: bool) -> None:
-    """Stop at measures that have nowhere to go."""
-    page = _is_page(output)
-    if (measures or interventions) and (bool(texts) != page or (page and interventions)):
-        raise ValueError("--measures takes no text, or a text and --output page.html to put them into")
-
-
-def _possible(texts: list[str], level: str | None, output: Path | None) -> None:
+def _possible(
+    texts: list[str],
+    input: Path | None,
+    level: str | None,
+    output: Path | None,
+    *,
+    alignments: bool,
+    measured: bool,
+    interventions: bool,
+) -> None:
     """Stop before a model is loaded at what no model could do."""
     if level not in (None, "word", "subword"):
         raise ValueError(f"--level {level}: choose word or subword")
     if any(not text.strip() for text in texts):
         raise ValueError("the text is empty: there is nothing to explain in it")
-    writable(output, KINDS)
+    writable(output, KINDS, reads=(input,))
+    page = output is not None and output.suffix.lower() in PAGES
+    if input is not None and (texts or not alignments):
+        raise ValueError("-i reads many lines, which only --alignments shows: add it, or give one input")
+    if measured and (bool(texts) != page or (page and interventions)):
+        raise ValueError("--measures takes no text, or a text and -o page.html to put them into")
+    if len(texts) != 1 and not measured and not (alignments and (texts or input)):
+        raise ValueError(f"give one input to explain, not {len(texts)}")
+
+
+def _only(lines: Iterator[str]) -> str:
+    """The one input that is explained, typed or from standard input."""
+    given = list(lines)
+    if len(given) != 1 or not given[0].strip():
+        raise ValueError(f"give one input to explain, not {len([text for text in given if text.strip()])}")
+    return given[0]
+
+
+def _link(translator: Translator, lines: Iterator[str], to: str | None, view: View) -> None:
+    """The links of every line; line n answers line n."""
+    for text in lines:
+        seen = translator.look(text, to=to or guessed(translator, [text])) if text.strip() else None
+        print(links(seen, view) if seen is not None else "")
 
 
 def show(
@@ -175,7 +231,8 @@ def arithmetic(trace: Trace, place: int, view: View) -> str:
     if place >= len(looking):
         raise ValueError(f"--step {place}: {seen.name} looks from tokens 0 to {len(looking) - 1}")
     found = trace.steps([seen.name])
-    assert found is not None, "the model is at hand"
+    if found is None:
+        raise ValueError("--step: this model has no arithmetic to show, leave it out")
     one = found.attentions[seen.name].step(_known(view.head or 0, len(seen.values)), place)
     return terminal.step(
         one,
@@ -188,7 +245,7 @@ def arithmetic(trace: Trace, place: int, view: View) -> str:
 
 
 def write(trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> None:
-    """A page, a picture, a table or a trace, as the file's name asks."""
+    """A page, a picture, a table, numbers or a trace, as the file's name asks."""
     from regard.interpret import page, plots
 
     kind = path.suffix.lower()
@@ -199,6 +256,11 @@ def write(trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> Non
         page.save(trace, path, **extra)
         return
     seen = trace.find(view.attention)
+    if kind == ".npy":
+        import numpy
+
+        numpy.save(path, seen.values.numpy())
+        return
     weights, rows, columns = _shown(trace, view)
     if kind == ".csv":
         lines = ([row, *(round(each, 6) for each in line)] for row, line in zip(rows, weights.tolist(), strict=True))
@@ -237,7 +299,7 @@ def measure(translator: Translator, to: str | None, path: Path | None, *, interv
     from regard.interpret.alignment.summary import summary
 
     if path is not None and path.suffix.lower() != ".json":
-        raise ValueError(f"{path}: measures are written as .json, or shown in the terminal without --output")
+        raise ValueError(f"{path}: measures are written as .json, or shown in the terminal without -o")
     reader, golds = _reader(translator, to)
     tables = summary(reader, golds, intervene=interventions)
     whole = json.dumps([asdict(table) for table in tables], ensure_ascii=False, indent=1)
@@ -256,7 +318,7 @@ def measure(translator: Translator, to: str | None, path: Path | None, *, interv
             console.print()
             rows = [table.rows[number] for number in table.main]
             console.print(Fitted(table.columns, rows, table.title, table.note))
-    console.print("\nEvery head by itself: --json, or --output heads.json.")
+    console.print("\nEvery head by itself: --json, or -o heads.json.")
 
 
 def _extra(

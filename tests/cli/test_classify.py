@@ -1,5 +1,6 @@
 """The commands that label, from words typed to lines printed."""
 
+import csv
 import io
 import json
 import sys
@@ -84,6 +85,7 @@ def test_evaluate_scores_a_file_of_labels(models, capsys, task, file):
     assert ("words" if task == "tagging" else "texts") in table
     told = json.loads(said(capsys, "evaluate", str(models / task), str(models / file), "--json"))
     assert told["accuracy"] > 0.9
+    assert told["metrics"]["accuracy, %"]["low"] <= 100 * told["accuracy"]
     assert sum(map(sum, told["confusion"])) == sum(each["count"] for each in told["labels"].values())
 
 
@@ -99,12 +101,16 @@ def test_explain_shows_where_a_classifier_looked(models, capsys, tmp_path):
 
 def test_what_is_wrong_is_said_in_one_line(models, capsys):
     classifier, tagger = str(models / "classification"), str(models / "tagging")
-    assert "needs a model for classification" in complaint(capsys, "classify", tagger, "x")
-    assert "needs a model for tagging" in complaint(capsys, "tag", classifier, "x")
+    assert "is a tagger; regard classify needs a classifier (try regard tag)" in complaint(
+        capsys, "classify", tagger, "x"
+    )
+    assert "is a classifier; regard tag needs a tagger (try regard classify)" in complaint(
+        capsys, "tag", classifier, "x"
+    )
     assert "none of those learnt" in complaint(
         capsys, "evaluate", classifier, str(models / "a.tsv"), "--columns", "2", "1"
     )
-    assert "writes nothing" in complaint(capsys, "explain", classifier, "x", "--gold", "0-0")
+    assert "--gold is for translators" in complaint(capsys, "explain", classifier, "x", "--gold", "0-0")
     assert "--step 7: pool looks from tokens 0 to 0" in complaint(capsys, "explain", classifier, "x", "--step", "7")
     nothing = complaint(capsys, "explain", tagger, "the film is")
     assert "no attention to show" in nothing
@@ -129,10 +135,40 @@ def test_empty_standard_input_is_not_passed_over_in_silence(models, capsys, monk
         assert "standard input is empty" in complaint(capsys, command, str(models / model))
 
 
-@pytest.mark.parametrize("more", [["--source", "a"], ["--against", "b"], ["--metric", "errors"], ["--plot", "c.png"]])
+@pytest.mark.parametrize("more", [["--to", "fr"], ["-s", "beams=1"], ["--metric", "errors"]])
 def test_options_of_translators_are_refused_where_labels_are_scored(models, capsys, more):
     told = complaint(capsys, "evaluate", str(models / "classification"), str(models / "a.tsv"), *more)
-    assert f"{more[0]} is for translators" in told
+    assert f"unknown setting file.{more[-1].split('=')[0] if '=' in more[-1] else more[0][2:]}" in told
+
+
+def test_answers_are_written_as_the_name_of_the_file_says(models, capsys, tmp_path):
+    model = str(models / "classification")
+    (tmp_path / "texts").write_text("good\n\nbad\n")
+    for name in ("a.txt", "a.jsonl", "a.csv"):
+        assert said(capsys, "classify", model, "-i", str(tmp_path / "texts"), "-o", str(tmp_path / name)) == ""
+    lines = (tmp_path / "a.txt").read_text().splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["yes", "", "no"]
+    told = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [one["label"] for one in told] == ["yes", None, "no"]
+    with (tmp_path / "a.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["text"], row["label"]) for row in rows] == [("good", "yes"), ("", ""), ("bad", "no")]
+    over = ["-i", str(tmp_path / "texts"), "-o", str(tmp_path / "texts")]
+    assert "would be overwritten" in complaint(capsys, "classify", model, *over)
+    assert "is a file: use -i" in complaint(capsys, "classify", model, str(tmp_path / "texts"))
+    assert "ask for two forms" in complaint(capsys, "classify", model, "good", "-o", "a.csv", "--json")
+
+
+def test_two_classifiers_are_compared_side_by_side(models, capsys, tmp_path):
+    model, file = str(models / "classification"), str(models / "a.tsv")
+    page = tmp_path / "both.html"
+    told = said(capsys, "evaluate", model, file, "--against", f"{model}/best", "-o", str(page))
+    assert "p, randomised" in " ".join(told.split())
+    assert page.read_text(encoding="utf-8").startswith("<!")
+    found = json.loads(said(capsys, "compare", model, model, "-i", file, "--json"))
+    assert [one["name"] for one in found["systems"]] == ["classification", "classification (2)"]
+    assert {one["metric"] for one in found["tests"]} == {"accuracy, %"}
+    assert found["systems"][0]["by_time"][0]["accuracy"] > 0.5
 
 
 def test_columns_that_were_given_hold_against_those_of_the_recipe(models, capsys, tmp_path):

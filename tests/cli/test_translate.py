@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.cli.using import LITTLE, place
+from regard.cli.translate import LITTLE, place
 from regard.recipe import shipped
 
 MODEL = shipped()

@@ -27,19 +27,33 @@ def test_a_dictionary_becomes_three_files_and_a_count(desk, capsys):
     (desk / "dict").write_text(
         "".join(f"{a}{b} B AH{b in 'aeiou':d}\n" for a in "bcdfgh" for b in "aeioubcdf") + "a1 B\n"
     )
-    assert run(["data", "cmudict", "dict", "out"]) == 0
+    assert run(["data", "make", "cmudict", "dict", "out"]) == 0
     said = capsys.readouterr().out
     assert "left out: 1 words" in said
     assert "out/train.tsv.gz: " in said
     lines = gzip.decompress((desk / "out" / "train.tsv.gz").read_bytes()).decode().splitlines()
     assert all(line.endswith("\tB AH") for line in lines)
-    assert run(["data", "cmudict", "dict", "out", "--stress"]) == 0
+    assert run(["data", "make", "cmudict", "dict", "out", "--stress"]) == 0
     lines = gzip.decompress((desk / "out" / "train.tsv.gz").read_bytes()).decode().splitlines()
     assert {line[-1] for line in lines} == {"0", "1"}
 
 
 def test_sentences_of_agreement_are_written_and_shown(desk, capsys):
-    asked = ["data", "agreement", "out", "--count", "40", "--shortest", "3", "--longest", "5", "--plain", "--show", "2"]
+    asked = [
+        "data",
+        "make",
+        "agreement",
+        "out",
+        "--count",
+        "40",
+        "--shortest",
+        "3",
+        "--longest",
+        "5",
+        "--plain",
+        "--show",
+        "2",
+    ]
     assert run(asked) == 0
     assert len(capsys.readouterr().out.splitlines()) == 4
     assert len(gzip.decompress((desk / "out" / "train.txt.gz").read_bytes()).decode().splitlines()) == 40
@@ -49,10 +63,10 @@ def test_sentences_of_agreement_are_written_and_shown(desk, capsys):
 def test_units_are_told_as_tables_as_json_and_as_a_picture(desk, capsys):
     (desk / "a.fr").write_text(TEXT)
     (desk / "b.fr").write_text("le roi est grand .\nla reine est grande .\n")
-    asked = ["data", "units", "a.fr", "--held", "b.fr", "--sizes", "300,320", "--words", "grand beau"]
-    assert run([*asked, "--plot", "units.png"]) == 0
+    asked = ["lab", "tokenizers", "a.fr", "--held", "b.fr", "--sizes", "300,320", "--words", "grand beau"]
+    assert run([*asked, "-o", "units.png"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "45 lines to make units from, 2 to measure them on"
+    assert lines[0].rstrip() == "45 lines to make units from, 2 to measure them on"
     assert max(map(len, lines)) <= 80
     assert width("units.png") > 800
     assert run([*asked, "--json"]) == 0
@@ -65,12 +79,15 @@ def test_units_are_told_as_tables_as_json_and_as_a_picture(desk, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["data", "units", "none.fr"], "no file none.fr here"),
-        (["data", "units", "a.fr", "--sizes", "many"], "--sizes 'many': give whole numbers"),
-        (["data", "units", "a.fr", "--sizes", "100"], "the least is 300"),
-        (["data", "units", "a.fr", "--column", "2"], "a.fr:1: 1 columns, wanted column 2"),
-        (["data", "agreement", "out", "--shortest", "9", "--longest", "8"], "must be from 1 to longest, 8, not 9"),
-        (["data", "cmudict", "a.fr", "out"], "a.fr:1: 'le roi est grand .' is not a word and its sounds"),
+        (["lab", "tokenizers", "none.fr"], "no file none.fr here"),
+        (["lab", "tokenizers", "a.fr", "--sizes", "many"], "--sizes 'many': give whole numbers"),
+        (["lab", "tokenizers", "a.fr", "--sizes", "100"], "the least is 300"),
+        (["lab", "tokenizers", "a.fr", "--column", "2"], "a.fr:1: 1 columns, wanted column 2"),
+        (
+            ["data", "make", "agreement", "out", "--shortest", "9", "--longest", "8"],
+            "must be from 1 to longest, 8",
+        ),
+        (["data", "make", "cmudict", "a.fr", "out"], "a.fr:1: 'le roi est grand .' is not a word and its sounds"),
     ],
 )
 def test_bad_input_is_one_line(words, said, desk, capsys):
