@@ -127,6 +127,8 @@ def train(
         team.admit(task, recipe.task, recipe.training.accumulate)
         device = team.device(devices.choose(recipe.training.device))
         parent = None if start is None else opened(start)
+        if parent is not None:
+            inherited(task, settings, recipe, parent)  # a body that does not fit is refused before data is read
         if out is None:
             place = RUNS / order.name
             out = place if overwrite else team.broadcast(runs.vacant(place, resume=resume))
@@ -184,9 +186,14 @@ def fitted(
         suited["training"] = {key: value for key, value in suited.get("training", {}).items() if key not in LENGTHS}
     suited = chosen_before(suited, begun)
     if parent is not None:
-        kinds = config.sections(task.Recipe, "model").values()
-        suited["model"] = adoption.shape(parent, named.get("model", {}), task=recipe.task, kinds=kinds)
+        suited["model"] = inherited(task, settings, recipe, parent)
     return task.sized(config.build(task.Recipe, merged(suited, named)), data)
+
+
+def inherited(task: Any, settings: Mapping[str, Any], recipe: Any, parent: checkpoint.Checkpoint) -> dict[str, Any]:
+    """The model section of a run that goes on from a parent."""
+    kinds = config.sections(task.Recipe, "model").values()
+    return adoption.shape(parent, _named(settings).get("model", {}), task=recipe.task, kinds=kinds)
 
 
 def paced(settings: Mapping[str, Any], recipe: Any, rows: int, begun: Mapping[str, Any] | None = None) -> Any:
