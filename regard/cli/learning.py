@@ -91,7 +91,6 @@ def check(
 
     from regard import recipe as recipes
     from regard import report
-    from regard.tasks.translation.check import check
 
     words, file = list(recipe or []), None
     if words and "=" not in words[0]:
@@ -99,10 +98,10 @@ def check(
     settings = _asked(file, words, source, target)
     if "data" not in settings:
         raise ValueError("nothing to check: give a recipe file, or --source and --target")
-    _, resolved = recipes.resolve(settings)
-    if resolved.task != "translation":
-        raise ValueError(f"pairs are what can be checked, not the data of {resolved.task}")
-    found = check(resolved.data, resolved.tokenizer if tokens else None)
+    task, resolved = recipes.resolve(settings)
+    if not hasattr(task, "check"):
+        raise ValueError(f"`regard data check` knows no way to check the data of {resolved.task}: train on it")
+    found = task.check(resolved, tokens=tokens)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))
     else:

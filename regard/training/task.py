@@ -73,7 +73,11 @@ class Learner(Protocol):
 
 @runtime_checkable
 class Task(Learner, Protocol):
-    """A kind of learning, from the files of a recipe to something the loop can train."""
+    """A kind of learning, from the files of a recipe to something the loop can train.
+
+    A static method more is used where there is one: `check(recipe, *, tokens=False)`, a report on the data with
+    `lines()` for a person, `plain()` for JSON, and `problems` that would stop a training.
+    """
 
     Recipe: ClassVar[type]
     """Frozen dataclass with the sections data, model, training and whatever else there is to set."""

@@ -136,7 +136,7 @@ def prepare(
         train, valid = found, labels.read(config.valid, config.names, config.reject)
     else:
         train, valid = labels.hold(found, config.held)
-    own, classes = known or _learnt(train, how), told or labels.classes(found)
+    own, classes = known or learnt(train, how), told or labels.classes(found)
     sides = {"train": index(train, own, classes), "valid": index(valid, own, classes)}
     files = {"train": found, **({"valid": valid} if config.valid else {})}
     held = "named" if config.valid else config.held
@@ -203,7 +203,7 @@ def cut(own: Reading, words: Sequence[str]) -> list[tuple[list[tuple[int, int]],
     return pieces
 
 
-def _learnt(train: Found, how: ReadingConfig) -> Reading:
+def learnt(train: Found, how: ReadingConfig) -> Reading:
     """The tokens of the texts to learn from."""
     if not train.per_token:
         return reading.learn((normal(example.words[0], how) for example in train.examples), how)

@@ -24,6 +24,7 @@ from regard.models.text_classifier import (
     TransformerEncoderConfig,
 )
 from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared, prepare
+from regard.tasks.labels.check import Report, check
 from regard.tasks.labels.reading import Reading, ReadingConfig
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -96,6 +97,11 @@ class Labelling:
         return prepare(recipe.data, recipe.tokenizer, *_known(known, recipe))
 
     @staticmethod
+    def check(recipe: Any, *, tokens: bool = False) -> Report:
+        """What there is to say of the data before anything is trained on it."""
+        return check(recipe.data, recipe.tokenizer if tokens else None)
+
+    @staticmethod
     def suited(recipe: Any, prepared: Prepared) -> dict[str, Any]:
         """An end once nothing more is learnt."""
         return {"training": {"patience": 10}}
@@ -158,7 +164,7 @@ class Labelling:
         """What a checkpoint directory holds beside weights and metrics."""
         recipe = config.plain(replace(self.recipe, model=replace(self.recipe.model, vectors=None)))
         kept = {name: recipe[name] for name in ("task", "model", "tokenizer")}
-        file = {name: value for name, value in recipe["data"]["train"][0].items() if name not in ("path", "label")}
+        file = config.plain(self.recipe.data.train[0].like())
         return {
             "config.yaml": {
                 "format": 1,
