@@ -20,6 +20,7 @@ from regard.attention.scores import Additive, Bilinear, Score, dot
 from regard.attention.singlehead import SingleHead
 from regard.models.blocks import Tied
 from regard.models.cells import Kind, Layers
+from regard.models.spread import spread
 
 Layout = Row | Grid
 
@@ -248,7 +249,7 @@ class Seq2Seq(Tied):
     ) -> Float[Tensor, "*target width"]:
         """Features of every target position, from which `logits` predicts the next token."""
         with _full_precision(source):
-            (read, sources, _), (written, targets, back) = map(_spread, (source, target), layouts)
+            (read, sources, _), (written, targets, back) = map(spread, (source, target), layouts)
             memory, carried, sources = self._read(read, sources, lines=len(written))
             features, _ = self._write(written, carried, memory, padded(sources, targets))
             return features if back is None else features.flatten(0, 1).index_select(0, back)
@@ -354,23 +355,6 @@ def _embedding(vocab: int, width: int) -> nn.Embedding:
     table = nn.Embedding(vocab, width)
     nn.init.normal_(table.weight, std=1 / math.sqrt(width))
     return table
-
-
-def _spread(tokens: Tensor, layout: Layout) -> tuple[Int[Tensor, "line token"], Grid, Tensor | None]:
-    """A packed row as a padded batch, with the way back; a padded batch as it is.
-
-    The tail of a row whose bounds are known is left out: nobody reads what comes back for it.
-    """
-    if isinstance(layout, Grid):
-        return tokens, layout, None
-    if layout.most is not None:
-        lines, longest = layout.most, layout.longest
-        cells = layout.offsets[:lines, None].long() + torch.arange(longest, device=tokens.device)
-        back = (layout.segment * longest + layout.place).clamp(max=lines * longest - 1)
-        return tokens[cells.clamp(max=len(tokens) - 1)], Grid(layout.lengths[:lines], longest), back
-    longest = int(layout.lengths.max()) if len(layout.lengths) else 0  # every column is a step: worth the measuring
-    cells, back, grid = replace(layout, longest=longest).grid
-    return tokens.index_select(0, cells).reshape(len(grid.lengths), grid.longest), grid, back
 
 
 def _lined(tensor: Tensor, lines: int) -> Tensor:

@@ -19,7 +19,7 @@ def models(tmp_path_factory):
     words = {"good": "yes", "fine": "yes", "bad": "no", "dull": "no"}
     (folder / "a.tsv").write_text("".join(f"film {n} {w}\t{label}\n" for n in range(20) for w, label in words.items()))
     (folder / "a.txt").write_text("".join(f"the/D film{n}/N is/V {w}/A\n" for n in range(20) for w in words))
-    settings = {"optim": {"rate": 0.02, "warmup": 1}, "training": TRAINING}
+    settings = {"optim": {"rate": 0.02, "warmup": 1, "schedule": "constant"}, "training": TRAINING}
     model = {"name": "recurrent", "width": 8, "embedding": 8, "pool": "attention", "dropout": 0.0}
     for task, name in (("classification", "a.tsv"), ("tagging", "a.txt")):
         data = {"train": {"path": str(folder / name)}, "tokens": 128}
@@ -101,7 +101,7 @@ def test_what_is_wrong_is_said_in_one_line(models, capsys):
     classifier, tagger = str(models / "classification"), str(models / "tagging")
     assert "needs a model for classification" in complaint(capsys, "classify", tagger, "x")
     assert "needs a model for tagging" in complaint(capsys, "tag", classifier, "x")
-    assert "none of those learnt" in complaint(
+    assert "set columns=[1, 2]" in complaint(
         capsys, "evaluate", classifier, str(models / "a.tsv"), "--columns", "2", "1"
     )
     assert "writes nothing" in complaint(capsys, "explain", classifier, "x", "--step", "0")

@@ -206,6 +206,7 @@ def cut(own: Reading, words: Sequence[str]) -> list[tuple[list[tuple[int, int]],
 def learnt(train: Found, how: ReadingConfig) -> Reading:
     """The tokens of the texts to learn from."""
     if not train.per_token:
+        how = reading.settled(how, (example.words[0] for example in train.examples))
         return reading.learn((normal(example.words[0], how) for example in train.examples), how)
     lines = (" ".join(example.words) for example in train.examples)
     return reading.learn((line.lower() if how.lowercase else line for line in lines), how)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from regard.models.text_classifier import (
+    ConvolutionEncoderConfig,
+    RecurrentEncoderConfig,
+    TransformerEncoderConfig,
+)
 from regard.tasks.labels.batches import Labelled
 from regard.tasks.labels.files import LabelsConfig
 from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
@@ -21,6 +26,10 @@ class ClassificationRecipe(LabellingRecipe):
     """What is learnt."""
     data: LabelsConfig
     """Where labelled texts come from."""
+    model: ConvolutionEncoderConfig | RecurrentEncoderConfig | TransformerEncoderConfig = field(
+        default_factory=ConvolutionEncoderConfig
+    )
+    """The network, chosen by its name; sizes that nobody names follow from the number of texts."""
 
 
 class Classification(Labelling):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -12,13 +12,16 @@ from regard.config.checking import expressions
 from regard.data.tokenizers import UNK, units
 from regard.data.tokenizers.units import Kind, Units, UnitsConfig
 
+WORDS = r"\w+(?:['’]\w+)*|[^\w\s]"  # words and signs
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingConfig(UnitsConfig):
     """How a text becomes tokens."""
 
-    kind: Kind = "words"
-    """A word (what `pattern` finds, or whatever stands between blanks), a character, or a piece of a word."""
+    kind: Kind | None = None  # type: ignore[assignment]
+    """A word (what `pattern` finds, or whatever stands between blanks), a character, or a piece of a word; null: words
+    and signs, or characters where most texts are a single word."""
     lowercase: bool = False
     """Whether capitals count as small letters."""
     ignore: str | None = None
@@ -31,6 +34,9 @@ class ReadingConfig(UnitsConfig):
     """Which part of a text that is too long is read."""
 
     def __post_init__(self) -> None:
+        if self.kind is None:
+            replace(self, kind="words")  # which checks the rest
+            return
         super().__post_init__()
         if self.longest < 1:
             raise ValueError(f"longest must be at least 1, not {self.longest}")
@@ -82,7 +88,18 @@ def normal(text: str, how: ReadingConfig) -> str:
     return " ".join(re.findall(how.pattern, text) if how.pattern else text.split())
 
 
+def settled(how: ReadingConfig, texts: Iterable[str]) -> ReadingConfig:
+    """The same with a kind of token that suits these texts, if none was named."""
+    if how.kind is not None:
+        return how
+    words = [len(text.split()) for text in texts]
+    if sum(count == 1 for count in words) > len(words) / 2:
+        return replace(how, kind="characters")
+    return replace(how, kind="words", pattern=how.pattern or WORDS)
+
+
 def learn(texts: Iterable[str], how: ReadingConfig) -> Reading:
     """The tokens of these texts, already normal."""
     kept = list(texts)
+    how = how if how.kind is not None else replace(how, kind="words")
     return Reading(how, units.train(kept, how, characters=sum(map(len, kept))))

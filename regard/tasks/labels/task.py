@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -25,10 +26,20 @@ from regard.models.text_classifier import (
 )
 from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared, prepare
 from regard.tasks.labels.check import Report, check
+from regard.tasks.labels.files import ExamplesConfig
 from regard.tasks.labels.reading import Reading, ReadingConfig
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
+
+# What follows from the number of texts where nobody named it.
+ROWS = 100  # rows of an epoch, unless they would be very short or very long
+FEWEST = 1024  # tokens of a row
+EPOCHS = 5
+STEPS = 400  # of a training, however few texts there are
+RARELY = 1000  # steps between evaluations at most
+PATIENCE = 10
+MANY = 20_000  # texts from which on a model has its full size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,14 +114,25 @@ class Labelling:
 
     @staticmethod
     def suited(recipe: Any, prepared: Prepared) -> dict[str, Any]:
-        """An end once nothing more is learnt."""
-        return {"training": {"patience": 10}}
+        """Rows, sizes, rate, warm-up and length that so many texts ask for, and an end once nothing more is learnt."""
+        train, model = prepared.train, recipe.model
+        tokens = recipe.data.tokens
+        if tokens == ExamplesConfig.tokens:
+            tokens = min(max(len(train.tokens) // ROWS, FEWEST), tokens)
+        epoch = math.ceil(train.packing(tokens, recipe.training.seed).rows / recipe.training.accumulate)
+        steps = _planned(recipe.training, epoch) or max(EPOCHS * epoch, STEPS)
+        return {
+            "data": {"tokens": tokens},
+            "model": dict(model.FEW) if len(train) < MANY else {},
+            "optim": {"rate": model.RATE, "warmup": steps // 20, "schedule": "linear"},
+            "training": {"steps": steps, "evaluate": min(max(epoch, steps // 20, 1), RARELY), "patience": PATIENCE},
+        }
 
     @classmethod
     def sized(cls, recipe: Any, prepared: Prepared) -> Any:
         """The recipe with the numbers of tokens and labels that the data turned out to have."""
         sizes = {"vocab": prepared.reading.units.vocab, "classes": len(prepared.classes), "per_token": cls.per_token}
-        return replace(recipe, model=replace(recipe.model, **sizes))
+        return replace(recipe, model=replace(recipe.model, **sizes), tokenizer=prepared.reading.how)
 
     @staticmethod
     def build(shape: Any) -> Labeller:
@@ -236,6 +258,13 @@ def measure(model: Labeller, side: Labelled, classes: list[str], *, tokens: int,
     judged = one != IGNORE
     labels = judge(one[judged], other[judged], classes)
     return Measured(labels, sum(lost for lost, _ in found) / max(int(judged.sum()), 1), answers, whole)
+
+
+def _planned(training: TrainingConfig, epoch: int) -> int | None:
+    """The steps that a recipe asks for, if it does."""
+    if training.epochs is not None:
+        return max(1, math.ceil(training.epochs * epoch))
+    return training.steps if training.steps != TrainingConfig.steps else None
 
 
 def flat(logits: Tensor, labels: Tensor) -> tuple[Float[Tensor, "label classes"], Int[Tensor, "label"]]:
