@@ -79,7 +79,7 @@ def score(model: Path | None, file: Path, *, columns: tuple[int, int] | None, as
 
     labels = regard.load(model, task=("classification", "tagging"))
     changes = {} if columns is None else {"columns": columns}
-    found = labels.evaluate(str(file), **changes)
+    _, found = labels.measure(str(file), **changes)
     if as_json:
         print(json.dumps(plain(found), ensure_ascii=False, indent=1))
         return

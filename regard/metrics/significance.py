@@ -32,7 +32,9 @@ class Statistics:
 
     metric: str
     counts: Float[np.ndarray, "sentence count"]
-    signature: str
+    signature: str = ""
+    lower: bool = False
+    """Whether less is better."""
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -91,7 +93,13 @@ def statistics(metric: str, answers: Sequence[str], references: References, *, t
     scorer = _scorer(metric, tokenize)
     streams = _streams(answers, references)
     counts = np.array(scorer._extract_corpus_statistics(list(answers), streams), dtype=np.float64)
-    return Statistics(metric, counts, str(scorer.get_signature()))
+    return Statistics(metric, counts, str(scorer.get_signature()), lower=metric in LOWER)
+
+
+def averaged(values: Sequence[float], weights: Sequence[float] | None = None, *, lower: bool = False) -> Statistics:
+    """A metric that is a mean over examples, such as the share of right ones; `weights` say how much each counts."""
+    heavy = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
+    return Statistics("mean", np.column_stack([np.asarray(values, dtype=np.float64), heavy]), lower=lower)
 
 
 def corpus(statistics: Statistics) -> Score:
@@ -128,7 +136,7 @@ def paired(
         else:
             by_chance = _swapped(all_counts[0], all_counts[number], samples or SAMPLES[test], seed)
         reached = int((by_chance >= abs(difference) - TIE).sum())
-        better = shifts < -TIE if all_counts[0].metric == "ter" else shifts > TIE
+        better = shifts < -TIE if all_counts[0].lower else shifts > TIE
         verdicts.append(
             Verdict(
                 system=names[number],
@@ -211,7 +219,13 @@ def _ter(sums: Sums) -> Scores:
     return 100 * np.where(wanted > 0, edits / np.where(wanted > 0, wanted, 1), edits > 0)
 
 
-SCORES: dict[str, Callable[[Sums], Scores]] = {"bleu": _bleu, "chrf": _chrf, "ter": _ter}
+def _mean(sums: Sums) -> Scores:
+    """What was counted, for one unit of weight."""
+    return sums[..., 0] / np.maximum(sums[..., 1], 1e-12)
+
+
+SCORES: dict[str, Callable[[Sums], Scores]] = {"bleu": _bleu, "chrf": _chrf, "ter": _ter, "mean": _mean}
+LOWER = {"ter"}  # metrics of which less is better
 
 
 def _scorer(metric: str, tokenize: str) -> Any:

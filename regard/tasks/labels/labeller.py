@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -19,13 +20,15 @@ from regard.data.tokenizers.units import CLOSED, Units
 from regard.interpret import trace as traces
 from regard.interpret.trace import Item, Trace, Weights
 from regard.interpret.watch import watch
+from regard.metrics.scores import Scores
 from regard.models.text_classifier import ENCODERS, AnyEncoderConfig, Labeller
 from regard.tasks.labels import files
-from regard.tasks.labels.batches import cut, index
+from regard.tasks.labels.batches import Labelled, cut, index
 from regard.tasks.labels.files import LabelledFile, TaggedFile
 from regard.tasks.labels.reading import Reading, ReadingConfig
+from regard.tasks.labels.scoring import scores
 from regard.tasks.labels.task import Measured, measure
-from regard.tasks.trained import Unfilled
+from regard.tasks.trained import NoOptions, Unfilled, chosen, described
 
 BUDGET = 1 << 14  # tokens read at a time, padding included
 CLASS = "<class>"
@@ -41,6 +44,14 @@ class Verdict:
     probability: float
     all: dict[str, float]
 
+    def __str__(self) -> str:
+        return f"{self.label}\t{self.probability:.3f}"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        chances = {label: round(chance, 6) for label, chance in self.all.items()}
+        return {"text": self.text, "label": self.label, "probability": round(self.probability, 6), "all": chances}
+
 
 @dataclass(frozen=True)
 class Tagged:
@@ -53,11 +64,19 @@ class Tagged:
     def __str__(self) -> str:
         return " ".join(f"{word}/{tag}" for word, tag in zip(self.words, self.tags, strict=True))
 
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        chances = [round(chance, 6) for chance in self.probabilities]
+        return {"words": self.words, "tags": self.tags, "probabilities": chances}
+
 
 class Labels:
     """What a classifier and a tagger in use share."""
 
     file: ClassVar[type[LabelledFile] | type[TaggedFile]]
+    task: ClassVar[str]
+    Options: ClassVar[type] = NoOptions
+    __repr__ = described
 
     def __init__(
         self, model: Labeller, reading: Reading, classes: list[str], data: dict[str, Any], name: str = "labeller"
@@ -78,11 +97,22 @@ class Labels:
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(model.to(device).eval(), reading, classes, settings["data"], name)
 
-    def evaluate(self, path: str, **changes: Any) -> Measured:
-        """How well a file is labelled, which is read as those it was trained on; `changes` are settings of the file."""
-        file = config.build(self.file, {**self.data["file"], "path": path, **changes}, where="file")
-        found = files.read([file], self.data["names"], reject=0.0)
-        return measure(self.model, index(found, self.reading, self.classes), self.classes, tokens=BUDGET)
+    def parse(self, text: str) -> str:
+        """An input is a text, which must not be empty."""
+        if not text.strip():
+            raise ValueError("one of the texts is empty: there is nothing to label in it")
+        return text
+
+    def measure(self, *paths: str, **changes: Any) -> tuple[Labelled, Measured]:
+        """How files are labelled, read as those it was trained on; `changes` are settings of the files."""
+        read = [config.build(self.file, {**self.data["file"], "path": path, **changes}, where="file") for path in paths]
+        side = index(files.read(read, self.data["names"], reject=0.0), self.reading, self.classes)
+        return side, measure(self.model, side, self.classes, tokens=BUDGET)
+
+    def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
+        """Scores on labelled files; `changes` are settings of the files, such as columns."""
+        side, found = self.measure(*map(str, paths), **changes)
+        return scores(name or self.name, self.task, side, found, self.classes)
 
     @property
     def device(self) -> torch.device:
@@ -127,6 +157,13 @@ class Classifier(Labels):
     """Says what a text is."""
 
     file = LabelledFile
+    task: ClassVar[str] = "classification"
+    verb: ClassVar[str] = "classify"
+
+    def answer(self, inputs: Sequence[str], **options: Any) -> list[Verdict]:
+        """What each text is."""
+        chosen(self, options)
+        return self.classify(inputs)
 
     def classify(self, texts: str | Sequence[str]) -> list[Verdict]:
         """What each text is."""
@@ -159,6 +196,13 @@ class Tagger(Labels):
     """Says what each word of a sentence is."""
 
     file = TaggedFile
+    task: ClassVar[str] = "tagging"
+    verb: ClassVar[str] = "tag"
+
+    def answer(self, inputs: Sequence[str | Sequence[str]], **options: Any) -> list[Tagged]:
+        """What each word of each sentence is."""
+        chosen(self, options)
+        return self.tag(list(inputs))
 
     def tag(self, sentences: str | Sequence[str | Sequence[str]]) -> list[Tagged]:
         """What each word is; a sentence is a text, whose words stand between blanks, or a list of words."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -18,11 +19,14 @@ from regard.data.tokenizers.units import Units, UnitsConfig
 from regard.decoding.constraints import Forbid
 from regard.decoding.generate import generate
 from regard.decoding.sampling import Sampler
+from regard.interpret.trace import Trace
 from regard.metrics.likelihood import linear_cross_entropy, perplexity
+from regard.metrics.scores import Scores
+from regard.metrics.significance import averaged
 from regard.models.lstm import RecurrentLM, RecurrentLMConfig
 from regard.tasks.language import streams
 from regard.tasks.language.streams import Stream
-from regard.tasks.trained import Unfilled
+from regard.tasks.trained import Unfilled, blind, described
 
 CARRIED = "carried"  # the buffer in which training keeps the state of every lane
 SPAN = 2048  # tokens of a text read at a time to measure it
@@ -73,6 +77,13 @@ class Text:
     text: str
     score: float
 
+    def __str__(self) -> str:
+        return self.text
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"text": self.text, "score": round(self.score, 6)}
+
 
 @dataclass(frozen=True)
 class Surprise:
@@ -102,6 +113,11 @@ class Surprise:
 class Writer:
     """Writes text with a trained model."""
 
+    task: ClassVar[str] = "language"
+    verb: ClassVar[str] = "write"
+    Options: ClassVar[type] = WritingConfig
+    __repr__ = described
+
     def __init__(self, model: Any, units: Units, writing: WritingConfig, name: str = "writer") -> None:
         self.model, self.units, self.writing, self.name = model, units, writing, name
 
@@ -116,6 +132,45 @@ class Writer:
         units = Units.parse(checkpoint.text("tokenizer.json"), how.kind)
         writing = config.build(WritingConfig, settings.get("writing", {}), where="writing")
         return cls(model.to(device).eval(), units, writing, name=checkpoint.directory.name)
+
+    def parse(self, text: str) -> str:
+        """An input is a beginning."""
+        return text
+
+    def answer(self, inputs: Sequence[str], **options: Any) -> list[Text]:
+        """One continuation of every beginning; options are those of `WritingConfig`."""
+        return [self.write(prompt, **{**options, "samples": 1})[0] for prompt in inputs]
+
+    def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
+        """How much text files surprise the model."""
+        spans, every = [], Surprise(0.0, 0, 0, 0)
+        for file in files:
+            stream = streams.read(str(file), self.units)
+            found = list(surprises(self.model, stream))
+            spans += found
+            nats = every.nats + sum(each for each, _ in found)
+            every = Surprise(
+                nats,
+                every.tokens + len(stream.tokens),
+                every.characters + stream.characters,
+                every.words + stream.words,
+            )
+        if not spans:
+            raise ValueError("no text to measure on: give at least one file")
+        measures = {
+            "nats per character": f"{every.per_character:.4f}",
+            "perplexity per word": f"{every.perplexity:.4g}",
+            "tokens": f"{every.tokens:,}",
+            "characters": f"{every.characters:,}",
+        }
+        nats, tokens = zip(*spans, strict=True)
+        details = {"loss": every.loss, "nats_per_character": every.per_character, "perplexity": every.perplexity}
+        loss = {"nats per token": averaged(nats, tokens, lower=True)}
+        return Scores(name or self.name, self.task, loss, measures=measures, details=details, unit="span")
+
+    def look(self, given: str, **options: Any) -> Trace:
+        """There is nothing to look at in a recurrent network."""
+        raise blind(self, "it is recurrent; train a model with attention")
 
     def write(self, prompt: str | None = None, **changes: Any) -> list[Text]:
         """Texts that begin with the prompt; `changes` are settings of `WritingConfig`."""
@@ -170,19 +225,25 @@ class Writer:
         return Forbid([[PAD], [BOS], *([] if self.units.kind == "words" else [[UNK]])])
 
 
-@torch.no_grad()
 def surprise(model: RecurrentLM, stream: Stream) -> Surprise:
     """A whole text in one pass from a blank state, carried from span to span; dropout off."""
+    nats = sum(each for each, _ in surprises(model, stream))
+    return Surprise(nats, len(stream.tokens), stream.characters, stream.words)
+
+
+@torch.no_grad()
+def surprises(model: RecurrentLM, stream: Stream) -> list[tuple[float, int]]:
+    """The nats and tokens of every span of a text, read in one pass."""
     training = model.training
     model.eval()
-    device, state, nats = model.bias.device, model.blank(1), 0.0
+    device, state, found = model.bias.device, model.blank(1), []
     for first in range(0, len(stream.tokens), SPAN):
         window = stream.span(first, min(first + SPAN, len(stream.tokens)))
         inputs, labels = (torch.from_numpy(part).to(device) for part in window)
         features, state = model(inputs, state)
-        nats += float(lost(model, features, labels))
+        found.append((float(lost(model, features, labels)), labels.numel()))
     model.train(training)
-    return Surprise(nats, len(stream.tokens), stream.characters, stream.words)
+    return found
 
 
 def lost(

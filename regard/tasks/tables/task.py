@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -18,9 +19,13 @@ from torch.nn import functional as F
 from regard import config
 from regard.checkpoint import Checkpoint, fill
 from regard.data.examples import Examples
+from regard.interpret.trace import Trace
+from regard.metrics.scores import Judged, Scores
+from regard.metrics.significance import averaged
 from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import Columns, Rows, TableConfig, Tables
+from regard.tasks.trained import NoOptions, blind, chosen, described
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
@@ -162,9 +167,22 @@ class Prediction:
         """The answer as it is printed."""
         return self.value if isinstance(self.value, str) else f"{self.value:.6g}"
 
+    def __str__(self) -> str:
+        return self.text
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        sure = {} if self.probability is None else {"probability": round(self.probability, 6)}
+        return {"value": self.value, **sure}
+
 
 class Predictor:
     """Predicts a column with a trained model."""
+
+    task: ClassVar[str] = "regression"
+    verb: ClassVar[str] = "predict"
+    Options: ClassVar[type] = NoOptions
+    __repr__ = described
 
     def __init__(self, model: Perceptron, columns: Columns, name: str = "predictor") -> None:
         self.model, self.columns, self.name = model, columns, name
@@ -175,6 +193,46 @@ class Predictor:
         model = Perceptron(config.build(PerceptronConfig, checkpoint.config["model"], where="model"))
         fill(model, checkpoint.tensors())
         return cls(model.to(device).eval(), read_columns(checkpoint), name=checkpoint.directory.name)
+
+    def parse(self, text: str) -> dict[str, float]:
+        """An input is a row, such as `length=1,mass=0.5`."""
+        try:
+            return {name.strip(): float(value) for name, value in (part.split("=") for part in text.split(","))}
+        except ValueError:
+            example = ",".join(f"{name}=1" for name in self.columns.inputs[:2])
+            raise ValueError(f"{text!r} is no row: name its columns, such as {example}, or give a table") from None
+
+    def answer(self, inputs: Sequence[Mapping[str, float]], **options: Any) -> list[Prediction]:
+        """The answers to rows given as numbers by the names of columns."""
+        chosen(self, options)
+        return self.predict(inputs)
+
+    def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
+        """Scores on tables that have the column predicted."""
+        parts = [tables.read(str(file), self.columns) for file in files]
+        if not parts or any(rows.targets is None for rows in parts):
+            raise ValueError(f"no column {self.columns.target} to measure on: give a table that has it")
+        inputs, truths = (np.concatenate(part) for part in zip(*((r.inputs, r.targets) for r in parts), strict=True))
+        outputs = self.outputs(inputs)
+        answers, places = self.answers(outputs), [place for rows in parts for place in rows.places]
+        classes = self.columns.classes
+        right = [classes[int(each)] if classes else f"{each:.6g}" for each in truths]
+        if classes:
+            worth = (outputs.argmax(-1).numpy() == truths).astype(float)
+            metrics, measures = {"accuracy, %": averaged(100 * worth)}, {}
+        else:
+            off = np.abs(self.numbers(outputs) - truths)
+            metrics, worth = {"mean absolute error": averaged(off, lower=True)}, -off
+            measures = {"r2": f"{judged(self.numbers(outputs), truths)['r2']:.4f}"}
+        examples = [
+            Judged(i + 1, place, truth, answer.text, float(each))
+            for i, (place, truth, answer, each) in enumerate(zip(places, right, answers, worth, strict=True))
+        ]
+        return Scores(name or self.name, self.task, metrics, examples, measures=measures, unit="row", counted="error")
+
+    def look(self, given: Any, **options: Any) -> Trace:
+        """There is nothing to look at in a perceptron."""
+        raise blind(self)
 
     def predict(self, rows: Sequence[Mapping[str, float]]) -> list[Prediction]:
         """The answers to rows given as numbers by the names of columns."""

@@ -47,9 +47,9 @@ class Judgement:
         """The answers with most edits for their length, the worst first."""
         found = []
         for question, answer in zip(self.questions, self.answers, strict=True):
-            own, units = nearest(answer.split(), [reference.split() for reference in question.references])
-            if own.total:
-                found.append(Mistake(*question, answer, own.total, units))
+            wrong, units = edits(answer, question)
+            if wrong:
+                found.append(Mistake(*question, answer, wrong, units))
         return sorted(found, key=lambda each: (-each.edits / max(each.units, 1), each.source))[:count]
 
     def plain(self, *, worst: int = 5) -> dict[str, Any]:
@@ -75,6 +75,12 @@ class Judgement:
         if self.seconds is not None:
             told.append(("time", f"{self.seconds:.1f} s, {own.answers / max(self.seconds, 1e-9):,.1f} a second"))
         return told
+
+
+def edits(answer: str, question: Question) -> tuple[int, int]:
+    """How many units of an answer are to be changed to be right, and of how many."""
+    own, units = nearest(answer.split(), [reference.split() for reference in question.references])
+    return own.total, units
 
 
 def questions(pairs: Sequence[tuple[str, str]]) -> list[Question]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -22,9 +23,10 @@ from regard.decoding.sampling import Sampler
 from regard.decoding.stepper import Hypothesis
 from regard.interpret.trace import Trace, Weights, axes, tokens
 from regard.interpret.watch import watch
+from regard.metrics.scores import Scores
 from regard.models import MODELS
 from regard.models.inference import for_generation
-from regard.tasks.trained import Unfilled
+from regard.tasks.trained import Unfilled, described
 
 if TYPE_CHECKING:
     from regard.interpret.steps import Steps
@@ -74,6 +76,14 @@ class DecodingConfig:
     """Split text into sentences and rejoin the translations."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class TranslationOptions(DecodingConfig):
+    """Whatever may be set when a text is translated."""
+
+    to: str | None = None
+    """Target language, where the model has several; guessed from the text when not given."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """One translation with the model's log-probability of it, and the runners-up."""
@@ -82,9 +92,23 @@ class Answer:
     score: float
     alternatives: tuple[Answer, ...] = ()
 
+    def __str__(self) -> str:
+        return self.text.replace("\n", " ")
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        others = [{"translation": one.text, "score": round(one.score, 6)} for one in self.alternatives]
+        told = {"translation": self.text, "score": round(self.score, 6)}
+        return told | ({"alternatives": others} if others else {})
+
 
 class Translator:
     """Translates text with a trained model."""
+
+    task: ClassVar[str] = "translation"
+    verb: ClassVar[str] = "translate"
+    Options: ClassVar[type] = TranslationOptions
+    __repr__ = described
 
     def __init__(
         self, model: Any, tokenizers: tuple[Tokenizer, Tokenizer], decoding: DecodingConfig, name: str = "translator"
@@ -119,6 +143,20 @@ class Translator:
     def translate(self, texts: str | Sequence[str], *, to: str | None = None, **settings: Any) -> list[str]:
         """Translate one text or many; settings are those of `DecodingConfig`."""
         return [answer.text for answer in self.answers(texts, to=to, **settings)]
+
+    def parse(self, text: str) -> str:
+        """An input is a text."""
+        return text
+
+    def answer(self, inputs: Sequence[str], **options: Any) -> list[Answer]:
+        """Translations with their scores; options are those of `TranslationOptions`."""
+        return self.answers(list(inputs), **options)
+
+    def evaluate(self, *files: str | Path, columns: tuple[int, int] | None = None, **options: Any) -> Scores:
+        """Scores on one file of pairs, or on a file of sources and one of references."""
+        from regard.tasks.translation import scoring
+
+        return scoring.score(self, scoring.pairs(*files, columns=columns), **options)
 
     def answers(self, texts: str | Sequence[str], *, to: str | None = None, **settings: Any) -> list[Answer]:
         """Translations with their scores and alternatives, in the order of the texts."""

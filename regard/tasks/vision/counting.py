@@ -6,7 +6,7 @@ so what the frames before have shown is of use: without a memory only what is se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -21,8 +21,12 @@ from regard import config
 from regard.checkpoint import Checkpoint, fill
 from regard.data import images
 from regard.data.examples import Examples
+from regard.interpret.trace import Trace
+from regard.metrics.scores import Judged, Scores
+from regard.metrics.significance import averaged
 from regard.models.detector import CounterConfig, CountPerFrame
-from regard.tasks.vision.drawing import Albums, Drawing
+from regard.tasks.trained import blind, chosen, described
+from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
 from regard.tasks.vision.drawn import FramesConfig
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -118,19 +122,60 @@ class Count:
     count: int
     probability: float
 
+    def __str__(self) -> str:
+        return f"{self.count}\t{self.probability:.3f}"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"count": self.count, "probability": round(self.probability, 6)}
+
 
 class Counter:
     """Counts digits in frames with a trained model."""
 
-    def __init__(self, model: CountPerFrame, name: str = "counter") -> None:
-        self.model, self.name = model, name
+    task: ClassVar[str] = "counting"
+    verb: ClassVar[str] = "count"
+    Options: ClassVar[type] = PictureOptions
+    __repr__ = described
+
+    def __init__(self, model: CountPerFrame, name: str = "counter", data: Mapping[str, Any] | None = None) -> None:
+        self.model, self.name, self.data = model, name, data
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Counter:
         """The counter a checkpoint directory holds."""
         model = CountPerFrame(config.build(CounterConfig, checkpoint.config["model"], where="model"))
         fill(model, checkpoint.tensors())
-        return cls(model.to(device).eval(), name=checkpoint.directory.name)
+        return cls(model.to(device).eval(), checkpoint.directory.name, checkpoint.config.get("data"))
+
+    def parse(self, text: str) -> Path:
+        """An input is the path of a frame; frames follow one another."""
+        return Path(text)
+
+    def answer(self, inputs: Sequence[str | Path | np.ndarray], **options: Any) -> list[Count]:
+        """How many there are in each of the frames; options are those of `PictureOptions`."""
+        return self.count(inputs, invert=chosen(self, options).invert)
+
+    @torch.no_grad()
+    def evaluate(self, *files: str | Path, count: int = 500, name: str | None = None) -> Scores:
+        """Scores on so many freshly drawn sequences."""
+        frames, counts, _ = fresh_pictures(self, FramesConfig, count, files).parts
+        device = next(self.model.parameters()).device
+        guesses = torch.cat([self.model(part.to(device))[0].argmax(-1).cpu() for part in frames.split(CHUNK)])
+        right = (guesses == counts).float()
+        metrics = {
+            "frames right, %": averaged((100 * right.mean(1)).tolist()),
+            "sequences right, %": averaged((100 * right.all(1).float()).tolist()),
+        }
+        examples = [
+            Judged(i + 1, f"sequence {i}", _row(counts[i]), _row(guesses[i]), float(right[i].mean()))
+            for i in range(len(counts))
+        ]
+        return Scores(name or self.name, self.task, metrics, examples, unit="sequence", counted="frames right")
+
+    def look(self, given: Any, **options: Any) -> Trace:
+        """There is nothing to look at in convolutions and a recurrent layer."""
+        raise blind(self)
 
     @torch.no_grad()
     def count(self, frames: Sequence[str | Path | np.ndarray], *, invert: bool = False) -> list[Count]:

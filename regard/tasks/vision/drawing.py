@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -26,6 +27,24 @@ class Albums:
     def report(self) -> dict[str, Any]:
         """What is learnt from and measured on, as JSON."""
         return {"train": self.train.report, "valid": self.valid.report}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureOptions:
+    """Whatever may be set when a picture is looked at."""
+
+    invert: bool = False
+    """The picture is dark on bright: turn its shades round."""
+
+
+def fresh_pictures(trained: Any, kind: type, count: int, files: Sequence[Any]) -> Examples:
+    """Pictures drawn as those it was trained on, which neither training nor the choice of weights has seen."""
+    if files:
+        raise ValueError(f"{trained.name} is measured on pictures that are drawn for it: give no files")
+    if not trained.data:
+        raise ValueError(f"{trained.name} does not say what its pictures were like (an older model): train it again")
+    drawn_as = config.build(kind, trained.data, where="data")
+    return drawn.album(drawn_as, "valid").examples(range(drawn_as.valid, drawn_as.valid + count))  # type: ignore[attr-defined]
 
 
 class Drawing:
@@ -79,7 +98,7 @@ class Drawing:
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""
         recipe = config.plain(self.recipe)
-        kept = {name: recipe[name] for name in ("task", "model")}
+        kept = {name: recipe[name] for name in ("task", "model", "data")}
         return {"config.yaml": {"format": 1, **kept}, "README.md": self.card()}
 
     def card(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -16,10 +16,14 @@ from torch.nn import functional as F
 from regard import config
 from regard.checkpoint import Checkpoint, fill
 from regard.data.examples import Examples
+from regard.interpret.trace import Trace
 from regard.metrics.boxes import giou_loss, iou
+from regard.metrics.scores import Judged, Scores
+from regard.metrics.significance import averaged
 from regard.models.detector import ClassAndBox, LocatorConfig
+from regard.tasks.trained import blind, chosen, described
 from regard.tasks.vision import drawn
-from regard.tasks.vision.drawing import Albums, Drawing
+from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
 from regard.tasks.vision.drawn import PictureConfig
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -142,19 +146,63 @@ class Place:
     probability: float
     box: tuple[float, float, float, float]
 
+    def __str__(self) -> str:
+        return f"{self.label}\t{self.probability:.3f}\t{' '.join(f'{side:g}' for side in self.box)}"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"label": self.label, "probability": round(self.probability, 6), "box": list(self.box)}
+
 
 class Locator:
     """Finds digits with a trained model."""
 
-    def __init__(self, model: ClassAndBox, name: str = "locator") -> None:
-        self.model, self.name = model, name
+    task: ClassVar[str] = "localisation"
+    verb: ClassVar[str] = "locate"
+    Options: ClassVar[type] = PictureOptions
+    __repr__ = described
+
+    def __init__(self, model: ClassAndBox, name: str = "locator", data: Mapping[str, Any] | None = None) -> None:
+        self.model, self.name, self.data = model, name, data
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Locator:
         """The locator a checkpoint directory holds."""
         model = ClassAndBox(config.build(LocatorConfig, checkpoint.config["model"], where="model"))
         fill(model, checkpoint.tensors())
-        return cls(model.to(device).eval(), name=checkpoint.directory.name)
+        return cls(model.to(device).eval(), checkpoint.directory.name, checkpoint.config.get("data"))
+
+    def parse(self, text: str) -> Path:
+        """An input is the path of a picture."""
+        return Path(text)
+
+    def answer(self, inputs: Sequence[str | Path | np.ndarray], **options: Any) -> list[Place]:
+        """Which digit is where in each picture; options are those of `PictureOptions`."""
+        return self.locate(inputs, invert=chosen(self, options).invert)
+
+    @torch.no_grad()
+    def evaluate(self, *files: str | Path, count: int = 1000, name: str | None = None) -> Scores:
+        """Scores on so many freshly drawn pictures."""
+        seen, labels, boxes = fresh_pictures(self, PictureConfig, count, files).parts
+        found = [self.model(chunk.to(_device(self.model))) for chunk in seen.split(CHUNK)]
+        logits, guesses = (torch.cat(part).float().cpu() for part in zip(*found, strict=True))
+        right, shared = (logits.argmax(-1) == labels).float(), iou(guesses, boxes)
+        metrics = {
+            "accuracy, %": averaged((100 * right).tolist()),
+            "mean IoU": averaged(shared.tolist()),
+            "right and IoU >= 0.5, %": averaged((100 * right * (shared >= HALF)).tolist()),
+        }
+        size = self.model.config.size
+        examples = [
+            Judged(i + 1, f"picture {i}", f"{int(labels[i])} in {_pixels(boxes[i], size)}",
+                   f"{int(logits[i].argmax())} in {_pixels(guesses[i], size)}", float(right[i] + shared[i]))
+            for i in range(len(labels))
+        ]  # fmt: skip
+        return Scores(name or self.name, self.task, metrics, examples, unit="picture", counted="class and IoU")
+
+    def look(self, given: Any, **options: Any) -> Trace:
+        """There is nothing to look at in a convolution."""
+        raise blind(self)
 
     @torch.no_grad()
     def locate(self, seen: Sequence[str | Path | np.ndarray], *, invert: bool = False) -> list[Place]:

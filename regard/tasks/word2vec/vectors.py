@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,7 +16,10 @@ from jaxtyping import Float
 from regard import checkpoint
 from regard.checkpoint import Checkpoint, CheckpointError
 from regard.data import vectors as files
+from regard.interpret.trace import Trace
+from regard.metrics.scores import Scores
 from regard.metrics.vectors import nearest, solve, spearman, unit
+from regard.tasks.trained import blind, chosen
 from regard.tasks.word2vec.word_benchmarks import Judged, Question
 
 VOCABULARY = "vocabulary.tsv"
@@ -47,14 +50,68 @@ class Section:
         return self.right / self.known if self.known else float("nan")
 
 
+@dataclass(frozen=True, kw_only=True)
+class NeighbourOptions:
+    """Whatever may be set when neighbours of a word are looked for."""
+
+    count: int = 10
+    """Neighbours."""
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The words whose vectors are nearest to a word's, with their cosines."""
+
+    word: str
+    near: list[Scored]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{word} {cosine:.3f}" for word, cosine in self.near)
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"word": self.word, "near": [{"word": word, "cosine": cosine} for word, cosine in self.near]}
+
+
 class WordVectors:
     """Words, most frequent first, and a vector for each."""
 
+    task: ClassVar[str] = "word2vec"
+    verb: ClassVar[str] = "similar"
+    Options: ClassVar[type] = NeighbourOptions
+
     def __init__(
-        self, words: Sequence[str], vectors: Float[np.ndarray, "vocab width"], counts: Sequence[int] | None = None
+        self,
+        words: Sequence[str],
+        vectors: Float[np.ndarray, "vocab width"],
+        counts: Sequence[int] | None = None,
+        name: str = "vectors",
     ) -> None:
         assert len(words) == len(vectors), f"{len(words)} words and {len(vectors)} vectors"
         self.words, self.vectors, self.counts = list(words), vectors, None if counts is None else list(counts)
+        self.name, self.model = name, None
+
+    def __repr__(self) -> str:
+        return f"<WordVectors {self.name}: {len(self.words):,} words, {self.vectors.shape[1]} features>"
+
+    def parse(self, text: str) -> str:
+        """An input is a word."""
+        return text
+
+    def answer(self, inputs: Sequence[str], **options: Any) -> list[Neighbours]:
+        """The neighbours of each word; options are those of `NeighbourOptions`."""
+        count = chosen(self, options).count
+        return [Neighbours(word, self.similar(word, count=count)) for word in inputs]
+
+    def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
+        """Scores on tests of word vectors: pairs that people judged, or analogies under headings `: section`."""
+        from regard.tasks.word2vec.scoring import scores
+
+        return scores(self, [str(file) for file in files], name or self.name)
+
+    def look(self, given: Any, **options: Any) -> Trace:
+        """There is nothing to look at in a table of vectors."""
+        raise blind(self, "see its neighbours, or a map of words")
 
     @classmethod
     def load(cls, found: Checkpoint, *, device: Any = None) -> WordVectors:
@@ -68,7 +125,7 @@ class WordVectors:
             words, counts = [entry[0] for entry in entries], [int(entry[1]) for entry in entries]
         except (IndexError, ValueError):
             raise CheckpointError(f"{found.directory}: {VOCABULARY} is not a word and its count a line") from None
-        return cls(words, tensors["vectors"].float().numpy(), counts)
+        return cls(words, tensors["vectors"].float().numpy(), counts, found.directory.name)
 
     @classmethod
     def read(cls, name: str) -> WordVectors:

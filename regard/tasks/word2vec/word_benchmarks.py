@@ -32,6 +32,12 @@ def similarity(name: str) -> list[Judged]:
     return pairs
 
 
+def is_analogies(name: str) -> bool:
+    """Whether a file holds analogies rather than judged pairs: its first line is a heading or four words."""
+    _, line = next(iter(_decoded(name)), (0, ""))
+    return line.startswith(":") or ("\t" not in line and len(line.split()) == 4)
+
+
 def analogies(name: str) -> dict[str, list[Question]]:
     """Questions by section: lines of four words, of which the last is the answer, under headings `: section`."""
     sections: dict[str, list[Question]] = {}

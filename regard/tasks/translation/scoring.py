@@ -1,0 +1,101 @@
+"""A translator's scores on a test set, as every task tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from regard.data import testset
+from regard.data.readers import Corpus
+from regard.metrics.scores import Judged, Scores, Table
+from regard.metrics.significance import averaged
+from regard.tasks.translation import error_rate, evaluation
+from regard.tasks.translation.translator import Translator
+
+Metric = Literal["overlap", "errors"]
+Pairs = Sequence[tuple[str, str]]
+
+
+def pairs(*files: str | Path, columns: tuple[int, int] | None = None) -> list[tuple[str, str]]:
+    """A test set: one file of pairs (TSV or JSON lines), or a file of sources and one of references."""
+    names = [str(file) for file in files]
+    if len(names) == 1:
+        return testset.read(Corpus(path=names[0], **({} if columns is None else {"columns": columns})))
+    if len(names) != 2:
+        raise ValueError(f"{len(names)} files: give one with pairs, or one of sources and one of references")
+    if columns is not None:
+        raise ValueError("columns are those of one file with both sides: leave them out, or give one file")
+    return testset.read(Corpus(source=names[0], target=names[1]))
+
+
+def score(
+    translator: Translator,
+    test: Pairs,
+    *,
+    to: str | None = None,
+    name: str | None = None,
+    metric: Metric = "overlap",
+    tokenize: str = "13a",
+    **settings: Any,
+) -> Scores:
+    """Translate a test set and score the answers: by overlap (BLEU, chrF, TER), or by how many are wrong."""
+    if to is None and len(translator.languages) > 1:
+        to = translator.direction("\n".join(source for source, _ in test[:100]))
+    called = name or translator.name
+    if metric == "errors":
+        return wrong(error_rate.evaluate(translator, test, to=to, name=called, **settings))
+    return overlapping(evaluation.evaluate(translator, test, to=to, name=called, tokenize=tokenize, **settings))
+
+
+def given(
+    name: str, answers: Sequence[str], test: Pairs, *, metric: Metric = "overlap", tokenize: str = "13a"
+) -> Scores:
+    """Score answers that somebody else gave."""
+    if metric == "errors":
+        return wrong(error_rate.judge(name, answers, test))
+    return overlapping(evaluation.judge(name, answers, test, tokenize=tokenize))
+
+
+def overlapping(found: evaluation.Evaluation) -> Scores:
+    """BLEU, chrF and TER with what else was measured."""
+    counts = {evaluation.METRICS[metric]: own for metric, own in found.counts.items()}
+    rows = [row for row in found.lines()[2:] if row[0] not in counts]
+    by_length = [row for row in rows if row[0].startswith("BLEU, ")]
+    return Scores(
+        found.name,
+        "translation",
+        counts,
+        [Judged(*sentence) for sentence in found.sentences],
+        measures={name: value for name, value in rows if (name, value) not in by_length},
+        tables=[Table("BLEU by length", ("length", "BLEU"), by_length)],
+        notes=found.signatures(),
+        details={key: value for key, value in found.plain().items() if key not in ("name", "worst", "sentences")},
+        lengths=found.lengths,
+        unit="sentence",
+        counted="chrF",
+    )
+
+
+def wrong(found: error_rate.Judgement) -> Scores:
+    """How many answers are none of the right ones, and how many units are wrong."""
+    each = [
+        (question, answer, *error_rate.edits(answer, question))
+        for question, answer in zip(found.questions, found.answers, strict=True)
+    ]
+    right = [
+        Judged(i + 1, q.source, " | ".join(q.references), a, -e / max(u, 1)) for i, (q, a, e, u) in enumerate(each)
+    ]
+    return Scores(
+        found.name,
+        "translation",
+        {
+            "wrong answers, %": averaged([100.0 * (edits > 0) for *_, edits, _ in each], lower=True),
+            "wrong units, %": averaged([100.0 * e for *_, e, _ in each], [u for *_, u in each], lower=True),
+        },
+        right,
+        measures=dict(found.lines()[1:]),
+        details={key: value for key, value in found.plain().items() if key not in ("name", "worst")},
+        unit="source",
+        counted="edits",
+    )
