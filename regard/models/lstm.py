@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -50,6 +50,9 @@ class RecurrentLMConfig:
     fused: bool = True
     """Use kernels for whole layers where there are some; false writes every step out."""
 
+    FAMILY: ClassVar[str] = "recurrent layers"
+    BODY: ClassVar[dict[str, str]] = {name: name for name in ("cell", "embedding", "width", "depth")}
+
     def __post_init__(self) -> None:
         for name in ("width", "depth", "embedding"):
             if (value := getattr(self, name)) is not None and value < 1:
@@ -57,6 +60,17 @@ class RecurrentLMConfig:
         for name in ("dropout", "recurrent_dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """What another model must share to go on with its layers."""
+        own = {name: getattr(self, field) for name, field in self.BODY.items()}
+        return {**own, "embedding": self.embedding or self.width, "bidirectional": False}
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights lie that another model of the family can go on with."""
+        return {"embedding": "embedding", **{f"layer {n}": f"layers.{n}.layers.0" for n in range(self.depth)}}
 
     @property
     def phrase(self) -> str:

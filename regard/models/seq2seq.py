@@ -60,6 +60,13 @@ class Seq2SeqConfig:
     context: int = 1024
     """Longest sequence read or written, in tokens."""
 
+    FAMILY: ClassVar[str] = "recurrent layers"
+    BODY: ClassVar[dict[str, str]] = {
+        **{name: name for name in ("cell", "embedding", "bidirectional")},
+        "width": "reading",
+        "depth": "encoder",
+    }
+
     def __post_init__(self) -> None:
         if self.target_vocab not in (None, self.vocab) and self.share == "all":
             raise ValueError("model.share: all needs one vocabulary for both sides; set it to target or none")
@@ -78,6 +85,22 @@ class Seq2SeqConfig:
     def memory(self) -> int:
         """Features of a source token that was read."""
         return (self.reading or self.width) * (1 + self.bidirectional)
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """What another model must share to go on with the encoder."""
+        own = {name: getattr(self, field) for name, field in self.BODY.items()}
+        return {**own, "width": self.reading or self.width}
+
+    @property
+    def scale(self) -> float:
+        """What vectors of tokens are multiplied by when they are read."""
+        return math.sqrt(self.embedding)
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights of the encoder lie, which another model can go on with."""
+        return {"embedding": "embedding", **{f"layer {n}": f"encoder.layers.{n}" for n in range(self.encoder)}}
 
     @property
     def phrase(self) -> str:

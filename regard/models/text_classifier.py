@@ -83,6 +83,13 @@ class RecurrentEncoderConfig(EncoderConfig):
 
     FEW: ClassVar[dict[str, Any]] = {"embedding": 64, "width": 64, "dropout": 0.3}
     RATE: ClassVar[float] = 3e-3
+    FAMILY: ClassVar[str] = "recurrent layers"
+    BODY: ClassVar[dict[str, str]] = {name: name for name in ("cell", "embedding", "width", "depth", "bidirectional")}
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights lie that another model of the family can go on with."""
+        return {"embedding": "embedding", **{f"layer {n}": f"reader.layers.layers.{n}" for n in range(self.depth)}}
 
     @property
     def phrase(self) -> str:
@@ -106,6 +113,13 @@ class ConvolutionEncoderConfig(EncoderConfig):
 
     FEW: ClassVar[dict[str, Any]] = {"embedding": 100, "widths": [1, 3], "maps": 64, "dropout": 0.5}
     RATE: ClassVar[float] = 4e-3
+    FAMILY: ClassVar[str] = "convolutions"
+    BODY: ClassVar[dict[str, str]] = {name: name for name in ("embedding", "widths", "maps")}
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights lie that another model of the family can go on with."""
+        return {"embedding": "embedding", "filters": "reader.convolution"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -154,6 +168,17 @@ class TransformerEncoderConfig(EncoderConfig):
         "dropout": 0.3,
     }
     RATE: ClassVar[float] = 2e-3
+    FAMILY: ClassVar[str] = "encoder blocks"
+    BODY: ClassVar[dict[str, str]] = {
+        **{name: name for name in ("embedding", "width", "heads", "hidden", "depth")},
+        **{name: name for name in ("norm", "positions", "activation", "causal", "context")},
+    }
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights lie that another model of the family can go on with."""
+        parts = {"fit": "fit", "blocks": "encoder", "norm": "norm", "positions": "positions"}
+        return {"embedding": "embedding", **{role: f"reader.{own}" for role, own in parts.items()}}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -326,9 +351,7 @@ def _fronted(
     if isinstance(layout, Grid):
         return torch.cat([token.expand(len(x), 1, -1), x], 1), Grid(layout.lengths + 1, layout.longest + 1)
     numbers = torch.arange(len(layout.lengths), device=x.device)
-    order = torch.argsort(
-        torch.cat([numbers, layout.segment]), stable=True
-    )  # a text's own tokens stay behind its new one
+    order = torch.argsort(torch.cat([numbers, layout.segment]), stable=True)
     segment = torch.cat([numbers, layout.segment])[order]
     place = torch.cat([torch.zeros_like(numbers), layout.place + 1])[order]
     offsets = layout.offsets + torch.arange(len(layout.offsets), device=x.device, dtype=layout.offsets.dtype)

@@ -44,7 +44,7 @@ class Classification(Labelling):
         names = self.prepared.classes
         return [
             {
-                "read": side.examples[number].words[0][:SHOWN],
+                "read": side.words[number][0][:SHOWN],
                 "label": names[int(side.labels[number])],
                 "answer": names[int(found.answers[number][0])],
             }

@@ -337,9 +337,11 @@ def hold(found: Found, share: float) -> tuple[Found, Found]:
     return replace(found, examples=sides[0]), replace(found, examples=sides[1])
 
 
-def classes(found: Found) -> list[str]:
-    """The labels there are, sorted."""
+def classes(found: Found, told: list[str] | None = None) -> list[str]:
+    """The labels there are, sorted; or those that a model was `told` of, if there are no others."""
     known = sorted({label for example in found.examples for label in example.labels if label is not None})
+    if told is not None and set(known) <= set(told):
+        return told
     if len(known) < 2:
         raise ValueError(
             f"{' and '.join(found.files)}: all texts have the label {' '.join(known) or 'that is not judged'}: "

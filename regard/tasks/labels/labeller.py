@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -13,10 +13,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard import config
+from regard.attention.masks import Row
 from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint, fill
-from regard.data.tokenizers import PAD
-from regard.data.tokenizers.units import CLOSED, Units
+from regard.data.tokenizers.units import CLOSED
+from regard.decoding.batching import by_length, in_order
 from regard.interpret import trace as traces
 from regard.interpret.trace import Item, Trace, Weights
 from regard.interpret.watch import watch
@@ -92,7 +93,7 @@ class Labels:
             model = Labeller(config.build(shape, settings["model"], where="model"))
         fill(model, checkpoint.tensors())
         how = config.build(ReadingConfig, settings["tokenizer"], where="tokenizer")
-        reading = Reading(how, Units.parse(checkpoint.text("tokenizer.json"), how.kind))
+        reading = Reading.parse(how, checkpoint.text("tokenizer.json"))
         classes = [str(label) for label in settings["labels"]]
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(model.to(device).eval(), reading, classes, settings["data"], name)
@@ -105,7 +106,10 @@ class Labels:
 
     def measure(self, *paths: str, **changes: Any) -> tuple[Labelled, Measured]:
         """How files are labelled, read as those it was trained on; `changes` are settings of the files."""
-        read = [config.build(self.file, {**self.data["file"], "path": path, **changes}, where="file") for path in paths]
+        own = dict(self.data["file"])
+        if "columns" in changes:
+            own = {name: value for name, value in own.items() if name not in ("text", "label")}
+        read = [config.build(self.file, {**own, "path": path, **changes}, where="file") for path in paths]
         side = index(files.read(read, self.data["names"], reject=0.0), self.reading, self.classes)
         return side, measure(self.model, side, self.classes, tokens=BUDGET)
 
@@ -127,14 +131,13 @@ class Labels:
     @torch.no_grad()
     def _probabilities(self, texts: Sequence[Sequence[int]]) -> list[Float[Tensor, "..."]]:
         """Of the labels of each list of tokens, or of each of its tokens; texts of a length are read together."""
-        found: dict[int, Tensor] = {}
-        for group in _grouped(texts):
-            longest = max(len(texts[number]) for number in group)
-            padded = [[*texts[number], *[PAD] * (longest - len(texts[number]))] for number in group]
-            lengths = torch.tensor([len(texts[number]) for number in group], device=self.device)
-            logits = self.model(torch.tensor(padded, device=self.device), lengths)
-            found |= dict(zip(group, logits.float().softmax(-1).cpu(), strict=True))
-        return [found[number] for number in range(len(texts))]
+        batches, found = by_length([len(tokens) for tokens in texts], budget=BUDGET), []
+        for batch in batches:
+            lengths = [len(texts[number]) for number in batch]
+            tokens = torch.tensor([token for number in batch for token in texts[number]], device=self.device)
+            chances = self.model(tokens, Row.of(lengths).to(self.device)).float().softmax(-1).cpu()
+            found.append(chances.split(lengths) if self.config.per_token else chances.unbind())
+        return in_order(batches, found)
 
     @torch.no_grad()
     def _watched(self, tokens: Sequence[int]) -> tuple[Tensor, dict[str, Float[Tensor, "heads query key"]]]:
@@ -241,15 +244,3 @@ class Tagger(Labels):
         return Tagged(
             words, [self.classes[n] for n in best], [float(row[n]) for row, n in zip(rows, best, strict=True)]
         )
-
-
-def _grouped(texts: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Numbers of texts of about the same length, as many as may be read together."""
-    group: list[int] = []
-    for number in sorted(range(len(texts)), key=lambda place: len(texts[place])):
-        if group and len(texts[number]) * (len(group) + 1) > BUDGET:
-            yield group
-            group = []
-        group.append(number)
-    if group:
-        yield group

@@ -50,6 +50,11 @@ class Reading:
     how: ReadingConfig
     units: Units
 
+    @classmethod
+    def parse(cls, how: ReadingConfig, text: str) -> Reading:
+        """With the tokens of a tokenizer.json."""
+        return cls(how, Units.parse(text, how.kind or "words"))
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Tokens of each text, at most `longest`; a text without any is one unknown token."""
         found = self.units.lines([normal(text, self.how) for text in texts])

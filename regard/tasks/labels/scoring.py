@@ -19,14 +19,14 @@ def scores(name: str, task: str, side: Labelled, found: Measured, classes: Seque
     """Accuracy by example, every label by itself, and what is taken for what."""
     right, judged, examples = [], [], []
     for number in range(len(side)):
-        truth = _truth(side, number)
+        truth = side.truth(number)
         pairs = [(int(t), int(a)) for t, a in zip(truth, found.answers[number], strict=False) if int(t) != IGNORE]
         right.append(sum(t == a for t, a in pairs))
         judged.append(len(pairs))
         texts = (
             (" ".join(classes[each] for each in column) for column in zip(*pairs, strict=True)) if pairs else ("", "")
         )
-        text = " ".join(side.examples[number].words)[:LONG]
+        text = " ".join(side.words[number])[:LONG]
         examples.append(Judged(number + 1, text, *texts, right[-1] / max(len(pairs), 1)))
     unit = "text" if found.whole is None else "sentence"
     measures = {"macro F1": f"{found.labels.f1:.2%}", "loss": f"{found.loss:.4f}"}
@@ -35,7 +35,7 @@ def scores(name: str, task: str, side: Labelled, found: Measured, classes: Seque
     return Scores(
         name,
         task,
-        {"accuracy, %": averaged([100.0 * count for count in right], judged)},
+        {"accuracy, %": averaged([100.0 * count for count in right], [float(count) for count in judged])},
         examples,
         measures=measures,
         tables=_tables(found.labels, "texts" if found.whole is None else "words"),
@@ -43,12 +43,6 @@ def scores(name: str, task: str, side: Labelled, found: Measured, classes: Seque
         unit=unit,
         counted="accuracy",
     )
-
-
-def _truth(side: Labelled, number: int) -> Sequence[int]:
-    if side.each:
-        return side.labels[side.starts[number] : side.starts[number + 1]]
-    return side.labels[number : number + 1]
 
 
 def _tables(labels: Labels, judged: str) -> list[Table]:
@@ -64,7 +58,7 @@ def _tables(labels: Labels, judged: str) -> list[Table]:
     return tables
 
 
-def _each(labels: Labels) -> dict[str, dict[str, float]]:
+def _each(labels: Labels) -> dict[str, dict[str, int | float]]:
     return {
         one.name: {"count": one.count, "precision": one.precision, "recall": one.recall, "f1": one.f1}
         for one in labels.labels

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from regard import config
 from regard.checkpoint import Checkpoint
 from regard.data import vectors
-from regard.data.tokenizers.units import Units
+from regard.data.packing import Packing
+from regard.decoding.batching import by_length, in_order
 from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
 from regard.models.text_classifier import (
@@ -28,6 +29,7 @@ from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared, prepare
 from regard.tasks.labels.check import Report, check
 from regard.tasks.labels.files import ExamplesConfig
 from regard.tasks.labels.reading import Reading, ReadingConfig
+from regard.training import adoption
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
@@ -95,7 +97,8 @@ class Labelling:
 
     def __init__(self, recipe: Any, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.prepared, self.model = recipe, prepared, model
-        self.packing = prepared.train.packing(recipe.data.tokens, recipe.training.seed)
+        self.fixed = fixed
+        self.packing = packing(recipe, prepared.train, recipe.data.tokens)
         self.rows = self.packing.rows
         self.features = recipe.data.tokens * recipe.model.embedding
         self.notes = [f"an epoch has {self.rows:,} rows of at most {self.packing.tokens:,} tokens"]
@@ -119,7 +122,7 @@ class Labelling:
         tokens = recipe.data.tokens
         if tokens == ExamplesConfig.tokens:
             tokens = min(max(len(train.tokens) // ROWS, FEWEST), tokens)
-        epoch = math.ceil(train.packing(tokens, recipe.training.seed).rows / recipe.training.accumulate)
+        epoch = math.ceil(packing(recipe, train, tokens).rows / recipe.training.accumulate)
         steps = _planned(recipe.training, epoch) or max(EPOCHS * epoch, STEPS)
         return {
             "data": {"tokens": tokens},
@@ -139,17 +142,24 @@ class Labelling:
         """The model of this shape, its weights drawn at random."""
         return Labeller(shape)
 
+    @staticmethod
+    def adopt(model: Labeller, parent: Checkpoint, prepared: Prepared) -> list[str]:
+        """Weights of a model that knows the same labels, or only the body of another under a new head."""
+        per_token = parent.config.get("model", {}).get("per_token")
+        same = parent.config.get("labels") == prepared.classes and per_token == model.config.per_token
+        return adoption.adopt(model, parent, same=same)
+
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""
         return every_weight(self.model)
 
     def batch(self, row: int) -> LabelBatch:
         """The texts of a row."""
-        return self.prepared.train.batch(self.packing.row(row)[0])
+        return self.prepared.train.batch(*self.packing.row(row), fixed=self.packing if self.fixed else None)
 
     def split(self, batch: LabelBatch) -> list[LabelBatch]:
         """A row that does not fit the memory, in halves."""
-        return batch.halves()
+        return self.prepared.train.halves(batch)
 
     def origins(self, batch: LabelBatch) -> list[str]:
         """Where the texts of a row come from, the longest first."""
@@ -158,11 +168,11 @@ class Labelling:
     def step(self, batch: LabelBatch, part: str) -> Step:
         """The surprise at every label, summed."""
         batch = batch.to(self.model.output.bias.device)
-        logits, labels = flat(self.model(batch.tokens, batch.lengths), batch.labels)
+        logits, labels = self.model(batch.tokens, batch.row), batch.labels
         weights = self._weights.to(logits.device) if self.recipe.objective.balanced else None
         loss = cross_entropy(logits, labels, smoothing=self.recipe.objective.smoothing, weights=weights)
         judged = count(labels) if weights is None else weights[labels.clamp(min=0)].where(labels != IGNORE, 0.0).sum()
-        return Step(loss=loss, weight=judged, counts={"tokens": batch.lengths.sum()})
+        return Step(loss=loss, weight=judged, counts={"tokens": batch.row.filled})
 
     @cached_property
     def _weights(self) -> Float[Tensor, "classes"]:
@@ -239,17 +249,17 @@ def measure(model: Labeller, side: Labelled, classes: list[str], *, tokens: int,
     model.eval()
     device = model.output.bias.device
 
-    def labelled(batch: LabelBatch) -> tuple[float, list[list[int]]]:
-        there = batch.to(device)
-        scores = model(there.tokens, there.lengths)
-        lost = float(cross_entropy(*flat(scores, there.labels)))
-        return lost, scores.argmax(-1).reshape(len(batch.examples), -1).tolist()
+    def labelled(chosen: list[int]) -> tuple[float, list[list[int]]]:
+        batch = side.batch(np.array(chosen)).to(device)
+        scores = model(batch.tokens, batch.row)
+        answers = scores.argmax(-1).split(side.lengths[chosen].tolist() if side.per_token else 1)
+        return float(cross_entropy(scores, batch.labels)), [answer.tolist() for answer in answers]
 
-    batches = list(side.every(tokens))
+    batches = by_length(side.lengths.tolist(), budget=tokens)
     found = spread(labelled, batches)
     model.train(training)
-    answers = [np.array(line) for _, lines in found for line in lines]
-    truth = [line for batch in batches for line in batch.labels.reshape(len(batch.examples), -1).numpy()]
+    answers = [np.array(line) for line in in_order(batches, (lines for _, lines in found))]
+    truth = [side.truth(number) for number in range(len(side))]
     whole = None
     if side.per_token:
         right = [bool(((one == other) | (other == IGNORE)).all()) for one, other in zip(answers, truth, strict=True)]
@@ -260,16 +270,17 @@ def measure(model: Labeller, side: Labelled, classes: list[str], *, tokens: int,
     return Measured(labels, sum(lost for lost, _ in found) / max(int(judged.sum()), 1), answers, whole)
 
 
+def packing(recipe: Any, train: Labelled, tokens: int) -> Packing:
+    """Which texts are in which row; recurrent networks read each on a line of its own, whose padding counts."""
+    padded = isinstance(recipe.model, RecurrentEncoderConfig)
+    return train.packing(tokens, recipe.training.seed, padded=padded)
+
+
 def _planned(training: TrainingConfig, epoch: int) -> int | None:
     """The steps that a recipe asks for, if it does."""
     if training.epochs is not None:
         return max(1, math.ceil(training.epochs * epoch))
     return training.steps if training.steps != TrainingConfig.steps else None
-
-
-def flat(logits: Tensor, labels: Tensor) -> tuple[Float[Tensor, "label classes"], Int[Tensor, "label"]]:
-    """Logits and labels in one list, whatever they are of."""
-    return logits.flatten(0, -2), labels.flatten()
 
 
 def start_from(model: Labeller, own: Reading, name: str) -> str:
@@ -294,7 +305,7 @@ def _known(found: Checkpoint | None, recipe: Any) -> tuple[Reading | None, list[
     if found is None:
         return None, None
     how = config.build(ReadingConfig, {**config.plain(recipe.tokenizer), **_kept(found)}, where="tokenizer")
-    reading = Reading(how, Units.parse(found.text("tokenizer.json"), how.kind))
+    reading = Reading.parse(how, found.text("tokenizer.json"))
     return reading, list(found.config["labels"]) if found.config.get("task") == recipe.task else None
 
 

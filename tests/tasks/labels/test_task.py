@@ -150,6 +150,22 @@ def test_a_tagger_is_trained_loaded_and_used(sentences, model, tmp_path):
     assert tagger.measure(str(tmp_path / "train.txt"))[1].whole > 0.9
 
 
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
+@pytest.mark.parametrize("kind", ["reviews", "sentences"])
+def test_rows_of_fixed_shape_teach_the_same(kind, model, request):
+    task = made(request.getfixturevalue(kind), {**model, "dropout": 0.0, "word_dropout": 0.0})
+    steps = []
+    for task.fixed in (False, True):
+        task.model.zero_grad()
+        step = task.step(task.batch(1), "model")
+        step.loss.backward()
+        gradients = [parameter.grad.clone() for parameter in task.model.parameters()]
+        steps.append((step.loss.detach(), torch.as_tensor(step.weight), step.counts["tokens"], *gradients))
+    for bare, fixed in zip(*steps, strict=True):
+        torch.testing.assert_close(bare, fixed, atol=1e-5, rtol=1e-4)
+    assert len(task.batch(1).tokens) == task.packing.tokens
+
+
 def test_labels_and_tags_do_not_depend_on_what_is_asked_beside(reviews, tmp_path):
     outcome = train({**reviews, "model": TRANSFORMER}, tmp_path / "run", "training.steps=5")
     classifier = regard.load(outcome.folder, device="cpu")
