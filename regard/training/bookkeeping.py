@@ -212,7 +212,7 @@ class Books:
         self.progress.best, self.progress.stale = before.best, before.stale  # its weights are safe in best/
         self.progress.evaluating = before.evaluating  # as the clock goes on, so does what is taken off it
         health = recall(found)
-        guard.retreat(health, step=before.step, to=found.step, rows=self.config.rows)
+        guard.retreat(health, step=before.step, to=found.step, rows=self.config.accumulate)
         self.metrics, self.saved = found.metrics, found.step
         self.log.rewind(found.step, guard.health.faults.since(health.faults))
         self.log.note(f"step {before.step}: {why}: back to step {found.step}, and on with the rows after these")
