@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from regard.interpret.watch import Seen
     from regard.recipe import Outcome
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["__version__", "load", "train", "watch"]
 
 
 def load(
     directory: str | Path | None = None, *, device: str = "auto", task: str | tuple[str, ...] | None = None
 ) -> Any:
-    """Open a checkpoint directory, or the best one of a run folder: `load("runs/demo").translate(["Bonjour."])`.
+    """Open a checkpoint directory, or the best one of a run folder: `load("runs/demo").translate("Bonjour.")`.
 
-    Without a directory it is the model that comes with Regard: `load().translate("Good morning.", to="fr")`. A `task`
+    Without a directory it is the model that comes with Regard: `load().translate("Good morning.")`. A `task`
     is what the model must have learnt; of several, one.
     """
     from regard import recipe
@@ -34,14 +34,27 @@ def load(
     return recipe.load(directory, device=device, task=task)
 
 
-def train(recipe: str | Path | Mapping[str, Any], *settings: str, out: str | Path, **options: Any) -> Outcome:
-    """Train as a recipe says: a YAML file or the same as a mapping, changed by settings such as "model.width=256".
+def train(
+    recipe: str | Path | Mapping[str, Any] | Sequence[str | Path],
+    *settings: str,
+    out: str | Path | None = None,
+    kind: str | None = None,
+    valid: str | Path | Sequence[str | Path] = (),
+    to: str | None = None,
+    **options: Any,
+) -> Outcome:
+    """Train on files, `train(["a.fr", "a.en"])`, or as a recipe says: a YAML file or the same as a mapping.
 
-    Options are those of `regard.recipe.train`: resume, overwrite, start, quiet.
+    Settings such as "model.width=256" change it. What files hold is seen, or said by `kind`: pairs, labelled, text,
+    tagged or table; `valid` are files to measure on, `to` is the language of translations. Without `out` the run goes
+    to runs/NAME. Other options are those of `regard.recipe.train`: resume, overwrite, start, quiet.
     """
     from regard import recipe as recipes
+    from regard.training.task import Given
 
-    return recipes.train(recipes.settings(recipe, *settings), out=out, **options)
+    files = (valid,) if isinstance(valid, (str, Path)) else valid
+    given = Given((), valid=tuple(map(str, files)), kind=kind, to=to)
+    return recipes.train(recipes.order(recipe, *settings, given=given), out=out, **options)
 
 
 def watch(model: nn.Module) -> AbstractContextManager[Seen]:

@@ -20,14 +20,20 @@ from typing import Any
 import torch
 
 from regard import checkpoint, cost, recipe
-from regard.models.inference import for_generation
+from regard.models.inference import pays
 from regard.models.transformer import TransformerConfig
 from regard.tasks.language.writer import Writer
 from regard.tasks.translation.translator import Translator
 from regard.training import device as devices
 
-NEVER = 1 << 40
+NEVER, MANY = 10**12, 1 << 24  # a step that never comes, more tokens than there are
 BATCHES = (1, 8, 64)
+SENTENCES = (
+    "The man in the red coat walks slowly along the river with his two dogs.",
+    "Nobody knows where she bought the old house in which her parents used to live.",
+    "A few children are playing football on the grass behind the school this afternoon.",
+    "If it had not rained so much yesterday, we would have gone to the mountains together.",
+)
 
 
 @dataclass(frozen=True)
@@ -102,15 +108,49 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
     return Speed("training", rate, unit, 1000 * tokens / rate, 1000 * least, memory)
 
 
+def answering(trained: Any, inputs: Sequence[Any], bounds: Limits, *, to: str | None = None) -> list[Speed]:
+    """Answers a second through the public door, by one and by many; of models that write, tokens a second."""
+    if isinstance(trained, Translator):
+        tag = to or (trained.languages[0] if len(trained.languages) > 1 else None)
+        return generating(trained, inputs or SENTENCES, bounds, to=tag)
+    if isinstance(trained, Writer) and not inputs:
+        return writing(trained, bounds)
+    given = inputs or _examples(trained)
+    weights = [] if trained.model is None else list(trained.model.parameters())
+    place = weights[0].device if weights else torch.device("cpu")
+    least = 1000 * sum(weight.nbytes for weight in weights) / bounds.bytes
+    found = []
+    for batch in BATCHES:
+        some = [given[number % len(given)] for number in range(batch)]
+        answer = partial(trained.answer, some)
+        spent, memory = _seconds(answer, place, repeats=3), _peak(answer, place)
+        name = f"{trained.verb}, {batch} at a time"
+        found.append(Speed(name, batch / spent, "answers", 1000 * spent, least, memory))
+    return found
+
+
+def _examples(trained: Any) -> Sequence[Any]:
+    """Inputs of a model that nobody gave any: sentences, where those are what it reads."""
+    needs = ValueError(f"{trained.name} is {trained.kind}: give it inputs to answer, or -i FILE")
+    if getattr(trained, "opens", False) or hasattr(trained, "read"):
+        raise needs
+    try:
+        trained.answer(SENTENCES[:1])
+    except ValueError:  # a sentence is no word
+        raise needs from None
+    return SENTENCES
+
+
 def generating(translator: Translator, texts: Sequence[str], bounds: Limits, *, to: str | None = None) -> list[Speed]:
     """Translations of these texts, greedily and with beams, by one and by many."""
     place = next(translator.model.parameters()).device
     once, again = _read(translator.model)
+    translator.ready.warm()
     found = []
     for beams in dict.fromkeys((1, max(4, translator.decoding.beams))):
         for batch in BATCHES:
             chosen = [texts[number % len(texts)] for number in range(batch)]
-            write = partial(translator.translate, chosen, to=to, beams=beams, split=False, tokens=NEVER)
+            write = partial(translator.translate, chosen, to=to, beams=beams, split=False, tokens=MANY)
             lengths = [len(translator.target.encode(answer)) + 1 for answer in write()]
             spent, memory = _seconds(write, place, repeats=3), _peak(write, place)
             name = f"{'greedy' if beams == 1 else f'beam {beams}'}, {batch} at a time"
@@ -138,7 +178,7 @@ def _read(model: Any) -> tuple[int, int]:
     Tables of tokens are looked up, not read, unless they predict as well. On a GPU a Transformer writes with a copy in
     half precision.
     """
-    halved, once, again = for_generation(model) is not model, 0, 0
+    halved, once, again = hasattr(model, "stack") and pays(next(model.parameters()).device), 0, 0
     for name, weight in model.named_parameters():
         size = 2 * weight.numel() if halved else weight.nbytes
         part = name.partition(".")[0]

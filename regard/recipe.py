@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from regard import checkpoint, config
+from regard import checkpoint, config, models
 from regard.config.words import nearest
+from regard.data.encodings import locate
 from regard.tasks import TASKS
+from regard.tasks.recognition import introduced, understood
 from regard.training import adoption, distributed
 from regard.training import device as devices
 from regard.training import run as runs
 from regard.training.history import recorded
 from regard.training.loop import Result, fit
+from regard.training.pace import warmed
+from regard.training.task import Given
 
 AUTO = "auto"
+SPARE = 10**8  # parameters that cost nothing to allocate
+RUNS = Path("runs")
+RECIPES = (".yaml", ".yml")
+DEFAULT = "translation"  # what a recipe learns that does not say
 LENGTHS = ("steps", "epochs", "seconds")  # ways to say how long to train: one of them named, no other is chosen
 
 
@@ -36,13 +44,59 @@ class Outcome:
 
     @property
     def summary(self) -> str:
-        """Two lines for a person: how it went, and the command to go on with."""
+        """A few lines for a person: how it went, and the commands to go on with."""
         step, reason = self.result.step, self.result.reason
+        use = f"use it with: {self.usage.format(folder=self.folder)}"
         if reason == "interrupted" or not self.metrics:
-            return f"{self.folder}: {reason} after {step} steps\nresume with: regard train --resume --out {self.folder}"
+            again = f"resume with: regard train --resume --out {self.folder}"
+            usable = [use] if runs.Run(self.folder).usable is not None else []
+            return "\n".join([f"{self.folder}: {reason} after {step} steps", again, *usable])
         scores = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
-        use = self.usage.format(folder=self.folder)
-        return f"{self.folder}: {step} steps, stopped by {reason}, best {scores}\nuse it with: {use}"
+        return f"{self.folder}: {step} steps, stopped by {reason}, best {scores}\n{use}"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is asked for: the settings of a run, its name, and what to say of it first."""
+
+    settings: dict[str, Any]
+    name: str = "run"
+    notes: tuple[str, ...] = ()
+
+
+def order(
+    asked: str | Path | Mapping[str, Any] | Sequence[str | Path], *changes: str, given: Given | None = None
+) -> Order:
+    """What a recipe, files and settings ask for together: files take the place of those in the recipe.
+
+    `asked` is a recipe, as a YAML file or a mapping, or files to learn from, or a list of both; `given` may say more of
+    the files.
+    """
+    names = [] if isinstance(asked, Mapping) else [asked] if isinstance(asked, (str, Path)) else list(asked)
+    sheets = [name for name in names if Path(name).suffix.lower() in RECIPES]
+    if len(sheets) > 1:
+        raise ValueError(f"{sheets[0]} and {sheets[1]} are two recipes: give one, and settings that change it")
+    base = settings(asked) if isinstance(asked, Mapping) else settings(sheets[0]) if sheets else {}
+    given = given or Given(())
+    given = replace(given, files=(*given.files, *(str(name) for name in names if name not in sheets)))
+    data = base.get("data")
+    if given.files and isinstance(data, Mapping):
+        base = {**base, "data": {name: value for name, value in data.items() if name != "train"}}
+    named = config.override(base, changes)
+    if not given.files:
+        if given.valid or given.to is not None:
+            raise ValueError("--valid and --to go with files to learn from: name some, or set data.valid and a tag")
+        return Order(named, Path(sheets[0]).stem if sheets else _called(named.get("data")))
+    if base:
+        named.setdefault("task", DEFAULT)
+    task, claim = understood(given := replace(given, settings=named))
+    files = {**base.get("data", {}), **claim.data}
+    found = config.override({**base, "task": task, "data": files}, changes)
+    resolve(found)
+    for name in (*given.files, *given.valid):
+        locate(name)  # before a folder is made for the run
+    name = Path(sheets[0]).stem if sheets else _stem(given.files[0])
+    return Order(found, name, (introduced(given, task, claim),))
 
 
 def settings(recipe: str | Path | Mapping[str, Any], *changes: str) -> dict[str, Any]:
@@ -52,40 +106,47 @@ def settings(recipe: str | Path | Mapping[str, Any], *changes: str) -> dict[str,
 
 
 def train(
-    settings: Mapping[str, Any],
+    asked: Order | Mapping[str, Any],
     *,
-    out: str | Path,
+    out: str | Path | None = None,
     resume: bool = False,
     overwrite: bool = False,
     start: str | Path | None = None,
     command: Sequence[str] = (),
     quiet: bool = False,
 ) -> Outcome:
-    """Files in, a scored model out.
+    """Files in, a scored model out, in the folder `out`, or in runs/NAME, with a number where that is taken.
 
     `start` names a model to go on from: one of the same task goes on as it is, one of another gives its body and its
     tokenizer to a new head. Started by torchrun, several processes share the work; each returns the same.
     """
+    order = asked if isinstance(asked, Order) else Order(dict(asked))
+    settings = order.settings
     with distributed.team() as team:
         task, recipe = resolve(settings)
         team.admit(task, recipe.task, recipe.training.accumulate)
         device = team.device(devices.choose(recipe.training.device))
         parent = None if start is None else opened(start)
+        if out is None:
+            place = RUNS / order.name
+            out = place if overwrite else team.broadcast(runs.vacant(place, resume=resume))
         run = runs.claim(out, command=shlex.join(command), resume=resume, overwrite=overwrite, team=team)
         with run.log(quiet=quiet) as log, recorded(run.folder, writes=team.is_main) as record:
             if not run.filled:
                 record.begin()
             data = team.main_first(lambda: task.prepare(recipe, run.latest or parent))
-            recipe = fitted(task, settings, recipe, data, parent)
+            begun = None if run.latest is None else config.read(run.folder / "config.yaml")
+            recipe = fitted(task, settings, recipe, data, parent, begun)
             torch.manual_seed(recipe.training.seed)
-            model = task.build(recipe.model)
+            model = models.build(recipe.model)
             adopted = [] if parent is None else _adopted(task, model, parent, data)
             model = model.to(device)
             learner = task(recipe, data, model, fixed=devices.compiles(device, recipe.training.compile, model))
-            run = run.begin(config.plain(recipe), data.report)
+            recipe = paced(settings, recipe, learner.rows, begun)
+            run = run.begin(recipe, data.report)
             record.begin()
             log.begin(step=run.step, tensorboard=recipe.training.tensorboard, anew=run.filled and not resume)
-            for line in (*data.summary, *adopted, *learner.notes):
+            for line in (*order.notes, *data.summary, *adopted, *learner.notes):
                 log.note(line)
             with devices.threads(recipe.training.threads, features=learner.features):
                 result = fit(learner, recipe.training, recipe.optim, run, log=log)
@@ -96,7 +157,7 @@ def train(
 
 def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
     """The task class and the checked recipe: what is unknown or impossible is an error here, before data is read."""
-    name = settings.get("task", "translation")
+    name = settings.get("task", DEFAULT)
     if not isinstance(name, str) or name not in TASKS:
         raise ValueError(f"unknown task {name!r}{nearest(str(name), TASKS)}")
     task = TASKS[name][0]
@@ -104,19 +165,46 @@ def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def fitted(
-    task: Any, settings: Mapping[str, Any], recipe: Any, data: Any, parent: checkpoint.Checkpoint | None = None
+    task: Any,
+    settings: Mapping[str, Any],
+    recipe: Any,
+    data: Any,
+    parent: checkpoint.Checkpoint | None = None,
+    begun: Mapping[str, Any] | None = None,
 ) -> Any:
-    """The recipe with what follows from a parent and from the data wherever nobody named it."""
+    """The recipe with what follows from a parent and from the data wherever nobody named it.
+
+    A run that was `begun` with these settings keeps what was chosen for it then.
+    """
     named = _named(settings)
     suited = dict(task.suited(recipe, data))
     if _preset(settings) not in (None, AUTO):
         suited.pop("model", None)  # a preset names all sizes
     if any(name in named.get("training", {}) for name in LENGTHS):
         suited["training"] = {key: value for key, value in suited.get("training", {}).items() if key not in LENGTHS}
+    suited = chosen_before(suited, begun)
     if parent is not None:
         kinds = config.sections(task.Recipe, "model").values()
         suited["model"] = adoption.shape(parent, named.get("model", {}), task=recipe.task, kinds=kinds)
     return task.sized(config.build(task.Recipe, merged(suited, named)), data)
+
+
+def paced(settings: Mapping[str, Any], recipe: Any, rows: int, begun: Mapping[str, Any] | None = None) -> Any:
+    """The recipe with a warm-up in proportion to the run, where nobody named one."""
+    optim: Any = getattr(recipe, "optim", None)
+    if "warmup" in (settings.get("optim") or {}) or not hasattr(optim, "warmup"):
+        return recipe
+    warmup = chosen_before({"optim": {"warmup": warmed(optim, recipe.training, rows=rows).warmup}}, begun)
+    return replace(recipe, optim=replace(optim, **warmup["optim"]))
+
+
+def chosen_before(suited: Mapping[str, Any], begun: Any) -> dict[str, Any]:
+    """What suits the data, but as it was when a run began."""
+    before = begun if isinstance(begun, Mapping) else {}
+    return {
+        name: chosen_before(value, before.get(name)) if isinstance(value, Mapping) else before.get(name, value)
+        for name, value in suited.items()
+    }
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,9 +226,10 @@ def load(
         raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(TASKS)}")
     wanted = (task,) if isinstance(task, str) else task
     if wanted is not None and name not in wanted:
-        raise ValueError(f"{directory}: made for the task {name}, and this needs a model for {' or '.join(wanted)}")
+        raise ValueError(_misfit(directory or "the shipped model", name, wanted))
     place = devices.choose(device)
     try:
+        _fitting(found, TASKS[name][0].Recipe)
         return TASKS[name][1].load(found, device=place)
     except (KeyError, ValueError) as error:
         if str(error).startswith(f"{found.directory}: "):
@@ -149,6 +238,23 @@ def load(
         raise ValueError(
             f"{found.directory}: {reason} (made by another version of Regard? use that one, or train again)"
         ) from None
+
+
+def _misfit(directory: str | Path, name: str, wanted: Sequence[str]) -> str:
+    """What a model is, what is needed instead, and the command that it can be used with."""
+    asked, own = (TASKS[task][0].usage.partition(" {folder}")[0] for task in (wanted[0], name))
+    needed = " or ".join(TASKS[task][1].kind for task in wanted)
+    return f"{directory} is {TASKS[name][1].kind}; {asked} needs {needed} (try {own})"
+
+
+def _fitting(found: checkpoint.Checkpoint, kind: type) -> None:
+    """Stop at a config that no recipe could have, or whose model the weights could not fill, before it is built."""
+    for name in ("tokenizer", "decoding", "writing"):
+        config.section(kind, found.config, name)
+    parameters = getattr(config.section(kind, found.config, "model"), "parameters", 0)
+    size = found.manifest["files"].get(checkpoint.WEIGHTS, {}).get("size", 0)
+    if parameters > SPARE + 4 * size:  # weights may be shrunken, and the number is an estimate
+        raise ValueError(f"config.yaml describes about {parameters:.1e} parameters, the weights have {size:.1e} bytes")
 
 
 def shipped() -> Path:
@@ -162,8 +268,8 @@ def opened(directory: str | Path) -> checkpoint.Checkpoint:
     Models that come with Regard go by their short names, such as `en-fr`.
     """
     path = Path(directory)
-    if not path.exists():
-        path = shipped().with_name(str(directory))
+    if not path.exists() and path.name == str(directory):
+        path = shipped().with_name(path.name)
     if not path.exists() or path.parent == path:
         raise ValueError(f"no model at {directory}: give a checkpoint directory, a run folder, or a name: {_names()}")
     if not (path / "config.yaml").exists() and not (path / "checkpoints").is_dir():
@@ -180,7 +286,23 @@ def _adopted(task: Any, model: Any, parent: checkpoint.Checkpoint, data: Any) ->
     """Give a new model what it goes on from, in the task's own way if it has one; the lines that say what."""
     if hasattr(task, "adopt"):
         return task.adopt(model, parent, data)
-    return adoption.adopt(model, parent, same=TASKS.get(parent.config.get("task"), (None,))[0] is task)
+    return adoption.adopt(
+        model, parent, same=parent.config.get("task") in TASKS and TASKS[parent.config["task"]][0] is task
+    )
+
+
+def _called(data: Any) -> str:
+    """What a run is called by its data section: the first file to learn from."""
+    first = data.get("train") if isinstance(data, Mapping) else None
+    if isinstance(first, (list, tuple)):
+        first = first[0] if first else None
+    if isinstance(first, Mapping):
+        first = first.get("path") or first.get("source")
+    return _stem(str(first)) if isinstance(first, (str, Path)) else "run"
+
+
+def _stem(name: str) -> str:
+    return Path(name.removesuffix(".gz")).stem or "run"
 
 
 def _names() -> str:

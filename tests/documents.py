@@ -209,12 +209,16 @@ class Desk:
 
     def shortened(self, words: list[str]) -> list[str]:
         """The command as the document has it, but brief and small."""
-        if words[:1] == ["cost"] and "--plot" not in words:
+        if words[:2] == ["lab", "complexity"] and "-o" not in words:
             return [*words, "--no-measure"]
-        if words[:2] == ["data", "agreement"]:
+        if words[:2] == ["lab", "by-hand"]:
+            return [*words, "--steps", "10"]
+        if words[:3] == ["data", "make", "agreement"]:
             return [*words, "--count", "40"]
-        if words[:1] == ["agreement"]:
+        if words[:2] == ["lab", "agreement"]:
             return [*words, "--count", "5", "--distances", "1,4"]
+        if words[:1] == ["evaluate"] and any(Path(word).name.startswith(DRAWN) for word in words):
+            return [*words, "-s", "count=4"]
         if words[:1] == ["bench"] and words[1:] and words[1].endswith(".yaml"):
             return [*words[:2], *(each for each in small(words[1]) if "=" in each), "--steps", "20"]
         if words[:1] != ["train"]:

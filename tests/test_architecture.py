@@ -1,6 +1,7 @@
 """The rules of the house, read off the source: who imports whom, what only one file may do, how long things get."""
 
 import ast
+import graphlib
 import re
 import subprocess
 import sys
@@ -25,6 +26,7 @@ MODEL_PARTS = {
     "hogwild",
     "kernels",
     "inference",
+    "weights",
 }  # every other file is a model
 PRINTERS = ("regard/cli/", "regard/demo.py", "regard/serve/", "regard/training/log.py")
 PICKLES = {"pickle", "_pickle", "cPickle", "copyreg", "dill", "marshal", "shelve", "cloudpickle", "joblib"}
@@ -329,3 +331,42 @@ def test_everything_public_says_what_it_is():
 def test_every_recipe_is_under_test():
     tests = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("*.py")))
     assert not [path.name for path in sorted((ROOT / "recipes").glob("*.yaml")) if path.stem not in tests]
+
+
+def test_nobody_knows_the_numbers_of_special_tokens():
+    """Pad, begin, end and unknown are attributes of a tokenizer; a model is given what it needs of them."""
+    named = re.compile(r"\b(?:PAD|BOS|EOS|UNK)(?:_ID|_TOKEN)?\b")
+    for path in sorted((ROOT / "regard").rglob("*.py")):
+        names = {
+            found
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for found in (getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "") or "")
+        }
+        assert not {name for name in names if named.fullmatch(name)}, path
+
+
+def test_no_file_imports_itself_by_way_of_others():
+    names = {path: path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in sources()}
+    modules = set(names.values())
+    graph = {names[path]: imported(tree, modules) - {names[path]} for path, tree in sources().items()}
+    del graph["regard"]  # the public doors open late
+    order = list(graphlib.TopologicalSorter(graph).static_order())  # a circle raises and is named
+    assert set(order) == modules - {"regard"}
+
+
+def imported(tree: ast.Module, modules: set[str]) -> set[str]:
+    """The project's modules that a file imports, at its top or inside a function, but for those it needs as types."""
+    guarded = [
+        node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+    ]
+    types = {id(inner) for node in guarded for inner in ast.walk(node)}
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if id(node) in types:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module:
+            whole = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= (whole & modules) or {node.module}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return (found & modules) - {"regard"}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 from typer.testing import CliRunner
 
 from regard import bench, recipe
@@ -17,19 +20,47 @@ from tests.conftest import Corpus
 SMALL = bench.Limits("a fast device", operations=1e18, bytes=1e18)
 
 
-def test_the_limits_are_rates_this_machine_reaches() -> None:
+def test_the_limits_are_the_work_that_was_done_by_the_time_it_took(monkeypatch) -> None:
+    done = []
+
+    def clock(action: Callable[[], torch.Tensor], place: torch.device) -> float:
+        with FlopCounterMode(display=False) as counter:
+            done.append((action(), counter))
+        return 0.25
+
+    monkeypatch.setattr(bench, "_seconds", clock)
     found = bench.limits(torch.device("cpu"))
-    assert 1e8 < found.operations < 1e15
-    assert 1e8 < found.bytes < 1e13
+    (_, product), (copied, copy) = done
+    assert found.operations == product.get_total_flops() / 0.25 > 0
+    assert copy.get_total_flops() == 0
+    assert found.bytes == 2 * copied.nbytes / 0.25, "what is copied is read once and written once"
+    assert copied.nbytes > 1 << 25, "more than a processor's caches hold"
+
+
+def test_an_action_is_timed_by_its_median_without_the_first_time(monkeypatch) -> None:
+    now, lasting = [0.0], iter([50.0, 3.0, 1.0, 2.0])  # the first one compiles
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: now[0])
+
+    def action() -> None:
+        now[0] += next(lasting)
+
+    assert bench._seconds(action, torch.device("cpu"), repeats=3) == 2.0
 
 
 def test_training_is_measured_in_a_folder_that_is_forgotten(corpus: Corpus, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     shape = {"width": 16, "heads": 2, "hidden": 32, "encoder": 1, "decoder": 1}
     data = {"train": {"source": str(corpus.source), "target": str(corpus.target)}, "tokens": 256, "longest": 64}
-    found = bench.training({"data": data, "model": shape}, SMALL, steps=20)
-    assert found.rate > 100
-    assert found.milliseconds > found.least > 0
+    slow = bench.Limits("a slow device", operations=1e30, bytes=1e6)
+    began = time.perf_counter()
+    found = bench.training({"data": data, "tokenizer": {"vocab": 320}, "model": shape}, slow, steps=20)
+    spent = time.perf_counter() - began
+    tokens = found.rate * found.milliseconds / 1000
+    assert 100 < tokens <= 2 * 256, "a row of source and target tokens"
+    assert found.milliseconds * 5 < 1000 * spent, "a quarter of the steps takes no longer than all of them"
+    model = Transformer(TransformerConfig(vocab=320, **shape))
+    touched = sum(4 * (2 + 1 + 2 + 2) * weight.numel() for weight in model.parameters())
+    assert found.least == pytest.approx(1000 * touched / slow.bytes, rel=0.01), "weights, gradients, two moments"
     assert {path.suffix for path in tmp_path.iterdir()} == {".fr", ".en"}, "only the corpus was there before"
 
 
@@ -52,7 +83,7 @@ def test_the_encoder_is_read_once_the_decoder_and_the_output_for_every_token(sha
 def test_a_models_least_time_is_that_of_the_weights_it_reads() -> None:
     translator, bounds = recipe.load(), bench.Limits("a slow device", operations=1e18, bytes=1e6)
     once, again = bench._read(translator.model)
-    answer = translator.translate(["A cat."], to="fr", beams=1)[0]
+    answer = translator.translate("A cat.", to="fr", beams=1)
     tokens = len(translator.target.encode(answer)) + 1
     assert bench.generating(translator, ["A cat."], bounds, to="fr")[0].least == (once + tokens * again) / 1000
 
@@ -85,7 +116,7 @@ def test_settings_without_a_recipe_are_refused() -> None:
 
 def test_recurrent_translators_and_language_models_are_measured_too(corpus: Corpus, tmp_path: Path) -> None:
     data = {"train": {"source": str(corpus.source), "target": str(corpus.target)}, "tokens": 256, "longest": 64}
-    shape = {"name": "recurrent", "width": 16, "embedding": 16}
+    shape = {"name": "seq2seq", "width": 16, "embedding": 16}
     assert bench.training({"data": data, "model": shape}, SMALL, steps=20).rate > 100
     recipes = Path(__file__).parent.parent / "recipes"
     assert bench.training(recipe.settings(recipes / "masse.yaml"), SMALL, steps=20).rate > 10
@@ -104,6 +135,20 @@ def test_a_table_is_measured_in_rows() -> None:
     found = bench.training(asked, SMALL, steps=20)
     assert found.unit == "rows"
     assert found.rate > 100
+
+
+def test_any_model_is_measured_by_its_answers(tmp_path: Path) -> None:
+    root = Path(__file__).parent.parent
+    table = root / "regard" / "samples" / "pendulum.csv"
+    asked = recipe.settings(root / "recipes" / "pendulum.yaml", f"data.train={table}", "training.steps=2")
+    recipe.train(asked, out=tmp_path / "run", quiet=True)
+    done = CliRunner().invoke(app, ["bench", str(tmp_path / "run"), "-i", str(table), "--device", "cpu", "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)["speeds"]
+    assert [one["what"] for one in told] == [f"predict, {count} at a time" for count in bench.BATCHES]
+    assert all(one["unit"] == "answers" and one["rate"] > 1 for one in told)
+    with pytest.raises(ValueError, match="give it inputs to answer"):
+        CliRunner().invoke(app, ["bench", str(tmp_path / "run"), "--device", "cpu"], catch_exceptions=False)
 
 
 def test_word_vectors_are_refused_in_one_line() -> None:

@@ -3,10 +3,12 @@
 import csv
 import io
 import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
@@ -31,10 +33,20 @@ def words(text: str) -> list[str]:
         ("train --source a.fr --target a.en --resume --overwrite", "give one of them"),
         ("train --source a.fr --target a.en", "a.fr"),
         ("train --source a.fr --target a.en optim.warmpu=1", "did you mean warmup"),
-        ("cost nothing", "neither a recipe file nor one of"),
+        ("cost nothing", "neither a recipe file, a run folder, a checkpoint nor one of"),
         ("cost base --set gpuu=A100", "did you mean gpu"),
         ("cost base --set gpu=Z9000", "unknown GPU"),
-        ("positions sinusoidal", "--plot"),
+        ("train --resume", "--resume --out runs/NAME"),
+        ("train --resume --out runs/none", "there is no run to resume; leave --resume out to start one"),
+        ("train --source a.fr --target ./a.fr", "a text is no translation of itself"),
+        ("train --source a.fr --target a.en model=big", "not 'big', write model.preset=big"),
+        ("train --source a.fr --target a.en model=3", "model must be a section"),
+        ("train --source a.fr --target a.en training=fast", "training must be a section of `name: value` lines"),
+        ("train --source a.fr --target a.en data=all", "data must be a section"),
+        ("train --source a.fr --target a.en optim.lr=1", "it is called optim.rate here"),
+        ("train --source a.fr --target a.en decoding.beams=0", "decoding.beams must be a whole number from 1"),
+        ("train --source a.fr --target a.en model.name=seq2seq model.preset=big", "seq2seq has no presets"),
+        ("lab positions sinusoidal", "-o positions.png"),
         ("demo --seconds 0", "seconds"),
     ],
 )
@@ -58,8 +70,6 @@ def test_train_then_translate_from_two_files(
     files = f"--source {corpus.source} --target {corpus.target}"
     assert run(words(f"train {files} training.steps=2 training.tensorboard=false tokenizer.vocab=320")) == 0
     assert "bleu" in capsys.readouterr().out
-    assert run(words(f"train {files} training.steps=3 tokenizer.vocab=320")) == 1
-    assert "--resume" in capsys.readouterr().err
     assert run(words("train training.steps=3 --resume --out runs/train")) == 0
     assert "3 steps, stopped by steps" in capsys.readouterr().out
     assert run(["translate", "runs/train", "Le roi dort."]) == 0
@@ -88,6 +98,97 @@ def test_files_in_and_out(trained: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert run(command) == 0
     assert (tmp_path / "out.en").read_text(encoding="utf-8") == "The king sleeps.\n\nThe wolf sleeps!\n"
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("translate -i x.en -o x.en", "x.en is also the input and would be overwritten"),
+        ("translate --input x.en --output ./folder/../x.en", "would be overwritten"),
+        ("translate hello --terms x.en -o x.en", "would be overwritten"),
+        ("words export v.txt -o v.txt", "would be overwritten"),
+        ("locate ./nomodel p.png -o p.png", "would be overwritten"),
+        ("evaluate en-fr x.csv -o x.csv", "would be overwritten"),
+        ("compare x.en x.csv -i x.en -o x.csv", "would be overwritten"),
+        ("translate --to fr x.en", "x.en is a file: use -i x.en to read it"),
+        ("translate folder/y.en --to fr", "folder/y.en is a file: use -i folder/y.en"),
+        ("explain x.en", "x.en is a file: use - < x.en"),
+        ("classify ./nomodel x.en", "x.en is a file: use -i x.en"),
+        ("cost folder", "folder is neither a recipe file"),
+    ],
+)
+def test_files_that_are_there_are_neither_overwritten_nor_taken_for_texts(
+    command: str, told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    for name in ("x.en", "v.txt", "p.png", "x.csv", "folder/y.en"):
+        Path(name).write_text("I like tea.\n")
+    assert run(words(command)) == 1
+    out, error = capsys.readouterr()
+    assert (out, error.count("\n")) == ("", 1)
+    assert told in error
+    assert Path("x.en").read_text() == "I like tea.\n"
+
+
+def test_another_model_is_trained_from_two_files(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    files = f"--source {corpus.source} --target {corpus.target} --out runs/gru"
+    small = "model.name=seq2seq model.width=8 model.embedding=8 tokenizer.vocab=320 training.tensorboard=false"
+    assert run(words(f"train {files} {small} training.steps=2 objective.judged=2")) == 0
+    assert "use it with" in capsys.readouterr().out
+    assert run(words("cost runs/gru")) == 0
+    assert "planned for Transformers that translate" in capsys.readouterr().out
+    assert run(words("train --resume --out runs/none")) == 1
+    assert capsys.readouterr().err == "regard: runs/none: there is no run to resume; there are runs/gru\n"
+
+
+def test_a_run_and_its_best_checkpoint_cost_the_same(trained: Path, capsys: pytest.CaptureFixture[str]):
+    bills = []
+    for path in (trained, trained / "best"):
+        assert run(["cost", str(path), "--json"]) == 0
+        bills.append(json.loads(capsys.readouterr().out) | {"model": None})
+    assert bills[0] == bills[1]
+    assert bills[0]["operations"] > 0
+
+
+def test_a_closed_output_is_said_and_answers_never_mix_with_what_is_said(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    with monkeypatch.context() as closed:
+        closed.setattr(sys, "stdout", None)
+        assert run(["translate", str(trained), "Le chat dort."]) == 1
+        assert "standard output is closed" in capsys.readouterr().err
+    with monkeypatch.context() as closed:
+        closed.setattr(sys, "stderr", None)
+        assert run(["translate", str(trained), "--beams", "0", "Le chat dort."]) != 0
+        sys.stderr.close()
+    assert capsys.readouterr().out == "", "a complaint that nobody hears is no answer"
+
+
+def unread() -> TextIO:
+    """A pipe whose reader went away."""
+    read, write = os.pipe()
+    os.close(read)
+    return open(write, "w", encoding="utf-8")
+
+
+def test_a_training_goes_on_when_the_reader_of_its_log_goes_away(
+    corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    files = f"--source {corpus.source} --target {corpus.target} --out {tmp_path / 'run'}"
+    small = "model.width=16 model.heads=2 model.encoder=1 model.decoder=1 tokenizer.vocab=320 objective.judged=2"
+    command = f"train {files} {small} training.steps=4 training.log=1 training.tensorboard=false"
+    with monkeypatch.context() as patched, unread() as out, unread() as error:
+        patched.setattr(sys, "stdout", out)
+        patched.setattr(sys, "stderr", error)
+        status = run(words(command))
+        os.dup2(os.open(os.devnull, os.O_WRONLY), error.fileno())  # what is left in it has to go somewhere
+    assert status == 0
+    assert (tmp_path / "run" / "best" / "manifest.json").exists()
+    assert "step 4 " in (tmp_path / "run" / "train.log").read_text(encoding="utf-8")
 
 
 def test_a_failure_half_way_leaves_the_old_output_alone(
@@ -127,8 +228,8 @@ def test_evaluate_scores_a_model_and_compares_it_with_answers(
         "other.en": ["The king.", "The wolf!", "The cat."],
     }.items():
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    files = ["--source", str(tmp_path / "test.fr"), "--target", str(tmp_path / "test.en")]
-    against = ["--against", str(tmp_path / "other.en"), "--page", str(tmp_path / "both.html")]
+    files = [str(tmp_path / "test.fr"), str(tmp_path / "test.en")]
+    against = ["--against", str(tmp_path / "other.en"), "-o", str(tmp_path / "both.html")]
     monkeypatch.setenv("COLUMNS", "80")
     assert run(["evaluate", str(trained), *files, *against]) == 0
     printed = capsys.readouterr().out
@@ -138,8 +239,16 @@ def test_evaluate_scores_a_model_and_compares_it_with_answers(
     assert max(map(len, printed.splitlines())) <= 80
     assert re.search(r"^BLEU nrefs:1\|\S+$", printed, re.MULTILINE), "a signature that can be copied"
     assert (tmp_path / "both.html").read_text(encoding="utf-8").startswith("<!")
+    for name in ("by.png", "all.json", "every.csv"):
+        assert run(["evaluate", str(trained), *files, "-o", str(tmp_path / name)]) == 0
+        assert (tmp_path / name).stat().st_size > 100
+    capsys.readouterr()
     assert run(["evaluate", str(trained), *files, "--json"]) == 0
-    json.loads(capsys.readouterr().out)
+    assert json.loads(capsys.readouterr().out)["metrics"]["BLEU"]["score"] > 50
+    assert run(["evaluate", str(trained), *files, "-o", str(tmp_path / "one.html")]) == 1
+    assert "shows two systems side by side: give one --against" in capsys.readouterr().err
+    assert run(["evaluate", str(trained), *files, "--metric", "errors"]) == 0
+    assert "wrong answers" in capsys.readouterr().out
 
 
 def test_explain_shows_a_matrix_links_arithmetic_and_writes_a_page(
@@ -195,7 +304,7 @@ def test_explain_judges_links_made_by_hand_and_links_many_lines(
     assert run(["explain", str(trained), "--alignments", "-"]) == 0
     assert capsys.readouterr().out.splitlines()[0] == links
     assert run(["explain", str(trained), "--alignments"]) == 1
-    assert "give one text" in capsys.readouterr().err
+    assert "give one input" in capsys.readouterr().err
     assert run(["explain", str(trained), text, "--gold", links, "--attention", "encoder.0.attention"]) == 1
     assert "looks at one side only" in capsys.readouterr().err
 
@@ -208,9 +317,9 @@ def test_explain_measures_heads_for_a_file_or_a_page(trained: Path, tmp_path: Pa
     assert run(["explain", str(trained), "Le roi dort.", "--measures", "--to", "en", "-o", str(page)]) == 0
     assert '"article to noun":{"encoder.0.attention"' in page.read_text(encoding="utf-8")
     wrong = {
-        ("Le roi dort.",): "takes no text, or a text and --output page.html",
+        ("Le roi dort.",): "takes no text, or a text and -o page.html",
         ("-o", "x.csv"): "measures are written as .json",
-        ("-o", "x.html"): "takes no text, or a text and --output page.html",
+        ("-o", "x.html"): "takes no text, or a text and -o page.html",
     }
     for words, told in wrong.items():
         assert run(["explain", str(trained), "--measures", "--to", "en", *words]) == 1
@@ -239,6 +348,9 @@ def test_runs_are_listed_and_compared(trained: Path, capsys: pytest.CaptureFixtu
     assert "finished" in capsys.readouterr().out
     assert run(["runs", "diff", str(trained), str(trained)]) == 0
     assert "do not differ" in capsys.readouterr().out
+    assert run(["runs", "--in", str(trained.parent), "--json"]) == 0
+    [told] = json.loads(capsys.readouterr().out)
+    assert (told["state"], told["step"]) == ("finished", 150)
 
 
 def test_the_shipped_model_translates_both_ways_and_guesses_the_direction(capsys: pytest.CaptureFixture[str]):
@@ -250,20 +362,35 @@ def test_the_shipped_model_translates_both_ways_and_guesses_the_direction(capsys
     assert "translating to en" in error
 
 
-def test_cost_prints_the_table_and_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert run(["cost", "--no-measure"]) == 0
+def test_complexity_prints_the_table_and_cost_the_bill(capsys: pytest.CaptureFixture[str]):
+    assert run(["lab", "complexity", "--no-measure"]) == 0
     printed = capsys.readouterr().out
     assert "O(n² d)" in printed
     assert "1.10e+12" in printed
     assert "1.68e+07" in printed
+    assert run(["lab", "complexity", "--no-measure", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["layers"][0]["weights"] == 512**2
     assert run(["cost", "base"]) == 0
     assert "63,082,496" in capsys.readouterr().out
 
 
 def test_positions_are_judged_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    assert run(["positions", "binary", "--plot", str(tmp_path / "binary.png")]) == 0
+    assert run(["lab", "positions", "binary", "-o", str(tmp_path / "binary.png")]) == 0
     assert "normalised" in capsys.readouterr().out
     assert (tmp_path / "binary.png").stat().st_size > 1000
+    assert run(["lab", "positions", "--json"]) == 0
+    told = {one["scheme"]: one for one in json.loads(capsys.readouterr().out)}
+    assert told["sinusoidal"] == {"scheme": "sinusoidal", "unique": True, "bounded": True, "steady": True}
+
+
+def test_back_propagation_by_hand_is_that_of_autograd(capsys: pytest.CaptureFixture[str]):
+    assert run(["lab", "by-hand", "abab abab", "--steps", "60", "--width", "12", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert max(told["differences"].values()) < 1e-9
+    assert told["losses"][-1] < told["losses"][0] / 2
+    assert len(told["losses"]) == 61
+    assert run(["lab", "by-hand", "aaa"]) == 1
+    assert "nothing to predict" in capsys.readouterr().err
 
 
 def test_the_demo_trains_scores_translates_and_draws(
@@ -281,7 +408,7 @@ def test_the_demo_trains_scores_translates_and_draws(
 def test_translating_imports_nothing_that_only_scores_draws_or_logs():
     heavy = ("matplotlib", "sacrebleu", "tensorboard", "sympy", "pandas", "scipy", "PIL")
     code = (
-        "import regard, sys; print(regard.load().translate('Where is the station?', to='fr')[0]); "
+        "import regard, sys; print(regard.load().translate('Where is the station?', to='fr')); "
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

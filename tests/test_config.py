@@ -322,7 +322,7 @@ def test_a_section_may_be_one_of_several_told_apart_by_name() -> None:
         ({"kind": {"name": 3}}, "kind.name must be one of tree, line, not 3"),
         ({"kind": {"name": "line", "depth": 2}}, "unknown setting kind.depth"),
         ({"kind": {"slope": 2}}, "unknown setting kind.slope"),
-        ({"kind": 3}, "kind must be a section, not 3"),
+        ({"kind": 3}, "kind must be a section of `name: value` lines, not 3"),
         ({"perhaps": {"name": "line", "slope": "x"}}, "perhaps.slope must be a number, not 'x'"),
     ],
 )

@@ -15,8 +15,8 @@ from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.language.task import LanguageRecipe
 from regard.tasks.tables.task import RegressionRecipe
+from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.task import TranslationRecipe
-from regard.tasks.translation.translator import DecodingConfig
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
@@ -126,16 +126,21 @@ def test_the_page_about_cost_has_every_setting_of_a_plan():
 
 @pytest.mark.parametrize(("place", "words"), examples())
 def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, words):
-    command = COMMANDS[words[0]]
-    given = command.make_context(words[0], list(words[1:])).params  # an unknown option or a bad value raises here
+    command, rest = COMMANDS[words[0]], list(words[1:])
+    while rest and rest[0] in getattr(command, "commands", {}):
+        command = command.commands[rest.pop(0)]
+    assert not getattr(command, "commands", {}) or not [word for word in rest if word[0] != "-"], "no such command"
+    given = command.make_context(words[0], rest).params  # an unknown option or a bad value raises here
     if words[0] == "train":
-        settings = [word for word in given["recipe"] or [] if "=" in word]
-        files = [ROOT / word for word in given["recipe"] or [] if (ROOT / word).is_file()]
+        settings = [word for word in given["words"] or [] if "=" in word]
+        settings += [f"task={given['task']}"] if given["task"] else []
+        files = [ROOT / word for word in given["words"] or [] if word.endswith(".yaml") and (ROOT / word).is_file()]
         mapping = recipe.settings(files[0]) if files else {"data": {"train": {"path": "x"}}}
         recipe.resolve(config.override(mapping, settings))
     elif "settings" in given:
-        kind = DecodingConfig if words[0] in ("translate", "evaluate", "compare") else Plan
-        config.build(kind, config.override({}, given["settings"] or []))
+        settings = config.override({}, given["settings"] or [])
+        settings.pop("tokenize", None)  # of the score, not of the search
+        config.build(Plan if words[0] == "cost" else DecodingConfig, settings)
 
 
 @pytest.fixture(scope="module")

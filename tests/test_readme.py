@@ -103,7 +103,7 @@ def test_the_translations_shown_are_those_the_shipped_model_gives():
     asked = [words for words in commands if words[:2] == ["translate", "--to"]]
     shown = [block.text for block in blocks(README, "text") if not block.text.startswith("regard/")]
     assert asked
-    assert ["".join(f"{translator.translate(text, to=to)[0]}\n" for _, _, to, text in asked)] == shown
+    assert ["".join(f"{translator.translate(text, to=to)}\n" for _, _, to, text in asked)] == shown
 
 
 def test_the_score_shown_is_that_of_the_pairs_named():

@@ -92,10 +92,14 @@ def test_one_model_translates_into_several_languages_by_tag(tmp_path: Path):
     outcome = recipe.train(recipe.settings(settings, "training.steps=120"), out=tmp_path / "run", quiet=True)
     translator = regard.load(outcome.folder)
     assert translator.languages == ["en", "fr"]
-    assert translator.translate("Le roi dort.", to="en")[0].startswith("The king")
-    assert translator.translate("The king sleeps.", to="fr")[0].startswith("Le roi")
+    assert translator.translate("Le roi dort.", to="en").startswith("The king")
+    assert translator.translate("The king sleeps.", to="fr").startswith("Le roi")
+    both = "Le roi dort.", "The king sleeps."
+    assert [translator.translate(text) for text in both] == [
+        translator.translate(text, to=to) for text, to in zip(both, ("en", "fr"), strict=True)
+    ]
     with pytest.raises(ValueError, match="which language"):
-        translator.translate("Le roi dort.")
+        translator.translate("Tom.")
     with pytest.raises(ValueError, match=r"de.*en, fr"):
         translator.translate("Le roi dort.", to="de")
 
@@ -161,7 +165,7 @@ def test_the_run_folder_holds_what_was_promised(trained: Path):
 def test_a_checkpoint_works_wherever_it_is_moved(trained: Path, tmp_path: Path):
     moved = (trained / "best").rename(tmp_path / "elsewhere")
     try:
-        assert regard.load(moved).translate("Le roi dort.") == ["The king sleeps."]
+        assert regard.load(moved).translate("Le roi dort.") == "The king sleeps."
     finally:
         moved.rename(trained / "best")
 

@@ -138,7 +138,7 @@ def test_the_recipes_for_agreement_differ_by_the_model_alone_which_have_about_as
     found = [resolved(name) for name in TAGS]
     assert all(replace(one, model=found[0].model) == found[0] for one in found)
     sizes = [
-        sum(p.numel() for p in Labeller(replace(one.model, vocab=289, classes=2, each=True)).parameters())
+        sum(p.numel() for p in Labeller(replace(one.model, vocab=289, classes=2, per_token=True)).parameters())
         for one in found
     ]
     assert max(sizes) < 1.07 * min(sizes)

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from regard.attention.cache import LayerCache
 from regard.attention.hardware import kernels_run
 from regard.attention.masks import EVERYONE, Edges, Grid, Mask, Packed, Padded, Stepping
-from regard.attention.scores import Score, scaled_dot
+from regard.attention.scores import Score, scale_of, scaled_dot
 from regard.attention.tap import Tap
 
 Bias = Callable[[Tensor], Tensor]
@@ -40,7 +40,7 @@ class AttentionSpec:
     @property
     def explicit(self) -> bool:
         """Whether the weights themselves are needed, or no kernel knows the score."""
-        return self.score is not scaled_dot or (self.tap is not None and self.tap.watched)
+        return scale_of(self.score, 1) is None or (self.tap is not None and self.tap.watched)
 
 
 PLAIN = AttentionSpec()
@@ -61,12 +61,25 @@ def attend(
         return attend_edges(query, key, value, mask=mask, way=way)
     if way.explicit:
         return attend_explicitly(query, key, value, mask=mask, way=way)
+    return attend_fused(query, key, value, mask=mask, way=way)
+
+
+def attend_source(
+    query: Float[Tensor, "batch heads beam depth"],
+    key: Float[Tensor, "batch groups key depth"],
+    value: Float[Tensor, "batch groups key features"],
+    *,
+    mask: Mask,
+    way: AttentionSpec = PLAIN,
+) -> Float[Tensor, "batch heads beam features"]:
+    """One decoding step's look at the source: `attend`, by a kernel of our own where there is one."""
     where = mask.where
-    if isinstance(where, Padded) and isinstance(where.query, Stepping) and _step_fits(query, value, mask=mask, way=way):
+    assert isinstance(where, Padded)
+    if way.bias is None and _step_fits(query, value, mask=mask, way=way):
         from regard.attention.kernels.step import attend_memory
 
-        return attend_memory(query, key, value, lengths=where.key.lengths)
-    return attend_fused(query, key, value, mask=mask, way=way)
+        return attend_memory(query, key, value, lengths=where.key.lengths, scale=_scale(query, way))
+    return attend(query, key, value, mask=mask, way=way)
 
 
 def attend_step(
@@ -85,7 +98,10 @@ def attend_step(
         from regard.attention.kernels.step import attend_past, sight
 
         seen = mask.once("sight", lambda: sight(where)) if where.beams > 1 else where.slots  # a lone beam sees its own
-        return attend_past(query, key, value, keys=cache.keys, values=cache.values, where=where, sight=seen)
+        reach = where.room + where.slots.shape[2]
+        bias = None if way.bias is None else _table(mask, way.bias, -torch.arange(reach, device=query.device))
+        scale = _scale(query, way)
+        return attend_past(query, key, value, cache=cache, where=where, sight=seen, scale=scale, bias=bias)
     keys, values = cache.extend(key, value, mask)
     return attend(query, keys, values, mask=mask, way=way)
 
@@ -105,7 +121,7 @@ def attend_explicitly(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, 
     key, value = _shared(key, query.shape[-3]), _shared(value, query.shape[-3])
     scores = way.score(query, key)
     if way.bias is not None:
-        scores = scores + way.bias(mask.distance(query.shape[-2], key.shape[-2], query.device)).to(scores.dtype)
+        scores = scores + _bias(query, key, mask=mask, bias=way.bias).to(scores.dtype)
     weights = weigh(scores, _dense(mask, query, key))
     if way.tap is not None:
         weights = way.tap(weights, mask)
@@ -120,12 +136,12 @@ def attend_fused(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: 
     only_causal = mask.causal and mask.window is None and mask.where is None and mask.boolean is None
     if only_causal and way.bias is None:
         return F.scaled_dot_product_attention(
-            query, key, value, is_causal=True, dropout_p=way.dropout, enable_gqa=grouped
+            query, key, value, is_causal=True, dropout_p=way.dropout, scale=_scale(query, way), enable_gqa=grouped
         )
     visible = _dense(mask, query, key)
     added = _added(query, key, visible, mask=mask, bias=way.bias)
     mixed = F.scaled_dot_product_attention(
-        query, key, value, attn_mask=added, dropout_p=way.dropout, enable_gqa=grouped
+        query, key, value, attn_mask=added, dropout_p=way.dropout, scale=_scale(query, way), enable_gqa=grouped
     )
     if visible is None:
         return mixed
@@ -142,12 +158,9 @@ def attend_row(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: At
         return path(query, key, value, mask=mask, way=way)
     if _kernel_fits(query, key, value, where=where, mask=mask, way=way):
         if _short(query, where=where, mask=mask):
-            from regard.attention.kernels.rows import attend_rows
-
-            rows = where.query, where.key
-            segments, offsets = (rows[0].segment, rows[1].segment), (rows[0].offsets, rows[1].offsets)
-            return attend_rows(query, key, value, segments, offsets, causal=mask.causal)
-        return _variable_length(query, key, value, where=where, mask=mask)
+            return _rows(query, key, value, where=where, mask=mask, way=way)
+        if way.bias is None:
+            return _variable_length(query, key, value, where=where, mask=mask, way=way)
     cells, _, keys = where.key.grid
     spread, back, queries = where.query.grid
     if queries.longest == 0 or keys.longest == 0:
@@ -212,14 +225,40 @@ def _shared(vectors: Tensor, heads: int) -> Tensor:
     return vectors.repeat_interleave(repeats, dim=-3) if repeats > 1 else vectors
 
 
+def _scale(query: Tensor, way: AttentionSpec) -> float:
+    """What dot products are multiplied by."""
+    factor = scale_of(way.score, query.shape[-1])
+    assert factor is not None, "no kernel knows this score"
+    return factor
+
+
+def _bias(query: Tensor, key: Tensor, *, mask: Mask, bias: Bias) -> Tensor:
+    """What is added to every score, made once for all layers; a mask without a layout may outlive a pass."""
+
+    def make() -> Tensor:
+        return bias(mask.distance(*_sides(query, key)))
+
+    learning = torch.is_grad_enabled()
+    return make() if mask.where is None else mask.once(("bias", bias, learning, *_sides(query, key)), make)
+
+
+def _table(mask: Mask, bias: Bias, distance: Tensor) -> Float[Tensor, "heads distance"]:
+    """What is added to a score by distance, as kernels take it, made once for all layers."""
+
+    def make() -> Tensor:
+        return bias(distance[None])[:, 0].float().contiguous()
+
+    return mask.once(("table", bias, torch.is_grad_enabled(), len(distance)), make)
+
+
 def _added(query: Tensor, key: Tensor, visible: Tensor | None, *, mask: Mask, bias: Bias | None) -> Tensor | None:
     """What the kernel adds to the scores: a float mask, since boolean ones give garbage to blind queries on CUDA."""
+    low = torch.finfo(query.dtype).min
     if bias is not None:
-        added = bias(mask.distance(query.shape[-2], key.shape[-2], query.device)).to(query.dtype)
-        return added if visible is None else added.masked_fill(~visible, torch.finfo(query.dtype).min)
+        added = _bias(query, key, mask=mask, bias=bias).to(query.dtype)
+        return added if visible is None else added.masked_fill(~visible, low)
     if visible is None:
         return None
-    low = torch.finfo(query.dtype).min
     name = ("added", *_sides(query, key), query.dtype)
     return mask.once(name, lambda: torch.zeros_like(visible, dtype=query.dtype).masked_fill(~visible, low))
 
@@ -236,17 +275,18 @@ def _unpacked(mask: Mask, queries: Grid, keys: Grid, lines: int) -> Mask:
 
 
 def _kernel_fits(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> bool:
-    """Whether the variable-length kernel can do this: half precision on CUDA, no bias, no dropout, nobody watching."""
+    """Whether a kernel for rows can do this: half precision on CUDA, no dropout, nobody watching."""
     by_place = mask.causal or mask.window is not None
     return (
         query.is_cuda
         and query.dtype in (torch.float16, torch.bfloat16)
         and not way.explicit
-        and way.bias is None
         and not way.dropout
         and query.shape[-1] == key.shape[-1] == value.shape[-1]
         and query.shape[-1] % 8 == 0
-        and not (by_place and where.query is not where.key)  # the kernel aligns places at the end, masks at the start
+        and not (
+            (by_place or way.bias is not None) and where.query is not where.key
+        )  # the kernel aligns places at the end, masks at the start
         and where.query.offsets.shape == where.key.offsets.shape  # each segment of the one has its fellow in the other
     )
 
@@ -257,7 +297,21 @@ def _short(query: Tensor, *, where: Packed, mask: Mask) -> bool:
     return short and query.shape[-1] in (16, 32, 64, 128) and kernels_run(query)
 
 
-def _variable_length(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask) -> Tensor:
+def _rows(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> Tensor:
+    """Our own kernel for rows of short sequences."""
+    from regard.attention.kernels.rows import attend_rows
+
+    rows, reach = (where.query, where.key), max(where.query.longest, 1)
+    distances = torch.arange(1 - reach, reach, device=query.device)
+    bias = None if way.bias is None else _table(mask, way.bias, distances)
+    segments, offsets = (rows[0].segment, rows[1].segment), (rows[0].offsets, rows[1].offsets)
+    scale = _scale(query, way)
+    return attend_rows(query, key, value, segments, offsets, causal=mask.causal, scale=scale, bias=bias)
+
+
+def _variable_length(
+    query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec
+) -> Tensor:
     """The fused kernel over packed rows."""
     from torch.nn.attention.varlen import varlen_attn
 
@@ -272,6 +326,7 @@ def _variable_length(query: Tensor, key: Tensor, value: Tensor, *, where: Packed
         where.query.longest,
         where.key.longest,
         window_size=(reach, 0 if mask.causal else reach),
+        scale=_scale(query, way),
         **extra,
     )
     return mixed.transpose(0, 1)
@@ -279,7 +334,7 @@ def _variable_length(query: Tensor, key: Tensor, value: Tensor, *, where: Packed
 
 def _step_fits(query: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> bool:
     """Whether the kernel for decoding steps can do this: nothing but slots and lengths decides who is seen."""
-    plain = not (mask.causal or way.explicit or way.dropout or way.bias or mask.window or mask.boolean is not None)
+    plain = not (mask.causal or way.explicit or way.dropout or mask.window or mask.boolean is not None)
     same = query.shape[-1] == value.shape[-1] and query.shape[-2] <= 31  # a bit for each beam
     return plain and same and kernels_run(query) and not query.requires_grad
 

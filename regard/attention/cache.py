@@ -193,14 +193,15 @@ class StaticDecoderState(DecoderState):
         return StaticDecoderState.of(DecoderState(where, tuple(caches), tuple(memories), source))
 
     def put(self, rows: Int[Tensor, "taken"], other: StaticDecoderState) -> None:
-        """The examples of another past, which has written nothing yet, take these rows."""
+        """The examples of another past, which has written nothing yet, take these rows; it may have less room."""
         mine, theirs = self.where, other.where
+        assert theirs.room <= mine.room, f"a prompt of {theirs.room} tokens in a row for {mine.room}"
         mine.taken.index_copy_(0, rows, theirs.taken)
         mine.prompt.index_copy_(0, rows, theirs.prompt)
-        mine.slots.index_copy_(0, rows, _own(mine)[: len(rows)])
+        mine.slots.index_copy_(0, rows, _own(mine)[:1].expand(len(rows), -1, -1))
         for cache, fresh in zip(self.caches, other.caches, strict=True):
             for held, new in zip(cache, fresh, strict=True):
-                held[:, :, : mine.room].index_copy_(0, rows, new[:, :, : mine.room])
+                held[:, :, : theirs.room].index_copy_(0, rows, new[:, :, : theirs.room])
         for memory, read in zip(self.memories, other.memories, strict=True):
             for held, new in zip(memory, read, strict=True):
                 held[:, :, : new.shape[2]].index_copy_(0, rows, new)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
+from weakref import ref
 
 import torch
 from jaxtyping import Bool, Int
@@ -72,6 +73,11 @@ class Row:
         return self.offsets.diff().long()
 
     @property
+    def span(self) -> Int[Tensor, "token"]:
+        """How long the sequence of each token is."""
+        return self.lengths.index_select(0, self.segment)
+
+    @property
     def filled(self) -> Int[Tensor, ""]:
         """How many tokens are those of real sequences, without asking the device where they end."""
         return self.offsets.index_select(0, self.count[None])[0]
@@ -110,6 +116,11 @@ class Grid:
     def place(self) -> Int[Tensor, "place"]:
         """Where each column stands, the same for every line."""
         return torch.arange(self.longest, device=self.lengths.device)
+
+    @property
+    def span(self) -> Int[Tensor, "batch 1"]:
+        """How long the sequence of each line is."""
+        return self.lengths[:, None]
 
     @property
     def filled(self) -> Bool[Tensor, "batch place"]:
@@ -307,12 +318,28 @@ class Mask:
         return allowed
 
     def once(self, name: Any, make: Callable[[], Made]) -> Made:
-        """What `make` gives, made once and shared by all layers that look through this mask."""
+        """What `make` gives, made once and shared by all layers that look through this mask.
+
+        What learns is shared within a pass: it is forgotten when its gradient is known.
+        """
         if torch.compiler.is_compiling():
             return make()
         if name not in self.memory:
-            self.memory[name] = make()
+            self.memory[name] = made = make()
+            if isinstance(made, Tensor) and made.requires_grad and not made.is_leaf:
+                made.register_hook(_forget(ref(self), name))
         return self.memory[name]
+
+
+def _forget(mask: ref[Mask], name: Any) -> Callable[[Tensor], None]:
+    """What a gradient is told on its way back through something that is shared."""
+
+    def forget(gradient: Tensor) -> None:
+        owner = mask()
+        if owner is not None:
+            owner.memory.pop(name, None)
+
+    return forget
 
 
 EVERYONE = Mask()

@@ -74,6 +74,7 @@ class MultiHead(nn.Module):
         """Look from x at the memory, or at x itself; positions speak only in self-attention."""
         if x.dim() == 2 and not isinstance(mask.where, Packed | Edges):
             raise ValueError("a flat row of tokens needs a packed mask that says where its sequences end")
+        assert memory is None or positions is None, "keys of a memory do not stand where the queries do"
         query, key, value = self._project(x, memory)
         if positions is not None:
             places, _ = mask.places(query.shape[-2], key.shape[-2], x.device)

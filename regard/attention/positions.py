@@ -44,8 +44,10 @@ class Positions(nn.Module):
 
     biased = False
 
-    def embed(self, places: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"] | None:
-        """What is added to the vector of a token standing there."""
+    def embed(
+        self, places: Int[Tensor, "*batch"], lengths: Int[Tensor, "*lengths"] | None = None
+    ) -> Float[Tensor, "*out width"] | None:
+        """What is added to the vector of a token standing there; `lengths` are those of the sequences, where known."""
         return None
 
     def turn(
@@ -68,9 +70,27 @@ class Table(Positions):
         super().__init__()
         self.register_buffer("table", table, persistent=False)
 
-    def embed(self, places: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]:
+    def embed(
+        self, places: Int[Tensor, "*batch"], lengths: Int[Tensor, "*lengths"] | None = None
+    ) -> Float[Tensor, "*batch width"]:
         """The table's rows."""
         return self.table[places]
+
+
+class Normalised(Positions):
+    """The index divided by the last one of its own sequence, on every feature; the end must be known."""
+
+    def __init__(self, width: int):
+        super().__init__()
+        self.width = width
+
+    def embed(
+        self, places: Int[Tensor, "*batch"], lengths: Int[Tensor, "*lengths"] | None = None
+    ) -> Float[Tensor, "*out width"]:
+        """From 0 at the first token to 1 at the last; padding stands behind it."""
+        assert lengths is not None, "a share of the length needs the length"
+        share = places / (lengths - 1).clamp(min=1)
+        return share[..., None].expand(*share.shape, self.width)
 
 
 class Learned(Positions):
@@ -81,7 +101,9 @@ class Learned(Positions):
         self.table = nn.Embedding(context, width)
         nn.init.normal_(self.table.weight, std=0.02)
 
-    def embed(self, places: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch width"]:
+    def embed(
+        self, places: Int[Tensor, "*batch"], lengths: Int[Tensor, "*lengths"] | None = None
+    ) -> Float[Tensor, "*batch width"]:
         """The table's rows."""
         return self.table(places)
 
@@ -178,7 +200,10 @@ SCHEMES: dict[str, Callable[[int, int, int, bool], Positions]] = {
     "learned": lambda width, heads, context, causal: Learned(context, width),
     "binary": lambda width, heads, context, causal: Table(_binary_padded(context, width)),
     "integer": lambda width, heads, context, causal: Table(integer(context).expand(-1, width)),
-    "normalised": lambda width, heads, context, causal: Table(normalised(context).expand(-1, width)),
+    # while a text is being written nobody knows its last index: there the context's is taken
+    "normalised": lambda width, heads, context, causal: (
+        Table(normalised(context).expand(-1, width)) if causal else Normalised(width)
+    ),
     "rotary": lambda width, heads, context, causal: Rotary(width // heads),
     "alibi": lambda width, heads, context, causal: ALiBi(heads),
     "relative": lambda width, heads, context, causal: Relative(heads, causal=causal),

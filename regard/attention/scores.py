@@ -27,6 +27,11 @@ def scaled_dot(
     return (query / math.sqrt(query.shape[-1])) @ key.mT
 
 
+def scale_of(score: Score, depth: int) -> float | None:
+    """What a fused kernel multiplies dot products by to give this score; None if it is not made of them alone."""
+    return 1.0 if score is dot else depth**-0.5 if score is scaled_dot else None
+
+
 def cosine(query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key depth"]) -> Float[Tensor, "*s query key"]:
     """`q . k / (|q| |k|)` (Graves et al. 2014)."""
     return F.normalize(query, dim=-1) @ F.normalize(key, dim=-1).mT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from typing import Annotated, Any, NoReturn
 
@@ -9,59 +11,71 @@ import typer
 
 from regard import __version__
 from regard.cli import (
-    agreeing,
-    answering,
-    benching,
-    comparing,
-    costs,
-    evaluating,
-    labelling,
-    learning,
-    looking,
-    preparing,
-    using,
+    bench,
+    classify,
+    compare,
+    cost,
+    data,
+    demo,
+    evaluate,
+    explain,
+    generate,
+    lab,
+    predict,
+    runs,
+    train,
+    translate,
     words,
-    writing,
 )
+from regard.cli.former import FORMER
+from regard.cli.grammar import HELP, Family, show_help
+
+PANELS: dict[str, dict[str, Any]] = {
+    "Use": {
+        "translate": translate.translate,
+        "generate": generate.generate,
+        "classify": classify.classify,
+        "tag": classify.tag,
+        "locate": predict.locate,
+        "count": predict.count,
+        "predict": predict.predict,
+    },
+    "Make": {"train": train.train},
+    "Judge": {"evaluate": evaluate.evaluate, "compare": compare.compare, "explain": explain.explain},
+    "Plan": {"cost": cost.cost, "bench": bench.bench},
+    "Keep": {"runs": runs.runs, "data": data.data},
+    "Words": {"words": words.words},
+    "Learn": {"lab": lab.lab},
+    "Run": {"demo": demo.demo},
+}
+"""Every command and family of commands, by its panel in the help."""
+
+
+class Commands(Family):
+    """The table of commands."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Families in their places among single commands."""
+        return [name for commands in PANELS.values() for name in commands]
+
 
 app = typer.Typer(
     name="regard",
+    cls=Commands,
     help="Attention models on your own data: train one, use it, look inside.",
-    no_args_is_help=True,
+    epilog="A MODEL is a run folder, a checkpoint directory, or the name of a shipped model (en-fr).",
+    context_settings=HELP,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
 )
-for command in (
-    learning.demo,
-    learning.train,
-    using.translate,
-    looking.explain,
-    evaluating.evaluate,
-    comparing.compare,
-    agreeing.agreement,
-    benching.bench,
-    costs.cost,
-    costs.positions,
-    costs.gradients,
-    words.similar,
-    words.analogy,
-    words.map,
-    words.vectors,
-    labelling.classify,
-    labelling.tag,
-    answering.locate,
-    answering.count,
-    answering.predict,
-    writing.generate,
-    writing.perplexity,
-    writing.samples,
-):
-    app.command()(command)
-for making in (preparing.cmudict, preparing.agreement, preparing.units):
-    learning.data_app.command()(making)
-app.add_typer(learning.runs_app, name="runs")
-app.add_typer(learning.data_app, name="data")
+for _panel, _commands in PANELS.items():
+    for _name, _command in _commands.items():
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name, rich_help_panel=_panel)
+        else:
+            _epilog = train.EPILOG if _name == "train" else None
+            app.command(_name, rich_help_panel=_panel, epilog=_epilog)(_command)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -72,6 +86,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def run(arguments: list[str] | None = None) -> int:
     """The exit status of one command."""
     words = sys.argv[1:] if arguments is None else arguments
+    if sys.stderr is None:  # closed: what is said there must not end up among the answers
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     try:
         return app(words, prog_name="regard", standalone_mode=False) or 0
     except ValueError as error:
@@ -88,20 +104,27 @@ def run(arguments: list[str] | None = None) -> int:
 
 
 def _complain(text: str, status: int) -> int:
-    print(f"regard: {' '.join(text.split())}", file=sys.stderr)
+    with contextlib.suppress(BrokenPipeError):
+        print(f"regard: {' '.join(text.split())}", file=sys.stderr)
     return status
 
 
 def _usage(error: Any) -> str:
-    """A wrong flag or argument, with the command whose help shows the right ones."""
+    """A wrong flag or argument, with the command whose help shows the right ones; a former one, with what it became."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "regard"
+    former = f"{command.removeprefix('regard ')} {getattr(error, 'option_name', '')}"
+    if former in FORMER:
+        return f"{former} is now: regard {FORMER[former]}"
     message = error.format_message().rstrip(".")
     return f"{message} (see {command} --help)" if message else f"see {command} --help"
 
 
 @app.callback(invoke_without_command=True)
-def _regard(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def _regard(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
+) -> None:
     if version:
         print(f"regard {__version__}")
         raise typer.Exit
+    show_help(context)

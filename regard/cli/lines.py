@@ -9,11 +9,21 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
+from regard.data.encodings import hint
+
 PICTURES = ("png", "svg", "pdf", "eps", "jpg", "jpeg", "tif", "tiff", "webp")
 
 
-def arguments(texts: list[str]) -> Iterator[str]:
-    """Texts as given, standard input in place of a dash."""
+def arguments(texts: list[str], *, option: str | None = None) -> Iterator[str]:
+    """Texts as given, standard input in place of a dash; the name of a file is hardly the text that was meant."""
+    for text in texts:
+        if text != "-" and len(text) < 256 and "\0" not in text and Path(text).is_file():
+            remedy = f"{option} {text}" if option else f"- < {text}"
+            raise ValueError(f"{text} is a file: use {remedy} to read it, or `echo {text} |` and - for the name itself")
+    return _given(texts)
+
+
+def _given(texts: list[str]) -> Iterator[str]:
     for text in texts:
         if text == "-":
             yield from decoded(sys.stdin.buffer, "standard input")
@@ -33,7 +43,8 @@ def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
         try:
             yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError:
-            raise ValueError(f"{name}:{number}: not UTF-8, convert the text first") from None
+            told = hint(line, name)
+            raise ValueError(f"{name}:{number}: not UTF-8, convert the text first{told and f' ({told})'}") from None
 
 
 def blocks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
@@ -42,10 +53,12 @@ def blocks(lines: Iterator[str], size: int) -> Iterator[list[str]]:
         yield block
 
 
-def writable(path: Path | None, kinds: Sequence[str] = ()) -> None:
-    """Stop before any work at a file that could not be written: no such folder, or an ending that means nothing."""
+def writable(path: Path | None, kinds: Sequence[str] = (), *, reads: Sequence[Path | None] = ()) -> None:
+    """Stop before any work at a file that could not be written, or that is one of those to be read."""
     if path is None:
         return
+    if any(read is not None and path.resolve() == read.resolve() for read in reads):
+        raise ValueError(f"{path} is also the input and would be overwritten: name another file")
     kind = path.suffix.lstrip(".").lower()
     if kinds and kind not in kinds:
         does = "draw" if "png" in kinds else "write"
@@ -65,10 +78,20 @@ def counted(count: int, name: str) -> str:
     return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
+def say(text: str) -> None:
+    """Print a line whose reader may have gone away without ending anything."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains once more as it ends
+
+
 @contextmanager
 def writer(path: Path | None) -> Iterator[Callable[[str], None]]:
     """Write lines to a file that appears only when it is whole, or to standard output."""
     if path is None:
+        if sys.stdout is None:
+            raise ValueError("standard output is closed: redirect it to a file")
         sys.stdout.reconfigure(encoding="utf-8") if hasattr(sys.stdout, "reconfigure") else None
         yield print
         sys.stdout.flush()

@@ -1,7 +1,23 @@
 """Settings: YAML and `a.b=c` become frozen dataclasses, and a typo answers with the nearest name."""
 
-from regard.config.checking import build, sections
+from regard.config.aliases import renewed
+from regard.config.checking import build, section, sections
 from regard.config.describing import Field, describe
+from regard.config.resuming import verdicts
 from regard.config.text import LARGEST, dump, override, parse, plain, read
 
-__all__ = ["LARGEST", "Field", "build", "describe", "dump", "override", "parse", "plain", "read", "sections"]
+__all__ = [
+    "LARGEST",
+    "Field",
+    "build",
+    "describe",
+    "dump",
+    "override",
+    "parse",
+    "plain",
+    "read",
+    "renewed",
+    "section",
+    "sections",
+    "verdicts",
+]

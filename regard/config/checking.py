@@ -6,30 +6,52 @@ import contextlib
 import dataclasses
 import difflib
 import math
-import re
-import types
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
+from regard.config import aliases
+from regard.config.aliases import UnknownSetting
+from regard.config.fields import UNIONS, bare, default_of, hints, named_sections
+from regard.config.ranges import Range
 from regard.config.text import NUMBER
 from regard.config.words import join, named, nearest, shown
 
 T = TypeVar("T")
+MOST = 10_000  # entries of a list
 
 
 def build(cls: type[T], mapping: Any, *, where: str = "") -> T:
     """The dataclass that a mapping describes, checked all the way down; `where` is the section's own name."""
-    if isinstance(mapping, cls):
-        return mapping
+    try:
+        return _build(cls, mapping, where)
+    except UnknownSetting as error:  # the whole recipe knows better than the section where to look
+        raise ValueError(aliases.answer(error, cls, where)) from None
+
+
+def section(cls: type, mapping: Mapping[str, Any], name: str) -> Any:
+    """One section of the settings that a dataclass describes, when it is in the mapping; others are left alone."""
+    if name not in mapping or name not in hints(cls):
+        return None
+    try:
+        return _convert(hints(cls)[name], mapping[name], name)
+    except UnknownSetting as error:
+        raise ValueError(aliases.answer(error, cls, "")) from None
+
+
+def _build(cls: type[T], mapping: Any, where: str) -> T:
+    given = mapping
+    if _is_short(cls, mapping):
+        mapping = {cls.SHORT: str(mapping)}  # type: ignore[attr-defined]
+    if isinstance(given, cls):
+        cls, mapping = type(given), {field.name: getattr(given, field.name) for field in _settable(given)}
     if not isinstance(mapping, Mapping):
-        raise ValueError(f"{where or 'settings'} must be a section of `name: value` lines, not {shown(mapping)}")
-    kinds = get_type_hints(cls)
-    fields = {field.name: field for field in dataclasses.fields(cls) if field.init}  # type: ignore[arg-type]
+        raise ValueError(_not_a_section(cls, mapping, where))
+    fields = {field.name: field for field in _settable(cls)}
     mapping = _with_preset(cls, mapping, fields, where)
     for name in mapping:
         if name not in fields:
-            raise ValueError(f"unknown setting {join(where, str(name))}{nearest(str(name), fields)}")
+            raise UnknownSetting(where, str(name), tuple(fields))
     missing = [
         join(where, name)
         for name, field in fields.items()
@@ -37,25 +59,26 @@ def build(cls: type[T], mapping: Any, *, where: str = "") -> T:
     ]
     if missing:
         raise ValueError(f"missing setting {', '.join(missing)}")
-    values = {name: _convert(kinds[name], value, join(where, name)) for name, value in mapping.items()}
+    values = {name: _convert(hints(cls)[name], value, join(where, name)) for name, value in mapping.items()}
     try:
         return cls(**values)
     except ValueError as error:  # the dataclass checks what single values cannot show
         raise ValueError(f"{where}: {error}" if where else str(error)) from None
 
 
-def expressions(settings: Any, *names: str) -> None:
-    """Stop at a setting that should be a regular expression, or null, and is none."""
-    for name in names:
-        try:
-            re.compile(getattr(settings, name) or "")
-        except re.error as error:
-            raise ValueError(f"{name} is no regular expression ({error}): {getattr(settings, name)}") from None
+def _settable(cls: Any) -> list[dataclasses.Field]:
+    return [field for field in dataclasses.fields(cls) if field.init]
 
 
-def default_of(field: dataclasses.Field) -> Any:
-    """What a field is when nobody says anything; `dataclasses.MISSING` when somebody must."""
-    return field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
+def _is_short(cls: Any, value: Any) -> bool:
+    """Whether a text stands for a whole section, whose class says by `SHORT` which of its settings that is."""
+    return isinstance(value, str | Path) and hasattr(cls, "SHORT")
+
+
+def _not_a_section(cls: type, value: Any, where: str) -> str:
+    presets = getattr(cls, "PRESETS", {})
+    remedy = f", write {join(where, 'preset')}={value}" if isinstance(value, str) and value in presets else ""
+    return f"{where or 'settings'} must be a section of `name: value` lines, not {shown(value)}{remedy}"
 
 
 def _convert(kind: Any, value: Any, where: str) -> Any:
@@ -63,12 +86,14 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
         return value
-    if origin in (Union, types.UnionType):
+    if origin is Annotated:
+        return _convert_annotated(kind, value, where)
+    if origin in UNIONS:
         return _convert_union(kind, arguments, value, where)
     if origin is Literal:
         return _convert_choice(arguments, value, where)
     if dataclasses.is_dataclass(kind):
-        return build(kind, value, where=where)  # type: ignore[arg-type]
+        return _build(kind, value, where)  # type: ignore[arg-type]
     if origin in (tuple, list):
         return _convert_sequence(kind, value, where)
     if origin is dict or kind is dict:
@@ -80,7 +105,19 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
     return _convert_scalar(kind, value, where)
 
 
-def _convert_scalar(kind: type, value: Any, where: str) -> Any:
+def _convert_annotated(kind: Any, value: Any, where: str) -> Any:
+    """The value in the range that its field allows."""
+    inner, notes = bare(kind)
+    ranges = [note for note in notes if isinstance(note, Range)]
+    if not ranges:
+        return _convert(inner, value, where)
+    converted = _convert_scalar(inner, value, where, wanted=named(kind))
+    if not all(converted in allowed for allowed in ranges):
+        raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}")
+    return converted
+
+
+def _convert_scalar(kind: type, value: Any, where: str, wanted: str | None = None) -> Any:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind is str and isinstance(value, (str, Path)):
         return str(value)
@@ -93,13 +130,14 @@ def _convert_scalar(kind: type, value: Any, where: str) -> Any:
             if math.isfinite(finite := float(value)):
                 return finite
     remedy = ", quote it to make it text" if kind is str and (number or isinstance(value, bool)) else ""
-    raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}{remedy}")
+    raise ValueError(f"{where} must be {wanted or named(kind)}, not {shown(value)}{remedy}")
 
 
 def _convert_union(kind: Any, arms: tuple, value: Any, where: str) -> Any:
     known = [arm for arm in arms if arm is not type(None)]
-    if len(known) > 1 and isinstance(value, Mapping) and len(named_sections(kind)) == len(known):
-        known = [_asked(named_sections(kind), value, where)]
+    choices = named_sections(kind)
+    if len(known) > 1 and len(choices) == len(known) and value is not None:
+        known = [_asked(choices, value, where)]
     if len(known) == 1 and value is not None:
         return _convert(known[0], value, where)  # whose complaint is the more exact one
     for arm in arms:
@@ -108,29 +146,23 @@ def _convert_union(kind: Any, arms: tuple, value: Any, where: str) -> Any:
     raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}")
 
 
-def _asked(sections: Mapping[str, type], value: Mapping[str, Any], where: str) -> type:
+def _asked(sections: Mapping[str, type], value: Any, where: str) -> type:
     """Of several sections the one that a mapping names; the first where it names none."""
-    name = value.get("name", next(iter(sections)))
+    first = next(iter(sections))
+    name = value.get("name", first) if isinstance(value, Mapping) else getattr(value, "name", first)
     return sections[_convert_choice(tuple(sections), name, join(where, "name"))]
-
-
-def named_sections(kind: Any) -> dict[str, type]:
-    """The dataclasses of a union whose `name` tells them apart, by that name."""
-    found: dict[str, type] = {}
-    for arm in get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,):
-        names = get_args(get_type_hints(arm).get("name")) if dataclasses.is_dataclass(arm) else ()
-        found |= {str(name): arm for name in names}
-    return found
 
 
 def sections(cls: type, name: str) -> dict[str, type]:
     """The dataclasses that a section of a recipe may be, by their names."""
-    return named_sections(get_type_hints(cls)[name])
+    return named_sections(hints(cls)[name])
 
 
 def _convert_choice(choices: tuple, value: Any, where: str) -> Any:
     if any(choice == value and type(choice) is type(value) for choice in choices):
         return value
+    if renamed := aliases.renamed_value(where, value, choices):
+        raise ValueError(f"{where}: {value} is called {renamed} here")
     close = difflib.get_close_matches(str(value), [str(choice) for choice in choices], n=1, cutoff=0.5)
     hint = f", did you mean {close[0]}?" if close else ""
     raise ValueError(f"{where} must be one of {', '.join(map(str, choices))}, not {shown(value)}{hint}")
@@ -138,7 +170,7 @@ def _convert_choice(choices: tuple, value: Any, where: str) -> Any:
 
 def _convert_sequence(kind: Any, value: Any, where: str) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
-    if isinstance(value, Mapping) and dataclasses.is_dataclass(arguments[0]):
+    if dataclasses.is_dataclass(arguments[0]) and (isinstance(value, Mapping) or _is_short(arguments[0], value)):
         value = [value]  # one entry may be written without the list around it
     if not isinstance(value, (list, tuple)):
         raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}")
@@ -146,6 +178,8 @@ def _convert_sequence(kind: Any, value: Any, where: str) -> Any:
         if len(value) != len(arguments):
             raise ValueError(f"{where} must have {len(arguments)} entries, not {len(value)}: {shown(value)}")
     else:
+        if len(value) > MOST:
+            raise ValueError(f"{where} may have {MOST:,} entries at most, not {len(value):,}")
         arguments = arguments[:1] * len(value)
     pairs = zip(arguments, value, strict=True)
     return origin(_convert(one, entry, f"{where}[{i}]") for i, (one, entry) in enumerate(pairs))
@@ -154,9 +188,12 @@ def _convert_sequence(kind: Any, value: Any, where: str) -> Any:
 def _with_preset(cls: type, mapping: Mapping[str, Any], fields: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     """The preset's values with the mapping's own laid over them; the name stays where the class has a field for it."""
     presets = getattr(cls, "PRESETS", None)
-    if presets is None or "preset" not in mapping:
+    if "preset" not in mapping or (presets is None and "preset" in fields):
         return mapping
     name = mapping["preset"]
+    if presets is None:
+        what = mapping.get("name", default_of(fields["name"])) if "name" in fields else where
+        raise ValueError(f"{join(where, 'preset')}: {what} has no presets, leave it out")
     own = mapping if "preset" in fields else {key: value for key, value in mapping.items() if key != "preset"}
     if name is None:
         return own

@@ -8,11 +8,11 @@ import functools
 import inspect
 import itertools
 import textwrap
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, get_origin
 
 import yaml
 
-from regard.config.checking import default_of, named_sections
+from regard.config.fields import bare, default_of, hints, named_sections, sections
 from regard.config.text import Dumper, plain
 from regard.config.words import join, named
 
@@ -32,33 +32,26 @@ def describe(cls: type, *, where: str = "", defaults: Any = None) -> list[Field]
 
     Where a section is one of several, told apart by their `name`, the first is `section.x`, others `section(name).x`.
     """
-    kinds, helps = get_type_hints(cls), _helps(cls)
+    kinds, helps = hints(cls), _helps(cls)
     rows: list[Field] = []
     for field in dataclasses.fields(cls):
         if not field.init:
             continue
         kind, name, help = kinds[field.name], join(where, field.name), helps.get(field.name, "")
         default = default_of(field) if defaults is None else getattr(defaults, field.name)
-        section = _section(kind)
+        section = next(sections(kind), None)
         if section is None:
             rows.append(Field(name, named(kind), _shown_default(default), help))
             continue
         inner = default if isinstance(default, section) else None
         shown = "" if inner else _shown_default(default)
         rows.append(Field(name, named(kind), shown, help or _sentence(section)))
-        rows += describe(section, where=f"{name}[]" if get_origin(kind) in (tuple, list) else name, defaults=inner)
+        listed = get_origin(bare(kind)[0]) in (tuple, list)
+        rows += describe(section, where=f"{name}[]" if listed else name, defaults=inner)
         for choice, other in named_sections(kind).items():
             if other is not section:
                 rows += describe(other, where=f"{name}({choice})")
     return rows
-
-
-def _section(kind: Any) -> type | None:
-    """The dataclass an annotation holds, also inside Optional or as the items of a tuple."""
-    if dataclasses.is_dataclass(kind):
-        return kind  # type: ignore[return-value]
-    found = [section for section in map(_section, get_args(kind)) if section is not None]
-    return found[0] if found else None
 
 
 @functools.cache

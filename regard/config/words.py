@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import types
 from collections.abc import Mapping
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
+
+from regard.config.fields import UNIONS, bare
+from regard.config.ranges import Range
 
 
 def named(kind: Any) -> str:
-    """An annotation in words: `a whole number`, `one of adam, sgd`."""
+    """An annotation in words: `a whole number from 1 to 8`, `one of adam, sgd`."""
+    kind, notes = bare(kind)
+    if ranges := [str(note) for note in notes if isinstance(note, Range)]:
+        return f"{named(kind)} {' and '.join(ranges)}"
     origin, arguments = get_origin(kind), get_args(kind)
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
     if kind in words:
         return words[kind]
-    if origin in (Union, types.UnionType):
+    if origin in UNIONS:
         return " or ".join(dict.fromkeys(named(arm) for arm in arguments))
     if origin is Literal:
         return f"one of {', '.join(map(str, arguments))}" if len(arguments) > 1 else str(arguments[0])
     if origin in (tuple, list):
-        return f"a list, each {named(arguments[0])}"
+        each = named(arguments[0])
+        return f"{each}, or a list of them" if hasattr(arguments[0], "SHORT") else f"a list, each {each}"
+    if hasattr(kind, "SHORT"):
+        return f"a {kind.SHORT} or a section"
     return "a section" if dataclasses.is_dataclass(kind) else "a mapping" if kind is not Any else "anything"
 
 

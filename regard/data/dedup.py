@@ -16,7 +16,7 @@ from types import TracebackType
 import numpy as np
 from jaxtyping import UInt64
 
-from regard.data.shards import UNFINISHED
+from regard.data.cache import UNFINISHED
 
 ROWS = 1 << 17  # held in memory; more of them go to disk
 PARTS = 256

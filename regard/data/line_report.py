@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from regard.data.encodings import hint_of
+
+NOT_UTF8 = "invalid UTF-8"
 REMEMBERED = 5  # places kept per reason; the rest is only counted
 
 
@@ -55,9 +58,10 @@ class LineReport:
             raise ValueError(f"{files[0]} is empty: give a file with at least one {unit}")
         if bad > share * self.read:
             allowed, remedy = (f", more than the allowed {share:.2%}", remedy) if share else ("", "")
+            hints = "".join(f" ({found})" for found in map(hint_of, files) if found and NOT_UTF8 in self.refused)
             raise ValueError(
                 f"{bad} of {self.read} lines of {' and '.join(files)} are refused{allowed}: "
-                f"{'; '.join(said(self.refused, files))}; mend them{remedy}"
+                f"{'; '.join(said(self.refused, files))}; mend them{hints}{remedy}"
             )
         if bad == self.read:
             raise ValueError(f"no usable {unit} in {' and '.join(files)}: {'; '.join(said(self.refused, files))}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import os
 import re
 import unicodedata
 import zlib
@@ -19,9 +18,13 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
-from regard.data.line_report import LineReport
+from regard.config.ranges import Column, Positive
+from regard.config.resuming import Free, Warned
+from regard.data.encodings import hint, locate, looks_like
+from regard.data.line_report import NOT_UTF8, LineReport
+from regard.data.normalise import visible
 
 LINE = 1 << 20  # bytes; a longer line is passed over without ever being held whole
 MARK = b"\xef\xbb\xbf"
@@ -34,17 +37,19 @@ Made = TypeVar("Made")
 class Corpus:
     """Where pairs of texts come from: two line-aligned files, or one TSV or JSON-lines file; each may be gzipped."""
 
-    source: str | None = None
+    SHORT: ClassVar[str] = "path"
+
+    source: Free[str | None] = None
     """File with a text to translate in each line; goes with target."""
-    target: str | None = None
+    target: Free[str | None] = None
     """File with the translation in the same line."""
-    path: str | None = None
+    path: Free[str | None] = None
     """One file with both sides instead: JSON lines if named .jsonl, .json or .ndjson, else columns between tabs."""
-    columns: tuple[int, int] = (1, 2)
+    columns: tuple[Column, Column] = (1, 2)
     """Columns of source and target in a tab-separated file, counted from 1; others are ignored."""
     fields: tuple[str, str] = ("source", "target")
     """Names of source and target in JSON lines; a dot reaches inside, as in translation.fr."""
-    weight: float = 1.0
+    weight: Warned[Positive] = 1.0
     """How often each pair is seen in an epoch; 0.5 takes another half of them every time."""
     tag: str | None = None
     """Target language, such as fr, put in front of the source when one model serves several."""
@@ -52,9 +57,7 @@ class Corpus:
     def __post_init__(self) -> None:
         if (self.path is None) == (self.source is None) or (self.source is None) != (self.target is None):
             raise ValueError("a corpus needs either source and target or path")
-        if not 0 < self.weight < float("inf"):
-            raise ValueError(f"weight must be above 0, not {self.weight}")
-        if min(self.columns) < 1 or self.columns[0] == self.columns[1]:
+        if self.columns[0] == self.columns[1]:
             raise ValueError(f"columns must be two different numbers counted from 1, not {list(self.columns)}")
         if self.tag is not None and not re.fullmatch(r"[A-Za-z0-9_-]{1,32}", self.tag):
             raise ValueError(f"tag must be a short code such as fr or pt-BR, not {self.tag!r}")
@@ -70,6 +73,18 @@ class Corpus:
         if self.path is None:
             return "aligned"
         return "json" if suffix(self.path) in JSON_SUFFIXES else "columns"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextFile:
+    """A file with a text in each line; it may be gzipped."""
+
+    SHORT: ClassVar[str] = "path"
+
+    path: Free[str]
+    """Plain text, or JSON lines if named .jsonl, .json or .ndjson."""
+    field: str = "text"
+    """Name of the text in JSON lines; a dot reaches inside."""
 
 
 class Refusal(Exception):
@@ -125,19 +140,6 @@ def suffix(name: str) -> str:
     return Path(name.removesuffix(".gz")).suffix.lower()
 
 
-def locate(name: str) -> Path:
-    """The file of this name, looked for as given and then under the folder REGARD_DATA."""
-    folder = os.environ.get("REGARD_DATA")
-    given = Path(name).expanduser()
-    found = [path for path in (given, *([Path(folder).expanduser() / name] if folder else [])) if path.exists()]
-    if not found:
-        where = f"or under REGARD_DATA={folder}" if folder else "(REGARD_DATA may name a folder to look in)"
-        raise ValueError(f"no file {name} here {where}: check the path")
-    if not found[0].is_file():
-        raise ValueError(f"{name} is not a regular file: give the path of a text, TSV, JSONL or .gz file")
-    return found[0]
-
-
 def digest(name: str) -> str:
     """SHA-256 of a file's bytes."""
     try:
@@ -152,6 +154,8 @@ def lines(name: str) -> Iterator[bytes | None]:
     try:
         with _opened(locate(name)) as file:
             first = file.readline(LINE + 2 + len(MARK))
+            if (looks_like(first) or "").startswith("UTF"):
+                raise ValueError(f"{name} is no UTF-8, {hint(first, name)} > converted.txt")
             line = first.removeprefix(MARK)
             if line or first:  # a lone mark is an empty line, not an empty file
                 yield _whole(file, line)
@@ -258,14 +262,14 @@ def _decoded(line: bytes | None, file: int = 0) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:
-        raise Refusal("invalid UTF-8", file) from None
+        raise Refusal(NOT_UTF8, file) from None
 
 
 def cleaned(text: str, file: int = 0) -> str:
-    """A text in NFC without blanks around it, or the reason why it is none."""
+    """A text in NFC without blanks around it, or the reason why it is none; one without anything visible is empty."""
     if "\0" in text:
         raise Refusal("with a NUL character", file)
     text = unicodedata.normalize("NFC", text).strip()
-    if not text:
+    if not visible(text).strip():
         raise Refusal("empty on one side", file)
     return text

@@ -1,15 +1,10 @@
-"""Tokenised pairs as flat memory-mapped files in a cache keyed by content: written once, whole or not at all."""
+"""Tokenised pairs as flat memory-mapped files: tokens, where each example begins, its line, and an order by length."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
-import shutil
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,95 +14,8 @@ from jaxtyping import Int
 
 from regard.data.packing import Cell
 
-FORMAT = 3
 SIDES = ("source", "target")
-MANIFEST = "manifest.json"
-UNFINISHED = ".regard-unfinished-"
-WEEK = 7 * 24 * 3600
 CHUNK = 1 << 17  # examples handled at a time while indexing
-
-
-# The cache: folders named by what they were made of.
-
-
-def folder(given: str | Path | None = None) -> Path:
-    """The cache folder: the one given, REGARD_CACHE, or ~/.cache/regard."""
-    return Path(given or os.environ.get("REGARD_CACHE") or Path("~/.cache/regard")).expanduser()
-
-
-def key(**contents: Any) -> str:
-    """SHA-256 of anything JSON can write, the format of this file included."""
-    text = json.dumps({"format": FORMAT, **contents}, sort_keys=True, ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def entry(cache: Path, name: str, build: Callable[[Path], None]) -> Path:
-    """The finished folder of this name, built now unless it is there and whole.
-
-    It is written beside its place and renamed into it, so a folder under its own name is never half written. Two
-    processes may build the same at once: the first to finish is believed.
-    """
-    place = cache / name
-    if whole(place):
-        return place
-    temporary = None
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        _sweep(cache)
-        temporary = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=cache))
-        build(temporary)
-        _seal(temporary)
-        _publish(temporary, place)
-    except OSError as error:
-        reason = error.strerror or error
-        raise ValueError(f"cannot write the cache folder {cache} ({reason}): set REGARD_CACHE to another one") from None
-    finally:
-        if temporary:
-            shutil.rmtree(temporary, ignore_errors=True)
-    return place
-
-
-def whole(place: Path) -> bool:
-    """Whether an entry is finished and every file has the size it had then."""
-    try:
-        sizes = json.loads((place / MANIFEST).read_text(encoding="utf-8"))["sizes"]
-        return all((place / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
-
-
-def _sweep(cache: Path) -> None:
-    """Remove what a killed process left half written more than a week ago."""
-    for left in cache.glob(f"{UNFINISHED}*"):
-        with contextlib.suppress(OSError):
-            if time.time() - left.stat().st_mtime > WEEK:
-                shutil.rmtree(left, ignore_errors=True)
-
-
-def _seal(temporary: Path) -> None:
-    sizes = {path.relative_to(temporary).as_posix(): path for path in sorted(temporary.rglob("*")) if path.is_file()}
-    manifest = {"format": FORMAT, "sizes": {name: path.stat().st_size for name, path in sizes.items()}}
-    (temporary / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
-    for path in (*sizes.values(), temporary / MANIFEST):
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-
-
-def _publish(temporary: Path, place: Path) -> None:
-    for _ in range(3):  # somebody else may be mending or building the same
-        with contextlib.suppress(OSError):
-            temporary.rename(place)
-            return
-        if whole(place):
-            return
-        damaged = temporary.with_name(f"{temporary.name}-damaged")
-        with contextlib.suppress(OSError):
-            place.rename(damaged)
-        shutil.rmtree(damaged, ignore_errors=True)
-    raise ValueError(f"cannot put {place} in its place: remove it by hand or set REGARD_CACHE to another folder")
-
-
-# The shards: tokens, where each example begins, which line it came from, and all of them sorted into length buckets.
 
 
 class Writer:

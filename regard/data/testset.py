@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from regard.data.encodings import hint
 from regard.data.readers import LINE, Corpus, lines
 
 Pair = tuple[str, str]
@@ -50,7 +51,8 @@ def numbered(name: str) -> Iterator[tuple[int, str]]:
         try:
             yield number, line.decode("utf-8")
         except UnicodeDecodeError:
-            raise ValueError(f"{name}:{number}: not UTF-8, convert the text first") from None
+            told = hint(line, name)
+            raise ValueError(f"{name}:{number}: not UTF-8, convert the text first{told and f' ({told})'}") from None
 
 
 def _columns(corpus: Corpus, number: int, line: str) -> Pair:

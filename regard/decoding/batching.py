@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
 Answer = TypeVar("Answer")
 LEAVING = 0.25  # moving a state's memory costs about as much as a step, so examples leave in groups
 
@@ -24,6 +28,16 @@ def by_length(lengths: Sequence[int], *, budget: int, size: int | None = None) -
             batches.append([])
         batches[-1].append(example)
     return batches
+
+
+def padded(
+    texts: Sequence[Sequence[int]], value: int, longest: int | None = None
+) -> tuple[Int[Tensor, "batch longest"], Int[Tensor, "batch"]]:
+    """Lists of tokens as one batch, filled up to the longest, or to `longest`, with a value; and how long each is."""
+    lengths = [len(tokens) for tokens in texts]
+    longest = max(lengths, default=0) if longest is None else longest
+    rows = [[*tokens, *[value] * (longest - len(tokens))] for tokens in texts]
+    return torch.tensor(rows, dtype=torch.int64).reshape(len(rows), longest), torch.tensor(lengths, dtype=torch.int64)
 
 
 def in_order(batches: Sequence[Sequence[int]], answers: Iterable[Sequence[Answer]]) -> list[Answer]:

@@ -7,23 +7,68 @@ within the first `beams` is set aside as an answer; the best `beams` that go on 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
-from regard.decoding import engine
-from regard.decoding.batching import staying
 from regard.decoding.constraints import Constraint
-from regard.decoding.ledger import Beam, Ledger, Round
-from regard.decoding.ranking import Front, advance, rank
-from regard.decoding.stepper import Hypothesis, Stepper, limits, most
+from regard.decoding.engine import Group, stream
+from regard.decoding.ledger import Beam, Ledger
+from regard.decoding.ranking import DEAD, Chosen, Front, advance, rank
+from regard.decoding.stepper import Hypothesis, Stepper, limits
 
-__all__ = ["STANDARD", "Beam", "search"]
+__all__ = ["STANDARD", "Beam", "Searching", "search"]
 STANDARD = Beam()
 
 
-@torch.no_grad()
+@dataclass(frozen=True)
+class Searching:
+    """Tokens chosen by beam search, as a policy of the engine."""
+
+    beam: Beam
+    eos: int
+    constraints: Sequence[Constraint] = ()
+    draws: ClassVar[bool] = False
+
+    @property
+    def beams(self) -> int:
+        """Hypotheses of an example side by side."""
+        return self.beam.beams
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """All that the device knows of it."""
+        return "search", self.beams, self.eos, list(self.constraints)
+
+    @property
+    def ranks(self) -> bool:
+        """Whether nothing but scores decides."""
+        return not self.constraints
+
+    @property
+    def reorders(self) -> bool:
+        """Whether a beam may go on from another one."""
+        return self.beams > 1
+
+    def first(self, batch: int, device: torch.device) -> Float[Tensor, "batch beam"]:
+        """One empty hypothesis for each example."""
+        total = torch.full((batch, self.beams), DEAD, device=device)
+        total[:, 0] = 0.0  # beams start equal: let only the first one speak
+        return total
+
+    def choose(self, logits: Float[Tensor, "batch beam vocab"], front: Front) -> Chosen:
+        """All that may come next, ranked, and the best that go on."""
+        ranked = rank(logits, front, self.constraints, eos=self.eos)
+        return Chosen(ranked, *advance(ranked, self.beams, eos=self.eos))
+
+    def book(self, limits: Sequence[int], longest: int | None = None) -> Ledger:
+        """Answers so far and what may still become one."""
+        return Ledger(self.beam, limits, eos=self.eos, longest=longest)
+
+
 def search(
     model: Stepper,
     inputs: Sequence[Any],
@@ -38,23 +83,5 @@ def search(
     An answer has at most `limit` tokens, its end included; what has not ended by then is returned as unfinished, with
     its true score. An example's answers never depend on the batch it is in: it collects nothing once it is done.
     """
-    if engine.fit(model) and not constraints:
-        return engine.search(model, inputs, beam, limit=limit, eos=eos)
-    end = -1 if eos is None else eos
-    logits, state = model.start(*inputs, beams=beam.beams, limit=most(limit))
-    ledger = Ledger(beam, limits(limit, len(logits)), eos=end)
-    for constraint in constraints:
-        constraint.check(len(logits), logits.shape[-1])
-    front, rows = Front.first(logits), np.arange(len(logits))
-    while True:
-        ranked = rank(logits.float(), front, constraints, eos=end)
-        ledger.record(rows, Round.of(ranked))
-        stay = staying(ledger.going[rows].tolist())
-        if stay == []:
-            return ledger.answers(np.arange(len(ledger.limit)))
-        total, parents, tokens = advance(ranked, beam.beams, eos=end)
-        front = front.extend(total, parents, tokens)
-        if stay is not None:
-            kept = torch.tensor(stay, device=logits.device)
-            state, front, parents, rows = state.keep(kept), front.keep(kept), parents[kept], rows[stay]
-        logits, state = model.step(front.written[..., -1], state.reorder(parents))
+    policy = Searching(beam, -1 if eos is None else eos, tuple(constraints))
+    return stream(model, [Group(inputs, limits(limit, len(inputs[0])))], policy)[0]

@@ -2,6 +2,9 @@
 
 A rule removes next tokens by setting them to -inf. It never renormalises: the score of an answer stays its
 log-probability under the model. Rules combine by being listed; one holds for all examples, or `each` has its own.
+
+What is written is aligned right: the newest token stands last, and ABSENT stands before the first of a shorter text.
+Nothing in a rule waits for the device, so that a round under rules can be captured and replayed.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
+
+from regard.decoding.batching import padded
 
 Tokens = Sequence[int]
 ABSENT, ANY, NEVER = -1, -2, -3  # before the first token; matches everything; matches nothing
@@ -87,10 +92,9 @@ class Prefix:
         _check_tokens("prefix", self._prefixes, vocab)
 
     def forbid(self, scores: Tensor, written: Tensor, rows: Tensor, eos: int) -> None:
-        if written.shape[-1] >= self._table.shape[-1]:
-            return
-        token = _of(self._table, rows)[:, written.shape[-1]]
-        forced = token >= 0
+        table, length = _of(self, "_table", rows), _length(written)
+        token = table.gather(1, length.clamp(max=table.shape[1] - 1)[:, None])[:, 0]
+        forced = (token >= 0) & (length < table.shape[1])
         only = torch.full_like(scores, float("-inf"))
         place = token.clamp(min=0)[:, None, None].expand(*scores.shape[:2], 1)
         only.scatter_(-1, place, scores.gather(-1, place))
@@ -102,7 +106,7 @@ class Prefix:
 
     @cached_property
     def _table(self) -> Int[Tensor, "examples longest"]:
-        return _padded(self._prefixes, ABSENT)
+        return padded(self._prefixes, ABSENT, max([1, *map(len, self._prefixes)]))[0]
 
 
 @dataclass(frozen=True)
@@ -116,8 +120,12 @@ class MinimumLength:
 
     def forbid(self, scores: Tensor, written: Tensor, rows: Tensor, eos: int) -> None:
         if eos >= 0:
-            short = written.shape[-1] < _of(_numbers(self.length), rows)
+            short = _length(written) < _of(self, "_least", rows)
             scores[..., eos].masked_fill_(short[:, None], float("-inf"))
+
+    @cached_property
+    def _least(self) -> Int[Tensor, "examples"]:
+        return _numbers(self.length)
 
 
 @dataclass(frozen=True)
@@ -130,14 +138,19 @@ class NoRepeat:
         _check_numbers("size of a repetition", self.size, examples)
 
     def forbid(self, scores: Tensor, written: Tensor, rows: Tensor, eos: int) -> None:
-        sizes = _of(_numbers(self.size), rows)
+        sizes = _of(self, "_sizes", rows)
         for size in sorted({self.size} if isinstance(self.size, int) else set(self.size)):
             if not 0 < size <= written.shape[-1]:
                 continue
             earlier = written.unfold(-1, size, 1)  # (batch, beam, window, size)
             latest = written[..., written.shape[-1] - size + 1 :]
-            again = (earlier[..., :-1] == latest[..., None, :]).all(-1) & (sizes == size)[:, None, None]
-            _remove(scores, earlier[..., -1], again)
+            whole = (earlier[..., 0] >= 0) & (sizes == size)[:, None, None]
+            again = (earlier[..., :-1] == latest[..., None, :]).all(-1) & whole
+            _remove(scores, earlier[..., -1].clamp(min=0), again)
+
+    @cached_property
+    def _sizes(self) -> Int[Tensor, "examples"]:
+        return _numbers(self.size)
 
 
 @dataclass(frozen=True)
@@ -152,25 +165,32 @@ class Forbid:
         _check_phrases("forbidden phrase", _shared_and_own(self.phrases, self.each), vocab)
 
     def forbid(self, scores: Tensor, written: Tensor, rows: Tensor, eos: int) -> None:
-        begin, last = (_of(table, rows)[:, None] for table in self._tables)  # a beam axis
+        begin, last = (_of(self, name, rows)[:, None] for name in ("_begin", "_last"))  # a beam axis
         tail = _tail(written, begin.shape[-1])[:, :, None]
         begun = ((tail == begin) | (begin == ANY)).all(-1)
         _remove(scores, last.expand_as(begun), begun)
 
     @cached_property
-    def _tables(self) -> tuple[Int[Tensor, "examples phrase begin"], Int[Tensor, "examples phrase"]]:
-        """All but the last token of each phrase, aligned right, and the last ones."""
+    def _begin(self) -> Int[Tensor, "examples phrase begin"]:
+        """All but the last token of each phrase, aligned right; one that is not there is never begun."""
         examples = _shared_and_own(self.phrases, self.each)
         count = max(map(len, examples), default=0)
-        length = max((len(phrase) for phrases in examples for phrase in phrases), default=0)
-        length = max(length, 2)
+        length = max([2, *(len(phrase) for phrases in examples for phrase in phrases)])
         begin = torch.full((len(examples), count, length - 1), NEVER)
-        last = torch.zeros(len(examples), count, dtype=torch.int64)
         for i, phrases in enumerate(examples):
             for j, phrase in enumerate(phrases):
                 begin[i, j] = torch.tensor([ANY] * (length - len(phrase)) + phrase[:-1])
+        return begin
+
+    @cached_property
+    def _last(self) -> Int[Tensor, "examples phrase"]:
+        """The last token of each phrase."""
+        examples = _shared_and_own(self.phrases, self.each)
+        last = torch.zeros(len(examples), max(map(len, examples), default=0), dtype=torch.int64)
+        for i, phrases in enumerate(examples):
+            for j, phrase in enumerate(phrases):
                 last[i, j] = phrase[-1]
-        return begin, last
+        return last
 
 
 @dataclass(frozen=True)
@@ -212,20 +232,20 @@ class Force:
     ) -> Int[Tensor, "batch beam phrase"]:
         begun = self._begun(_tail(written, self._table.shape[-1])[:, :, None], rows)[:, :, 0]
         met = self._met(written, rows)
-        phrases = _of(self._table, rows)[:, None].expand(-1, written.shape[1], -1, -1)
+        phrases = _of(self, "_table", rows)[:, None].expand(-1, written.shape[1], -1, -1)
         following = phrases.gather(-1, begun.masked_fill(met, 0)[..., None])[..., 0]
         return following.masked_fill(met, ABSENT)
 
     def _met(self, written: Tensor, rows: Tensor) -> Bool[Tensor, "batch beam phrase"]:
         """Which phrases already occur."""
-        phrases = _of(self._table, rows)[:, None, None]  # axes for the beam and the window
+        phrases = _of(self, "_table", rows)[:, None, None]  # axes for the beam and the window
         room = F.pad(written, (0, self._table.shape[-1]), value=ABSENT)
         windows = room.unfold(-1, self._table.shape[-1], 1)[:, :, :, None]
         return ((windows == phrases) | (phrases == ANY)).all(-1).any(2)
 
     def _begun(self, tail: Tensor, rows: Tensor) -> Int[Tensor, "batch beam choice phrase"]:
         """How many first tokens of each phrase a text ends with, at most."""
-        phrases, lengths = _of(self._table, rows)[:, None, None], self._lengths(rows)[:, None, None]
+        phrases, lengths = _of(self, "_table", rows)[:, None, None], self._lengths(rows)[:, None, None]
         begun = torch.zeros((*tail.shape[:-1], self._table.shape[1]), dtype=torch.int64, device=tail.device)
         for size in range(1, self._table.shape[-1] + 1):
             same = (tail[..., None, -size:] == phrases[..., :size]).all(-1) & (size <= lengths)
@@ -233,7 +253,7 @@ class Force:
         return begun
 
     def _lengths(self, rows: Tensor) -> Int[Tensor, "batch phrase"]:
-        return (_of(self._table, rows) >= 0).sum(-1)
+        return (_of(self, "_table", rows) >= 0).sum(-1)
 
     @cached_property
     def _table(self) -> Int[Tensor, "examples phrase longest"]:
@@ -241,14 +261,22 @@ class Force:
         examples = _shared_and_own(self.phrases, self.each)
         count = max(map(len, examples), default=0)
         flat = [phrase for phrases in examples for phrase in phrases + [[]] * (count - len(phrases))]
-        table = _padded(flat, ANY)
+        table, _ = padded(flat, ANY, max([1, *map(len, flat)]))
         return table.reshape(len(examples), count, table.shape[-1])
 
 
-def _of(table: Tensor, rows: Tensor) -> Tensor:
-    """The rows of a table that belong to these examples; a table of one row belongs to all."""
-    table = table.to(rows.device)
+def _of(rule: Constraint, name: str, rows: Tensor) -> Tensor:
+    """The rows of a rule's table that belong to these examples; a table of one row belongs to all."""
+    moved = rule.__dict__.setdefault("_moved", {})  # brought to a device once: a capture cannot wait for it
+    if (name, rows.device) not in moved:
+        moved[name, rows.device] = getattr(rule, name).to(rows.device)
+    table = moved[name, rows.device]
     return table[rows] if len(table) > 1 else table.expand(len(rows), *table.shape[1:])
+
+
+def _length(written: Int[Tensor, "batch beam length"]) -> Int[Tensor, "batch"]:
+    """How many tokens every beam of an example has."""
+    return (written[:, 0] >= 0).sum(-1)
 
 
 def _tail(written: Tensor, size: int) -> Tensor:
@@ -261,12 +289,6 @@ def _remove(scores: Tensor, tokens: Tensor, condition: Tensor) -> None:
     """Set tokens to -inf where the condition holds; adding keeps it free of a wait for the device."""
     change = torch.zeros_like(tokens, dtype=scores.dtype).masked_fill_(condition, float("-inf"))
     scores.scatter_add_(-1, tokens, change)
-
-
-def _padded(lists: Sequence[Tokens], value: int) -> Tensor:
-    longest = max([1, *map(len, lists)])
-    rows = [[*tokens, *[value] * (longest - len(tokens))] for tokens in lists]
-    return torch.tensor(rows, dtype=torch.int64).reshape(len(lists), longest)
 
 
 def _numbers(numbers: int | Sequence[int]) -> Tensor:

@@ -1,229 +1,208 @@
-"""Beam search that the host does not hold up: rounds of fixed shape run ahead, and the ledger is kept behind them.
+"""The inner loop of everything that writes: examples are seated, all of them advance, and who is done leaves.
 
-The device ranks, chooses and steps; what each round ranked is brought over every few rounds, and only then does the
-host learn which examples are done. Examples that are done leave their rows to those that wait.
+`search`, `generate` and `stream` are loops over it; a server seats, advances and reads between two steps of its own.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Sequence
-from threading import Lock
-from typing import Any, NamedTuple, TypeGuard
-from weakref import WeakKeyDictionary
+from itertools import count
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.attention.hardware import kernels_run
-from regard.decoding.graphs import Replay
-from regard.decoding.ledger import Beam, Ledger, Numbers, Round
-from regard.decoding.ranking import Front, advance, rank
-from regard.decoding.stepper import Hypothesis, Replayable, Stepper, limits
-
-SPAN = 8  # rounds between two looks
-KEPT = 4  # sets of rows that a model keeps for searches of the same shape
+from regard.decoding.ledger import Book, Numbers, Round
+from regard.decoding.stepper import Hypothesis, Replayable, Stepper
+from regard.decoding.tables import Fixed, Growing, Policy, Seating, borrow
 
 
 class Group(NamedTuple):
-    """Examples that are read together: the model's inputs, and how long each answer may become."""
+    """Examples that are read together: the model's inputs, how long each answer may become, and the noise of draws."""
 
-    inputs: Sequence[Tensor]
+    inputs: Sequence[Any]
     limit: Sequence[int]
+    noise: Float[Tensor, "batch beam room"] | None = None
 
 
-def fit(model: Stepper) -> TypeGuard[Replayable]:
-    """Whether searches with this model are run here: where launching, not arithmetic, takes the time."""
-    return isinstance(model, Replayable) and model.device.type == "cuda"
+class Engine:
+    """So many rows in which examples are decoded together; each is known by the ticket it was given."""
 
+    def __init__(self, table: Growing | Fixed, book: Book, *, first: int = 0, examples: int | None = None) -> None:
+        self.table, self.book, self.examples = table, book, examples
+        book.going[:] = False
+        self._tickets = count(first)
+        self._owner: dict[int, int] = {}  # row -> ticket
+        self._turn = np.zeros(len(book.going), dtype=np.int64)  # how many had the row before
+        self._launched = np.zeros(len(book.going), dtype=np.int64)
+        self._pending: deque[_Record] = deque()
+        self._done: dict[int, list[Hypothesis]] = {}
 
-def search(
-    model: Replayable, inputs: Sequence[Tensor], beam: Beam, *, limit: int | Sequence[int], eos: int | None
-) -> list[list[Hypothesis]]:
-    """What `beam.search` answers."""
-    room = limits(limit, len(inputs[0]))
-    return stream(model, [Group(inputs, room)], beam, eos=eos, rows=len(room))[0] if room else []
+    @classmethod
+    def of(cls, model: Stepper, policy: Policy, *, rows: int, longest: int) -> Engine:
+        """An engine with rows of its own, for answers of at most `longest` tokens."""
+        if isinstance(model, Replayable):
+            return cls(Fixed(model, policy, rows=rows, longest=longest), policy.book([1] * rows, longest))
+        return cls(Growing(model, policy), policy.book([1] * rows, longest))
 
+    @property
+    def free(self) -> int:
+        """Rows that nobody has."""
+        return len(self.book.going) - len(self._owner)
 
-@torch.no_grad()
-def stream(
-    model: Replayable, groups: Sequence[Group], beam: Beam, *, eos: int | None, rows: int
-) -> list[list[list[Hypothesis]]]:
-    """What `beam.search` answers to each group, `rows` examples at a time; the widest group comes first."""
-    rows = _rounded(max([rows, *(len(group.limit) for group in groups)]))
-    longest = -(-max(max(group.limit) for group in groups) // 32) * 32
-    table = _rounds(model, groups[0], beam.beams, (rows, longest), -1 if eos is None else eos)
-    with table.lock:
-        return _serve(table, groups, Ledger(beam, [1] * rows, eos=table.eos, longest=longest))
+    @property
+    def busy(self) -> bool:
+        """Whether anybody is still being decoded."""
+        return bool(self._owner)
 
+    @torch.no_grad()
+    def seat(self, group: Group) -> list[int]:
+        """Read examples into free rows; their tickets."""
+        assert len(group.limit) <= self.free, f"{len(group.limit)} examples for {self.free} free rows"
+        taken = [row for row in range(len(self.book.going)) if row not in self._owner][: len(group.limit)]
+        rows, tickets = np.array(taken, dtype=np.int64), [next(self._tickets) for _ in taken]
+        if not taken:
+            return []
+        self._owner |= dict(zip(taken, tickets, strict=True))
+        self._turn[rows] += 1
+        self._launched[rows] = 1
+        self.book.admit(rows, group.limit)
+        known = tickets[-1] + 1 if self.examples is None else self.examples
+        new = Seating(rows, group.inputs, np.array(tickets), known, max(group.limit), group.noise)
+        self._send(self.table.seat(new), rows)
+        return tickets
 
-def _serve(table: Rounds, groups: Sequence[Group], ledger: Ledger) -> list[list[list[Hypothesis]]]:
-    """Seat the groups as rows become free, and collect the answers of who is done."""
-    ledger.going[:] = False
-    found: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
-    owner: dict[int, tuple[int, int]] = {}
-    waiting = deque(enumerate(groups))
-    pending: deque[_Record] = deque()
-    launched = np.zeros(len(ledger.going), dtype=np.int64)
-    while waiting or owner:
-        settled = not pending  # else what a row's last owner left on its way would be taken for the next one's
-        while settled and waiting and len(waiting[0][1].limit) <= len(launched) - len(owner):
-            number, group = waiting.popleft()
-            free = np.array([row for row in range(len(launched)) if row not in owner][: len(group.limit)])
-            owner |= {row: (number, place) for place, row in enumerate(free.tolist())}
-            launched[free] = 1
-            ledger.admit(free, group.limit)
-            pending.append(_Record.of(table.begin(free, group.inputs), free))
-        steps = int(np.max((ledger.limit - launched)[ledger.going], initial=0))
+    @torch.no_grad()
+    def advance(self, *, waiting: bool = False) -> None:
+        """A round for everybody, or several where the device runs ahead; `waiting` if somebody wants a row soon."""
+        book, lag = self.book, 0 if waiting else self.table.lag
+        if not self.table.lag:
+            self._hear(0)
+        steps = int(np.max((book.limit - self._launched)[book.going], initial=0))
         if steps > 0:
-            ahead = min(SPAN, (steps + 1) // 2)  # shorter towards the end, when nothing is left to overlap with
-            launched += ahead
-            pending.append(_Record.of(table.run(ahead), np.arange(len(launched))))
-        while len(pending) > (1 if steps > 0 and not waiting else 0):  # one stays behind to overlap with the device
-            pending.popleft().tell(ledger)
-        going = ledger.going.tolist()
-        done = [row for row in owner if not going[row]]
-        for row, answers in zip(done, ledger.answers(np.array(done, dtype=np.int64)), strict=True):
-            number, place = owner.pop(row)
-            found[number][place] = answers
-    return found
+            ahead = min(self.table.span, (steps + 1) // 2)  # shorter towards the end, when nothing is left to overlap
+            self._launched += ahead
+            self._send(*self.table.run(ahead, book.going))
+        self._hear(lag if steps > 0 else 0)  # one stays behind to overlap with the device
+        going = book.going.tolist()
+        done = [row for row in self._owner if not going[row]]
+        for row, answers in zip(done, book.answers(np.array(done, dtype=np.int64)), strict=True):
+            self._done[self._owner.pop(row)] = answers
+
+    def leave(self, tickets: Sequence[int]) -> None:
+        """Call examples off; their rows are free, and nothing more is heard of them."""
+        for row in [row for row, ticket in self._owner.items() if ticket in set(tickets)]:
+            del self._owner[row]
+            self.book.going[row] = False
+            self._turn[row] += 1
+        for ticket in tickets:
+            self._done.pop(ticket, None)
+
+    def finished(self) -> dict[int, list[Hypothesis]]:
+        """The answers of those that are done and were not asked for yet, by ticket."""
+        done, self._done = self._done, {}
+        return done
+
+    def read(self, ticket: int) -> list[Hypothesis]:
+        """What the host knows of an example: its answers, or the best so far of one that is still going."""
+        if ticket in self._done:
+            return self._done[ticket]
+        rows = [row for row, owner in self._owner.items() if owner == ticket]
+        if not rows:
+            raise KeyError(f"nobody with ticket {ticket} is seated: it was never given, or its answers were taken")
+        return self.book.so_far(rows[0])
+
+    def _send(self, numbers: Int[Tensor, "round row kind choice"], rows: Numbers) -> None:
+        self._pending.append(_Record.of(numbers, rows, self._turn[rows]))
+
+    def _hear(self, lag: int) -> None:
+        """Take in what was ranked, all but the latest few records."""
+        while len(self._pending) > lag:
+            self._pending.popleft().tell(self.book, self._turn, strict=isinstance(self.table, Fixed))
 
 
 class _Record(NamedTuple):
-    """What some rounds ranked for some rows, on its way to the host."""
+    """What some rounds ranked for some rows, on its way to the host, and whose turn it was in each of them."""
 
-    numbers: Int[Tensor, "round row 3 choice"]
+    numbers: Int[Tensor, "round row kind choice"]
     rows: Numbers
+    turn: Numbers
     arrived: torch.cuda.Event | None
 
     @classmethod
-    def of(cls, numbers: Int[Tensor, "round row 3 choice"], rows: Numbers) -> _Record:
+    def of(cls, numbers: Int[Tensor, "round row kind choice"], rows: Numbers, turn: Numbers) -> _Record:
         """Send it."""
         if not numbers.is_cuda:
-            return cls(numbers.clone(), rows, None)
+            return cls(numbers.clone(), rows, turn, None)
         here = torch.empty(numbers.shape, dtype=numbers.dtype, pin_memory=True)
         here.copy_(numbers, non_blocking=True)
         arrived = torch.cuda.Event()
         arrived.record()
-        return cls(here, rows, arrived)
+        return cls(here, rows, turn, arrived)
 
-    def tell(self, ledger: Ledger) -> None:
-        """Wait for it, and enter it round by round."""
+    def tell(self, book: Book, turn: Numbers, *, strict: bool) -> None:
+        """Wait for it, and enter it round by round for those whose turn it still is."""
         if self.arrived is not None:
             self.arrived.synchronize()
-        numbers = self.numbers.numpy()[:, : len(self.rows)]
-        beams, choices = ledger.beam.beams, numbers.shape[-1]
-        nothing = np.zeros((len(self.rows), choices), dtype=np.int64)
-        nowhere = np.zeros((len(self.rows), beams), dtype=bool)
-        for score, parent, token in zip(
-            numbers[:, :, 0].view(np.float32), numbers[:, :, 1], numbers[:, :, 2], strict=True
-        ):
-            best = score[:, 0]
-            if not np.isfinite(best).all() and not np.isfinite(best[ledger.going[self.rows]]).all():
-                raise FloatingPointError("scores are not numbers: the model's precision cannot hold them")
-            ledger.record(self.rows, Round(score, parent, token, nothing, nowhere))
+        numbers, rows = self.numbers.numpy()[:, : len(self.rows)], self.rows
+        mine = self.turn == turn[rows]
+        if not mine.all():
+            numbers, rows = np.ascontiguousarray(numbers[:, mine]), rows[mine]
+        beams, shape = book.beams, (len(rows), numbers.shape[-1])
+        nothing, nowhere = np.zeros(shape, dtype=np.int64), np.zeros((len(rows), beams), dtype=bool)
+        for each in numbers:
+            score = each[:, 0].view(np.float32)
+            progress, stuck = (each[:, 3], each[:, 4, :beams] > 0) if each.shape[1] > 3 else (nothing, nowhere)
+            if strict:
+                _check(score[:, 0], stuck, book.going[rows])
+            book.record(rows, Round(score, each[:, 1], each[:, 2], progress, stuck))
 
 
-class Rounds:
-    """So many rows of beams on the device, stepped together."""
-
-    def __init__(self, model: Replayable, beams: int, size: tuple[int, int], eos: int):
-        self.model, self.beams, self.eos = model, beams, eos
-        self.rows, self.longest = size
-        self.lock = Lock()
-        self.state: Any = None
-        self._step = Replay(self._round)
-        self._starts: OrderedDict[Any, Replay] = OrderedDict()
-        device = model.device
-        self.total = torch.zeros(self.rows, beams, device=device)
-        self.tokens, self.parents = torch.zeros(2, self.rows, beams, dtype=torch.int64, device=device)
-        self.record = torch.zeros(0, dtype=torch.int32, device=device)
-        self.clock = torch.zeros(self.rows, dtype=torch.int64, device=device)
-
-    def begin(self, rows: Numbers, inputs: Sequence[Tensor]) -> Int[Tensor, "1 row 3 choice"]:
-        """Read the inputs of new examples into these rows; what the first round ranked for them."""
-        padding = _rounded(len(rows)) - len(rows)
-        if padding:  # the first example again, into the same row
-            again = torch.arange(-padding, len(rows), device=inputs[0].device).clamp(min=0).roll(-padding)
-            inputs, rows = [each[again] for each in inputs], np.append(rows, [rows[0]] * padding)
-        shapes = tuple(each.shape for each in inputs)
-        given = (torch.from_numpy(rows).to(self.model.device), *inputs)
-        if shapes not in self._starts:
-            self._starts[shapes] = Replay(self._first, *given)
-            while len(self._starts) > KEPT:
-                self._starts.popitem(last=False)
-        return self._starts[shapes](*given)
-
-    def run(self, steps: int) -> Int[Tensor, "round row 3 choice"]:
-        """Some rounds of all rows; what each of them ranked."""
-        self.clock.zero_()
-        for _ in range(steps):
-            self._step()
-        return self.record[:steps]
-
-    def _first(self, rows: Tensor, *inputs: Tensor) -> Tensor:
-        """The first round of new examples, which take their rows after it."""
-        logits, state = self.model.start(*inputs, beams=self.beams, limit=1)
-        if self.state is None:
-            self.state = state.blank(self.rows, self.longest)
-            choices = min(2 * self.beams, self.beams * logits.shape[-1])
-            self.record = self.record.new_zeros(SPAN, self.rows, 3, choices)
-        total = Front.first(logits).total
-        tokens, parents = torch.zeros_like(total, dtype=torch.int64), torch.zeros_like(total, dtype=torch.int64)
-        record = self.record.new_zeros(1, len(rows), 3, self.record.shape[-1])
-        choose(logits, (total, tokens, parents), record, torch.zeros_like(rows), eos=self.eos)
-        self.state.put(rows, state)
-        for mine, new in ((self.total, total), (self.tokens, tokens), (self.parents, parents)):
-            mine.index_copy_(0, rows, new)
-        return record
-
-    def _round(self) -> None:
-        """Feed what was chosen last, and choose again."""
-        logits, _ = self.model.step(self.tokens, self.state.reorder(self.parents))
-        choose(logits, (self.total, self.tokens, self.parents), self.record, self.clock, eos=self.eos)
+def _check(best: Numbers, stuck: Numbers, going: Numbers) -> None:
+    """Scores that are not numbers come from a precision that cannot hold them, unless nothing was allowed to follow."""
+    if not np.isfinite(best).all() and not (np.isfinite(best) | ~going | (stuck.any(1) & ~np.isnan(best))).all():
+        raise FloatingPointError("scores are not numbers: the model's precision cannot hold them")
 
 
-def choose(
-    logits: Float[Tensor, "batch beam vocab"],
-    front: tuple[Float[Tensor, "batch beam"], Int[Tensor, "batch beam"], Int[Tensor, "batch beam"]],
-    record: Int[Tensor, "round batch 3 choice"],
-    clock: Int[Tensor, "batch"],
-    *,
-    eos: int,
-) -> None:
-    """Rank what may come next, put the best that go on (scores, tokens, parents) in place, and record the ranking."""
-    total, tokens, parents = front
-    if kernels_run(logits):
-        from regard.decoding.kernels import choose as choose_at_once
+def stream(
+    model: Stepper, groups: Sequence[Group], policy: Policy, *, rows: int | None = None
+) -> list[list[list[Hypothesis]]]:
+    """The answers to each group's examples; where states are fixed, `rows` at a time, the widest group first.
 
-        choose_at_once(logits, total, tokens, parents, record, clock, eos=eos)
-        return
-    here = torch.arange(len(clock), device=clock.device)
-    ranked = rank(logits.float(), Front(here, total, tokens[..., None][..., :0]), eos=eos)
-    numbers = (ranked.score.view(torch.int32), ranked.parent.int(), ranked.token.int())
-    record[clock % len(record), here] = torch.stack(numbers, 1)
-    clock += 1
-    for mine, new in zip((total, parents, tokens), advance(ranked, total.shape[1], eos=eos), strict=True):
-        mine.copy_(new)
-
-
-_known: WeakKeyDictionary[Any, OrderedDict[Any, Rounds]] = WeakKeyDictionary()
+    With states that grow, one group follows the other.
+    """
+    found: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
+    examples = sum(len(group.limit) for group in groups)
+    if not examples:
+        return found
+    if not isinstance(model, Replayable):
+        first = 0
+        for number, group in enumerate(groups):
+            engine = Engine(Growing(model, policy), policy.book(group.limit), first=first, examples=examples)
+            found[number], first = _serve(engine, [group])[0], first + len(group.limit)
+        return found
+    most = max([rows or 1, *(len(group.limit) for group in groups)])
+    longest = max(max(group.limit) for group in groups if group.limit)
+    widths = tuple(int(np.prod(each.shape[1:])) for each in groups[0].inputs)
+    table = borrow(model, policy, rows=most, longest=longest, widths=widths)
+    with table.lock:
+        return _serve(Engine(table, policy.book([1] * table.rows, table.longest), examples=examples), groups)
 
 
-def _rounds(model: Replayable, widest: Group, beams: int, size: tuple[int, int], eos: int) -> Rounds:
-    """The rows of an earlier search of the same shape, or new ones."""
-    known = _known.setdefault(model, OrderedDict())
-    key = (*(each.shape[1:] for each in widest.inputs), beams, size, eos)
-    if key not in known:
-        known[key] = Rounds(model, beams, size, eos)
-        while len(known) > KEPT:
-            known.popitem(last=False)
-    known.move_to_end(key)
-    return known[key]
-
-
-def _rounded(rows: int) -> int:
-    """Few different numbers of rows, none much larger than asked."""
-    return 1 << (rows - 1).bit_length() if rows <= 64 else -(-rows // 64) * 64
+def _serve(engine: Engine, groups: Sequence[Group]) -> list[list[list[Hypothesis]]]:
+    """Seat the groups as rows become free, and collect the answers of who is done."""
+    found: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
+    places: dict[int, tuple[int, int]] = {}
+    waiting = deque(enumerate(groups))
+    while waiting or engine.busy:
+        while waiting and len(waiting[0][1].limit) <= engine.free:
+            number, group = waiting.popleft()
+            places |= {ticket: (number, place) for place, ticket in enumerate(engine.seat(group))}
+        engine.advance(waiting=bool(waiting))
+        for ticket, answers in engine.finished().items():
+            number, place = places.pop(ticket)
+            found[number][place] = answers
+    return found

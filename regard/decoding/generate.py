@@ -4,21 +4,77 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.batching import staying
 from regard.decoding.constraints import Constraint, Goal, constrain
+from regard.decoding.engine import Group, stream
+from regard.decoding.ledger import Numbers, Round
+from regard.decoding.ranking import Chosen, Front, Ranked
 from regard.decoding.sampling import Sampler, draw
-from regard.decoding.stepper import Hypothesis, Stepper, limits, most
+from regard.decoding.stepper import Hypothesis, Stepper, limits
 
 UNWRITTEN = Hypothesis([], 0.0, [], False, 0.0)
 
 
-@torch.no_grad()
+@dataclass(frozen=True)
+class Drawing:
+    """Tokens chosen one at a time, the best or as a sampler draws them, as a policy of the engine."""
+
+    beams: int
+    eos: int
+    pick: Sampler | None = None
+    constraints: Sequence[Constraint] = ()
+    ranks: ClassVar[bool] = False
+    reorders: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Refuse what no draw could give."""
+        if any(isinstance(constraint, Goal) for constraint in self.constraints):
+            raise ValueError("forced phrases cannot be aimed at one token at a time: use a beam search")
+        if self.beams < 1:
+            raise ValueError(f"{self.beams} samples of each example: ask for at least 1")
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """All that the device knows of it."""
+        return "draw", self.beams, self.eos, self.pick and self.pick.warping, list(self.constraints)
+
+    @property
+    def draws(self) -> bool:
+        """Whether it needs a random number for every token."""
+        return self.pick is not None
+
+    def first(self, batch: int, device: torch.device) -> Float[Tensor, "batch beam"]:
+        """Every answer begins with nothing."""
+        return torch.zeros(batch, self.beams, device=device)
+
+    def choose(self, logits: Float[Tensor, "batch beam vocab"], front: Front) -> Chosen:
+        """One token for every answer; scores are those of the model itself."""
+        scores = constrain(logits, self.constraints, front.written, front.rows, self.eos)
+        if self.pick is None:
+            tokens = scores.argmax(-1)
+        else:
+            assert front.noise is not None
+            tokens = draw(self.pick.warp(scores), front.noise)
+        stuck = _at(scores, tokens).isneginf()
+        total = torch.where(stuck, front.total, front.total + _at(logits, tokens) - logits.logsumexp(-1))
+        own = torch.arange(self.beams, device=tokens.device).expand_as(tokens)
+        return Chosen(Ranked(total, own, tokens, torch.zeros_like(tokens), stuck), total, own, tokens)
+
+    def book(self, limits: Sequence[int], longest: int | None = None) -> Drafts:
+        """Answers being written."""
+        return Drafts(self.beams, limits, eos=self.eos, longest=longest)
+
+    def group(self, inputs: Sequence[Any], limit: Sequence[int]) -> Group:
+        """Examples with the random numbers that their own generators give."""
+        return Group(inputs, limit, None if self.pick is None else self.pick.noise(limit, self.beams))
+
+
 def generate(
     model: Stepper,
     inputs: Sequence[Any],
@@ -34,79 +90,64 @@ def generate(
     Their scores are log-probabilities under the model itself, whatever temperature or filter the draw was made with.
     An answer has at most `limit` tokens, its end included.
     """
-    if any(isinstance(constraint, Goal) for constraint in constraints):
-        raise ValueError("forced phrases cannot be aimed at one token at a time: use a beam search")
-    if samples < 1:
-        raise ValueError(f"{samples} samples of each example: ask for at least 1")
-    logits, state = model.start(*inputs, beams=samples, limit=most(limit))
-    draft = _Draft.blank(logits, limits(limit, len(logits)))
-    for constraint in constraints:
-        constraint.check(len(logits), logits.shape[-1])
-    noise = None if pick is None else pick.noise(draft.room.tolist(), samples).to(logits.device)
-    while True:
-        logits, length = logits.float(), draft.written.shape[-1]
-        scores = constrain(logits, constraints, draft.written, draft.rows, -1 if eos is None else eos)
-        if pick is None or noise is None:
-            tokens = scores.argmax(-1)
-        else:
-            tokens = draw(pick.warp(scores), noise[draft.rows, :, length])
-        draft.extend(
-            tokens, gain=_at(logits, tokens) - logits.logsumexp(-1), stuck=_at(scores, tokens).isneginf(), eos=eos
-        )
-        rows = staying(draft.open.any(-1).tolist())
-        if rows == []:
-            return draft.answers
-        if rows is not None:
-            kept = torch.tensor(rows, device=logits.device)
-            tokens, state = tokens[kept], state.keep(kept)
-            draft.keep(kept)
-        logits, state = model.step(tokens, state)
+    policy = Drawing(samples, -1 if eos is None else eos, pick, tuple(constraints))
+    return stream(model, [policy.group(inputs, limits(limit, len(inputs[0])))], policy)[0]
 
 
-@dataclass
-class _Draft:
-    """Answers being written: a row for each example still in the batch, a column for each sample."""
+class Drafts:
+    """Answers being written, on the host: a row for each example, a column for each sample."""
 
-    written: Int[Tensor, "batch beam length"]
-    total: Float[Tensor, "batch beam"]
-    open: Bool[Tensor, "batch beam"]
-    rows: Int[Tensor, "batch"]
-    room: Int[Tensor, "examples"]
-    answers: list[list[Hypothesis]]
+    def __init__(self, samples: int, limits: Sequence[int], *, eos: int, longest: int | None = None) -> None:
+        rows, longest = len(limits), max(limits, default=1) if longest is None else longest
+        self.beams, self.eos = samples, eos
+        self.limit = np.array(limits, dtype=np.int64)
+        self.length = np.zeros(rows, dtype=np.int64)
+        self.going = np.zeros(rows, dtype=bool)
+        self._open = np.zeros((rows, samples), dtype=bool)
+        self._tokens = np.zeros((rows, samples, longest), dtype=np.int64)
+        self._total = np.zeros((rows, samples), dtype=np.float32)
+        self._answers = [[UNWRITTEN] * samples for _ in range(rows)]
+        self.admit(np.arange(rows), limits)
 
-    @classmethod
-    def blank(cls, logits: Float[Tensor, "batch beam vocab"], room: list[int]) -> _Draft:
-        """Nothing written yet."""
-        batch, beams, _ = logits.shape
-        device = logits.device
-        return cls(
-            written=torch.zeros(batch, beams, 0, dtype=torch.int64, device=device),
-            total=torch.zeros(batch, beams, device=device),
-            open=torch.ones(batch, beams, dtype=torch.bool, device=device),
-            rows=torch.arange(batch, device=device),
-            room=torch.tensor(room, dtype=torch.int64, device=device),
-            answers=[[UNWRITTEN] * beams for _ in range(batch)],
-        )
+    def admit(self, rows: Numbers, limits: Sequence[int]) -> None:
+        """Give rows to new examples."""
+        self.limit[rows], self.length[rows], self.going[rows] = limits, 0, True
+        self._open[rows], self._total[rows] = True, 0.0
+        for row in rows.tolist():
+            self._answers[row] = [UNWRITTEN] * self.beams
 
-    def extend(self, tokens: Tensor, *, gain: Tensor, stuck: Tensor, eos: int | None) -> None:
+    def record(self, rows: Numbers, ranked: Round) -> None:
         """Write one more token everywhere, and close what has ended, is full or cannot go on."""
-        fed = self.written.shape[-1]
-        ended = ~stuck & (tokens == (-1 if eos is None else eos))
-        full = (self.room[self.rows] <= fed + 1)[:, None]
-        self.written = torch.cat([self.written, tokens[..., None]], -1)
-        self.total = torch.where(stuck, self.total, self.total + gain)
-        closing = self.open & (ended | stuck | full)
-        self.open = self.open & ~closing
-        row, column = closing.nonzero(as_tuple=True)
-        cut = torch.where(ended | stuck, fed, fed + 1)
-        facts = (self.rows[row], column, *(each[row, column] for each in (self.written, self.total, ended, cut)))
-        for example, sample, text, score, finished, length in zip(*(fact.tolist() for fact in facts), strict=True):
-            self.answers[example][sample] = Hypothesis(text[:length], score, [sample] * fed, finished, score)
+        going = self.going[rows]
+        if not going.all():
+            rows, ranked = rows[going], Round(*(each[going] for each in ranked))
+        fed, token, stuck = self.length[rows], ranked.token, ranked.stuck
+        self._tokens[rows, :, fed] = token
+        ended = ~stuck & (token == self.eos)
+        closing = self._open[rows] & (ended | stuck | (self.limit[rows] <= fed + 1)[:, None])
+        for line, sample in np.argwhere(closing).tolist():
+            row, size = int(rows[line]), int(fed[line])
+            text = self._tokens[row, sample, : size if ended[line, sample] or stuck[line, sample] else size + 1]
+            score = float(ranked.score[line, sample])
+            finished = bool(ended[line, sample])
+            self._answers[row][sample] = Hypothesis(text.tolist(), score, [sample] * size, finished, score)
+        self._open[rows] &= ~closing
+        self._total[rows], self.length[rows] = ranked.score, fed + 1
+        self.going[rows] = self._open[rows].any(1)
 
-    def keep(self, rows: Int[Tensor, "kept"]) -> None:
-        """Only these examples go on."""
-        self.written, self.total, self.open = self.written[rows], self.total[rows], self.open[rows]
-        self.rows = self.rows[rows]
+    def answers(self, rows: Numbers) -> list[list[Hypothesis]]:
+        """All samples of each row."""
+        return [self._answers[row] for row in rows.tolist()]
+
+    def so_far(self, row: int) -> list[Hypothesis]:
+        """Samples as far as they are written; the newest token of an open one is still to be fed."""
+        size = int(self.length[row])
+        return [
+            Hypothesis(self._tokens[row, sample, :size].tolist(), score, [sample] * max(size - 1, 0), False, score)
+            if self._open[row, sample]
+            else self._answers[row][sample]
+            for sample, score in enumerate(self._total[row].tolist())
+        ]
 
 
 def _at(scores: Float[Tensor, "batch beam vocab"], tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam"]:

@@ -1,4 +1,4 @@
-"""Work of fixed shape on a GPU, captured once and replayed: launching it then costs the host almost nothing."""
+"""Work of fixed shape on a GPU, captured once as a CUDA graph and replayed: launching it then costs almost nothing."""
 
 from __future__ import annotations
 
@@ -8,33 +8,56 @@ from typing import Any
 import torch
 from torch import Tensor
 
-WARM = 2  # runs before capturing, in which libraries set themselves up
 
+class Graph:
+    """A function of tensors of fixed shapes: called as it is at first, then captured, from then on replayed.
 
-class Replay:
-    """A function of tensors of fixed shape, on a GPU captured when it has been called a few times.
-
-    It must not wait for the device, and what it answers with is overwritten by the next call.
+    It must not wait for the device, and what it answers with is overwritten by the next replay. Inputs on the host are
+    read when it is captured only. Off a GPU the function is simply called.
     """
 
-    def __init__(self, work: Callable[..., Any], *inputs: Tensor):
-        self._work = work
-        self._inputs = [each.clone() for each in inputs]
+    def __init__(
+        self,
+        work: Callable[..., Any],
+        device: torch.device,
+        *,
+        warm: int = 1,
+        stream: torch.cuda.Stream | None = None,
+        pool: Any = None,
+    ) -> None:
+        self.work: Callable[..., Any] | None = work
+        self.device, self.warm = device, warm  # so many calls in which libraries set themselves up
+        self.stream, self.pool = stream, pool
         self._graph: torch.cuda.CUDAGraph | None = None
-        self._runs = 0
-        self._result: Any = None
+        self._inputs: list[Tensor] = []
+        self._answer: Any = None
 
     def __call__(self, *inputs: Tensor) -> Any:
-        """Run on these, or replay."""
-        for mine, given in zip(self._inputs, inputs, strict=True):
-            mine.copy_(given, non_blocking=True)
-        if self._graph is None and self._runs >= WARM and torch.cuda.is_available():
-            self._graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self._graph, capture_error_mode="thread_local"):
-                self._result = self._work(*self._inputs)
-        if self._graph is not None:
-            self._graph.replay()
-        else:
-            self._result = self._work(*self._inputs)
-            self._runs += 1
-        return self._result
+        """What the function answers."""
+        if self.work is not None and (self.warm > 0 or not captures(self.device)):
+            self.warm -= 1
+            return self.work(*inputs)
+        if self._graph is None:
+            self._graph = self._capture(inputs)
+        for place, given in zip(self._inputs, inputs, strict=True):
+            if place.is_cuda:
+                place.copy_(given, non_blocking=True)
+        self._graph.replay()
+        return self._answer
+
+    def _capture(self, inputs: tuple[Tensor, ...]) -> torch.cuda.CUDAGraph:
+        """Nothing is computed meanwhile; other threads may go on using the device."""
+        assert self.work is not None
+        self._inputs = [given.clone() for given in inputs]
+        graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.device)
+        aside = None if stream == torch.cuda.default_stream(self.device) else stream  # which cannot be captured itself
+        torch.cuda.synchronize(self.device)
+        with torch.cuda.graph(graph, self.pool, self.stream or aside, capture_error_mode="thread_local"):
+            self._answer = self.work(*self._inputs)
+        self.work = None  # and all that it held
+        return graph
+
+
+def captures(device: torch.device) -> bool:
+    """Whether work on this device can be captured."""
+    return device.type == "cuda"

@@ -8,14 +8,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from regard.decoding.ranking import DEAD, Ranked
+from regard.decoding.ranking import DEAD
 from regard.decoding.stepper import Hypothesis
 
 Numbers = np.ndarray
+
+
+@runtime_checkable
+class Book(Protocol):
+    """What the host keeps of examples, a row for each: told what each round ranked, it knows who is done."""
+
+    beams: int
+    limit: Numbers
+    going: Numbers
+
+    def admit(self, rows: Numbers, limits: Sequence[int]) -> None:
+        """Give rows to new examples."""
+        ...
+
+    def record(self, rows: Numbers, ranked: Round) -> None:
+        """Take in what a round ranked for these rows."""
+        ...
+
+    def answers(self, rows: Numbers) -> list[list[Hypothesis]]:
+        """The answers of each row that is done."""
+        ...
+
+    def so_far(self, row: int) -> list[Hypothesis]:
+        """What a row that is still going has written."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,11 +86,6 @@ class Round(NamedTuple):
     progress: Numbers
     stuck: Numbers
 
-    @classmethod
-    def of(cls, ranked: Ranked) -> Round:
-        """Brought over from the device."""
-        return cls(*(each.cpu().numpy() for each in ranked))
-
 
 class _Answer(NamedTuple):
     """A hypothesis by where its text ends; what ranks it comes first."""
@@ -100,7 +120,7 @@ class Ledger:
 
     def __init__(self, beam: Beam, limits: Sequence[int], *, eos: int, longest: int | None = None):
         rows, longest = len(limits), max(limits, default=1) if longest is None else longest
-        self.beam, self.eos = beam, eos
+        self.beam, self.beams, self.eos = beam, beam.beams, eos
         self.limit = np.array(limits, dtype=np.int64)
         self.length = np.zeros(rows, dtype=np.int64)
         self.going = np.zeros(rows, dtype=bool)
@@ -149,8 +169,17 @@ class Ledger:
         self.going[rows] = self._could_gain(rows, total.max(1))
 
     def answers(self, rows: Numbers) -> list[list[Hypothesis]]:
-        """The best of each row, read back from their last tokens."""
-        found = [(row, answer) for row in rows.tolist() for answer in self._kept[row]]
+        """The best of each row."""
+        written = iter(self._read([(row, answer) for row in rows.tolist() for answer in self._kept[row]]))
+        return [[next(written) for _ in self._kept[row]] for row in rows.tolist()]
+
+    def so_far(self, row: int) -> list[Hypothesis]:
+        """The live hypotheses of a row, best first; the newest token of each is still to be fed."""
+        live: list[int] = np.flatnonzero(self._total[row] > DEAD).tolist() if self.length[row] else []
+        return self._read([(row, self._as_it_is(row, beam, fed=False)) for beam in live])
+
+    def _read(self, found: Sequence[tuple[int, _Answer]]) -> list[Hypothesis]:
+        """Texts and paths, read back through the parents from their last tokens."""
         owner, size, beam = np.array([(row, each.size, each.beam) for row, each in found], int).reshape(-1, 3).T
         longest = int(size.max(initial=0))
         texts, paths = np.zeros((2, longest, len(found)), dtype=np.int64)
@@ -163,11 +192,10 @@ class Ledger:
             place = first + step * self.beam.beams + beam
             texts[step], paths[step] = tokens.take(place), beam
             beam = np.where(step < size, parents.take(place), beam)
-        written = (
+        return [
             Hypothesis(text[: each.size], each.score, path[: each.fed], each.finished, each.normalized)
             for text, path, (_, each) in zip(texts.T.tolist(), paths.T.tolist(), found, strict=True)
-        )
-        return [[next(written) for _ in self._kept[row]] for row in rows.tolist()]
+        ]
 
     def _collect_ended(self, rows: Numbers, ranked: Round) -> None:
         """Set aside the endings among the best."""

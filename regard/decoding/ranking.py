@@ -16,32 +16,12 @@ CHUNK = 128
 
 
 class Front(NamedTuple):
-    """The live hypotheses."""
+    """The live hypotheses: whose they are, their scores and texts, and a random number for each where one is drawn."""
 
     rows: Int[Tensor, "batch"]
     total: Float[Tensor, "batch beam"]
     written: Int[Tensor, "batch beam length"]
-
-    @classmethod
-    def first(cls, logits: Float[Tensor, "batch beam vocab"]) -> Front:
-        """One empty hypothesis for each example."""
-        batch, beams, _ = logits.shape
-        total = torch.full((batch, beams), DEAD, device=logits.device)
-        total[:, 0] = 0.0  # beams start equal: let only the first one speak
-        nothing = torch.zeros(batch, beams, 0, dtype=torch.int64, device=logits.device)
-        return cls(torch.arange(batch, device=logits.device), total, nothing)
-
-    def keep(self, rows: Int[Tensor, "kept"]) -> Front:
-        """Only these examples go on."""
-        return Front(*(each[rows] for each in self))
-
-    def extend(
-        self, total: Float[Tensor, "batch beam"], parents: Int[Tensor, "batch beam"], tokens: Int[Tensor, "batch beam"]
-    ) -> Front:
-        """Each beam goes on from its parent by one token."""
-        index = parents[..., None].expand(-1, -1, self.written.shape[-1])
-        written = torch.cat([self.written.gather(1, index), tokens[..., None]], -1)
-        return Front(self.rows, total, written)
+    noise: Float[Tensor, "batch beam"] | None = None
 
 
 class Ranked(NamedTuple):
@@ -52,6 +32,15 @@ class Ranked(NamedTuple):
     token: Int[Tensor, "batch choice"]
     progress: Int[Tensor, "batch choice"]
     stuck: Bool[Tensor, "batch beam"]
+
+
+class Chosen(NamedTuple):
+    """What was ranked, and the hypotheses that go on: scores, the beams they come from, and their newest tokens."""
+
+    ranked: Ranked
+    total: Float[Tensor, "batch beam"]
+    parents: Int[Tensor, "batch beam"]
+    tokens: Int[Tensor, "batch beam"]
 
 
 def rank(

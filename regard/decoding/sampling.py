@@ -41,6 +41,11 @@ class Sampler:
         if self.min_p is not None and not 0 <= self.min_p <= 1:
             raise ValueError(f"min_p {self.min_p} is not between 0 and 1: leave it out to keep every token")
 
+    @property
+    def warping(self) -> tuple[float | int | None, ...]:
+        """What the distribution depends on."""
+        return self.temperature, self.top_k, self.top_p, self.min_p
+
     def warp(self, logits: Logits) -> Logits:
         """The logits of the distribution to draw from."""
         logits = logits if self.temperature == 1 else temperature(logits, self.temperature)
@@ -54,12 +59,19 @@ class Sampler:
         if isinstance(own, torch.Generator):
             seeds = torch.randint(2**63 - 1, (len(room),), generator=own, device=own.device)
             own = [torch.Generator().manual_seed(seed) for seed in seeds.tolist()]
-        if len(own) != len(room):
-            raise ValueError(f"{len(own)} generators for {len(room)} examples: give one each, or one for all")
-        noise = torch.zeros(len(room), samples, max(room, default=0))
-        for row, (generator, length) in enumerate(zip(own, room, strict=True)):
-            noise[row, :, :length] = torch.rand(length, samples, generator=generator, device=generator.device).T
-        return noise
+        return noise(own, room, samples)
+
+
+def noise(
+    generators: Sequence[torch.Generator], room: Sequence[int], samples: int
+) -> Float[Tensor, "batch beam longest"]:
+    """Uniform numbers for every token of every sample, those of an example from its own generator."""
+    if len(generators) != len(room):
+        raise ValueError(f"{len(generators)} generators for {len(room)} examples: give one each, or one for all")
+    numbers = torch.zeros(len(room), samples, max(room, default=0))
+    for row, (generator, length) in enumerate(zip(generators, room, strict=True)):
+        numbers[row, :, :length] = torch.rand(length, samples, generator=generator, device=generator.device).T
+    return numbers
 
 
 def temperature(logits: Logits, value: float) -> Logits:
@@ -78,8 +90,8 @@ def top_p(logits: Logits, mass: float) -> Logits:
     if mass >= 1:
         return logits
     probabilities, vocab = logits.softmax(-1), logits.shape[-1]
-    count = min(64, vocab)
-    best, tokens = probabilities.topk(count)
+    count = vocab if logits.is_cuda else min(64, vocab)  # asking whether it suffices would wait for the device
+    best, tokens = probabilities.sort(descending=True) if count == vocab else probabilities.topk(count)
     while count < vocab and bool((best.sum(-1) < mass).any()):  # sorting a whole vocabulary costs more than the model
         count = min(8 * count, vocab)
         best, tokens = probabilities.topk(count)

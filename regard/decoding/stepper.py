@@ -62,6 +62,9 @@ class Fixed(State, Protocol):
 class Replayable(Stepper, Protocol):
     """A model with fixed states: its rounds can run ahead of the host, and a GPU can replay them."""
 
+    tables: list[Any]
+    """Rows and graphs of earlier searches: whoever owns the model owns them, and they die with it."""
+
     @property
     def device(self) -> torch.device:
         """Where it runs."""

@@ -14,15 +14,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from regard.interpret.patterns import diagonality, entropy
+from regard.interpret.items import Item, Weights
+from regard.interpret.spread import diagonality, entropy
 from regard.interpret.steps import Inside, Steps
-from regard.interpret.terminal import chosen
-from regard.interpret.trace import Item, Trace, Weights
 from regard.interpret.words import merge, units
 from regard.metrics.alignment import parse
 
@@ -48,6 +47,33 @@ Measures = Mapping[str, Mapping[str, Sequence[float]] | float | str]
 Gold = str | tuple[Iterable[tuple[int, int]], Iterable[tuple[int, int]]]
 
 
+@runtime_checkable
+class Traced(Protocol):
+    """What a page needs of a trace, which shows itself as one."""
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+
+    @property
+    def items(self) -> Mapping[str, Sequence[Item]]:
+        """What looks and what is looked at."""
+
+    @property
+    def weights(self) -> Sequence[Weights]:
+        """Those of every attention."""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What was read and what was answered."""
+
+    def find(self, name: str | None = None) -> Weights:
+        """One attention."""
+
+    def steps(self, names: Sequence[str] | None = None) -> Steps | None:
+        """The vectors of every step."""
+
+
 @dataclass
 class Blobs:
     """Tensors on their way into the file, each known by its number."""
@@ -65,25 +91,26 @@ class Blobs:
 
 
 def render(
-    trace: Trace,
+    trace: Traced,
     *,
     steps: Steps | None = None,
     measures: Measures | None = None,
     gold: Gold | None = None,
     title: str | None = None,
-    lang: str = "en",
+    lang: str | None = None,
 ) -> str:
     """The page as text.
 
     `measures` holds numbers per head (`{"AER": {"decoder.0.cross": [0.3, 0.5]}}`), by which heads are sorted, and
     single numbers (`{"AER": 0.3, "AER of the diagonal": 0.6}`), which stand beside the matrix. `gold` holds links made
-    by hand (`"0-0 1p2"`, or the sure ones and those at least possible).
+    by hand (`"0-0 1p2"`, or the sure ones and those at least possible). Without `lang` the page speaks the reader's
+    language, French or English; without `steps` it has those of the trace, if its model is at hand.
     """
     if not trace.weights:
         raise ValueError("this trace holds no weights: nothing was watched")
-    if lang not in ("en", "fr"):
+    if lang not in (None, "en", "fr"):
         raise ValueError(f"unknown language {lang!r}: choose en or fr")
-    blobs = Blobs()
+    blobs, steps = Blobs(), steps or trace.steps()
     data = {
         "title": title or "",
         "lang": lang,
@@ -93,7 +120,7 @@ def render(
         "level": "word"
         if any(item.word is not None for items in trace.items.values() for item in items)
         else "subword",
-        "first": list(trace.weights).index(chosen(trace)),
+        "first": [one.name for one in trace.weights].index(trace.find().name),
         "rounded": _rounded(trace),
         "attentions": [_attention(one, blobs, rounded=_rounded(trace)) for one in trace.weights],
         "measures": {**_built_in(trace), **_per_head(measures or {})},
@@ -101,27 +128,28 @@ def render(
         "gold": _gold(gold),
         "steps": {name: _inside(one, blobs) for name, one in steps.attentions.items()} if steps else {},
         "predictions": [_prediction(one) for one in steps.predictions] if steps else [],
+        "predicted": steps.of if steps else "",
         "colours": COLOURS,
     }
     return _assemble(data, blobs, title=title or _title(trace))
 
 
 def save(
-    trace: Trace,
+    trace: Traced,
     path: Path,
     *,
     steps: Steps | None = None,
     measures: Measures | None = None,
     gold: Gold | None = None,
     title: str | None = None,
-    lang: str = "en",
+    lang: str | None = None,
 ) -> None:
     """Write the page to a file."""
     text = render(trace, steps=steps, measures=measures, gold=gold, title=title, lang=lang)
     path.write_text(text, encoding="utf-8")
 
 
-def frame(trace: Trace, *, height: int = 720) -> str:
+def frame(trace: Traced, *, height: int = 720) -> str:
     """The page inside a frame of its own, for notebooks."""
     inner = html.escape(render(trace), quote=True)
     return (
@@ -166,7 +194,7 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _title(trace: Trace) -> str:
+def _title(trace: Traced) -> str:
     return str(trace.facts.get("answer") or trace.facts.get("text") or trace.model)
 
 
@@ -175,7 +203,7 @@ def _item(item: Item) -> dict[str, Any]:
     return {"text": item.text, **word, **({"special": True} if item.special else {})}
 
 
-def _rounded(trace: Trace) -> bool:
+def _rounded(trace: Traced) -> bool:
     """Whether there are so many weights that 16 bits must do."""
     return sum(one.values.numel() for one in trace.weights) > MOST
 
@@ -190,7 +218,7 @@ def _attention(one: Weights, blobs: Blobs, *, rounded: bool) -> dict[str, Any]:
     }
 
 
-def _built_in(trace: Trace) -> dict[str, dict[str, list[float]]]:
+def _built_in(trace: Traced) -> dict[str, dict[str, list[float]]]:
     """What can be measured without knowing the right answer: how spread each head looks, how near the diagonal."""
     spread, straight = {}, {}
     for one in trace.weights:

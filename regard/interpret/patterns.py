@@ -12,14 +12,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.interpret.trace import Item, Trace, Weights
+from regard.interpret.items import Item, Weights
+from regard.interpret.spread import diagonality, entropy
+from regard.interpret.trace import Trace
 from regard.interpret.words import merge, units
 
 LEAST = 0.3
 """Share of its weight that a head must give to a relation to be named after it."""
 TIMES = 2.0
 """How many times the control it must give."""
-MARGIN = 1e-6
 
 
 @dataclass(frozen=True)
@@ -84,25 +85,6 @@ def patterns(traces: Sequence[Trace]) -> list[Pattern]:
             straight = float(torch.stack(diagonals)[:, head].mean()) if diagonals else None
             found.append(Pattern(name, head, entropies.of(head), known, straight))
     return found
-
-
-def entropy(weights: Float[Tensor, "heads query key"]) -> Float[Tensor, "heads query"]:
-    """How many bits of choice each look has: 0 for one key, log2 of the keys for all of them evenly."""
-    return -torch.special.xlogy(weights, weights).sum(-1) / torch.log(torch.tensor(2.0))
-
-
-def diagonality(weights: Float[Tensor, "heads query key"]) -> Float[Tensor, "heads"]:
-    """1 when all the weight lies on the diagonal, 0 when it is as far from it as that of an even look.
-
-    The distance of a weight is that between the relative heights of its query and its key.
-    """
-    _, queries, keys = weights.shape
-    heights = (torch.arange(queries) + 0.5) / queries, (torch.arange(keys) + 0.5) / keys
-    distance = (heights[0][:, None] - heights[1]).abs()
-    shares = weights / weights.sum(-1, keepdim=True).clamp(min=MARGIN)
-    straight = distance.min(-1).values.mean()
-    even = distance.mean() - straight
-    return 1.0 - ((shares * distance).sum(-1).mean(-1) - straight) / even.clamp(min=MARGIN)
 
 
 def rollout(trace: Trace, stack: str = "encoder") -> Float[Tensor, "query key"]:

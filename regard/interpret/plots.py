@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.interpret.items import SIDES
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 def alignment(
-    weights: Float[Tensor, "query key"], *, queries: Sequence[str], keys: Sequence[str], title: str = ""
+    weights: Float[Tensor, "query key"],
+    *,
+    queries: Sequence[str],
+    keys: Sequence[str],
+    title: str = "",
+    sides: tuple[str, str] = ("target", "source"),
 ) -> Figure:
-    """A matrix of where each written token looked in what was read: one line per written token."""
+    """A matrix of where each query looked among the keys: one line per query; `sides` are the names of both lists."""
     from matplotlib.figure import Figure
 
     rows, columns = weights.shape
@@ -27,9 +34,9 @@ def alignment(
     axes.set_yticks(range(rows), [_visible(query) for query in queries])
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
-    axes.set_xlabel("read")
+    axes.set_xlabel(SIDES.get(sides[1], sides[1]))
     axes.xaxis.set_label_position("top")
-    axes.set_ylabel("written")
+    axes.set_ylabel(SIDES.get(sides[0], sides[0]))
     figure.colorbar(shown, ax=axes, shrink=0.8, label="attention weight")
     if title:
         figure.suptitle(title, fontsize=10)

@@ -137,8 +137,8 @@ def _orders() -> str:
 
 
 LEGEND = (
-    'Words that only one of the two has are marked: <mark class="right">so</mark> if the reference has them, '
-    '<mark class="wrong">so</mark> if it has not.'
+    'Words that only one of the two has are marked: <mark class="right">in the reference</mark>, '
+    '<mark class="wrong">not in the reference</mark>.'
 )
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --paper: #fff; --line: #ccc; --pale: #5c5c5c; --right: #0072b2;

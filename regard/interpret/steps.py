@@ -157,10 +157,16 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Steps:
-    """All that a page needs to show any step: attentions by name, and the predictions at every written token."""
+    """All that a page needs to show any step: attentions by name, and the predictions at every item answered."""
 
     attentions: Mapping[str, Inside]
     predictions: Sequence[Prediction] = field(default_factory=list)
+    of: str = "target"
+    """The list of items that the predictions belong to."""
+
+    def prediction(self, query: str, place: int) -> Prediction | None:
+        """What was likeliest at one place of a list of items, if that is what the model answers."""
+        return self.predictions[place] if query == self.of and place < len(self.predictions) else None
 
 
 @torch.no_grad()

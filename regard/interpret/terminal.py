@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.interpret.items import Item
 from regard.interpret.steps import Prediction, Step
-from regard.interpret.trace import Item, Trace, Weights
+from regard.interpret.trace import Trace
 from regard.interpret.words import Unit, merge, normalise, units
 
 BOUNDS = (0.05, 0.25, 0.5, 0.75)
@@ -62,7 +63,7 @@ def alignment(
     style: Style = STYLE,
 ) -> str:
     """Where one attention of a trace looked (the last cross-attention, all heads' mean, unless told otherwise)."""
-    seen = chosen(trace, name)
+    seen = trace.find(name)
     if head is not None and not 0 <= head < len(seen.values):
         raise ValueError(f"{seen.name} has heads 0 to {len(seen.values) - 1}, not {head}")
     weights = seen.values.float()
@@ -75,16 +76,6 @@ def alignment(
     title = f"{seen.name}, {heads}: where each line looked, not why"
     shown = normalise(merged) if renormalise else merged
     return f"{title}\n{matrix(shown, rows, keys, style=style)}"
-
-
-def chosen(trace: Trace, name: str | None = None) -> Weights:
-    """The weights of that name; without one the last attention from one text to another, or the last of all."""
-    if name is not None:
-        return trace.find(name)
-    across = [one for one in trace.weights if one.name.endswith("cross")]
-    if not trace.weights:
-        raise ValueError("this trace holds no weights: nothing was watched")
-    return (across or list(trace.weights))[-1]
 
 
 def matrix(
@@ -144,9 +135,15 @@ def pharaoh(
 
 
 def step(
-    one: Step, keys: Sequence[Item], *, token: str = "", prediction: Prediction | None = None, style: Style = STYLE
+    one: Step,
+    keys: Sequence[Item],
+    *,
+    token: str = "",
+    prediction: Prediction | None = None,
+    answered: str = "target",
+    style: Style = STYLE,
 ) -> str:
-    """One head at one written token, line by line in the order in which the model computes."""
+    """One head at one query, line by line in the order in which the model computes; `answered` is what is predicted."""
     token = _printable(token, ascii=style.ascii)
     lines = [
         f"{one.attention}, head {one.head}, token {one.place} {token}".rstrip(),
@@ -161,7 +158,8 @@ def step(
         f"check    recomputed = the model's weights {f'to {one.difference:.0e}' if one.difference else 'exactly'}",
     ]
     if prediction is not None:
-        lines += ["", f"next     written: {_quoted(prediction.written, style)}"]
+        heading = "next     written" if answered == "target" else f"{answered:<8} chosen"
+        lines += ["", f"{heading}: {_quoted(prediction.written, style)}"]
         lines += [
             f"         {_bar(share, style)} {share:6.1%}  {_quoted(text, style)}" for text, share in prediction.top
         ]

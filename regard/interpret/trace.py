@@ -6,38 +6,15 @@ On disk it is `name.json`, with `format: 1`, and the tensors beside it in `name.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jaxtyping import Float
-from torch import Tensor
-
-if TYPE_CHECKING:
-    from regard.data.tokenizers import Tokenizer
+from regard.interpret.items import Item, Weights
+from regard.interpret.steps import Steps
 
 FORMAT = 1
-
-
-@dataclass(frozen=True)
-class Item:
-    """One thing that looks or is looked at: a token, a patch of an image, a node."""
-
-    text: str
-    word: int | None = None
-    box: tuple[float, float, float, float] | None = None
-    special: bool = False
-
-
-@dataclass(frozen=True)
-class Weights:
-    """The weights of one attention, with the names of the item lists on its axes."""
-
-    name: str
-    query: str
-    key: str
-    values: Float[Tensor, "heads query key"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +26,8 @@ class Trace:
     items: Mapping[str, Sequence[Item]]
     weights: Sequence[Weights]
     facts: Mapping[str, Any] = field(default_factory=dict)
+    again: Callable[..., Steps] | None = field(default=None, repr=False, compare=False)
+    """Reads the same once more, `again(trace, names=...)`, and gives the vectors; a trace from a file has no model."""
 
     def __post_init__(self) -> None:
         for one in self.weights:
@@ -57,12 +36,21 @@ class Trace:
             if (queries, keys) != named:
                 raise ValueError(f"{one.name} has weights of {queries} x {keys} for {named[0]} x {named[1]} items")
 
-    def find(self, name: str) -> Weights:
-        """The weights of that name."""
+    def find(self, name: str | None = None) -> Weights:
+        """The weights of that name; without one the last attention from one text to another, or the last of all."""
+        if not self.weights:
+            raise ValueError("this trace holds no weights: nothing was watched")
         for one in self.weights:
             if one.name == name:
                 return one
-        raise ValueError(f"no weights called {name}; there are {', '.join(one.name for one in self.weights)}")
+        if name is not None:
+            raise ValueError(f"no weights called {name}; there are {', '.join(one.name for one in self.weights)}")
+        across = [one for one in self.weights if one.name.endswith("cross")]
+        return (across or list(self.weights))[-1]
+
+    def steps(self, names: Sequence[str] | None = None) -> Steps | None:
+        """The vectors of every step of these attentions, or of those the model finds worth it; None without a model."""
+        return None if self.again is None else self.again(self, names=names)
 
     def save(self, path: Path) -> None:
         """Write `path` (ending in .json) and the tensors beside it."""
@@ -85,9 +73,9 @@ class Trace:
 
     def _repr_html_(self) -> str:
         """The page of this trace, as notebooks show it."""
-        from regard.interpret.page import frame
+        from regard.interpret import page
 
-        return frame(self)
+        return page.frame(self)
 
 
 def load(path: Path) -> Trace:
@@ -104,19 +92,6 @@ def load(path: Path) -> Trace:
     }
     weights = [Weights(one["name"], one["axes"][1], one["axes"][2], tensors[one["name"]]) for one in head["weights"]]
     return Trace(head["model"], head["task"], items, weights, head["facts"])
-
-
-def tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Item]:
-    """Token ids as items, each with the number of its word; those that belong to none are special."""
-    pieces, words = tokenizer.pieces(ids), tokenizer.words(ids)
-    return [Item(piece, word=word, special=word is None) for piece, word in zip(pieces, words, strict=True)]
-
-
-def axes(name: str) -> tuple[str, str]:
-    """Which items the queries and keys of an attention are, in a model that reads a source and writes a target."""
-    if name.startswith("encoder"):
-        return "source", "source"
-    return ("target", "source") if name.endswith("cross") else ("target", "fed")
 
 
 def _spare(fields: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.interpret.trace import Item
+from regard.interpret.items import Item
 
 SPELLED = re.compile(r"(?:<0x[0-9A-F]{2}>)+")
 

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from regard.data import testset
-from regard.data.tokenizers import UNK, units
-from regard.data.tokenizers.units import CLOSED, Kind, Units, UnitsConfig
+from regard.data.tokenizers import Tokenizer, units
+from regard.data.tokenizers.units import CLOSED, Kind, UnitsConfig
 
 KINDS: tuple[Kind, ...] = ("characters", "words", "bpe", "unigram")
 SIZES = (500, 1000, 2000, 4000, 8000)
@@ -77,17 +77,18 @@ def compare(
     return found
 
 
-def measure(own: Units, held: Sequence[str], words: Sequence[str]) -> Cut:
-    """How these units cut a text and single words."""
-    lines = own.lines(held)
+def measure(own: Tokenizer, held: Sequence[str], words: Sequence[str]) -> Cut:
+    """How these tokens cut a text and single words."""
+    assert isinstance(own.how, UnitsConfig)
+    lines = own.encode_many(held)
     tokens = sum(map(len, lines))
     if not tokens:
         raise ValueError("the held-out text is empty: give some lines to measure on")
-    unknown = sum(token == UNK for line in lines for token in line)
-    pieces = {word: tuple(own.tokenizer.pieces(ids)) for word, ids in zip(words, own.lines(words), strict=True)}
-    if own.kind not in CLOSED:  # the blank in front of a word is part of its first piece
+    unknown = sum(token == own.unknown for line in lines for token in line)
+    pieces = {word: tuple(own.pieces(ids)) for word, ids in zip(words, own.encode_many(words), strict=True)}
+    if not own.closed:  # the blank in front of a word is part of its first piece
         pieces = {word: _bare(cut) for word, cut in pieces.items()}
-    return Cut(own.kind, own.vocab, tokens / len(held), sum(map(len, held)) / tokens, unknown / tokens, pieces)
+    return Cut(own.how.kind, own.vocab, tokens / len(held), sum(map(len, held)) / tokens, unknown / tokens, pieces)
 
 
 def _bare(pieces: tuple[str, ...]) -> tuple[str, ...]:

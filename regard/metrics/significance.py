@@ -96,7 +96,7 @@ def statistics(metric: str, answers: Sequence[str], references: References, *, t
     return Statistics(metric, counts, str(scorer.get_signature()), lower=metric in LOWER)
 
 
-def averaged(values: Sequence[float], weights: Sequence[float] | None = None, *, lower: bool = False) -> Statistics:
+def averaged(values: Sequence[Any], weights: Sequence[Any] | None = None, *, lower: bool = False) -> Statistics:
     """A metric that is a mean over examples, such as the share of right ones; `weights` say how much each counts."""
     heavy = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
     return Statistics("mean", np.column_stack([np.asarray(values, dtype=np.float64), heavy]), lower=lower)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,9 +83,11 @@ class EncoderBlock(nn.Module):
         self.mlp = FeedForward(shape.width, shape.hidden, activation=shape.activation)
         self.after_mlp = shape.residual()
 
-    def forward(self, x: Float[Tensor, "*batch width"], *, mask: Mask, positions: Positions) -> Tensor:
-        """Tokens that have looked at one another."""
-        x = self.after_attention(x, lambda y: self.attention(y, mask=mask, positions=positions))
+    def forward(
+        self, x: Float[Tensor, "*batch width"], *, mask: Mask, positions: Positions, cache: LayerCache | None = None
+    ) -> Tensor:
+        """Tokens that have looked at one another, or, with a cache, at what came before them."""
+        x = self.after_attention(x, lambda y: self.attention(y, mask=mask, positions=positions, cache=cache))
         return self.after_mlp(x, self.mlp)
 
 
@@ -126,12 +128,27 @@ class Embedding(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(
-        self, tokens: Int[Tensor, "*batch"], places: Int[Tensor, "*places"], positions: Positions
+        self,
+        tokens: Int[Tensor, "*batch"],
+        places: Int[Tensor, "*places"],
+        positions: Positions,
+        lengths: Int[Tensor, "*lengths"] | None = None,
     ) -> Float[Tensor, "*batch width"]:
-        """Vectors of tokens that stand at these places."""
+        """Vectors of tokens that stand at these places, in sequences of these lengths where they are known."""
         x = F.embedding(tokens, self.weight) * math.sqrt(self.weight.shape[1])
-        added = positions.embed(places)
-        return self.dropout(x if added is None else x + added)
+        added = positions.embed(places, lengths)
+        return self.dropout(x if added is None else x + added.to(x.dtype))
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What a model writes with: vectors of tokens, positions, blocks, the last norm, and the matrix of the logits."""
+
+    embedding: Embedding
+    positions: Positions
+    blocks: Sequence[nn.Module]
+    norm: nn.Module
+    prediction: Float[Tensor, "vocab width"]
 
 
 class Tied(nn.Module):

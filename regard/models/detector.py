@@ -6,13 +6,16 @@ picture's answer depends on nothing beside it.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from regard.config.ranges import Range, Share, Small, Vocabulary, Width, affordable
+from regard.config.resuming import Warned
 from regard.models.cells import Kind, Layers
 
 GROUPS = 4
@@ -24,21 +27,19 @@ class LocatorConfig:
 
     name: Literal["class-and-box"] = "class-and-box"
     """Which model this is."""
-    size: int = 0
+    size: Annotated[int, Range(0, 4096)] = 0
     """Pixels on each side of a picture; filled in from the data."""
-    classes: int = 10
+    classes: Annotated[int, Range(2, 10_000_000)] = 10
     """Classes to tell apart."""
-    channels: tuple[int, ...] = (16, 32, 64, 64)
+    channels: tuple[Width, ...] = (16, 32, 64, 64)
     """Features of each stage of convolutions; a stage halves the sides. Multiples of 4."""
-    width: int = 128
+    width: Width = 128
     """Features that the box is told from."""
-    dropout: float = 0.0
+    dropout: Warned[Share] = 0.0
     """Share of what the convolutions saw that is dropped in training."""
 
     def __post_init__(self) -> None:
-        _check(self.channels, self.size, self.width, self.dropout)
-        if self.classes < 2:
-            raise ValueError(f"classes must be at least 2, not {self.classes}")
+        _check(self.channels, self.size, self.width)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,34 +48,33 @@ class CounterConfig:
 
     name: Literal["count-per-frame"] = "count-per-frame"
     """Which model this is."""
-    size: int = 0
+    size: Annotated[int, Range(0, 4096)] = 0
     """Pixels on each side of a frame; filled in from the data."""
-    most: int = 0
+    most: Vocabulary = 0
     """The highest count; filled in from the data."""
-    channels: tuple[int, ...] = (16, 32, 32)
+    channels: tuple[Width, ...] = (16, 32, 32)
     """Features of each stage of convolutions; a stage halves the sides. Multiples of 4."""
     cell: Kind | Literal["none"] = "gru"
     """What carries from frame to frame; none: each frame is counted by itself."""
-    width: int = 96
+    width: Width = 96
     """Features of a frame, and of a layer's state."""
-    depth: int = 1
+    depth: Small = 1
     """Recurrent layers on top of one another; without a cell, plain ones."""
-    dropout: float = 0.0
+    dropout: Warned[Share] = 0.0
     """Share of features dropped in training: of a frame, and between layers."""
 
     def __post_init__(self) -> None:
-        _check(self.channels, self.size, self.width, self.dropout)
-        if self.depth < 1:
-            raise ValueError(f"depth must be at least 1, not {self.depth}")
+        _check(self.channels, self.size, self.width, self.depth)
 
 
-def _check(channels: tuple[int, ...], size: int, width: int, dropout: float) -> None:
+def _check(channels: tuple[int, ...], size: int, width: int, depth: int = 0) -> None:
     if not channels or any(each < GROUPS or each % GROUPS for each in channels):
         raise ValueError(f"channels must be multiples of {GROUPS}, one for each stage, not {list(channels)}")
     if size and Convolutions.laid_out(channels, size) < 1:
         raise ValueError(f"{len(channels)} stages leave nothing of {size} pixels: leave some of model.channels out")
-    if width < 1 or not 0 <= dropout < 1:
-        raise ValueError(f"width must be at least 1, dropout at least 0 and below 1, not {width} and {dropout}")
+    layers = 9 * sum(before * after for before, after in itertools.pairwise((1, *channels)))
+    flat = Convolutions.laid_out(channels, size) if size else 0
+    affordable(layers + flat * width + 8 * depth * width**2, "lower width, depth or channels")
 
 
 class Convolutions(nn.Module):

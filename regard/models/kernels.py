@@ -60,18 +60,18 @@ def embed(tokens: Tensor, weight: Tensor, table: Tensor, *, scale: float, prompt
     width = weight.shape[1]
     out = torch.empty(batch, beams, width, dtype=weight.dtype, device=weight.device)
     sizes = {"WIDTH": width, "BLOCK": triton.next_power_of_2(width)}
-    _embed[(batch * beams,)](tokens, weight, table, prompt, taken, out, beams, scale, **sizes)
+    _embed[(batch * beams,)](tokens, weight, table, prompt, taken, out, beams, len(table) - 1, scale, **sizes)
     return out
 
 
 @triton.jit
 def _embed(
-    tokens, weight, table, prompt, taken, out, beams, scale, WIDTH: tl.constexpr, BLOCK: tl.constexpr
+    tokens, weight, table, prompt, taken, out, beams, last, scale, WIDTH: tl.constexpr, BLOCK: tl.constexpr
 ):  # fmt: skip
-    """One token."""
+    """One token; a row that nobody has may have gone on beyond the table."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
-    place = tl.load(prompt + row // beams) + tl.load(taken + row // beams) - 1
+    place = tl.minimum(tl.load(prompt + row // beams) + tl.load(taken + row // beams) - 1, last)
     vector = tl.load(weight + tl.load(tokens + row) * WIDTH + at, at < WIDTH).to(tl.float32) * scale
     vector += tl.load(table + place * WIDTH + at, at < WIDTH).to(tl.float32)
     tl.store(out + row * WIDTH + at, vector.to(out.dtype.element_ty), at < WIDTH)

@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
 
+from regard.config.ranges import Share, Small, Vocabulary, Width, affordable
+from regard.config.resuming import Warned
 from regard.models.cells import Kind, Layers
 
 READ = 1024  # tokens of a prompt read at a time
@@ -27,25 +29,25 @@ BETWEEN = re.compile(r"weight_hh|state\.weight")  # weights from one state to th
 class RecurrentLMConfig:
     """Recurrent layers that predict the next token of a text."""
 
-    name: Literal["recurrent-language"] = "recurrent-language"
+    name: Literal["rnn-lm"] = "rnn-lm"
     """Which model this is."""
-    vocab: int = 0
+    vocab: Vocabulary = 0
     """Tokens of the vocabulary; filled in from the text."""
     cell: Kind = "lstm"
     """What a step computes; gru resets its state after the product as cuDNN does, gru_before as first published."""
-    width: int = 256
+    width: Width = 256
     """Features of every layer's state."""
-    embedding: int | None = None
+    embedding: Width | None = None
     """Features of a token; null: as many as the state has."""
-    depth: int = 2
+    depth: Small = 2
     """Layers on top of one another."""
     tied: bool = False
     """Predict tokens with the matrix that embeds them."""
-    dropout: float = 0.0
+    dropout: Warned[Share] = 0.0
     """Share of features dropped in training: of embeddings, between layers and of what is predicted from."""
     locked: bool = False
     """Drop the same features at all steps of a window."""
-    recurrent_dropout: float = 0.0
+    recurrent_dropout: Warned[Share] = 0.0
     """Share of the weights from state to state dropped in training, the same ones at all steps of a window."""
     fused: bool = True
     """Use kernels for whole layers where there are some; false writes every step out."""
@@ -54,12 +56,13 @@ class RecurrentLMConfig:
     BODY: ClassVar[dict[str, str]] = {name: name for name in ("cell", "embedding", "width", "depth")}
 
     def __post_init__(self) -> None:
-        for name in ("width", "depth", "embedding"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, not {value}")
-        for name in ("dropout", "recurrent_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
+        affordable(self.parameters, "lower width, depth or the vocabulary")
+
+    @property
+    def parameters(self) -> int:
+        """About how many numbers are learnt."""
+        embedding = self.embedding or self.width
+        return 2 * self.vocab * embedding + 4 * self.width * (embedding + (2 * self.depth - 1) * self.width)
 
     @property
     def sizes(self) -> dict[str, Any]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+from regard.config.ranges import Share, Vocabulary, Width, affordable
+from regard.config.resuming import Warned
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,20 +20,18 @@ class PerceptronConfig:
 
     name: Literal["perceptron"] = "perceptron"
     """Which model this is."""
-    inputs: int = 0
+    inputs: Vocabulary = 0
     """Numbers it is given; filled in from the table."""
-    outputs: int = 0
+    outputs: Vocabulary = 0
     """Numbers it answers with, one or one for each class; filled in from the table."""
-    hidden: tuple[int, ...] = (64, 64)
+    hidden: tuple[Width, ...] = (64, 64)
     """Features of each layer in between; none makes it linear regression."""
-    dropout: float = 0.0
+    dropout: Warned[Share] = 0.0
     """Share of those features dropped in training."""
 
     def __post_init__(self) -> None:
-        if any(each < 1 for each in self.hidden):
-            raise ValueError(f"hidden layers must have at least 1 feature each, not {list(self.hidden)}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, not {self.dropout}")
+        sizes = (self.inputs, *self.hidden, self.outputs)
+        affordable(sum(before * after for before, after in itertools.pairwise(sizes)), "lower hidden")
 
 
 class Perceptron(nn.Module):

@@ -18,6 +18,8 @@ from regard.attention.cache import DecoderState, KeyValues
 from regard.attention.masks import Grid, Mask, Padded, Row, Stepping, Turn, padded
 from regard.attention.scores import Additive, Bilinear, Score, dot
 from regard.attention.singlehead import SingleHead
+from regard.config.ranges import Length, Share, Small, Vocabulary, Width, affordable
+from regard.config.resuming import Warned
 from regard.models.blocks import Tied
 from regard.models.cells import Kind, Layers
 from regard.models.spread import spread
@@ -29,11 +31,11 @@ Layout = Row | Grid
 class Seq2SeqConfig:
     """A recurrent encoder and decoder, with or without attention."""
 
-    name: Literal["recurrent"] = "recurrent"
+    name: Literal["seq2seq"] = "seq2seq"
     """Which model this is."""
-    vocab: int = 0
+    vocab: Vocabulary = 0
     """Tokens of the source vocabulary; filled in from the tokenizer."""
-    target_vocab: int | None = None
+    target_vocab: Vocabulary | None = None
     """Tokens of the target vocabulary when it is another one."""
     cell: Kind = "gru"
     """What a step computes; gru resets its state after the product as cuDNN does, gru_before as first published."""
@@ -41,23 +43,23 @@ class Seq2SeqConfig:
     """How the decoder looks at the source: not at all, before each step, or after it with one of three scores."""
     feed: bool = False
     """Luong: what was seen goes into the next step, too; training then takes one step after the other."""
-    width: int = 256
+    width: Width = 256
     """Features of the decoder's state."""
-    reading: int | None = None
+    reading: Width | None = None
     """Features of the encoder's state in each direction; null: as many as the decoder has."""
-    embedding: int = 256
+    embedding: Width = 256
     """Features of a token, and of what tokens are predicted from."""
-    encoder: int = 1
+    encoder: Small = 1
     """Layers that read."""
-    decoder: int = 1
+    decoder: Small = 1
     """Layers that write."""
     bidirectional: bool = True
     """Read from both ends."""
     share: Literal["all", "target", "none"] = "all"
     """Which embeddings are one matrix: source, target and output; target and output; or none."""
-    dropout: float = 0.3
+    dropout: Warned[Share] = 0.3
     """Share of features dropped in training: of embeddings, between layers, of what was read and of what is said."""
-    context: int = 1024
+    context: Length = 1024
     """Longest sequence read or written, in tokens."""
 
     FAMILY: ClassVar[str] = "recurrent layers"
@@ -70,9 +72,7 @@ class Seq2SeqConfig:
     def __post_init__(self) -> None:
         if self.target_vocab not in (None, self.vocab) and self.share == "all":
             raise ValueError("model.share: all needs one vocabulary for both sides; set it to target or none")
-        for name in ("width", "embedding", "encoder", "decoder"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        affordable(self.parameters, "lower width, embedding, the layers or the vocabulary")
         if self.feed and not self.attention.startswith("luong"):
             raise ValueError(f"feed belongs to Luong's attention, not to {self.attention}: leave it out")
         if self.attention == "luong_dot" and self.memory != self.width:
@@ -80,6 +80,13 @@ class Seq2SeqConfig:
                 f"attention: luong_dot compares vectors of one width, but the encoder has {self.memory} "
                 f"features and the decoder {self.width}: set reading to {self.width // (1 + self.bidirectional)}"
             )
+
+    @property
+    def parameters(self) -> int:
+        """About how many numbers are learnt."""
+        tables = (self.vocab + 2 * (self.target_vocab or 0)) * self.embedding
+        reads = 3 * self.memory * (self.embedding + (2 * self.encoder - 1) * self.memory)
+        return tables + reads + 3 * self.width * (self.embedding + self.memory + (2 * self.decoder - 1) * self.width)
 
     @property
     def memory(self) -> int:

@@ -21,6 +21,8 @@ from regard.attention.multihead import Heads
 from regard.attention.positions import scheme
 from regard.attention.scores import Additive
 from regard.attention.singlehead import SingleHead
+from regard.config.ranges import Length, Share, Small, Vocabulary, Width, affordable, divided
+from regard.config.resuming import Warned
 from regard.models.blocks import BlockShape, EncoderBlock
 from regard.models.cells import Kind, Layers
 from regard.models.convolution import TextConvolution
@@ -33,21 +35,21 @@ UNKNOWN = 3  # the token of words that are not known, which dropped words become
 class EncoderConfig:
     """What all models that label text share."""
 
-    vocab: int = 0
+    vocab: Vocabulary = 0
     """Tokens of the vocabulary; filled in from the tokenizer."""
-    classes: int = 0
+    classes: Vocabulary = 0
     """Labels to choose from; filled in from the data."""
     per_token: bool = False
     """A label for each token, not for the text as a whole; filled in by the task."""
-    embedding: int = 128
+    embedding: Width = 128
     """Features of a token."""
     vectors: str | None = None
     """File of word vectors, in the text format of word2vec, that the features of known words start from."""
-    dropout: float = 0.5
+    dropout: Warned[Share] = 0.5
     """Share of features dropped in training: between layers, and of what the labels are predicted from."""
-    embedding_dropout: float = 0.0
+    embedding_dropout: Warned[Share] = 0.0
     """Share of the features of tokens dropped in training, the same ones in a whole text."""
-    word_dropout: float = 0.0
+    word_dropout: Warned[Share] = 0.0
     """Share of tokens that are made unknown in training."""
 
     FEW: ClassVar[dict[str, Any]] = {}
@@ -56,25 +58,25 @@ class EncoderConfig:
     """The highest learning rate that suits it with few texts."""
 
     def __post_init__(self) -> None:
-        for name in ("dropout", "embedding_dropout", "word_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1, not {getattr(self, name)}")
-        for name in ("embedding", "width", "depth", "heads", "hidden", "maps"):
-            if getattr(self, name, 1) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        affordable(self.vocab * self.embedding + self.layers, "lower its width, its depth or the vocabulary")
+
+    @property
+    def layers(self) -> int:
+        """About how many numbers are learnt beside the embeddings."""
+        return 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrentEncoderConfig(EncoderConfig):
     """Recurrent layers that read a text."""
 
-    name: Literal["recurrent"] = "recurrent"
+    name: Literal["rnn-encoder"] = "rnn-encoder"
     """Which model this is."""
     cell: Kind = "lstm"
     """What a step computes; gru resets its state after the product as cuDNN does, gru_before as first published."""
-    width: int = 128
+    width: Width = 128
     """Features of a state, in each direction."""
-    depth: int = 1
+    depth: Small = 1
     """Layers on top of one another."""
     bidirectional: bool = True
     """Read from both ends; false sees, at each word, only what came before."""
@@ -92,6 +94,11 @@ class RecurrentEncoderConfig(EncoderConfig):
         return {"embedding": "embedding", **{f"layer {n}": f"reader.layers.layers.{n}" for n in range(self.depth)}}
 
     @property
+    def layers(self) -> int:
+        """About how many numbers are learnt beside the embeddings."""
+        return 4 * (1 + self.bidirectional) * self.width * (self.embedding + (3 * self.depth - 2) * self.width)
+
+    @property
     def phrase(self) -> str:
         """What it is, in a few words."""
         ways = "both ways" if self.bidirectional else "one way"
@@ -102,11 +109,11 @@ class RecurrentEncoderConfig(EncoderConfig):
 class ConvolutionEncoderConfig(EncoderConfig):
     """Convolutions over a text."""
 
-    name: Literal["convolution"] = "convolution"
+    name: Literal["cnn-encoder"] = "cnn-encoder"
     """Which model this is."""
-    widths: tuple[int, ...] = (3, 4, 5)
+    widths: tuple[Small, ...] = (3, 4, 5)
     """Words that a filter sees at a time; one width may stand here several times."""
-    maps: int = 100
+    maps: Width = 100
     """Filters of each width."""
     pool: Literal["max", "mean", "attention"] = "max"
     """How what the filters saw becomes one vector; tags need none."""
@@ -123,8 +130,13 @@ class ConvolutionEncoderConfig(EncoderConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.widths or min(self.widths) < 1:
-            raise ValueError(f"widths must be numbers of words from 1, not {list(self.widths)}")
+        if not self.widths:
+            raise ValueError("widths must have one entry at least: the words that a filter sees")
+
+    @property
+    def layers(self) -> int:
+        """About how many numbers are learnt beside the embeddings."""
+        return sum(self.widths) * self.maps * self.embedding
 
     @property
     def phrase(self) -> str:
@@ -136,15 +148,15 @@ class ConvolutionEncoderConfig(EncoderConfig):
 class TransformerEncoderConfig(EncoderConfig):
     """Transformer blocks that read a text."""
 
-    name: Literal["transformer"] = "transformer"
+    name: Literal["transformer-encoder"] = "transformer-encoder"
     """Which model this is."""
-    width: int = 128
+    width: Width = 128
     """Features of every position."""
-    heads: int = 4
+    heads: Small = 4
     """Attention heads; must divide the width."""
-    hidden: int = 512
+    hidden: Width = 512
     """Features inside the feed-forward part."""
-    depth: int = 2
+    depth: Small = 2
     """Blocks on top of one another."""
     norm: Literal["pre", "post"] = "pre"
     """Normalise before each sub-layer, or after it as in the paper."""
@@ -156,7 +168,7 @@ class TransformerEncoderConfig(EncoderConfig):
     """See, at each token, only what came before."""
     pool: Literal["class", "mean", "max", "attention"] = "mean"
     """How a text becomes one vector, which tags need not; class takes what became of a token put in front of it."""
-    context: int = 1024
+    context: Length = 1024
     """Longest text the position tables serve, in tokens."""
 
     FEW: ClassVar[dict[str, Any]] = {
@@ -182,8 +194,14 @@ class TransformerEncoderConfig(EncoderConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        divided(self.width, self.heads)
         if self.causal and self.pool == "class":
             raise ValueError("pool: class puts its token in front, where a causal model sees nothing: choose mean")
+
+    @property
+    def layers(self) -> int:
+        """About how many numbers are learnt beside the embeddings, and tables of positions."""
+        return self.depth * (4 * self.width + 2 * self.hidden) * self.width + self.context * self.width
 
     @property
     def phrase(self) -> str:
@@ -263,7 +281,7 @@ class TransformerEncoder(nn.Module):
         x, inner = self.fit(x) * math.sqrt(x.shape[-1]), layout
         if hasattr(self, "token"):
             x, inner = _fronted(x, layout, self.token.to(x.dtype))
-        added = self.positions.embed(inner.place)
+        added = self.positions.embed(inner.place, inner.span)
         x = self.dropout(x if added is None else x + added)
         mask = between(inner, inner) & causal() if self.config.causal else between(inner, inner)
         for block in self.encoder:
@@ -273,9 +291,9 @@ class TransformerEncoder(nn.Module):
 
 
 ENCODERS: dict[str, tuple[Any, type[EncoderConfig]]] = {
-    "recurrent": (RecurrentEncoder, RecurrentEncoderConfig),
-    "convolution": (ConvolutionEncoder, ConvolutionEncoderConfig),
-    "transformer": (TransformerEncoder, TransformerEncoderConfig),
+    "rnn-encoder": (RecurrentEncoder, RecurrentEncoderConfig),
+    "cnn-encoder": (ConvolutionEncoder, ConvolutionEncoderConfig),
+    "transformer-encoder": (TransformerEncoder, TransformerEncoderConfig),
 }
 
 

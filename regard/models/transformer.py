@@ -13,7 +13,9 @@ from regard.attention.cache import DecoderState, LayerCache
 from regard.attention.masks import Grid, Mask, Row, Stepping, between, causal, padded, stepping
 from regard.attention.multihead import Heads
 from regard.attention.positions import scheme
-from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, Tied
+from regard.config.ranges import Length, Share, Small, Vocabulary, Width, affordable, divided
+from regard.config.resuming import Warned
+from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, Stack, Tied
 
 Layout = Row | Grid
 
@@ -24,21 +26,21 @@ class TransformerConfig:
 
     name: Literal["transformer"] = "transformer"
     """Which model this is."""
-    vocab: int = 0
+    vocab: Vocabulary = 0
     """Tokens of the source vocabulary; filled in from the tokenizer."""
-    target_vocab: int | None = None
+    target_vocab: Vocabulary | None = None
     """Tokens of the target vocabulary when it is another one."""
-    width: int = 512
+    width: Width = 512
     """Features of every position."""
-    heads: int = 8
+    heads: Small = 8
     """Attention heads; must divide the width."""
-    groups: int | None = None
+    groups: Small | None = None
     """Groups of keys and values shared by heads; as many as heads when not given."""
-    hidden: int = 2048
+    hidden: Width = 2048
     """Features inside the feed-forward part."""
-    encoder: int = 6
+    encoder: Small = 6
     """Encoder blocks."""
-    decoder: int = 6
+    decoder: Small = 6
     """Decoder blocks; one or two translate faster, and a deep encoder makes up for it."""
     norm: Literal["post", "pre"] = "post"
     """Normalise after each sub-layer as in the paper, or before it."""
@@ -51,13 +53,13 @@ class TransformerConfig:
     """Which embeddings are one matrix: source, target and output; target and output; or none."""
     activation: Literal["relu", "gelu", "silu"] = "relu"
     """Function inside the feed-forward part."""
-    dropout: float = 0.1
+    dropout: Warned[Share] = 0.1
     """Share of features dropped in training."""
-    attention_dropout: float = 0.0
+    attention_dropout: Warned[Share] = 0.0
     """Share of attention weights dropped in training; above 0 the fastest kernels cannot be used."""
     attention_bias: bool = True
     """Whether the attention projections have biases."""
-    context: int = 1024
+    context: Length = 1024
     """Longest sequence the position tables serve, in tokens."""
 
     FAMILY: ClassVar[str] = "encoder blocks"
@@ -76,6 +78,15 @@ class TransformerConfig:
     def __post_init__(self) -> None:
         if self.target_vocab not in (None, self.vocab) and self.share == "all":
             raise ValueError("model.share: all needs one vocabulary for both sides; set it to target or none")
+        divided(self.width, self.heads, self.groups)
+        affordable(self.parameters, "lower width, hidden, the blocks, the context or the vocabulary")
+
+    @property
+    def parameters(self) -> int:
+        """About how many numbers are learnt, and held in tables of positions."""
+        tables = (self.vocab + 2 * (self.target_vocab or 0) + self.context) * self.width
+        blocks = self.encoder * (4 * self.width + 2 * self.hidden) + self.decoder * (8 * self.width + 2 * self.hidden)
+        return tables + blocks * self.width
 
     @property
     def phrase(self) -> str:
@@ -148,10 +159,16 @@ class Transformer(Tied):
             x = block(x, memory, masks=masks, positions=self.decoder_positions)
         return self.decoder_norm(x)
 
+    @property
+    def stack(self) -> Stack:
+        """What writes the target."""
+        blocks = list(self.decoder)
+        return Stack(self.written, self.decoder_positions, blocks, self.decoder_norm, self.prediction)
+
     def encode(self, source: Int[Tensor, "*source"], layout: Layout) -> Float[Tensor, "*source width"]:
         """The source, each token having looked at all others."""
         mask = between(layout, layout)
-        x = self.embedding(source, layout.place, self.encoder_positions)
+        x = self.embedding(source, layout.place, self.encoder_positions, layout.span)
         for block in self.encoder:
             x = block(x, mask=mask, positions=self.encoder_positions)
         return self.encoder_norm(x)

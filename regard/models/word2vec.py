@@ -8,14 +8,17 @@ with hierarchical softmax it is -sum of log s(±h·o_node) over the nodes on the
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int, UInt8
-from torch import nn
+from torch import Tensor, nn
+
+from regard.config.ranges import Positive, Range, Small, Width
 
 Counts = Int[np.ndarray, "vocab"]
 
@@ -26,29 +29,22 @@ class Word2VecConfig:
 
     name: Literal["word2vec"] = "word2vec"
     """Which model."""
-    vocab: int = 0
+    vocab: Annotated[int, Range(0, 10**9)] = 0
     """Words, as many as the text turns out to have."""
-    width: int = 100
+    width: Width = 100
     """Features of a word."""
     architecture: Literal["skipgram", "cbow"] = "skipgram"
     """Whether each neighbour by itself predicts a word, or the mean of all of them: faster, weaker on rare words."""
     output: Literal["negative", "hierarchical"] = "negative"
     """Whether a word is told from a few drawn ones, or found in a Huffman tree."""
-    window: int = 5
+    window: Small = 5
     """Most words to either side that count as neighbours; each word draws its own reach up to this."""
-    negatives: int = 5
+    negatives: Small = 5
     """Words drawn to tell a word from; unused in a tree."""
-    power: float = 0.75
+    power: Annotated[float, Range(-10, 10)] = 0.75
     """They are drawn in proportion to their count raised to this."""
-    sample: float | None = 1e-3
+    sample: Positive | None = 1e-3
     """Share of the text above which a word is left out at random, the more often the more frequent; null: never."""
-
-    def __post_init__(self) -> None:
-        for name in ("width", "window", "negatives"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
-        if self.sample is not None and self.sample <= 0:
-            raise ValueError(f"sample must be above 0, not {self.sample}; null leaves no word out")
 
 
 class Inputs(NamedTuple):
@@ -92,11 +88,20 @@ class Word2Vec(nn.Module):
             raise ValueError(f"{vocab} words are too few to learn from: lower data.least or give more text")
         self.config = config
         rows = vocab - (config.output == "hierarchical")  # a tree has one node fewer than leaves
-        self.register_buffer("vectors", (torch.rand(vocab, config.width) - 0.5) / config.width)
+        self.register_buffer("vectors", torch.empty(vocab, config.width).uniform_(-0.5, 0.5) / config.width)
         self.register_buffer("output", torch.zeros(rows, config.width))
         self.register_buffer("heard", torch.zeros(2, dtype=torch.float64))  # loss and predictions since it was scored
         if counts is not None:
             self.count(counts)
+
+    @staticmethod
+    def sized(config: Word2VecConfig, tensors: Mapping[str, Tensor]) -> Word2VecConfig:
+        """The config with as many words as there are vectors."""
+        return replace(config, vocab=len(tensors["vectors"])) if "vectors" in tensors else config
+
+    def forward(self, words: Int[Tensor, "*words"]) -> Float[Tensor, "*words width"]:
+        """A vector for every word."""
+        return self.get_buffer("vectors")[words]
 
     def count(self, counts: Counts) -> None:
         """Prepare the inner loop for words that occur so often."""

@@ -7,11 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-import torch
-from torch import Tensor
-from torch.overrides import TorchFunctionMode
-
-from regard import config
+from regard import config, models
 from regard.checkpoint import Checkpoint
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
@@ -27,11 +23,17 @@ class Answer(Protocol):
 
 @runtime_checkable
 class Trained(Protocol):
-    """A trained model, ready to use: what `load` gives."""
+    """A trained model, ready to use: what `load` gives.
+
+    Where inputs are files, it says `opens = True`; where they belong together, as the frames of a film do, `together =
+    True`; where a file of inputs is more than its lines, `read(file)` gives them.
+    """
 
     task: ClassVar[str]
     verb: ClassVar[str]
-    """The command and the method that use it: translate, classify, write ..."""
+    """The method that uses it: translate, classify, write ..."""
+    kind: ClassVar[str]
+    """What it is, in a message: a translator, a language model ..."""
     Options: ClassVar[type]
     """Frozen dataclass of everything that may be set when it answers."""
     name: str
@@ -59,6 +61,11 @@ class NoOptions:
     """Nothing can be set."""
 
 
+def revived(checkpoint: Checkpoint, device: Any) -> Any:
+    """The model of a checkpoint with its weights, ready to use."""
+    return models.revive(checkpoint.config["model"], checkpoint.tensors(), device)
+
+
 def chosen(trained: Any, options: Mapping[str, Any], *, below: Mapping[str, Any] | None = None) -> Any:
     """The options of an answer, checked; what nobody names is the model's own (`below`) or the default."""
     return config.build(trained.Options, {**(below or {}), **options}, where="options")
@@ -74,13 +81,3 @@ def described(trained: Any) -> str:
 def blind(trained: Any, remedy: str = "") -> ValueError:
     """What to say where there is no attention to look at."""
     return ValueError(f"{trained.name} has no attention to look at{f': {remedy}' if remedy else ''}")
-
-
-class Unfilled(TorchFunctionMode):
-    """Inside the block weights are not drawn at random: they are about to be replaced, every one of them."""
-
-    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
-        named = named or {}
-        if function in (Tensor.uniform_, Tensor.normal_) or getattr(function, "__module__", "") == "torch.nn.init":
-            return named["tensor"] if "tensor" in named else arguments[0]
-        return torch.empty(*arguments, **named) if function is torch.randn else function(*arguments, **named)

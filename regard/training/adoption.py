@@ -65,7 +65,7 @@ def adopt(model: Any, parent: Checkpoint, *, same: bool) -> list[str]:
 
 def parent_shape(parent: Checkpoint) -> Any:
     """The config of a checkpoint's model."""
-    return models.config_of(parent.config["model"], task=parent.config.get("task"))
+    return models.config_of(parent.config["model"])
 
 
 def _transplanted(model: nn.Module, before: Any, tensors: Mapping[str, Tensor], parent: Checkpoint) -> str:

@@ -63,7 +63,8 @@ class Books:
     ) -> None:
         self.task, self.config, self.run, self.log, self.signals = task, config, run, log, signals
         self.team, self.guard, self.optimizers = run.team, guard, optimizers
-        self.progress, self.metrics, self.saved = Progress(), {}, -1
+        self.progress, self.saved = Progress(), -1
+        self.metrics: Mapping[str, Any] = {}
         self.began = self.written = time.monotonic()
         self.precision: tuple[torch.device, torch.dtype] = torch.device("cpu"), torch.float32
 

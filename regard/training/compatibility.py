@@ -5,37 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any
 
-Verdict = Literal["refused", "warned", "free"]
-
-# The first pattern that fits a setting decides; what no pattern names is warned of.
-RULES: tuple[tuple[str, Verdict], ...] = (
-    # These change what is learnt from here on, but the weights still fit.
-    ("model.*dropout", "warned"),
-    # What the weights and the memory of the optimizer are made for.
-    ("task", "refused"),
-    ("model.*", "refused"),
-    ("tokenizer.*", "refused"),
-    ("optim.name", "refused"),
-    ("data.lanes", "refused"),  # each has a state that is carried on
-    # Where files lie and how many bad lines they may have; what is in them is told by the fingerprint.
-    ("data.*.source", "free"),
-    ("data.*.target", "free"),
-    ("data.*.path", "free"),
-    ("data.reject", "free"),
-    # The order of the same examples.
-    ("data.tokens", "warned"),
-    ("data.batch", "warned"),
-    ("data.window", "warned"),
-    ("data.train.weight", "warned"),
-    # Nothing here moves a weight: where, how long, how often something is written or looked at.
-    *((f"training.{name}", "free") for name in ("device", "compile", "seconds", "patience", "average")),
-    *((f"training.{name}", "free") for name in ("log", "evaluate", "save", "keep", "keep_every", "tensorboard")),
-    ("objective.samples", "free"),
-)
-EXAMPLES = "data.*"  # settings that decide which examples there are: free unless the fingerprint says otherwise
+from regard.config.resuming import Verdict
 
 
 @dataclass(frozen=True)
@@ -51,15 +23,23 @@ class Changes:
 
 
 def changes(
-    before: Mapping[str, Any], after: Mapping[str, Any], data_before: Mapping[str, Any], data_after: Mapping[str, Any]
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    data_before: Mapping[str, Any],
+    data_after: Mapping[str, Any],
+    *,
+    verdicts: Mapping[str, Verdict],
 ) -> Changes:
-    """Judge how settings and data differ from those the run began with; data by its report, as in data.json."""
+    """Judge how settings and data differ from those the run began with; data by its report, as in data.json.
+
+    Each setting's verdict is what `config.verdicts` reads from its field.
+    """
     found = Changes()
     data = list(_data(data_before, data_after))
     known = bool(_fingerprints(data_before)) and bool(_fingerprints(data_after))
     for name, one, other in differences(before, after):
-        verdict = _verdict(name)
-        if verdict is None:
+        verdict = _verdict(name, verdicts)
+        if verdict == "fingerprint":
             verdict = "refused" if data or not known else "free"
         getattr(found, verdict).append(f"{name}: {_shown(one)} -> {_shown(other)}")
     found.refused.extend(data)
@@ -74,7 +54,7 @@ def differences(before: Any, after: Any, name: str = "") -> Iterator[tuple[str, 
     elif _sections(before) and _sections(after) and len(before) == len(after):
         for number, (one, other) in enumerate(zip(before, after, strict=True)):
             yield from differences(one, other, f"{name}[{number}]")
-    elif before != after:
+    elif _listed(before) != _listed(after):
         yield name, before, after
 
 
@@ -82,13 +62,17 @@ def _sections(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(v, Mapping) for v in value)
 
 
-def _verdict(name: str) -> Verdict | None:
-    """What is to be done about a setting; None where the data must tell."""
+def _listed(value: Any) -> Any:
+    """Tuples as the lists that YAML makes of them."""
+    return [_listed(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def _verdict(name: str, verdicts: Mapping[str, Verdict]) -> Verdict:
+    """What the setting says of itself, or else the nearest section around it."""
     plain = re.sub(r"\[\d+\]", "", name)
-    for pattern, verdict in RULES:
-        if fnmatchcase(plain, pattern) or pattern == f"{plain}.*":
-            return verdict
-    return None if fnmatchcase(plain, EXAMPLES) else "warned"
+    while plain and plain not in verdicts:
+        plain = plain.rpartition(".")[0]
+    return verdicts.get(plain, "warned")
 
 
 def _fingerprints(data: Mapping[str, Any]) -> dict[str, str]:

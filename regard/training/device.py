@@ -17,6 +17,8 @@ Switch = Literal["auto", "on", "off"]
 
 def choose(name: str = "auto") -> torch.device:
     """The device of that name; `auto` takes the first there is of cuda, mps, cpu."""
+    if name == "cpu":  # asking for others would wake CUDA, which takes a second
+        return torch.device(name)
     there = _there()
     if name == "auto":
         return torch.device(there[0])

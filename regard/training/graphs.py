@@ -8,12 +8,13 @@ buffers that stay where they are. Dropout draws from the generator's seed at eac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from regard.decoding.graphs import Graph
 from regard.training.task import Step
 
 MOST = 32  # graphs; a task with more layouts than that has no fixed ones, and is not captured any more
@@ -27,7 +28,7 @@ class Captured:
         self.backward, self.device = backward, device
         self.stream = torch.cuda.Stream(device)
         self.pool = torch.cuda.graph_pool_handle()
-        self.graphs: dict[Any, _Graph | None] = {}
+        self.graphs: dict[Any, Graph | None] = {}
         for parameter in parameters:
             if parameter.requires_grad:
                 parameter.grad = torch.zeros_like(parameter)
@@ -39,57 +40,19 @@ class Captured:
             if len(self.graphs) < MOST:
                 self.graphs[key] = None  # the first time is an ordinary one, in which everything is compiled
             return self.backward(batch, part)
-        graph = self.graphs[key] or self._record(batch, part)
+        graph = self.graphs[key] or self._graph(batch, part)
         self.graphs[key] = graph
-        for place, tensor in zip(graph.inputs, tensors(batch), strict=True):
-            if place.is_cuda:
-                place.copy_(tensor, non_blocking=True)
-        graph.graph.replay()
-        step = graph.step
+        step = graph(*tensors(batch))
         counts = {name: _own(count) for name, count in step.counts.items()}
         return Step(loss=_own(step.loss), weight=_own(step.weight), counts=counts)
 
-    def _record(self, batch: Any, part: str) -> _Graph:
-        """Nothing is computed while recording; meanwhile other threads may prepare the next rows on the device."""
-        inputs = [tensor.clone() for tensor in tensors(batch)]
-        graph = torch.cuda.CUDAGraph()
-        torch.cuda.synchronize(self.device)
-        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
-            step = self.backward(filled(batch, iter(inputs)), part)
-        return _Graph(graph, inputs, step)
+    def _graph(self, batch: Any, part: str) -> Graph:
+        """What is captured when it is called: the same for any batch of this layout."""
 
+        def work(*contents: Tensor) -> Step:
+            return self.backward(filled(batch, iter(contents)), part)
 
-class Recorded:
-    """A function of a few tensors that changes others in place: recorded at its second call, from then on replayed."""
-
-    def __init__(self, work: Callable[..., Tensor]) -> None:
-        self.work, self.called = work, False
-        self.graph: torch.cuda.CUDAGraph | None = None
-        self.inputs: list[Tensor] = []
-        self.answer = torch.empty(0)
-
-    def __call__(self, *inputs: Tensor) -> Tensor:
-        """What the function answers."""
-        if not self.called:  # the first time is an ordinary one, in which memory is set up
-            self.called = True
-            return self.work(*inputs)
-        if self.graph is None:
-            self.graph, self.inputs = torch.cuda.CUDAGraph(), [tensor.clone() for tensor in inputs]
-            stream = torch.cuda.current_stream()
-            torch.cuda.synchronize(stream.device)
-            with torch.cuda.graph(self.graph, stream=stream, capture_error_mode="thread_local"):
-                self.answer = self.work(*self.inputs)
-        for place, tensor in zip(self.inputs, inputs, strict=True):
-            place.copy_(tensor, non_blocking=True)
-        self.graph.replay()
-        return self.answer.clone()
-
-
-@dataclass(frozen=True)
-class _Graph:
-    graph: torch.cuda.CUDAGraph
-    inputs: list[Tensor]
-    step: Step
+        return Graph(work, self.device, warm=0, stream=self.stream, pool=self.pool)
 
 
 def tensors(batch: Any) -> list[Tensor]:

@@ -87,13 +87,13 @@ def summary(folder: Path) -> Summary:
     said = _read(folder / STATE)
     state, reason = said.get("state", "unknown"), str(said.get("reason", ""))
     if state == "running" and not held(folder):
-        state, reason = "killed", "ended without a word"
+        state, reason = "killed", "killed, or the machine went down"
     records = list(_records(folder / "metrics.jsonl"))
     step = max((record.get("step", 0) for record in records), default=0)
     best: Mapping[str, float] = {}
     if (folder / "best").exists():
         try:
-            best = checkpoint.read(folder / "best").metrics
+            best = checkpoint.peek(folder / "best").metrics  # the weights need not be read to tell a score
         except checkpoint.CheckpointError as error:
             reason = f"{reason}; {error}" if reason else str(error)
     return Summary(folder, state, reason, step, best)
@@ -119,6 +119,12 @@ def curve(folder: Path, metric: str) -> list[Point]:
     if not known:
         raise ValueError(f"{folder}: its metrics.jsonl has no seconds, it was made before they were kept: train again")
     return [Point(record["step"], float(record["seconds"]), float(record[metric])) for record in known]
+
+
+def metrics(folder: Path) -> set[str]:
+    """The names of what a run's evaluations measured."""
+    records = (record for record in _records(folder / "metrics.jsonl") if record.get("kind") == "evaluation")
+    return {name for record in records for name, value in record.items() if _numeric(value)} - {"step", "seconds"}
 
 
 def difference(first: Path, second: Path) -> list[tuple[str, str, str]]:

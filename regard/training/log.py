@@ -17,6 +17,14 @@ Number = int | float
 SHOWN = 2  # samples on the terminal; the run folder has them all
 
 
+class Terminal(Console):
+    """A terminal that may go away: what is said then goes unheard, and nothing ends for it."""
+
+    def on_broken_pipe(self) -> None:
+        """Say nothing more."""
+        self.quiet = True
+
+
 class Log:
     """The one listener of the loop: a progress bar on a terminal, plain lines elsewhere, files in the run folder."""
 
@@ -30,7 +38,7 @@ class Log:
         step: int = 0,
         begun: bool = True,
     ) -> None:
-        self.console = console or Console(stderr=True)
+        self.console = console or Terminal(stderr=True)
         self.folder, self.quiet = folder, quiet
         self._lines = open(folder / "train.log", "a", encoding="utf-8")  # noqa: SIM115 - closed by close()
         self._first = self._lines.tell()
@@ -74,12 +82,15 @@ class Log:
             text = f"step {step}{self._values}{self._best}"
             self._bar.update(self._task, completed=min(1.0, share), text=text)
 
-    def step(self, step: int, values: Mapping[str, Number], *, left: float | None = None) -> None:
-        """What training measured since the last time, and the seconds that seem to be left."""
+    def step(
+        self, step: int, values: Mapping[str, Number], *, total: int | None = None, left: float | None = None
+    ) -> None:
+        """What training measured since the last time, out of how many steps, and the seconds that seem to be left."""
         self._record(step, "training", values)
         self._values = "".join(f" {words}" for words in _words(values))
         rest = "" if left is None else f"  {_duration(left)} left"
-        self._say(f"step {step} {self._values}{rest}", terminal=self._bar is None)
+        among = "" if total is None else f" of {total}"
+        self._say(f"step {step}{among} {self._values}{rest}", terminal=self._bar is None)
 
     def evaluation(
         self,
@@ -134,7 +145,10 @@ class Log:
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
         _append(self._lines, f"{now} {text}\n")
         if terminal and not self.quiet:
-            self.console.print(text, markup=False, highlight=False, soft_wrap=self._bar is None)
+            try:
+                self.console.print(text, markup=False, highlight=False, soft_wrap=self._bar is None)
+            except OSError:  # whoever listened went away, which is no reason to stop
+                self.quiet = True
 
     def _record(self, step: int, kind: str, values: Mapping[str, Number]) -> None:
         record = json.loads(render({"step": step, "kind": kind, **values}))

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import torch
 
+from regard.config.ranges import Count, Positive, Seed, Small, Whole
+from regard.config.resuming import Free
 from regard.training import device
 from regard.training.bookkeeping import Books, Result
 from regard.training.device import hash64
@@ -36,72 +38,52 @@ OptimConfigs = OptimConfig | Mapping[str, OptimConfig]
 class TrainingConfig:
     """How long, how often, where."""
 
-    steps: int = 10_000
+    steps: Count = 10_000
     """Updates of the weights."""
-    epochs: float | None = None
+    epochs: Positive | None = None
     """Passes over the training data, in place of steps."""
-    seconds: float | None = None
+    seconds: Free[Positive | None] = None
     """Stop after this long, whatever was reached; time before a resume counts."""
-    accumulate: int = 1
+    accumulate: Count = 1
     """Rows of data behind every update; their gradients are added up before it."""
-    clip: float | None = 1.0
+    clip: Positive | None = 1.0
     """Longest gradient; a longer one is scaled down to it. null: as long as it is."""
-    seed: int = 0
+    seed: Seed = 0
     """Where the order of data and all dropout start."""
-    log: int = 50
+    log: Free[Count] = 50
     """Steps between lines of training loss."""
-    evaluate: int = 500
+    evaluate: Free[Count] = 500
     """Steps between evaluations; there is always one at the end."""
-    save: int = 500
+    save: Free[Count] = 500
     """Steps between checkpoints; there is always one at the end."""
-    save_minutes: float | None = 10.0
+    save_minutes: Free[Positive | None] = 10.0
     """Minutes after which a checkpoint is saved whatever the step; null: never."""
-    keep: int = 5
+    keep: Free[Count] = 5
     """Newest checkpoints that are kept."""
-    keep_every: int | None = None
+    keep_every: Free[Count | None] = None
     """Keep, besides, each checkpoint whose step divides by this."""
-    average: int = 0
+    average: Free[Whole] = 0
     """Newest checkpoints whose mean is the last candidate for the best weights; it wins by score or loss (0: none)."""
-    patience: int | None = None
+    patience: Free[Count | None] = None
     """Stop after this many evaluations without a better one."""
-    spike: float | None = 10.0
+    spike: Positive | None = 10.0
     """Deviations above its running mean at which a step's loss is a leap and not learnt from; null: never."""
-    failures: int = 5
+    failures: Count = 5
     """Steps in a row without an update (not finite, or leaps) that send training back to the last good checkpoint."""
-    retreats: int = 3
+    retreats: Whole = 3
     """Times training goes back, and on with other rows, without getting any further before it stops."""
-    device: str = "auto"
+    device: Free[str] = "auto"
     """auto takes the first there is of cuda, mps, cpu."""
-    threads: int | None = None
+    threads: Small | None = None
     """CPU threads; null takes one for rows too small to share and otherwise all there are."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of matrix products; bfloat16 needs CUDA of capability 8.0 or more, where auto takes it."""
-    compile: Literal["auto", "on", "off"] = "auto"
+    compile: Free[Literal["auto", "on", "off"]] = "auto"
     """Compile the step; only on CUDA, where auto does."""
-    tensorboard: bool = True
+    tensorboard: Free[bool] = True
     """Write curves for TensorBoard into the run folder."""
 
     def __post_init__(self) -> None:
-        counts = (
-            "steps",
-            "accumulate",
-            "log",
-            "evaluate",
-            "save",
-            "keep",
-            "keep_every",
-            "patience",
-            "failures",
-            "threads",
-        )
-        for name in (*counts, "epochs", "seconds", "save_minutes", "clip", "spike"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ValueError(f"{name} must be above 0, not {value}")
-        if abs(self.seed) >= 2**63:
-            raise ValueError(f"seed must have at most 18 digits, not {self.seed}")
-        if self.retreats < 0:
-            raise ValueError(f"retreats must not be below 0, not {self.retreats}")
         if self.average > self.keep:
             raise ValueError(f"average {self.average} needs as many checkpoints, but keep is {self.keep}")
 
@@ -261,7 +243,8 @@ class _Loop:
             progress.counts[name] = progress.counts.get(name, 0.0) + count
         for optim in list(self.optim.values())[:1]:
             values["rate"] = rate_at(optim, progress.step, self.config.steps)
-        self.log.step(progress.step, {**values, **self.guard.news(progress.step)}, left=self._left())
+        total = self.config.steps if self.config.seconds is None else None
+        self.log.step(progress.step, {**values, **self.guard.news(progress.step)}, total=total, left=self._left())
         self.window = Meter()
 
     def _left(self) -> float | None:

@@ -9,7 +9,9 @@ from typing import Any, Literal
 import torch
 from torch import nn
 
-from regard.training.graphs import Recorded
+from regard.config.ranges import Amount, Positive, Share, Whole
+from regard.config.resuming import Fixed
+from regard.decoding.graphs import Graph
 from regard.training.schedules import SCHEDULES
 
 LARGEST = 1e18  # norm of a gradient: adam squares it, and float32 ends at 3e38
@@ -19,32 +21,22 @@ LARGEST = 1e18  # norm of a gradient: adam squares it, and float32 ends at 3e38
 class OptimConfig:
     """How weights follow gradients."""
 
-    name: Literal["adam", "adamw", "sgd"] = "adam"
+    name: Fixed[Literal["adam", "adamw", "sgd"]] = "adam"
     """The rule: adam (decay added to the gradient), adamw (decay apart from it), sgd."""
-    rate: float = 1e-3
+    rate: Positive = 1e-3
     """The highest learning rate, reached at the end of the warm-up."""
-    betas: tuple[float, float] = (0.9, 0.98)
+    betas: tuple[Share, Share] = (0.9, 0.98)
     """How much of the past the two averages of adam keep."""
-    eps: float = 1e-9
+    eps: Positive = 1e-9
     """What adam adds to its denominator."""
-    momentum: float = 0.0
+    momentum: Share = 0.0
     """How much of the past sgd keeps."""
-    weight_decay: float = 0.0
+    weight_decay: Amount = 0.0
     """Pull of matrices towards zero; biases and norms are left alone."""
-    warmup: int = 400
+    warmup: Whole = 400
     """Steps over which the rate rises."""
     schedule: Literal["inverse_root", "constant", "linear", "cosine"] = "inverse_root"
     """How the rate goes on after the warm-up; linear and cosine end at zero with the last step."""
-
-    def __post_init__(self) -> None:
-        for name in ("rate", "eps"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be above 0, not {getattr(self, name)}")
-        for name in ("weight_decay", "warmup"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must not be below 0, not {getattr(self, name)}")
-        if not all(0 <= share < 1 for share in (*self.betas, self.momentum)):
-            raise ValueError(f"betas {list(self.betas)} and momentum {self.momentum} must be at least 0 and below 1")
 
 
 def build(parameters: Iterable[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
@@ -110,12 +102,14 @@ class Updates:
 
     def __init__(self, optimizer: torch.optim.Optimizer, *, clip: float | None, device: torch.device) -> None:
         self.optimizer, self.device = optimizer, device
-        self.recorded = Recorded(lambda total, rate, veto: update(optimizer, total, rate=rate, clip=clip, veto=veto))
+        self.captured = Graph(
+            lambda total, rate, veto: update(optimizer, total, rate=rate, clip=clip, veto=veto), torch.device(device)
+        )
 
     def __call__(self, total: Any, *, rate: float, veto: torch.Tensor) -> torch.Tensor:
         """One update, as `update` says."""
         total = torch.as_tensor(total, dtype=torch.float32, device=self.device)
-        answer = self.recorded(total, torch.full((), rate, device=self.device), veto)
+        answer = self.captured(total, torch.full((), rate, device=self.device), veto).clone()
         torch.autograd.graph.increment_version(graded(self.optimizer))
         return answer
 

@@ -8,9 +8,10 @@ import os
 import platform
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache
 from importlib import metadata
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,17 @@ import torch
 import regard
 from regard import checkpoint, config
 from regard.checkpoint import Checkpoint, CheckpointError
+from regard.config.resuming import Verdict
+from regard.models import modern
 from regard.training import distributed
 from regard.training.compatibility import changes
 from regard.training.distributed import ALONE, Team
-from regard.training.lock import NAME, Lock
+from regard.training.lock import NAME, Lock, held
 from regard.training.log import Log, Silence, forget
 from regard.training.resume import NUMBERS, TENSORS
 
 STEP = re.compile(r"step-[0-9]+")
+STRICT: Mapping[str, Verdict] = {"": "refused"}
 OURS = (
     *("checkpoints", "best", "damaged-best", "state.json", "config.yaml", "command.txt", "env.json", "data.json"),
     *("metrics.jsonl", "train.log", "samples", "tensorboard", "report.html"),
@@ -119,15 +123,19 @@ class Run:
         finally:
             self.close()
 
-    def begin(self, settings: Mapping[str, Any], data: Mapping[str, Any]) -> Run:
-        """Now that settings and data are known: judge whether it may go on with them, and write them down."""
+    def begin(self, recipe: Any, data: Mapping[str, Any]) -> Run:
+        """Now that settings and data are known: judge whether it may go on with them, and write them down.
+
+        The recipe's fields say what may change when a run is resumed; nothing of a mere mapping may.
+        """
         if not self.team.is_main:
             return self
-        settings, data = config.plain(settings), config.plain(data)
+        settings, data = config.plain(recipe), config.plain(data)
+        verdicts = config.verdicts(type(recipe)) if is_dataclass(recipe) else STRICT
         run = self
         with _told(self.folder):
             if self.resumed:
-                run = _resumed(self, settings, data)
+                run = _resumed(self, settings, data, verdicts)
             elif self.filled:
                 _clear(self.folder)
             checkpoint.replace(self.folder / "config.yaml", config.dump(settings).encode("utf-8"))
@@ -146,10 +154,21 @@ class Run:
         checkpoint.replace(self.folder / "samples" / f"step-{step}.json", checkpoint.render(list(samples)))
 
 
+def vacant(folder: Path, *, resume: bool = False) -> Path:
+    """A folder for a run that nobody named one for: this, or with a number where it is taken; to resume, the last."""
+    names = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
+    taken = None
+    for path in chain([folder], names):
+        if not (path.is_file() or held(path) or _filled(path)):
+            return taken or path if resume else path
+        taken = path
+    raise AssertionError
+
+
 def start(
     folder: str | Path,
     *,
-    settings: Mapping[str, Any],
+    settings: Any,
     command: str = "",
     data: Mapping[str, Any] | None = None,
     resume: bool = False,
@@ -236,14 +255,18 @@ def _admit(folder: Path, *, anything: bool) -> bool:
     """Whether an earlier run is in the folder already, which only those who expect it may touch."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"{folder} is a file, name a folder for the run")
-    filled = folder.exists() and any(path.name not in EARLY for path in folder.iterdir())
+    filled = _filled(folder)
     if filled and not anything:
         ways = "resume it with --resume, name another folder with --out, or replace it with --overwrite"
         raise ValueError(f"{folder} is not empty: {ways}")
     return filled
 
 
-def _resumed(run: Run, settings: Mapping[str, Any], data: Mapping[str, Any]) -> Run:
+def _filled(folder: Path) -> bool:
+    return folder.is_dir() and any(path.name not in EARLY for path in folder.iterdir())
+
+
+def _resumed(run: Run, settings: Mapping[str, Any], data: Mapping[str, Any], verdicts: Mapping[str, Verdict]) -> Run:
     """The run to go on with, or one that starts from 0 where there is nothing to go on from, and says so."""
     folder = run.folder
     latest, damaged = run.latest, run.doubtful
@@ -252,7 +275,8 @@ def _resumed(run: Run, settings: Mapping[str, Any], data: Mapping[str, Any]) -> 
         notes.append(f"{folder} holds no checkpoint to go on from: starting from step 0")
         forget(folder / "metrics.jsonl", after=0)
         return replace(run, latest=None, notes=tuple(notes), damaged=len(damaged))
-    found = changes(config.read(folder / "config.yaml"), settings, _seen(folder), data)
+    before = modern(config.read(folder / "config.yaml"))
+    found = changes(before, settings, _seen(folder), data, verdicts=verdicts)
     if fixed := found.refused:
         shown = ", ".join(fixed[:8]) + (f" and {len(fixed) - 8} more" if len(fixed) > 8 else "")
         raise ValueError(f"{folder} cannot go on with what it was not begun with: {shown}; use another folder")

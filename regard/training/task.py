@@ -30,6 +30,49 @@ class Evaluation:
     samples: list[dict[str, Any]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Given:
+    """Files that somebody wants to train on, and what was said of them."""
+
+    files: tuple[str, ...]
+    valid: tuple[str, ...] = ()
+    """Files to measure on."""
+    kind: str | None = None
+    """What they hold, as a task's `takes` calls it; None: it is to be seen."""
+    aligned: bool = False
+    """Whether there are two, line n of the second belonging to line n of the first."""
+    to: str | None = None
+    """The language of the second texts."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """What was named beside them."""
+
+    @property
+    def told(self) -> bool:
+        """Whether somebody said what they are, so that looks do not matter."""
+        return self.kind is not None or "task" in self.settings
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a task takes files for."""
+
+    data: Mapping[str, Any]
+    """The data section of a recipe that learns from them."""
+    sentence: str
+    """What it takes them for and what it would train, as it follows the names of the files."""
+    confidence: int
+    """How sure it is: one of the three below."""
+
+
+SURE, LIKELY, POSSIBLE = 3, 2, 1
+
+
+def data_section(train: Sequence[Any], valid: Sequence[Any] = ()) -> dict[str, Any]:
+    """A data section with these files: one stands by itself, so that settings reach into it, several in a list."""
+    named = {"train": list(train), "valid": list(valid)}
+    return {name: files[0] if len(files) == 1 else files for name, files in named.items() if files}
+
+
 @runtime_checkable
 class Data(Protocol):
     """What a task made of the files of a recipe."""
@@ -75,8 +118,10 @@ class Learner(Protocol):
 class Task(Learner, Protocol):
     """A kind of learning, from the files of a recipe to something the loop can train.
 
-    A static method more is used where there is one: `check(recipe, *, tokens=False)`, a report on the data with
-    `lines()` for a person, `plain()` for JSON, and `problems` that would stop a training.
+    One that learns from files also has `takes`, what it calls their contents (`pairs`), and
+    `recognise(given: Given) -> Claim | None`, a static method. Another is used where there is one:
+    `check(recipe, *, tokens=False)`, a report on the data with `lines()` for a person, `plain()` for JSON, and
+    `problems` that would stop a training.
     """
 
     Recipe: ClassVar[type]
@@ -99,10 +144,6 @@ class Task(Learner, Protocol):
     @staticmethod
     def suited(recipe: Any, data: Any) -> Mapping[str, Any]:
         """Settings that follow from the data where nobody named them: sizes, length, warm-up, patience."""
-
-    @staticmethod
-    def build(shape: Any) -> nn.Module:
-        """The model of a shape, its weights drawn at random."""
 
     @staticmethod
     def sized(recipe: Any, data: Any) -> Any:

@@ -34,7 +34,8 @@ export function drawAlignment(section, tell) {
   const open = (row) => { if (keyed) change(stepOf(shown, row), { step: true }); };
   fillSide(side, shown, null, gold);
   const { name, query, key } = attention;
-  tell(state.view === "table" ? say("caption", { name, queries: say(query), keys: say(key) }) : say("prompt"));
+  if (state.view === "table") tell(say("caption", { name, queries: say(query), keys: say(key) }));
+  else tell(say("prompt"), { hint: true });
   if (state.view === "table") return holder.append(tableView(shown));
   const room = holder.clientWidth || 600;
   const view = state.view === "ribbon" ? ribbonView(shown, scale, { pick }) : matrixView(shown, scale, { room, gold, pick, open, keyed });

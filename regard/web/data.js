@@ -2,6 +2,9 @@
 
 export const page = JSON.parse(document.getElementById("data").textContent);
 
+/** Whether the model wrote while it looked at what it had read; if not, all attention stays within what was read. */
+export const form = page.attentions.some((one) => one.query === "target" && one.key === "source") ? "" : "alone";
+
 const KEPT = 48;
 const decoded = new Map();
 let halves = null;
@@ -113,6 +116,12 @@ export function scaleOf(shown, name) {
 }
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
+
+/** Paper is white, narrow, and shows what nobody scrolled to. */
+export function printing() {
+  return document.documentElement.classList.contains("printing");
+}
+
 const tables = {};
 
 export function whenRecoloured(call) {
@@ -121,7 +130,7 @@ export function whenRecoloured(call) {
 
 /** 256 colours from nothing to all, as (red, green, blue, red, ...). */
 export function palette() {
-  const name = dark.matches ? "dark" : "light";
+  const name = dark.matches && !printing() ? "dark" : "light";
   return (tables[name] ??= Uint8ClampedArray.from({ length: 768 }, (_, i) => {
     const stops = page.colours[name], at = (Math.floor(i / 3) / 255) * (stops.length - 1);
     const low = Math.min(Math.floor(at), stops.length - 2), part = at - low, channel = i % 3;

@@ -1,7 +1,7 @@
 // The second screen: every head as a small picture, drawn when it comes into sight, sorted by what was measured.
 
 import { make, moved } from "./make.js";
-import { attentionOf, merged, page, pixels, scaleOf } from "./data.js";
+import { attentionOf, merged, page, pixels, printing, scaleOf } from "./data.js";
 import { change, state } from "./state.js";
 import { number, say } from "./strings.js";
 
@@ -21,7 +21,7 @@ export function drawHeads(section, tell) {
     }
   }, { rootMargin: "200px" });
   section.replaceChildren();
-  tell(say("gallery", { n: heads.length, measure: say(captioned()) }));
+  tell(say("gallery", { n: heads.length, measure: say(captioned()) }), { hint: true });
   const few = groups.length > 1 && groups.every(([, members]) => members.length <= 4);
   const holder = make("div", { class: few ? "groups" : false });
   section.append(holder);
@@ -31,7 +31,7 @@ export function drawHeads(section, tell) {
     const drawn = make("div", { class: members.length > 8 ? "tiles" : "tiles large" }, ...made);
     holder.append(name ? make("div", {}, make("h2", {}, name), drawn) : drawn);
   }
-  tiles.forEach((each) => watcher.observe(each));
+  tiles.forEach((each) => (printing() ? draw(each) : watcher.observe(each)));
   const current = Math.max(0, tiles.findIndex((each) => each.getAttribute("aria-current") === "true"));
   if (tiles.length) tiles[current].tabIndex = 0;
 }

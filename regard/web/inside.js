@@ -21,13 +21,13 @@ export function drawInside(section, tell) {
   const note = (text) => make("p", { class: "note" }, text);
   const length = Math.sqrt(step.output.reduce((sum, value) => sum + value * value, 0));
   const stages = [
-    stage(say("query", { token }), note(say("queried", { n: step.query.length })), strip("q", step.query, tell)),
+    stage(say("query", { token }), note(say("queried", { n: step.query.length }, attention.query)), strip("q", step.query, tell)),
     stage(say("scores"), scored(inside), ledger(step, items, model, tell), verdict(inside, step, model)),
     stage(say("sum"), note(say("summed", { n: step.sum.length })), strip("∑", step.sum, tell)),
     stage(say("output"), note(say("projected", { length: number(length) })), strip("o", step.output, tell)),
   ];
-  const prediction = attention.query === "target" ? page.predictions[place] : null;
-  if (prediction) stages.push(stage(say("next"), ...candidates(prediction)));
+  const prediction = attention.query === page.predicted ? page.predictions[place] : null;
+  if (prediction) stages.push(stage(say("next", {}, page.predicted), ...candidates(prediction)));
   tell(say("stepped", { token }));
   section.replaceChildren(make("ol", { class: "steps" }, ...stages), everything(step, items, token));
   section.querySelectorAll("canvas.strip").forEach((canvas) => canvas.paint());
@@ -129,7 +129,8 @@ function verdict(inside, step, model) {
 }
 
 function candidates(prediction) {
-  const text = say("predicted", { token: visible(prediction.written), percent: percent(prediction.probability), rank: prediction.rank + 1 });
+  const gaps = { token: visible(prediction.written), percent: percent(prediction.probability), rank: prediction.rank + 1 };
+  const text = say("predicted", gaps, page.predicted);
   const entries = prediction.top.map(([word, share]) => ({
     word: word.trim() ? word.replace(/^ /, "␣") : "␣", share, text: percent(share), written: word === prediction.written,
   }));

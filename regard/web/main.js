@@ -1,7 +1,7 @@
 // The frame: title, screens, controls, language; everything is drawn again from the state.
 
 import { make } from "./make.js";
-import { attentionOf, page, whenRecoloured } from "./data.js";
+import { attentionOf, form, page, whenRecoloured } from "./data.js";
 import { addressOf, change, onChange, readAddress, state } from "./state.js";
 import { drawAlignment } from "./alignment.js";
 import { drawHeads, kindOf } from "./heads.js";
@@ -10,7 +10,13 @@ import { say, speak } from "./strings.js";
 
 const SCREENS = { alignment: drawAlignment, heads: drawHeads, inside: drawInside };
 const find = (id) => document.getElementById(id);
-const tell = (text) => { find("read").textContent = text; };
+
+/** The live line; a hint on how to use the page means nothing on paper. */
+function tell(text, { hint = false } = {}) {
+  find("read").textContent = text;
+  find("read").classList.toggle("hint", hint);
+}
+
 
 /** Which choices each screen offers, and what there is to choose. */
 const CHOICES = {
@@ -32,7 +38,7 @@ function names() {
 
 function headOptions() {
   const heads = attentionOf(state.attention).heads.map((_, n) => [String(n), say("nth", { n })]);
-  return state.screen === "inside" ? heads : [["mean", say("mean", { n: heads.length })], ...heads];
+  return state.screen === "inside" ? heads : [["mean", say(heads.length > 1 ? "mean" : "only", { n: heads.length })], ...heads];
 }
 
 function tokenOptions() {
@@ -71,7 +77,7 @@ function fillControls() {
 function fillFrame() {
   document.querySelectorAll("[data-say]").forEach((each) => { each.textContent = say(each.dataset.say); });
   document.querySelectorAll("[data-name]").forEach((each) => {
-    if (each.matches("nav, form, section")) each.setAttribute("aria-label", say(each.dataset.name));
+    if (each.matches("nav, form, section")) each.setAttribute("aria-label", say(each.dataset.name, {}, form));
   });
   const other = find("language");
   other.textContent = say("other");
@@ -83,11 +89,11 @@ function fillFrame() {
   find("title").replaceChildren(...heading);
   find("named").textContent = [say("motto"), page.model].filter(Boolean).join(" · ");
   const facts = page.title ? [["text", text], ["answer", answer]].filter(([, value]) => value) : [];
-  find("texts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", {}, say(name)), make("dd", {}, value)]));
+  find("texts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", {}, say(name, {}, form)), make("dd", {}, value)]));
   const links = Object.keys(SCREENS).map((screen) => make("a", {
     href: addressOf({ screen }), "aria-current": state.screen === screen ? "page" : false, "data-screen": screen,
     onclick: (event) => { event.preventDefault(); change({ screen }, { step: true }); document.querySelector(`[data-screen=${screen}]`).focus(); },
-  }, say(screen)));
+  }, say(screen, {}, form)));
   find("screens").replaceChildren(...links);
 }
 
@@ -111,6 +117,9 @@ document.querySelector(".skip").addEventListener("click", (event) => { event.pre
 buildControls();
 onChange(draw);
 whenRecoloured(draw);
+for (const [event, paper] of [["beforeprint", true], ["afterprint", false]]) {
+  addEventListener(event, () => { document.documentElement.classList.toggle("printing", paper); draw(); });
+}
 let width = innerWidth;
 addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; draw(); } });
 readAddress();

@@ -1,7 +1,7 @@
 // The matrix: one coloured cell per pair, labels, boxes, and a cell that arrow keys move.
 
 import { colour, make, sharp, shorten } from "./make.js";
-import { pixels } from "./data.js";
+import { pixels, printing } from "./data.js";
 import { say } from "./strings.js";
 
 const FACE = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif";
@@ -16,19 +16,23 @@ export function matrixView(shown, scale, { room, gold, pick, open, keyed }) {
       queries: say(shown.attention.query), keys: say(shown.attention.key),
     }),
   });
-  const over = make("canvas", { class: "over", "aria-hidden": "true" });
+  const over = make("canvas", { class: "over", "aria-hidden": "true", hidden: printing() });
   const place = layout(canvas, shown, room);
   Object.assign(canvas.dataset, { left: place.left, top: place.top, cell: place.cell });
   paint(canvas, shown, scale, place);
   const stage = make("div", { class: "scroll" }, make("div", { class: "stage" }, canvas, over));
   let at = null;
+  const marks = () => {
+    if (printing()) paint(canvas, shown, scale, place); // on paper a second canvas would hide the first
+    mark(printing() ? canvas.getContext("2d") : sharp(over, place.width, place.height), shown, place, gold, at);
+  };
   const select = (row, column) => {
     at = [row, column];
-    mark(over, shown, place, gold, at);
+    marks();
     reveal(stage, place, column);
     pick(row, column, true);
   };
-  mark(over, shown, place, gold, at);
+  marks();
   listen(canvas, shown, place, { select, pick, open, current: () => at });
   const note = make("p", { id: "keys", class: "note" }, say(keyed ? "keys" : "keyless"));
   return { element: make("div", {}, stage, note), select, canvas };
@@ -110,9 +114,8 @@ function columnLabel(context, unit, column, { left, top, cell, most }, chosen) {
 }
 
 /** Boxes of the links made by hand, and the chosen cell. */
-function mark(over, shown, place, gold, at) {
+function mark(context, shown, place, gold, at) {
   const { left, top, cell } = place;
-  const context = sharp(over, place.width, place.height);
   for (const [row, column, sure] of gold) {
     const box = [left + column * cell + 3, top + row * cell + 3, cell - 5, cell - 5];
     frame(context, box, { colour: colour("mark"), width: Math.max(1.5, cell / 18), dash: sure ? [] : [cell / 5, cell / 6] });

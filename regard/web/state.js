@@ -1,10 +1,12 @@
 // What is shown lives in the address, so that a link or the back button brings it back.
 
 import { page } from "./data.js";
+import { LANGUAGES, preferred } from "./strings.js";
 
 export const DEFAULTS = {
   screen: "alignment", attention: page.attentions[page.first]?.name ?? "", head: "mean", level: page.level,
-  specials: "0", share: "0", scale: "max", view: "matrix", sort: "place", down: "0", kind: "all", token: "0", at: "", lang: page.lang,
+  specials: "0", share: "0", scale: "max", view: "matrix", sort: "place", down: "0", kind: "all", token: "0", at: "",
+  lang: page.lang ?? preferred(),
 };
 
 export const state = { ...DEFAULTS };
@@ -45,7 +47,7 @@ export function readAddress() {
 function sensible() {
   const allowed = {
     screen: ["alignment", "heads", "inside"], level: ["word", "subword"], specials: ["0", "1"], share: ["0", "1"], down: ["0", "1"],
-    scale: ["max", "full", "row", "root"], view: ["matrix", "ribbon", "table"], lang: ["en", "fr"],
+    scale: ["max", "full", "row", "root"], view: ["matrix", "ribbon", "table"], lang: LANGUAGES,
     attention: page.attentions.map((one) => one.name),
   };
   for (const [name, values] of Object.entries(allowed)) if (!values.includes(state[name])) state[name] = DEFAULTS[name];

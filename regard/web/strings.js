@@ -7,12 +7,13 @@ const STRINGS = {
     other: "Français",
     screens: "Screens", controls: "What is shown",
     alignment: "Alignment", heads: "Heads", inside: "Inside one step",
-    source: "read", target: "written", fed: "already written",
-    text: "Read", answer: "Written",
-    attention: "Attention", head: "Head", mean: "mean of all {n}", nth: "head {n}",
+    alignment_alone: "Attention", inside_alone: "Inside one look",
+    source: "read", target: "written", fed: "already written", label: "label", patches: "patches", nodes: "nodes",
+    text: "Read", answer: "Written", answer_alone: "Answer",
+    attention: "Attention", head: "Head", mean: "mean of all {n}", only: "the only one", nth: "head {n}",
     level: "Level", word: "words", subword: "subwords",
-    specials: "Special tokens", share: "Lines add up to 1", down: "Highest first",
-    scale: "Colours", max: "0 to highest", full: "0 to 1", row: "line by line", root: "square root",
+    specials: "Special tokens", share: "Rows sum to 1", down: "Highest first",
+    scale: "Colours", max: "0 to highest", full: "0 to 1", row: "row by row", root: "square root",
     view: "View", matrix: "matrix", ribbon: "ribbons", table: "table",
     sort: "Order", place: "by layer", entropy: "entropy (bits)", diagonality: "diagonality",
     itself: "itself", "previous token": "previous token", "next token": "next token", "first token": "first token",
@@ -22,9 +23,9 @@ const STRINGS = {
     "AER, mean": "Aligned pairs: AER", "AER, permuted": "Aligned pairs: permuted", "AER, diagonal": "Aligned pairs: diagonal",
     "AER, even": "Aligned pairs: even look",
     kind: "Which", all: "all", token: "Token",
-    prompt: "Choose a cell with the pointer or the arrow keys to read its number.",
+    prompt: "Point at a cell, or use the arrow keys, to read its weight.",
     cell: "“{query}” gave {percent} of its attention to “{key}” ({value}).",
-    best: "Its highest.",
+    best: "Its highest weight.",
     unlooked: "“{query}” gave {percent} to special tokens, which are hidden.",
     looked: "Where “{query}” looked",
     hidden: "(special)",
@@ -32,31 +33,33 @@ const STRINGS = {
     links: "Boxes: links made by hand; solid is sure, dashed is possible.",
     keys: "Arrow keys move, Home and End jump, Enter opens the step. The table view holds the same numbers.",
     keyless: "Arrow keys move, Home and End jump. The table view holds the same numbers.",
-    canvas: "Matrix of attention weights: {rows} lines {queries}, {columns} columns {keys}",
-    caption: "Attention weights of {name}: a line per token {queries}, a column per token {keys}.",
-    gallery: "{n} heads, below each its {measure}. Arrow keys move, Enter opens one.",
+    canvas: "Matrix of attention weights: {rows} rows ({queries}), {columns} columns ({keys})",
+    caption: "Attention weights of {name}; rows: {queries}, columns: {keys}.",
+    gallery: "{n} heads, each with its {measure}. Arrow keys move, Enter opens one.",
     measured: "{measure} {value}",
     picture: "{name} head {n}: {measures}",
     nothing: "Nothing but special tokens: show them to see the weights.",
-    stepless: "This page was written without the vectors of its steps.",
+    stepless: "The vectors were not saved with this trace, so its arithmetic cannot be shown.",
     stepped: "The numbers of one head while it looked from “{token}”.",
-    query: "The query of “{token}”", queried: "What it looks for: {n} numbers, made from the token's vector.",
-    scores: "Compared with every key, weighed, and values gathered",
-    scored: "Score: {formula}. The softmax turns scores into shares that add up to 1.",
+    query: "The query of “{token}”", queried: "What it looks for: {n} numbers, projected from the token's vector.",
+    queried_label: "What it looks for: {n} numbers, learned in training and the same for every text.",
+    scores: "Compared with every key, softmaxed, and used to weight the values",
+    scored: "Score: {formula}. The softmax turns scores into weights that sum to 1.",
     key: "token", vector: "key k", raw: "score", scaled: "scaled", bias: "bias", mask: "mask", softmax: "softmax",
-    weight: "model's", value: "value v", seen: "seen", masked: "hidden",
-    sum: "The sum", summed: "Values weighed by the softmax and added up: {n} numbers.",
+    weight: "model's", value: "value v", seen: "visible", masked: "masked",
+    sum: "The sum", summed: "Values weighted by the softmax and summed: {n} numbers.",
     output: "The output",
     projected: "The sum after this head's part of the output projection; length {length}.",
-    next: "The next token", predicted: "Likeliest tokens after all layers; written: “{token}”, {percent}, number {rank}.",
+    next: "The next token", predicted: "Likeliest tokens after all layers; written: “{token}”, {percent}, rank {rank}.",
+    next_label: "The label", predicted_label: "Likeliest labels after all layers; chosen: “{token}”, {percent}, rank {rank}.",
     check: "recomputed in this page = model's to {difference}", exactly: "recomputed in this page = model's exactly",
     differs: "recomputed in this page differs from the model's by {difference}",
     given: "A score this page cannot compute: its numbers are the model's.",
     hover: "{name}[{place}] = {value}", strip: "{name}: {n} numbers from {low} to {high}",
-    line: "“{key}”: score {raw}, scaled {scaled}, share {percent} ({value}).",
-    unseen: "“{key}” is hidden by the mask and gets nothing.",
-    vectors: "All the numbers", of: "{name} of “{token}”",
-    footer: "This file holds all it shows and asks nothing of any network. Weights tell where a head looked; whether that mattered is another question, answered by measures with controls.",
+    line: "“{key}”: score {raw}, scaled {scaled}, weight {percent} ({value}).",
+    unseen: "“{key}” is masked: its weight is 0.",
+    vectors: "All numbers", of: "{name} of “{token}”",
+    footer: "This page is self-contained and makes no network requests. Weights show where a head looked; whether that mattered is another question, answered by measures with controls.",
   },
   fr: {
     skip: "Aller à l’image",
@@ -64,9 +67,10 @@ const STRINGS = {
     other: "English",
     screens: "Écrans", controls: "Ce qui est montré",
     alignment: "Alignement", heads: "Têtes", inside: "Une étape",
-    source: "lu", target: "écrit", fed: "déjà écrit",
-    text: "Lu", answer: "Écrit",
-    attention: "Attention", head: "Tête", mean: "moyenne des {n}", nth: "tête {n}",
+    alignment_alone: "Attention", inside_alone: "Un regard",
+    source: "lu", target: "écrit", fed: "déjà écrit", label: "étiquette", patches: "morceaux d’image", nodes: "nœuds",
+    text: "Lu", answer: "Écrit", answer_alone: "Réponse",
+    attention: "Attention", head: "Tête", mean: "moyenne des {n}", only: "la seule", nth: "tête {n}",
     level: "Niveau", word: "mots", subword: "sous-mots",
     specials: "Jetons spéciaux", share: "Lignes de somme 1", down: "Le plus haut d’abord",
     scale: "Couleurs", max: "de 0 au plus haut", full: "de 0 à 1", row: "ligne par ligne", root: "racine carrée",
@@ -79,9 +83,9 @@ const STRINGS = {
     "AER, permuted": "Paires alignées : liens permutés", "AER, diagonal": "Paires alignées : diagonale",
     "AER, even": "Paires alignées : regard égal",
     kind: "Lesquelles", all: "toutes", token: "Jeton",
-    prompt: "Choisissez une case au pointeur ou avec les flèches pour en lire le nombre.",
+    prompt: "Pointez une case, ou utilisez les flèches, pour lire son poids.",
     cell: "« {query} » a donné {percent} de son attention à « {key} » ({value}).",
-    best: "Son maximum.",
+    best: "Son poids le plus fort.",
     unlooked: "« {query} » a donné {percent} aux jetons spéciaux, qui sont cachés.",
     looked: "Où « {query} » a regardé",
     hidden: "(spéciaux)",
@@ -90,44 +94,54 @@ const STRINGS = {
     keys: "Les flèches déplacent, Début et Fin sautent, Entrée ouvre l’étape. Le tableau contient les mêmes nombres.",
     keyless: "Les flèches déplacent, Début et Fin sautent. Le tableau contient les mêmes nombres.",
     canvas: "Matrice de poids d’attention : {rows} lignes ({queries}), {columns} colonnes ({keys})",
-    caption: "Poids d’attention de {name} : une ligne par jeton ({queries}), une colonne par jeton ({keys}).",
+    caption: "Poids d’attention de {name} ; lignes : {queries}, colonnes : {keys}.",
     gallery: "{n} têtes, sous chacune : {measure}. Les flèches déplacent, Entrée en ouvre une.",
     measured: "{measure} {value}",
     picture: "{name} tête {n} : {measures}",
     nothing: "Rien que des jetons spéciaux : affichez-les pour voir les poids.",
-    stepless: "Cette page a été écrite sans les vecteurs de ses étapes.",
+    stepless: "Les vecteurs n’ont pas été enregistrés avec cette trace : son calcul ne peut pas être montré.",
     stepped: "Les nombres d’une tête pendant qu’elle regardait depuis « {token} ».",
-    query: "La requête de « {token} »", queried: "Ce qu’elle cherche : {n} nombres, tirés du vecteur du jeton.",
-    scores: "Comparée à chaque clé, pesée, et les valeurs réunies",
-    scored: "Score : {formula}. Le softmax change les scores en parts dont la somme est 1.",
+    query: "La requête de « {token} »", queried: "Ce qu’elle cherche : {n} nombres, projetés du vecteur du jeton.",
+    queried_label: "Ce qu’elle cherche : {n} nombres, appris une fois pour tous les textes.",
+    scores: "Comparée à chaque clé, passée au softmax, puis pondérant les valeurs",
+    scored: "Score : {formula}. Le softmax change les scores en poids dont la somme est 1.",
     key: "jeton", vector: "clé k", raw: "score", scaled: "réduit", bias: "biais", mask: "masque", softmax: "softmax",
-    weight: "du modèle", value: "valeur v", seen: "vu", masked: "caché",
-    sum: "La somme", summed: "Les valeurs pesées par le softmax et additionnées : {n} nombres.",
+    weight: "du modèle", value: "valeur v", seen: "visible", masked: "masqué",
+    sum: "La somme", summed: "Les valeurs pondérées par le softmax et additionnées : {n} nombres.",
     output: "La sortie",
     projected: "La somme après la part de cette tête dans la projection de sortie ; longueur {length}.",
-    next: "Le jeton suivant", predicted: "Les jetons les plus probables après toutes les couches ; écrit : « {token} », {percent}, numéro {rank}.",
+    next: "Le jeton suivant", predicted: "Les jetons les plus probables après toutes les couches ; écrit : « {token} », {percent}, rang {rank}.",
+    next_label: "L’étiquette", predicted_label: "Les étiquettes les plus probables après toutes les couches ; choisie : « {token} », {percent}, rang {rank}.",
     check: "recalculé dans cette page = celui du modèle à {difference} près", exactly: "recalculé dans cette page = celui du modèle, exactement",
     differs: "recalculé dans cette page, s’écarte du modèle de {difference}",
     given: "Un score que cette page ne sait pas calculer : ses nombres sont ceux du modèle.",
     hover: "{name}[{place}] = {value}", strip: "{name} : {n} nombres de {low} à {high}",
-    line: "« {key} » : score {raw}, réduit {scaled}, part {percent} ({value}).",
-    unseen: "« {key} » est caché par le masque et ne reçoit rien.",
+    line: "« {key} » : score {raw}, réduit {scaled}, poids {percent} ({value}).",
+    unseen: "« {key} » est masqué : son poids est 0.",
     vectors: "Tous les nombres", of: "{name} de « {token} »",
-    footer: "Ce fichier contient tout ce qu’il montre et ne demande rien à aucun réseau. Les poids disent où une tête a regardé ; si cela a compté est une autre question, à laquelle répondent des mesures avec témoins.",
+    footer: "Cette page est autonome et n’envoie aucune requête. Les poids montrent où une tête a regardé ; savoir si cela a compté est une autre question, à laquelle répondent des mesures avec témoins.",
   },
 };
 
 let language = "en";
 
+export const LANGUAGES = Object.keys(STRINGS);
+
+/** The first language of the reader's that the page speaks. */
+export function preferred() {
+  const wanted = navigator.languages?.length ? navigator.languages : [navigator.language ?? "en"];
+  return wanted.map((name) => name.slice(0, 2).toLowerCase()).find((name) => LANGUAGES.includes(name)) ?? "en";
+}
+
 export function speak(name) {
-  language = name in STRINGS ? name : "en";
+  language = LANGUAGES.includes(name) ? name : "en";
   document.documentElement.lang = language;
   return language;
 }
 
-/** The sentence of that name with its gaps filled; a name without a sentence stands for itself. */
-export function say(name, gaps = {}) {
-  const text = STRINGS[language][name] ?? name;
+/** The sentence of that name with its gaps filled, in its own form for a case where there is one; a name without a sentence stands for itself. */
+export function say(name, gaps = {}, form = "") {
+  const text = STRINGS[language][`${name}_${form}`] ?? STRINGS[language][name] ?? name;
   return text.replace(/\{(\w+)\}/g, (whole, gap) => (gap in gaps ? String(gaps[gap]) : whole));
 }
 

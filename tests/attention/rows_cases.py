@@ -7,9 +7,10 @@ import sys
 
 import torch
 
-from regard.attention.attend import PLAIN, attend_row
+from regard.attention.attend import AttentionSpec, attend_row
 from regard.attention.kernels.rows import attend_rows
 from regard.attention.masks import Mask, Row, between, causal
+from tests.interpreted import read_bounds_as_scalars
 
 
 def rows(chance: random.Random, *, fixed: bool) -> tuple[Row, Row]:
@@ -42,8 +43,20 @@ def differences(seed: int, device: str, dtype: torch.dtype) -> list[float]:
     fast = [each.detach().requires_grad_() for each in inputs]
     plain = [each.detach().double().requires_grad_() for each in inputs]
     segments, offsets = (one.segment, seen.segment), (one.offsets, seen.offsets)
-    ours = attend_rows(fast[0], fast[1], fast[2], segments, offsets, causal=kind == "causal")
-    theirs = attend_row(plain[0], plain[1], plain[2], mask=mask, way=PLAIN)
+    scale = chance.choice([None, 1.0 / depth])
+    if kind != "other" and chance.random() < 0.7:  # a number for every head and distance
+        table = torch.randn(heads, 2 * one.longest - 1, device=device)
+        fast, plain = [*fast, table.requires_grad_()], [*plain, table.detach().double().requires_grad_()]
+    ours = attend_rows(
+        *fast[:3], segments, offsets, causal=kind == "causal", scale=scale, bias=fast[3] if len(fast) > 3 else None
+    )
+
+    def bias(distance: torch.Tensor) -> torch.Tensor:
+        return plain[3][:, distance.clamp(1 - one.longest, one.longest - 1) + one.longest - 1]
+
+    way = AttentionSpec(bias=bias if len(plain) > 3 else None)
+    stretched = plain[0] if scale is None else plain[0] * scale * depth**0.5
+    theirs = attend_row(stretched, plain[1], plain[2], mask=mask, way=way)
     found = [ours.detach(), *torch.autograd.grad(ours, fast, slope)]
     expected = [theirs.detach(), *torch.autograd.grad(theirs, plain, slope.double())]
     scale = max(1.0, *(float(each.abs().max()) for each in expected if each.numel()))
@@ -51,6 +64,7 @@ def differences(seed: int, device: str, dtype: torch.dtype) -> list[float]:
 
 
 if __name__ == "__main__":
+    read_bounds_as_scalars()
     worst = max(max(differences(seed, "cpu", torch.float32)) for seed in range(int(sys.argv[1])))
     print(worst)
     sys.exit(worst > 1e-5)

@@ -9,11 +9,25 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 
 from regard.attention import attend as module
-from regard.attention.attend import AttentionSpec, attend, weigh
-from regard.attention.masks import Grid, Row, Stepping, allow, causal, neighbours, packed, padded, stepping, window
+from regard.attention.attend import AttentionSpec, attend, attend_source, attend_step, weigh
+from regard.attention.cache import LayerCache
+from regard.attention.masks import (
+    Grid,
+    Mask,
+    Row,
+    Stepping,
+    allow,
+    causal,
+    neighbours,
+    packed,
+    padded,
+    stepping,
+    window,
+)
 from regard.attention.positions import ALiBi, Relative
-from regard.attention.scores import Additive, cosine
+from regard.attention.scores import Additive, cosine, dot
 from regard.attention.tap import Tap
+from regard.models.transformer import Transformer, TransformerConfig
 
 HEADS, DEPTH = 4, 4
 
@@ -167,30 +181,113 @@ def test_a_bias_on_a_graph_is_refused():
         attend(*torch.randn(3, HEADS, keys, DEPTH), mask=mask, way=AttentionSpec(bias=ALiBi(HEADS).bias))
 
 
-KNOWN = {  # ways, and whether a fused kernel knows them
+KNOWN = {  # and whether a kernel for rows and one for steps knows them
     "plain": (AttentionSpec(), True),
-    "bias": (AttentionSpec(bias=ALiBi(HEADS)), False),
+    "unscaled": (AttentionSpec(score=dot), True),
+    "bias": (AttentionSpec(bias=ALiBi(HEADS).bias), True),
     "dropout": (AttentionSpec(dropout=0.1), False),
     "another score": (AttentionSpec(score=cosine), False),
     "somebody watches": (AttentionSpec(tap=watched()), False),
 }
 
 
+class Taken(Exception):
+    """Which path was taken."""
+
+
+def refusing(name):
+    def path(*given, **named):
+        raise Taken(name)
+
+    return path
+
+
+@pytest.fixture
+def paths(monkeypatch):
+    """Every path says its name instead of computing."""
+    kernels = pytest.importorskip(
+        "regard.attention.kernels.step", reason="Triton is not installed", exc_type=ImportError
+    )
+    for name in ("_rows", "_variable_length", "_unpack", "attend_fused", "attend_explicitly"):
+        monkeypatch.setattr(module, name, refusing(name))
+    for name in ("attend_past", "attend_memory"):
+        monkeypatch.setattr(kernels, name, refusing(name))
+    monkeypatch.setattr(module, "kernels_run", lambda tensor: tensor.device.type in ("cuda", "meta"))
+
+
+def path_of(work, *given, **named):
+    with pytest.raises(Taken) as taken:
+        work(*given, **named)
+    return str(taken.value)
+
+
 @pytest.mark.parametrize("name", KNOWN)
-def test_the_kernel_for_rows_is_asked_only_for_what_it_knows(name):
+def test_rows_take_the_kernel_that_knows_the_way_and_only_then(name, paths):
     way, known = KNOWN[name]
-    mask = packed(Row.of([2, 3]))
-    with FakeTensorMode():  # tensors that say they are on a GPU, without one
+    slow = "attend_explicitly" if way.explicit else "attend_fused"
+    short, long = (packed(Row.of([2, 3], longest=longest, most=2)) for longest in (5, module.SHORT + 1))
+    with FakeTensorMode(allow_non_fake_inputs=True):  # tensors that say they are on a GPU, without one
         half, full = (torch.empty(HEADS, 5, 16, device="cuda", dtype=kind) for kind in (torch.bfloat16, torch.float32))
-        assert module._kernel_fits(half, half, half, where=mask.where, mask=mask, way=way) is known
-        assert not module._kernel_fits(full, full, full, where=mask.where, mask=mask, way=way)
+        odd = torch.empty(HEADS, 5, 24, device="cuda", dtype=torch.bfloat16)
+        several = known and way.bias is None
+        for mask in (short, short & causal()):
+            assert path_of(attend, half, half, half, mask=mask, way=way) == ("_rows" if known else "_unpack")
+        for vectors, mask in ((half, long), (half, short & window(2)), (odd, short)):
+            path = path_of(attend, vectors, vectors, vectors, mask=mask, way=way)
+            assert path == ("_variable_length" if several else "_unpack")
+        assert path_of(attend, full, full, full, mask=short, way=way) == "_unpack"
+        assert (
+            path_of(attend, half, half, half, mask=short & allow(torch.ones(5, 5, device="cuda") > 0), way=way) == slow
+        )
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_the_kernel_for_steps_is_asked_only_for_what_it_knows(name, monkeypatch):
+def test_steps_take_the_kernel_that_knows_the_way_and_only_then(name, paths, monkeypatch):
     way, known = KNOWN[name]
+    slow = "attend_explicitly" if way.explicit else "attend_fused"
     monkeypatch.setattr(module, "kernels_run", lambda tensor: True)
-    query, mask = torch.randn(2, HEADS, 2, 16), stepping(two_steps())
-    assert module._step_fits(query, query, mask=mask, way=way) is known
-    for other in (mask & window(2), mask & boolean("11000 01000")):
-        assert not module._step_fits(query, query, mask=other, way=way)
+    monkeypatch.setattr("regard.attention.kernels.step.sight", lambda where: where.slots)
+    where = two_steps()
+    vectors, cache = torch.randn(2, HEADS, 2, 16), LayerCache.empty(torch.zeros(2, HEADS, 1, 16), 16, 9)
+    step = {"cache": cache, "way": way}
+    assert path_of(attend_step, *[vectors] * 3, mask=stepping(where), **step) == ("attend_past" if known else slow)
+    for mask in (stepping(where) & window(2), stepping(where) & boolean("11000 01000")):
+        assert path_of(attend_step, *[vectors] * 3, mask=mask, **step) == slow
+    source, keys = padded(Grid(torch.tensor([3, 2]), 3), where), torch.randn(2, HEADS, 3, 16)
+    if way.bias is None:
+        taken = path_of(attend_source, vectors, keys, keys, mask=source, way=way)
+        assert taken == ("attend_memory" if known else slow)
+    assert path_of(attend, vectors, keys, keys, mask=source, way=way) == slow, "a plain model waits for no compiler"
+
+
+@pytest.mark.parametrize("positions", ["alibi", "relative"])
+def test_a_bias_is_made_once_for_all_layers_and_learns_as_if_made_in_each(positions, monkeypatch):
+    sizes = {"width": 8, "heads": 2, "hidden": 8, "encoder": 3, "decoder": 3, "dropout": 0.0, "positions": positions}
+    model = Transformer(TransformerConfig(vocab=7, **sizes)).double()
+    made = []
+    for each in (model.encoder_positions, model.decoder_positions):
+        work = each.bias
+        monkeypatch.setattr(each, "bias", lambda distance, work=work: made.append(1) or work(distance))
+    tokens, grid = torch.randint(7, (2, 5)), Grid(torch.tensor([5, 3]), 5)
+
+    def gradients():
+        model.zero_grad()
+        for _ in range(2):  # two passes over the same batch
+            model(tokens, tokens, layouts=(grid, grid)).square().sum().backward()
+        return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+
+    shared = gradients()
+    assert len(made) == 2 * 2, "one for the encoder and one for the decoder in each pass"
+    monkeypatch.setattr(Mask, "once", lambda mask, name, make: make())
+    for one, other in zip(shared, gradients(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_what_learns_is_not_shared_by_two_passes_through_one_mask():
+    positions, mask = Relative(HEADS, causal=False), packed(Row.of([3, 2]))
+    for _ in range(2):
+        query, key, value = torch.randn(3, HEADS, 5, DEPTH)
+        attend(query, key, value, mask=mask, way=AttentionSpec(bias=positions.bias)).sum().backward()
+    with torch.no_grad():
+        attend(query, key, value, mask=mask, way=AttentionSpec(bias=positions.bias))
+    attend(query, key, value, mask=mask, way=AttentionSpec(bias=positions.bias)).sum().backward()

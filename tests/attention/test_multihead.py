@@ -179,3 +179,12 @@ def test_projections_made_together_in_training_change_neither_result_nor_gradien
             found.append([out, *torch.autograd.grad(out.square().sum(), [x, *attention.parameters()])])
         for together, apart in zip(*found, strict=True):
             torch.testing.assert_close(together, apart)
+
+
+def test_keys_of_a_memory_are_not_placed_where_the_queries_stand():
+    attention, rotary = MultiHead(8, 2), scheme("rotary", width=8, heads=2, context=16, causal=False)
+    x, memory = torch.randn(1, 3, 8), torch.randn(1, 4, 8)
+    with pytest.raises(AssertionError, match="memory"):
+        attention(x, memory, positions=rotary)
+    with pytest.raises(AssertionError, match="memory"):
+        attention(x, attention.remember(memory), positions=rotary)

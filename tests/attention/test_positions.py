@@ -23,6 +23,7 @@ from regard.attention.positions import (
     scheme,
     sinusoidal,
 )
+from regard.models.transformer import Transformer, TransformerConfig
 
 CODES = {
     "normalised": normalised,
@@ -199,6 +200,34 @@ def test_every_scheme_answers_to_the_same_three_questions(name):
     else:
         with pytest.raises(NotImplementedError, match="adds nothing to scores"):
             positions.bias(causal().distance(5, 5))
+
+
+@pytest.mark.parametrize("lengths", [[5, 3], [2, 9], [1, 4]])
+def test_a_normalised_place_is_a_share_of_its_own_text(lengths):
+    positions = scheme("normalised", width=4, heads=2, context=64, causal=False)
+    row, grid = Row.of(lengths, size=20), Grid(torch.tensor(lengths), max(lengths))
+    in_row, in_grid = positions.embed(row.place, row.span), positions.embed(grid.place, grid.span)
+    for number, length in enumerate(lengths):
+        expected = normalised(length).expand(-1, 4)
+        assert torch.equal(in_row[row.segment == number], expected)
+        assert torch.equal(in_grid[number, :length], expected)
+
+
+def test_a_normalised_step_means_something_else_in_every_length():
+    model = Transformer(
+        TransformerConfig(vocab=9, width=8, heads=2, hidden=8, encoder=1, positions="normalised")
+    ).eval()
+    steps = []
+    for length in (3, 5):
+        added = model.embedding(torch.full((1, length), 4), *_places(model, length))
+        steps.append(added[0, 1] - added[0, 0])
+    assert torch.allclose(steps[0], torch.full((8,), 1 / 2))
+    assert torch.allclose(steps[1], torch.full((8,), 1 / 4))
+
+
+def _places(model, length):
+    grid = Grid(torch.tensor([length]), length)
+    return grid.place, model.encoder_positions, grid.span
 
 
 def test_only_learned_schemes_have_weights_and_no_table_is_saved():

@@ -12,11 +12,11 @@ from regard.attention.masks import Grid, causal
 from regard.attention.multihead import Heads, MultiHead
 from regard.attention.positions import scheme
 from regard.attention.scores import Additive, Graph, cosine
-from regard.data.tokenizers import BOS, EOS
 from regard.interpret import page
 from regard.interpret.steps import Steps, inside, predictions
 from regard.interpret.trace import Item, Trace, Weights
 from regard.interpret.words import word_level
+from tests.interpret.looking import LABELLING, TEXT, model
 
 CROSS = "decoder.0.cross"
 
@@ -28,10 +28,10 @@ def watched() -> tuple[Trace, Steps]:
 
     translator = regard.load(Path(__file__).parent.parent / "checkpoints" / "format-1")
     trace = translator.look("Le chat noir dort.")
-    read = [*translator.source.encode("Le chat noir dort."), EOS]
-    written = [*translator.hypotheses([read], [0], translator.decoding)[0][0].tokens, EOS]
+    read = [*translator.source.encode("Le chat noir dort."), translator.end]
+    written = [*translator.hypotheses([read], [0], translator.decoding)[0][0].tokens, translator.end]
     layouts = [Grid(torch.tensor([len(ids)]), len(ids)) for ids in (read, written)]
-    inputs = torch.tensor([read]), torch.tensor([[BOS, *written[:-1]]])
+    inputs = torch.tensor([read]), torch.tensor([[translator.begin, *written[:-1]]])
     model = translator.model
     found, logits = inside(model, lambda: model.logits(model(*inputs, layouts=tuple(layouts)))[0])
     return trace, Steps(found, predictions(logits, written, lambda id: translator.target.pieces([id])[0]))
@@ -273,6 +273,74 @@ def test_french_is_spoken_throughout(visit: Callable, file: Path):
         assert not english.findall(text), screen
 
 
+def test_the_page_speaks_the_readers_language_and_then_the_one_that_was_chosen(
+    visit: Callable, file: Path, watched, tmp_path
+):
+    for locale, wanted in (("fr-CA", "fr"), ("en-GB", "en"), ("de-DE", "en")):
+        assert visit(file, locale=locale).page.evaluate("document.documentElement.lang") == wanted, locale
+    one = visit(file, locale="fr-FR")
+    assert one.page.locator("nav a").first.inner_text() == "Alignement"
+    one.page.click("#language")
+    assert one.page.locator("nav a").first.inner_text() == "Alignment"
+    one.page.reload()
+    assert one.page.locator("nav a").first.inner_text() == "Alignment", "the address remembers"
+    page.save(watched[0], tmp_path / "fixed.html", lang="en")
+    assert visit(tmp_path / "fixed.html", locale="fr-FR").page.locator("nav a").first.inner_text() == "Alignment"
+
+
+BLANK = """() => {
+  window.blank = [];
+  addEventListener("beforeprint", () => {
+    const blues = ({ data }) => new Set(data.filter((_, i) => i % 4 === 2));
+    const empty = (canvas) => blues(canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height)).size < 3;
+    const all = [...document.querySelectorAll("section:not([hidden]) canvas:not([hidden])")];
+    window.blank = [all.length, all.filter(empty).length, getComputedStyle(document.body).backgroundColor];
+  });
+}"""
+
+
+@pytest.mark.parametrize(("address", "least"), [("#screen=heads", 40), ("", 1), ("#screen=inside", 10)])
+def test_what_is_printed_is_whole_wherever_one_had_scrolled_and_on_white(visit: Callable, tmp_path, address, least):
+    items = [Item(f" w{place}", word=place) for place in range(9)]
+    generator = torch.Generator().manual_seed(0)
+    model = torch.nn.ModuleDict({f"decoder_{layer}": MultiHead(32, Heads(4)) for layer in range(12)})
+    found, _ = inside(model, lambda: [each(torch.randn(1, 9, 32, generator=generator)) for each in model.values()])
+    sharp = [Weights(name, "target", "source", one.weights) for name, one in found.items()]
+    page.save(Trace("m", "t", {"source": items, "target": items}, sharp), tmp_path / "long.html", steps=Steps(found))
+    one = visit(tmp_path / "long.html", address, color_scheme="dark")
+    one.page.evaluate(BLANK)
+    one.page.pdf()
+    count, blank, back = one.page.evaluate("window.blank")
+    assert count >= least
+    assert (blank, back) == (0, "rgb(255, 255, 255)")
+    assert one.page.evaluate("getComputedStyle(document.body).backgroundColor") != back, "the screen is dark again"
+    assert one.wrong == []
+
+
+WRITING_WORDS = re.compile(
+    r"\b(?:written|writes?|translat\w*|alignments?|écrit\w*|traduc\w*|traduit\w*|alignements?)\b", re.I
+)
+
+
+@pytest.mark.parametrize("locale", ["en-GB", "fr-FR"])
+@pytest.mark.parametrize("kind", LABELLING)
+def test_the_page_of_a_model_that_labels_does_not_speak_of_writing(visit: Callable, tmp_path, kind: str, locale: str):
+    trace = model(kind).look(TEXT)
+    page.save(trace, tmp_path / "page.html")
+    one = visit(tmp_path / "page.html", locale=locale)
+    assert trace.facts["answer"] in one.page.locator("h1").inner_text()
+    for screen in ("alignment", "heads", "inside"):
+        one.page.click(f"[data-screen={screen}]")
+        shown = one.page.locator("body").inner_text() + one.page.locator("body").evaluate(
+            "body => [...body.querySelectorAll('[aria-label]')].map(e => e.getAttribute('aria-label')).join(' ')"
+        )
+        assert not WRITING_WORDS.findall(shown), screen
+    assert one.page.locator("#ledger tbody tr").count() == len(trace.items["source"])
+    assert float(one.page.locator("#check").get_attribute("data-difference")) < 1e-5
+    assert one.page.locator("li.written").count() == int("pooled" in kind), "what the label was chosen from"
+    assert one.wrong == []
+
+
 def test_twelve_layers_of_twelve_heads_open_within_a_second(visit: Callable, tmp_path: Path):
     size = 128
     items = [Item(f" w{place // 2}" if place % 2 == 0 else "x", word=place // 2) for place in range(size)]
@@ -322,6 +390,8 @@ def test_a_notebook_frame_draws_the_page(visit: Callable, watched, tmp_path: Pat
     frame.locator("[data-screen=heads]").click()
     frame.locator(".tiles button").nth(1).click()
     frame.locator("#matrix").wait_for()
+    frame.locator("[data-screen=inside]").click()
+    frame.locator("#ledger").wait_for()
     assert one.outside == []
     assert one.wrong == []
 

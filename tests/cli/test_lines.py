@@ -6,21 +6,26 @@ from regard.cli import run
 from regard.cli.lines import counted, writable
 
 PICTURES = [
-    "compare nomodel nomodel --out {}",
-    "agreement nomodel --plot {}",
-    "evaluate nomodel --source nofile --target nofile --plot {}",
+    "compare nomodel nomodel -o {}",
+    "lab agreement nomodel -o {}",
+    "evaluate ./nomodel nofile nofile -o {}",
     "explain ./nomodel text --output {}",
-    "gradients --plot {}",
-    "cost --plot {}",
-    "positions sinusoidal --plot {}",
-    "data units nofile --plot {}",
-    "map nomodel word --out {}",
-    "locate nomodel nopicture --draw {}",
+    "lab gradients -o {}",
+    "lab complexity -o {}",
+    "lab positions sinusoidal -o {}",
+    "lab tokenizers nofile -o {}",
+    "words map nomodel word -o {}",
 ]
 OTHERS = [
-    ("evaluate nomodel --source nofile --target nofile --against nomodel --page {}", "html"),
+    ("locate nomodel nopicture -o {}", "png"),
+    ("classify nomodel text -o {}", "csv"),
+    ("tag nomodel text -o {}", "jsonl"),
+    ("predict nomodel text -o {}", "txt"),
+    ("count nomodel frame -o {}", "txt"),
+    ("generate nomodel -o {}", "txt"),
+    ("evaluate ./nomodel nofile nofile --against nomodel -o {}", "html"),
     ("translate ./nomodel text --output {}", "txt"),
-    ("vectors nomodel --out {}", "txt"),
+    ("words export nomodel -o {}", "txt"),
 ]
 
 
@@ -45,7 +50,7 @@ def test_a_file_is_not_a_folder_nor_a_folder_a_file(tmp_path, capsys):
     with pytest.raises(ValueError, match=r"a\.png is a folder: name a file"):
         writable(tmp_path / "a.png", ("png",))
     (tmp_path / "file").write_text("")
-    for line in (["data", "agreement"], ["data", "cmudict", "nofile"]):
+    for line in (["data", "make", "agreement"], ["data", "make", "cmudict", "nofile"]):
         assert run([*line, str(tmp_path / "file")]) == 1
         assert capsys.readouterr().err.endswith("file is a file: name a folder to write into, which may be new\n")
 

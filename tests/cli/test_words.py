@@ -1,6 +1,7 @@
 """The commands for word vectors, from a line in a terminal to its answer."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -26,38 +27,44 @@ def answer(capsys, *line: object) -> str:
     return capsys.readouterr().out
 
 
-def test_similar_prints_neighbours_and_scores(model, tmp_path, capsys):
-    assert answer(capsys, "similar", model, "tea", "--count", 1) == "tea\n  0.995  coffee\n"
-    found = json.loads(answer(capsys, "similar", model, "tea", "king", "--json"))
+def test_similar_prints_neighbours(model, capsys):
+    assert answer(capsys, "words", "similar", model, "tea", "--count", 1) == "tea\n  0.995  coffee\n"
+    found = json.loads(answer(capsys, "words", "similar", model, "tea", "king", "--json"))
     assert found["tea"][0]["word"] == "coffee"
     assert len(found["king"]) == 5
+
+
+def test_analogy_answers(model, capsys):
+    assert answer(capsys, "words", "analogy", model, "man", "woman", "king", "--count", 1).split()[1] == "queen"
+    assert json.loads(answer(capsys, "words", "analogy", model, "man", "woman", "king", "--json"))[0]["word"] == "queen"
+
+
+def test_evaluate_scores_vectors_by_pairs_and_by_questions(model, tmp_path, capsys):
     (tmp_path / "pairs.tsv").write_text("tea\tcoffee\t9\nman\ttea\t1\nman\twoman\t7\nman\tx\t3\n")
-    assert (
-        answer(capsys, "similar", model, "--score", tmp_path / "pairs.tsv") == "Spearman 1.0000 (3 of 4 pairs known)\n"
-    )
-    assert json.loads(answer(capsys, "similar", model, "--score", tmp_path / "pairs.tsv", "--json"))["known"] == 3
-
-
-def test_analogy_answers_and_scores(model, tmp_path, capsys):
-    assert answer(capsys, "analogy", model, "man", "woman", "king", "--count", 1).split()[1] == "queen"
-    assert json.loads(answer(capsys, "analogy", model, "man", "woman", "king", "--json"))[0]["word"] == "queen"
     (tmp_path / "questions.txt").write_text(
         ": royal\nman woman king queen\nman king woman queen\n: drinks\ntea coffee x y\n"
     )
-    table = answer(capsys, "analogy", model, "--file", tmp_path / "questions.txt")
-    assert "royal" in table
-    assert "100.0%" in table
-    found = json.loads(answer(capsys, "analogy", model, "--file", tmp_path / "questions.txt", "--json"))
-    assert found["all"] == {"right": 2, "known": 2, "asked": 3}
+    table = answer(capsys, "evaluate", model, tmp_path / "pairs.tsv", tmp_path / "questions.txt")
+    assert "1.000 over 3 of 4 pairs" in " ".join(table.split())
+    assert re.search(r"royal +100\.0% +2 of 2", table)
+    told = json.loads(answer(capsys, "evaluate", model, tmp_path / "questions.txt", "--json"))
+    assert told["metrics"]["analogies, %"]["score"] == 100
+    assert told["questions"] == 2
 
 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (["vectors", "{0}", "--out", "/nowhere/a.txt"], "/nowhere/a.txt: there is no folder /nowhere, make it first"),
-        (["map", "{0}", "tea", "king", "man", "--out", "a.xyz"], "a.xyz: cannot draw a xyz file"),
-        (["map", "{0}", "tea", "--out", "a.png"], "a map of 1 word says nothing"),
-        (["similar", "nowhere", "tea"], "no model at nowhere: give a run folder, a checkpoint directory or a file of"),
+        (
+            ["words", "export", "{0}", "-o", "/nowhere/a.txt"],
+            "/nowhere/a.txt: there is no folder /nowhere, make it first",
+        ),
+        (["words", "map", "{0}", "tea", "king", "man", "-o", "a.xyz"], "a.xyz: cannot draw a xyz file"),
+        (["words", "map", "{0}", "tea", "-o", "a.png"], "a map of 1 word says nothing"),
+        (
+            ["words", "similar", "nowhere", "tea"],
+            "no model at nowhere: give a run folder, a checkpoint directory or a file of",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_line(model, capsys, line, said):
@@ -68,19 +75,19 @@ def test_what_cannot_be_done_is_said_in_one_line(model, capsys, line, said):
 
 
 def test_map_draws_a_picture(model, tmp_path, capsys):
-    said = answer(capsys, "map", model, "tea", "king", "--near", 2, "--out", tmp_path / "map.png")
+    said = answer(capsys, "words", "map", model, "tea", "king", "--near", 2, "-o", tmp_path / "map.png")
     assert said.startswith(f"{tmp_path / 'map.png'}: 5 words in two directions, which show ") or "6 words" in said
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_vectors_go_out_as_text_and_come_back(model, tmp_path, capsys):
-    assert "6 words, 3 numbers each; first man, woman" in answer(capsys, "vectors", model)
-    answer(capsys, "vectors", model, "--out", tmp_path / "a.txt")
+    assert "6 words, 3 numbers each; first man, woman" in answer(capsys, "words", "export", model)
+    answer(capsys, "words", "export", model, "-o", tmp_path / "a.txt")
     assert (tmp_path / "a.txt").read_text().splitlines()[:2] == ["6 3", "man 1 0 0.100000001"]
-    answer(capsys, "vectors", tmp_path / "a.txt", "--out", tmp_path / "again")
-    expected = answer(capsys, "similar", model, "king")
-    assert answer(capsys, "similar", tmp_path / "again", "king") == expected
-    assert answer(capsys, "similar", tmp_path / "a.txt", "king") == expected
+    answer(capsys, "words", "export", tmp_path / "a.txt", "-o", tmp_path / "again")
+    expected = answer(capsys, "words", "similar", model, "king")
+    assert answer(capsys, "words", "similar", tmp_path / "again", "king") == expected
+    assert answer(capsys, "words", "similar", tmp_path / "a.txt", "king") == expected
 
 
 def test_a_line_without_a_recipe_trains(tmp_path, monkeypatch, capsys):
@@ -88,21 +95,20 @@ def test_a_line_without_a_recipe_trains(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     words.write(tmp_path / "text.txt", lines=200)
     settings = ["task=word2vec", "data.train.path=text.txt", "model.width=8", "training.epochs=1", "model.sample=null"]
-    assert "use it with: regard similar runs/run WORD" in answer(capsys, "train", *settings)
-    assert answer(capsys, "similar", "runs/run", "nouna", "--count", 2).startswith("nouna\n")
+    assert "use it with: regard words similar runs/text WORD" in answer(capsys, "train", *settings)
+    assert answer(capsys, "words", "similar", "runs/text", "nouna", "--count", 2).startswith("nouna\n")
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (["similar", "MODEL"], "give either words, or --score"),
-        (["similar", "MODEL", "coffe"], "did you mean coffee?"),
-        (["analogy", "MODEL", "a", "b"], "give either three words"),
-        (["similar", "nowhere", "x"], "no model at nowhere"),
-        (["data", "check", "task=word2vec", "data.train.path=x"], "pairs are what can be checked"),
-        (["map", "MODEL", "tea", "king"], "name at least three"),
-        (["map", "MODEL", "tea", "king", "man", "--method", "no"], "take pca or tsne"),
-        (["map", "MODEL", "tea", "king", "man", "--out", "nowhere.xyz"], "cannot draw a xyz file"),
+        (["words", "similar", "MODEL", "coffe"], "did you mean coffee?"),
+        (["words", "analogy", "MODEL", "a", "b"], "give three words"),
+        (["words", "similar", "nowhere", "x"], "no model at nowhere"),
+        (["data", "check", "task=word2vec", "data.train.path=x"], "handles sentence pairs only"),
+        (["words", "map", "MODEL", "tea", "king"], "name at least three"),
+        (["words", "map", "MODEL", "tea", "king", "man", "--method", "no"], "take pca or tsne"),
+        (["words", "map", "MODEL", "tea", "king", "man", "-o", "nowhere.xyz"], "cannot draw a xyz file"),
     ],
 )
 def test_a_mistake_is_said_in_one_line(model, line, message, capsys):
@@ -115,13 +121,14 @@ def test_a_mistake_is_said_in_one_line(model, line, message, capsys):
 def test_a_translator_has_no_word_vectors(capsys):
     from regard import recipe
 
-    assert run(["similar", str(recipe.shipped()), "word"]) == 1
-    assert "made for the task translation, and this needs a model for word2vec" in capsys.readouterr().err
+    assert run(["words", "similar", str(recipe.shipped()), "word"]) == 1
+    told = "is a translator; regard words similar needs a table of word vectors (try regard translate)"
+    assert told in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("line", [["translate", "MODEL", "x"], ["explain", "MODEL", "x"], ["evaluate", "MODEL"]])
-def test_word_vectors_are_no_translator(model, line, tmp_path, capsys):
-    (tmp_path / "pairs.tsv").write_text("a\tb\n")
-    more = ["--pairs", str(tmp_path / "pairs.tsv")] if line[0] == "evaluate" else []
-    assert run([str(model) if word == "MODEL" else word for word in [*line, *more]]) == 1
-    assert "made for the task word2vec, and this needs a model for translation" in capsys.readouterr().err
+def test_word_vectors_are_no_translator_and_have_nothing_to_look_at(model, capsys):
+    assert run(["translate", str(model), "x"]) == 1
+    told = "is a table of word vectors; regard translate needs a translator (try regard words similar)"
+    assert told in capsys.readouterr().err
+    assert run(["explain", str(model), "tea"]) == 1
+    assert "no attention to look at" in capsys.readouterr().err

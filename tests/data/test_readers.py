@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from regard import config
 from regard.data import readers
+from regard.data.encodings import locate
 from regard.data.line_report import LineReport
-from regard.data.readers import Corpus, locate, pairs
+from regard.data.readers import Corpus, pairs
 
 
 def read(corpus: Corpus) -> tuple[list[tuple[int, str, str]], LineReport]:
@@ -237,8 +238,8 @@ def test_arbitrary_bytes_never_crash_a_reader(tmp_path, data, name):
         ({}, "either source and target or path"),
         ({"source": "a"}, "either source and target or path"),
         ({"source": "a", "target": "b", "path": "c"}, "either source and target or path"),
-        ({"path": "a", "weight": 0}, "weight must be above 0"),
-        ({"path": "a", "columns": [0, 1]}, "columns must be two different numbers"),
+        ({"path": "a", "weight": 0}, "weight must be a number above 0, not 0"),
+        ({"path": "a", "columns": [1, 1]}, "columns must be two different numbers"),
         ({"path": "a", "tag": "<eos>"}, "tag must be a short code"),
     ],
 )

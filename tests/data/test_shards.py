@@ -1,7 +1,6 @@
-"""The cache: written whole or not at all, reused while it is intact, found by content."""
+"""Shards: what was written comes back, sorted into length buckets."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -10,99 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard.data import shards
-from regard.data.shards import Shards, Writer, entry, folder, key, whole
-
-
-def build(place: Path) -> None:
-    (place / "inner").mkdir()
-    (place / "inner" / "numbers").write_bytes(b"12345")
-
-
-def never(place: Path) -> None:
-    raise AssertionError("built again")
-
-
-def leftovers(cache: Path) -> list[str]:
-    return [path.name for path in cache.iterdir() if path.name != "one"]
-
-
-def test_an_entry_is_built_once_and_then_found(tmp_path):
-    place = entry(tmp_path / "cache", "one", build)
-    assert (place / "inner" / "numbers").read_bytes() == b"12345"
-    assert entry(tmp_path / "cache", "one", never) == place
-    assert not leftovers(tmp_path / "cache")
-
-
-@pytest.mark.parametrize("damage", ["truncated", "missing", "manifest", "empty", "nonsense"])
-def test_a_damaged_entry_is_noticed_and_built_again(tmp_path, damage):
-    place = entry(tmp_path, "one", build)
-    file, manifest = place / "inner" / "numbers", place / "manifest.json"
-    if damage == "truncated":
-        os.truncate(file, 3)
-    elif damage == "missing":
-        file.unlink()
-    elif damage == "manifest":
-        manifest.unlink()
-    else:
-        manifest.write_text("" if damage == "empty" else "[3]")
-    assert not whole(place)
-    assert (entry(tmp_path, "one", build) / "inner" / "numbers").read_bytes() == b"12345"
-    assert whole(place)
-    assert not leftovers(tmp_path)
-
-
-def test_a_build_that_fails_leaves_nothing_behind(tmp_path):
-    def fail(place: Path) -> None:
-        build(place)
-        raise ValueError("bad line")
-
-    with pytest.raises(ValueError, match="bad line"):
-        entry(tmp_path, "one", fail)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_full_disk_is_one_clear_line(tmp_path):
-    def fail(place: Path) -> None:
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(ValueError, match=r"No space left on device.*REGARD_CACHE"):
-        entry(tmp_path, "one", fail)
-    assert not list(tmp_path.iterdir())
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ValueError, match="REGARD_CACHE"):
-        entry(tmp_path / "file", "one", build)
-
-
-def test_what_a_killed_process_left_is_swept_away_after_a_week(tmp_path):
-    old, new = (tmp_path / f"{shards.UNFINISHED}{name}" for name in ("old", "new"))
-    for path in (old, new):
-        path.mkdir()
-        (path / "tokens").write_bytes(b"1")
-    os.utime(old, (0, 0))
-    entry(tmp_path, "one", build)
-    assert leftovers(tmp_path) == [new.name]
-
-
-def test_two_builders_at_once_agree(tmp_path):
-    def slow(place: Path) -> None:
-        build(place)
-        entry(tmp_path, "one", build)  # somebody else is faster
-
-    assert whole(entry(tmp_path, "one", slow))
-    assert not leftovers(tmp_path)
-
-
-def test_the_cache_folder_follows_the_environment(tmp_path, monkeypatch):
-    monkeypatch.setenv("REGARD_CACHE", str(tmp_path))
-    assert folder() == tmp_path
-    assert folder(tmp_path / "other") == tmp_path / "other"
-    monkeypatch.delenv("REGARD_CACHE")
-    assert folder() == Path("~/.cache/regard").expanduser()
-
-
-def test_a_key_depends_on_content_and_not_on_the_order_of_names():
-    assert key(a=1, b="é") == key(b="é", a=1)
-    assert key(a=1, b="é") != key(a=1, b="e")
+from regard.data.shards import Shards, Writer
 
 
 def writes(place: Path, corpora, bounds=(4, 8), vocabs=(100, 100)) -> Shards:

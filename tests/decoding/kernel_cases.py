@@ -9,15 +9,19 @@ import torch
 from torch import nn
 
 from regard.attention import attend, cache
-from regard.decoding import engine, kernels
+from regard.attention.scores import dot
+from regard.decoding import kernels, tables
 from regard.decoding.beam import Beam, search
 from regard.models import inference
 from regard.models.transformer import Transformer, TransformerConfig
+from tests.interpreted import read_bounds_as_scalars
 
-ASKING = (attend, cache, inference, engine)  # modules that ask whether kernels run
+ASKING = (attend, cache, inference, tables)  # modules that ask whether kernels run
 SHAPES: list[dict[str, Any]] = [
     {"positions": "sinusoidal", "norm": "post", "share": "all", "activation": "relu"},
     {"positions": "rotary", "norm": "pre", "groups": 1, "share": "target", "activation": "gelu"},
+    {"positions": "alibi", "norm": "pre", "groups": 1},
+    {"positions": "relative", "attention_bias": False},
 ]
 
 
@@ -36,7 +40,7 @@ def compare(model: Transformer, batch: int, beams: int, *, longest: int, limit: 
     kernels_run(False)
     plain = search(model, inputs, beam, limit=limit, eos=0)
     kernels_run(True)
-    fast = engine.search(inference.FusedDecoder(model), inputs, beam, limit=limit, eos=0)
+    fast = search(inference.FusedDecoder(model), inputs, beam, limit=limit, eos=0)
     for ours, theirs in zip(fast, plain, strict=True):
         for one, other in zip(ours, theirs, strict=True):
             assert (one.tokens, one.path, one.finished) == (other.tokens, other.path, other.finished)
@@ -53,11 +57,15 @@ def drawn(shape: dict[str, Any], *, hidden: int = 24, decoder: int = 2, std: flo
 
 
 if __name__ == "__main__":
+    read_bounds_as_scalars()
     kernels.CHUNK, kernels.CHUNKS = 16, 4  # so that a small vocabulary has several chunks
     torch.manual_seed(0)
-    for shape in SHAPES:
+    for number, shape in enumerate(SHAPES):
         model = drawn(shape)
-        for batch, beams in ((1, 4), (3, 2)):
+        if number == 2:
+            for block in model.decoder:
+                block.attention.score = block.cross.score = dot
+        for batch, beams in ((1, 4), (3, 2)) if number < 2 else ((2, 2),):
             chance = random.Random(batch)
             compare(model, batch, beams, longest=6, limit=[chance.randint(1, 5) for _ in range(batch)])
     # More source, more features, more past than a kernel takes in one go.

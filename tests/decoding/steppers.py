@@ -12,11 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from regard.attention.cache import DecoderState, LayerCache
+from regard.attention.masks import Grid, Stepping, causal, padded, stepping
+from regard.attention.multihead import Heads
+from regard.attention.positions import scheme
 from regard.decoding.beam import Beam
 from regard.decoding.stepper import Stepper
 from regard.models import seq2seq as networks
+from regard.models.blocks import BlockShape, Embedding, EncoderBlock, Stack
 from regard.models.transformer import Transformer, TransformerConfig
 
 ROOM = 12  # tokens that any text here has at most
@@ -259,6 +264,55 @@ def translating(model: Any, examples: int, vocab: int) -> Case:
     return Case(model, inputs, examples, vocab, eos=0)
 
 
+class Writer(nn.Module):
+    """A decoder-only Transformer: blocks without a look at a source, whose prompts have lengths of their own."""
+
+    def __init__(self, vocab: int, *, width: int, heads: int, hidden: int, blocks: int, context: int, **more: Any):
+        super().__init__()
+        rest = {"positions": "sinusoidal", "pre": True, "groups": None, "dropout": 0.0, **more}
+        shape = BlockShape(width, Heads(heads, rest["groups"]), hidden, pre=rest["pre"], dropout=rest["dropout"])
+        self.embedding = Embedding(vocab, width)
+        self.positions = scheme(rest["positions"], width=width, heads=heads, context=context, causal=True)
+        self.blocks = nn.ModuleList(EncoderBlock(shape) for _ in range(blocks))
+        self.norm = nn.LayerNorm(width) if shape.pre else nn.Identity()
+
+    @property
+    def stack(self) -> Stack:
+        return Stack(self.embedding, self.positions, list(self.blocks), self.norm, self.embedding.weight)
+
+    @torch.no_grad()
+    def start(self, prompt: Tensor, lengths: Tensor, *, beams: int = 1, limit: int) -> tuple[Tensor, DecoderState]:
+        room = prompt.shape[1]
+        where = Stepping.begin(lengths, beams=beams, limit=limit, room=room)
+        like, size = self.blocks[0].attention.remember(self.embedding.weight[prompt]), room + beams * limit
+        caches = tuple(LayerCache.empty(like.keys, like.values.shape[-1], size) for _ in self.blocks)
+        grid = Grid(lengths, room)
+        features = self._through(prompt, grid.place, caches, padded(grid, grid) & causal())
+        last = features[torch.arange(len(prompt)), lengths - 1]
+        return (last @ self.embedding.weight.T)[:, None].expand(-1, beams, -1), DecoderState(where, caches)
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        past = state.advance()
+        features = self._through(tokens, past.where.newest, past.caches, stepping(past.where))
+        return features @ self.embedding.weight.T, past
+
+    def _through(self, tokens: Tensor, places: Tensor, caches: Any, mask: Any) -> Tensor:
+        x = self.embedding(tokens, places, self.positions)
+        for block, cache in zip(self.blocks, caches, strict=True):
+            x = block(x, mask=mask, positions=self.positions, cache=cache)
+        return self.norm(x)
+
+
+def alone(examples: int = 5, vocab: int = 6) -> Case:
+    """A stack that looks at nothing but what it has written and a prompt of its own length."""
+    model = Writer(vocab, width=16, heads=2, hidden=16, blocks=2, context=32, positions="rotary").eval()
+    for number in model.parameters():
+        torch.nn.init.normal_(number, std=0.5)
+    prompts, lengths = torch.randint(vocab, (examples, 5)), torch.randint(1, 6, (examples,))
+    return Case(model, lambda chosen: (prompts[chosen], lengths[chosen]), examples, vocab, eos=0)
+
+
 CASES: dict[str, Callable[..., Case]] = {
     "markov": markov,
     "recurrent": recurrent,
@@ -266,6 +320,7 @@ CASES: dict[str, Callable[..., Case]] = {
     "transformer": transformer,
     "looking": looking,
     "blind": blind,
+    "alone": alone,
 }
 
 

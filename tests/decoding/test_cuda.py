@@ -3,8 +3,12 @@
 import pytest
 import torch
 
-from regard.decoding import engine
-from regard.decoding.beam import Beam, search
+from regard.decoding import tables
+from regard.decoding.beam import Beam, Searching, search
+from regard.decoding.constraints import Forbid, Force, MinimumLength, NoRepeat, Prefix
+from regard.decoding.engine import Group, stream
+from regard.decoding.generate import generate
+from regard.decoding.sampling import Sampler
 from regard.models.inference import FusedDecoder
 from regard.models.transformer import Transformer, TransformerConfig
 
@@ -62,21 +66,73 @@ def test_half_precision_answers_as_full_precision_does_as_far_as_it_can(model):
 @pytest.mark.parametrize("beams", [1, 4])
 def test_examples_that_take_the_rows_of_others_get_their_own_answers(model, beams):
     fast, beam = FusedDecoder(model), Beam(beams=beams)
-    groups = [engine.Group(inputs(8, seed), torch.randint(1, 20, (8,)).tolist()) for seed in range(6)]
-    found = engine.stream(fast, groups, beam, eos=0, rows=16)
+    groups = [Group(inputs(8, seed), torch.randint(1, 20, (8,)).tolist()) for seed in range(6)]
+    found = stream(fast, groups, Searching(beam, 0), rows=16)
     for group, answers in zip(groups, found, strict=True):
         same(answers, search(model, group.inputs, beam, limit=group.limit, eos=0), within=0.13)
 
 
-def test_ranking_in_kernels_is_ranking_in_torch(monkeypatch):
+RULES = {
+    "prefix": (Prefix([20, 10]),),
+    "no repeated pair": (NoRepeat(2),),
+    "forbidden": (Forbid([[3], [10, 20]]), MinimumLength(3)),
+    "forced": (Force([[4, 5], [1]]),),
+}
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_replayed_rounds_obey_the_same_rules(model, rules):
+    fast, beam = FusedDecoder(model), Beam(beams=4)
+    for seed in range(5):
+        given = inputs(6, seed)
+        plain = search(model, given, beam, limit=12, eos=0, constraints=RULES[rules])
+        same(search(fast, given, beam, limit=12, eos=0, constraints=RULES[rules]), plain, within=0.2)
+    assert len(fast.tables) == 1
+
+
+@pytest.mark.parametrize("filters", [None, {}, {"temperature": 0.7, "top_k": 50}, {"top_p": 0.9}, {"min_p": 0.05}])
+def test_replayed_draws_are_those_drawn_step_by_step(model, filters):
+    fast = FusedDecoder(model)
+    for seed in range(5):
+        given, found = inputs(6, seed), []
+        for each in (model, fast):
+            pick = None if filters is None else Sampler(**filters, generator=torch.Generator().manual_seed(seed))
+            rules = RULES["forbidden"]
+            found.append(generate(each, given, limit=12, eos=0, pick=pick, samples=2, constraints=rules))
+        same(found[1], found[0], within=0.2)
+    assert len(fast.tables) == 1
+
+
+def test_memory_of_many_searches_with_changing_weights_is_that_of_two(model):
+    fast, held = FusedDecoder(model, torch.float16), []
+    for _ in range(8):
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.mul_(1.0)
+        fast.take(model)
+        for _ in range(4):
+            search(fast, inputs(16, 0), Beam(beams=4), limit=12, eos=0)
+        held.append(torch.cuda.memory_allocated())
+    assert held[-1] == held[1]
+    before = torch.cuda.memory_allocated()
+    del fast
+    assert torch.cuda.memory_allocated() < before
+
+
+def test_ranking_in_kernels_is_ranking_in_torch(model, monkeypatch):
+    whole = FusedDecoder(model)
     for batch, beams, vocab in [(5, 1, 5000), (3, 4, 5000), (2, 5, 7)]:
         logits, total = 3 * torch.randn(batch, beams, vocab, device="cuda"), -torch.rand(batch, beams, device="cuda")
         made = []
         for there in (True, False):
-            monkeypatch.setattr(engine, "kernels_run", lambda tensor, there=there: there)
-            front = (total.clone(), *torch.zeros(2, batch, beams, dtype=torch.int64, device="cuda"))
-            record = torch.zeros(1, batch, 3, 2 * beams, dtype=torch.int32, device="cuda")
-            engine.choose(logits, front, record, torch.zeros(batch, dtype=torch.int64, device="cuda"), eos=1)
-            made.append((*front[1:], record[:, :, 1:], front[0], record[:, :, 0].view(torch.float32)))
+            monkeypatch.setattr(tables, "kernels_run", lambda tensor, there=there: there)
+            policy = Searching(Beam(beams=beams), 1)
+            table = tables.Fixed(whole, policy, rows=batch, longest=4)
+            clock = torch.zeros(batch, dtype=torch.int64, device="cuda")
+            lines = tables.Lines.blank(clock, policy, text=0, noise=None)._replace(total=total.clone())
+            record, after = table._choose(logits, lines, clock, None)
+            made.append(
+                (after.tokens, after.parents, record[:, :, 1:3], after.total, record[:, :, 0].view(torch.float32))
+            )
         for one, other in zip(*made, strict=True):
             torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)

@@ -1,39 +1,61 @@
-"""Rounds that run ahead of the host, and rows that examples take from one another, change no answer."""
+"""Rows that run ahead of the host, and that examples take from one another, change no answer, whoever asks between."""
 
+import gc
 import math
 from random import Random
+from weakref import ref
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from regard.decoding import engine
-from regard.decoding.beam import Beam, search
-from regard.decoding.graphs import Replay
+from regard.decoding import tables
+from regard.decoding.beam import Beam, Searching, search
+from regard.decoding.constraints import Forbid, Force, MinimumLength, NoRepeat, Prefix
+from regard.decoding.engine import Engine, Group, stream
+from regard.decoding.generate import Drawing, generate
+from regard.decoding.graphs import Graph
+from regard.decoding.sampling import Sampler
 from regard.decoding.stepper import Fixed, Replayable
 from regard.models.inference import FusedDecoder
 from regard.models.transformer import Transformer, TransformerConfig
+from tests.decoding.steppers import Writer
 
 VOCAB = 9
-SHAPE = {"width": 16, "heads": 2, "hidden": 16, "encoder": 1, "decoder": 2, "dropout": 0.0, "context": 64}
+SHAPE = {"width": 16, "heads": 2, "hidden": 16, "dropout": 0.0, "context": 64}
+RULES = {
+    "free": (),
+    "prefix": (Prefix([2, 1]),),
+    "no repeated pair": (NoRepeat(2),),
+    "forbidden and long": (Forbid([[3], [1, 2]]), MinimumLength(3)),
+    "forced": (Force([[4, 5], [1]]),),
+}
 
 
-@pytest.fixture(scope="module")
-def pair():
-    """A model and its lean copy, sharp enough for answers to differ and to end."""
-    torch.manual_seed(3)
-    model = Transformer(TransformerConfig(vocab=VOCAB, **SHAPE)).eval()
+def sharp(model):
+    """Weights for which answers differ and end."""
     for number in model.parameters():
         torch.nn.init.normal_(number, std=0.5)
+    return model.eval()
+
+
+@pytest.fixture(scope="module", params=["encoder-decoder", "decoder-only"])
+def pair(request):
+    """A model and its lean copy."""
+    torch.manual_seed(3)
+    if request.param == "decoder-only":
+        model = sharp(Writer(VOCAB, **{**SHAPE, "blocks": 2}))
+    else:
+        model = sharp(Transformer(TransformerConfig(vocab=VOCAB, encoder=1, decoder=2, **SHAPE)))
     return model, FusedDecoder(model)
 
 
-def inputs(batch, width, chance):
-    lengths = [chance.randint(1, width) for _ in range(batch)]
-    source = [[chance.randrange(VOCAB) for _ in range(width)] for _ in range(batch)]
-    prompt = [[chance.randrange(VOCAB)] for _ in range(batch)]
-    return torch.tensor(source), torch.tensor(lengths), torch.tensor(prompt)
+def inputs(model, batch, width, chance):
+    lengths = torch.tensor([chance.randint(1, width) for _ in range(batch)])
+    source = torch.tensor([[chance.randrange(VOCAB) for _ in range(width)] for _ in range(batch)]).reshape(batch, width)
+    prompt = torch.tensor([[chance.randrange(VOCAB)] for _ in range(batch)]).reshape(batch, 1)
+    return (source, lengths) if isinstance(model, Writer) else (source, lengths, prompt)
 
 
 def same(one, other):
@@ -56,78 +78,193 @@ beams = st.integers(1, 5).flatmap(
 )
 
 
+@settings(max_examples=10)
 @given(
     beam=beams,
-    limit=st.lists(st.integers(1, 20), min_size=1, max_size=7),
+    limit=st.lists(st.integers(1, 12), min_size=1, max_size=5),
     width=st.integers(1, 6),
     eos=st.sampled_from([0, 0, 0, None]),
+    rules=st.sampled_from(sorted(RULES)),
     chance=st.randoms(use_true_random=False),
 )
-def test_rounds_give_what_the_plain_search_gives(pair, beam, limit, width, eos, chance):
+def test_rounds_give_what_the_plain_search_gives(pair, beam, limit, width, eos, rules, chance):
     model, lean = pair
-    given = inputs(len(limit), width, chance)
-    plain = search(model, given, beam, limit=limit, eos=eos)
-    same(engine.search(lean, given, beam, limit=limit, eos=eos), plain)
-    same(search(lean, given, beam, limit=limit, eos=eos), plain)  # a fixed state obeys the plain search too
+    given = inputs(model, len(limit), width, chance)
+    plain = search(model, given, beam, limit=limit, eos=eos, constraints=RULES[rules])
+    same(search(lean, given, beam, limit=limit, eos=eos, constraints=RULES[rules]), plain)
 
 
+@settings(max_examples=10)
+@given(
+    limit=st.lists(st.integers(1, 12), min_size=1, max_size=5),
+    samples=st.integers(1, 4),
+    filters=st.sampled_from([None, {}, {"temperature": 2.0, "top_k": 5}, {"top_p": 0.8}, {"min_p": 0.1}]),
+    rules=st.sampled_from([name for name in RULES if name != "forced"]),
+    chance=st.randoms(use_true_random=False),
+)
+def test_rounds_draw_what_is_drawn_one_step_at_a_time(pair, limit, samples, filters, rules, chance):
+    model, lean = pair
+    given, found = inputs(model, len(limit), 4, chance), []
+    for each in (model, lean):
+        pick = None if filters is None else Sampler(**filters, generator=torch.Generator().manual_seed(5))
+        asked = {"limit": limit, "eos": 0, "pick": pick, "samples": samples, "constraints": RULES[rules]}
+        found.append(generate(each, given, **asked))
+    same(*found)
+
+
+@settings(max_examples=10)
 @given(
     beam=beams,
     sizes=st.lists(st.integers(1, 5), min_size=1, max_size=6),
     rows=st.integers(1, 8),
+    rules=st.sampled_from(sorted(RULES)),
     chance=st.randoms(use_true_random=False),
 )
-def test_examples_that_take_the_rows_of_others_get_their_own_answers(pair, beam, sizes, rows, chance):
+def test_examples_that_take_the_rows_of_others_get_their_own_answers(pair, beam, sizes, rows, rules, chance):
     model, lean = pair
     groups = [
-        engine.Group(inputs(size, width, chance), [chance.randint(1, 20) for _ in range(size)])
+        Group(inputs(model, size, width, chance), [chance.randint(1, 12) for _ in range(size)])
         for size, width in zip(sizes, range(7, 0, -1), strict=False)
     ]
-    found = engine.stream(lean, groups, beam, eos=0, rows=rows)
-    for group, answers in zip(groups, found, strict=True):
-        same(answers, search(model, group.inputs, beam, limit=group.limit, eos=0))
+    policy = Searching(beam, 0, RULES[rules])
+    for group, answers in zip(groups, stream(lean, groups, policy, rows=rows), strict=True):
+        same(answers, search(model, group.inputs, beam, limit=group.limit, eos=0, constraints=RULES[rules]))
+
+
+def served(engine, groups, chance, *, rounds=200):
+    """The answers of examples that come one after the other while others are on their way."""
+    found, waiting = {}, list(enumerate(groups))
+    tickets = {}
+    for _ in range(rounds):
+        while waiting and engine.free >= len(waiting[0][1].limit) and chance.random() < 0.5:
+            number, group = waiting.pop(0)
+            tickets |= {ticket: (number, place) for place, ticket in enumerate(engine.seat(group))}
+        engine.advance()
+        found |= {tickets[ticket]: answers for ticket, answers in engine.finished().items()}
+        if not waiting and not engine.busy:
+            return found
+    raise AssertionError("the engine never came to an end")
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@settings(max_examples=8)
+@given(
+    beam=beams,
+    sizes=st.lists(st.integers(1, 3), min_size=1, max_size=6),
+    rules=st.sampled_from(sorted(RULES)),
+    chance=st.randoms(use_true_random=False),
+)
+def test_who_joins_in_the_middle_is_answered_as_if_alone(pair, fast, beam, sizes, rules, chance):
+    model = pair[0]
+    groups = [Group(inputs(model, size, 6, chance), [chance.randint(1, 12) for _ in range(size)]) for size in sizes]
+    engine = Engine.of(pair[fast], Searching(beam, 0, RULES[rules]), rows=4, longest=12)
+    found = served(engine, groups, chance)
+    for number, group in enumerate(groups):
+        alone = search(model, group.inputs, beam, limit=group.limit, eos=0, constraints=RULES[rules])
+        same([found[number, place] for place in range(len(group.limit))], alone)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_who_leaves_frees_a_row_and_changes_nothing_for_the_others(pair, fast):
+    model, chance = pair[0], Random(2)
+    first, second = (Group(inputs(model, size, 5, chance), [12] * size) for size in (3, 2))
+    policy = Searching(Beam(beams=2), -1)
+    engine = Engine.of(pair[fast], policy, rows=3, longest=12)
+    a, b, c = engine.seat(first)
+    engine.advance()
+    assert engine.free == 0
+    engine.leave([a, c])
+    assert engine.free == 2
+    d, e = engine.seat(second)
+    found = {}
+    while engine.busy:
+        engine.advance()
+        found |= engine.finished()
+    assert found.keys() == {b, d, e}
+    alone = [search(model, group.inputs, Beam(beams=2), limit=12, eos=None) for group in (first, second)]
+    same([found[b], found[d], found[e]], [alone[0][1], *alone[1]])
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("policy", [Searching(Beam(beams=3), -1), Drawing(2, -1)], ids=["search", "greedy"])
+def test_what_is_read_between_two_steps_grows_into_the_answer(pair, fast, policy):
+    model = pair[0]
+    engine = Engine.of(pair[fast], policy, rows=2, longest=20)
+    [ticket] = engine.seat(Group(inputs(model, 1, 5, Random(4)), [20]))
+    lengths = []
+    while engine.busy:
+        engine.advance()
+        lengths.append(len(engine.read(ticket)[0].tokens))
+    assert lengths == sorted(lengths)
+    assert len(set(lengths)) > 2
+    assert engine.read(ticket) == engine.finished()[ticket]
+    with pytest.raises(KeyError, match="ticket"):
+        engine.read(ticket)
 
 
 def test_an_empty_batch_has_no_answers(pair):
-    empty = (
-        torch.zeros(0, 3, dtype=torch.int64),
-        torch.zeros(0, dtype=torch.int64),
-        torch.zeros(0, 1, dtype=torch.int64),
-    )
-    assert engine.search(pair[1], empty, Beam(), limit=4, eos=0) == []
+    for model in pair:
+        assert search(model, inputs(pair[0], 0, 3, Random(0)), Beam(), limit=4, eos=0) == []
 
 
 def test_the_host_looks_every_few_rounds_and_stops_when_all_are_done(pair, monkeypatch):
-    _, lean = pair
-    spans, run = [], engine.Rounds.run
-    monkeypatch.setattr(engine.Rounds, "run", lambda table, steps: spans.append(steps) or run(table, steps))
-    given = inputs(1, 5, Random(0))
-    [[free]] = engine.search(lean, given, Beam(beams=1), limit=12, eos=None)
+    model, lean = pair
+    spans, run = [], tables.Fixed.run
+    monkeypatch.setattr(
+        tables.Fixed, "run", lambda table, steps, going: spans.append(steps) or run(table, steps, going)
+    )
+    given = inputs(model, 1, 5, Random(0))
+    [[free]] = search(lean, given, Beam(beams=1), limit=12, eos=None)
     spans.clear()
     end = free.tokens[-1]
-    [[answer]] = engine.search(lean, given, Beam(beams=1), limit=60, eos=end)
+    [[answer]] = search(lean, given, Beam(beams=1), limit=60, eos=end)
     assert (answer.tokens, answer.finished) == (free.tokens[: free.tokens.index(end)], True)
-    assert max(spans) == engine.SPAN
-    assert len(answer.tokens) <= sum(spans) <= len(answer.tokens) + 2 * engine.SPAN
+    assert max(spans) == tables.SPAN
+    assert len(answer.tokens) <= sum(spans) <= len(answer.tokens) + 2 * tables.SPAN
 
 
 def test_scores_that_are_not_numbers_are_refused(pair):
     broken = FusedDecoder(pair[0])
-    broken.model.embedding.weight.fill_(math.inf)
+    broken.stack.embedding.weight.fill_(math.inf)
     with pytest.raises(FloatingPointError, match="precision"):
-        engine.search(broken, inputs(2, 3, Random(0)), Beam(), limit=4, eos=0)
+        search(broken, inputs(pair[0], 2, 3, Random(0)), Beam(), limit=4, eos=0)
 
 
-def test_only_models_with_fixed_states_on_a_gpu_are_searched_in_rounds(pair):
+def test_only_models_with_fixed_states_run_ahead(pair):
     model, lean = pair
     assert isinstance(lean, Replayable)
     assert not isinstance(model, Replayable)
-    assert not engine.fit(lean)  # not on a GPU
-    _, state = lean.start(*inputs(2, 3, Random(0)), beams=2, limit=3)
+    _, state = lean.start(*inputs(model, 2, 3, Random(0)), beams=2, limit=3)
     assert isinstance(state, Fixed)
 
 
-def test_what_is_replayed_reads_what_it_is_given():
-    double = Replay(lambda x: 2 * x, torch.zeros(3))
+def test_one_example_takes_one_row_and_a_table_serves_shorter_texts_too(pair):
+    model, lean = pair[0], FusedDecoder(pair[0])
+    for width, limit in ((6, 40), (3, 12), (6, 2)):
+        search(lean, inputs(model, 1, width, Random(0)), Beam(beams=2), limit=limit, eos=0)
+    assert [table.rows for table in lean.tables] == [1]
+    for count, rows in ((3, 4), (1, 1), (65, 128)):
+        search(lean, inputs(model, count, 3, Random(0)), Beam(beams=2), limit=2, eos=0)
+        assert lean.tables[-1].rows == rows
+    for number in range(2 * tables.KEPT):
+        search(lean, inputs(model, 1, 3, Random(0)), Beam(beams=2), limit=2, eos=0, constraints=[MinimumLength(number)])
+    assert len(lean.tables) == tables.KEPT
+
+
+def test_tables_and_graphs_die_with_the_model_at_once(pair):
+    lean = FusedDecoder(pair[0])
+    for _ in range(4):
+        search(lean, inputs(pair[0], 2, 3, Random(0)), Beam(beams=2), limit=9, eos=0)
+    held = [ref(lean), ref(lean.tables[0]), ref(lean.tables[0]._step), ref(lean.stack.prediction)]
+    gc.disable()
+    try:
+        del lean
+        assert [each() for each in held] == [None] * 4
+    finally:
+        gc.enable()
+
+
+def test_what_is_called_again_reads_what_it_is_given():
+    double = Graph(lambda x: 2 * x, torch.device("cpu"))
     for value in (1.0, 2.0, 3.0, 4.0):
         assert double(torch.full((3,), value)).tolist() == [2 * value] * 3

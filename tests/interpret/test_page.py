@@ -122,6 +122,6 @@ def test_every_module_is_bundled_and_both_languages_say_the_same_things():
     assert {path.stem for path in page.WEB.glob("*.js")} == set(page.MODULES)
     strings = (page.WEB / "strings.js").read_text(encoding="utf-8").split("let language")[0]
     english, french = strings.split("\n  fr: {")
-    for pattern in (r"(?:^|[ {])(\w+): \"", r"\{(\w+)\}"):
+    for pattern in (r"(?:^|[ {])(\w+): \"", r"\"([\w ,]+)\": \"", r"\{(\w+)\}"):
         assert sorted(re.findall(pattern, english)) == sorted(re.findall(pattern, french))
     assert max(len(path.read_text(encoding="utf-8").splitlines()) for path in page.WEB.iterdir()) < 400

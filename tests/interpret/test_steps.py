@@ -10,7 +10,6 @@ from regard.attention.masks import EVERYONE, Grid, Row, causal, neighbours, pack
 from regard.attention.multihead import Heads, MultiHead
 from regard.attention.positions import scheme
 from regard.attention.scores import Additive, Bilinear, Graph, cosine, dot, scaled_dot
-from regard.data.tokenizers import BOS, EOS
 from regard.interpret.steps import Inside, inside, predictions
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
@@ -128,13 +127,13 @@ def test_a_translators_winning_beam_is_recomputed_token_by_token():
 
     translator = regard.load(Path(__file__).parent.parent / "checkpoints" / "format-1")
     trace = translator.look("Le chat noir dort.")
-    read = [*translator.source.encode("Le chat noir dort."), EOS]
+    read = [*translator.source.encode("Le chat noir dort."), translator.end]
     size = len(trace.items["target"])
     best = translator.hypotheses([read], [0], translator.decoding)[0][0]
-    written = [*best.tokens, EOS][:size]
+    written = [*best.tokens, translator.end][:size]
     layouts = Grid(torch.tensor([len(read)]), len(read)), Grid(torch.tensor([size]), size)
     model = translator.model
-    inputs = torch.tensor([read]), torch.tensor([[BOS, *written[:-1]]])
+    inputs = torch.tensor([read]), torch.tensor([[translator.begin, *written[:-1]]])
     found, logits = inside(model, lambda: model.logits(model(*inputs, layouts=layouts))[0])
     assert set(found) == {one.name for one in trace.weights}
     for name, each in found.items():

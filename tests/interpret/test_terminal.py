@@ -95,10 +95,10 @@ def test_links_go_from_each_written_word_to_the_word_it_looked_at_most():
 
 
 def test_the_last_cross_attention_is_meant_when_none_is_named():
-    assert terminal.chosen(trace()).name == "decoder.0.cross"
-    assert terminal.chosen(trace(), "encoder.0.attention").name == "encoder.0.attention"
+    assert trace().find().name == "decoder.0.cross"
+    assert trace().find("encoder.0.attention").name == "encoder.0.attention"
     with pytest.raises(ValueError, match="nothing was watched"):
-        terminal.chosen(Trace("demo", "x", {}, []))
+        Trace("demo", "x", {}, []).find()
 
 
 def test_a_head_that_is_not_there_is_refused():

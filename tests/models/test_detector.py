@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from regard import config
 from regard.models.detector import ClassAndBox, CounterConfig, CountPerFrame, LocatorConfig
 from regard.training.device import compiles
 
@@ -103,11 +104,11 @@ def test_sides_that_are_no_power_of_two_fit_as_well(size):
         (LocatorConfig, {"channels": ()}, "channels must be multiples of 4"),
         (LocatorConfig, {"channels": (6,)}, "channels must be multiples of 4"),
         (LocatorConfig, {"size": 8, "channels": (4,) * 5}, "leave nothing of 8 pixels"),
-        (LocatorConfig, {"classes": 1}, "classes must be at least 2"),
-        (CounterConfig, {"depth": 0}, "depth must be at least 1"),
-        (CounterConfig, {"dropout": 1.0}, "dropout"),
+        (LocatorConfig, {"classes": 1}, "classes must be a whole number from 2"),
+        (CounterConfig, {"depth": 0}, "depth must be a whole number from 1"),
+        (CounterConfig, {"dropout": 1.0}, "dropout must be a number of at least 0 and below 1"),
     ],
 )
 def test_sizes_that_make_no_network_are_refused(kind, settings, said):
     with pytest.raises(ValueError, match=said):
-        kind(**settings)
+        config.build(kind, settings)

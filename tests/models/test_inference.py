@@ -1,10 +1,20 @@
 """A lean model says step by step what the model says, whatever the model is made of."""
 
+import weakref
+
 import pytest
 import torch
+from torch import nn
 
-from regard.models.inference import FusedDecoder, for_generation
+from regard.attention.scores import Bilinear, cosine, dot
+from regard.decoding.beam import Beam, search
+from regard.interpret.watch import watch
+from regard.models import inference as lean
+from regard.models.blocks import DecoderBlock
+from regard.models.inference import FusedDecoder, Ready
+from regard.models.known import Unknown
 from regard.models.transformer import Transformer, TransformerConfig
+from tests.decoding.steppers import Writer
 
 VOCAB = 11
 BASE = {"width": 16, "heads": 4, "hidden": 24, "encoder": 1, "decoder": 2, "context": 32, "dropout": 0.1}
@@ -29,11 +39,8 @@ def inputs():
     return torch.randint(VOCAB, (3, 5)), torch.tensor([5, 2, 4]), torch.randint(VOCAB, (3, 2))
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind["positions"])
-def test_every_step_gives_the_models_logits(kind):
-    model = make(**kind)
-    lean = FusedDecoder(model)
-    given = inputs()
+def stepped_as_the_model(model, given=None, fast_model=None):
+    lean, given = fast_model or FusedDecoder(model), given or inputs()
     (plain, past), (fast, fixed) = (each.start(*given, beams=3, limit=6) for each in (model, lean))
     torch.testing.assert_close(fast, plain)
     for _ in range(5):
@@ -42,6 +49,11 @@ def test_every_step_gives_the_models_logits(kind):
         fast, after = lean.step(tokens, fixed.reorder(parents))
         assert after is fixed
         torch.testing.assert_close(fast, plain, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind["positions"])
+def test_every_step_gives_the_models_logits(kind):
+    stepped_as_the_model(make(**kind))
 
 
 def test_it_is_a_copy_that_leaves_the_model_alone():
@@ -64,6 +76,141 @@ def test_what_is_cast_around_it_does_not_concern_it():
     torch.testing.assert_close(cast, logits, rtol=0, atol=0)
 
 
-def test_where_there_is_no_gpu_the_model_itself_is_searched():
+def other_scores():
+    """Models whose attention compares in other ways than by a scaled dot product."""
+    return {"dot": dot, "cosine": cosine, "bilinear": Bilinear(4, 4, heads=4)}
+
+
+@pytest.mark.parametrize("name", other_scores())
+def test_another_score_is_asked_not_left_out(name):
+    model = make(positions="alibi")
+    for block in model.decoder:
+        block.attention.score = block.cross.score = other_scores()[name]
+    stepped_as_the_model(model)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi", "relative", "none"])
+@pytest.mark.parametrize("pre", [True, False])
+def test_a_stack_that_looks_at_no_source_is_stepped_as_the_model(positions, pre):
+    model = Writer(VOCAB, width=16, heads=4, hidden=24, blocks=2, context=32, positions=positions, pre=pre, groups=2)
+    for number in model.eval().parameters():
+        torch.nn.init.normal_(number, std=0.3)
+    stepped_as_the_model(model, (torch.randint(VOCAB, (3, 5)), torch.tensor([5, 2, 4])))
+
+
+class Adapter(nn.Module):
+    """A projection with a small change beside it (Hu et al. 2021)."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner, self.change = inner, nn.Linear(inner.in_features, inner.out_features)
+        self.out_features = inner.out_features
+
+    def forward(self, x):
+        return self.inner(x) + self.change(x)
+
+
+class OtherBlock(DecoderBlock):
+    """A block with something of its own."""
+
+
+def adapted(model):
+    model.decoder[1].attention.query = Adapter(model.decoder[1].attention.query)
+
+
+def normed(model):
+    model.decoder[0].after_mlp.norm = nn.RMSNorm(16)
+
+
+def hooked(model):
+    model.decoder[0].mlp.register_forward_hook(lambda module, given, answer: 2 * answer)
+
+
+def extended(model):
+    model.decoder[1].cross.gate = nn.Linear(16, 16)
+
+
+def parametrized(model):
+    nn.utils.parametrizations.weight_norm(model.decoder[0].mlp.outer)
+
+
+def activated(model):
+    model.decoder[0].mlp.activation = torch.tanh
+
+
+def mixed(model):
+    model.decoder[0].after_mlp.pre = not model.decoder[0].after_mlp.pre
+
+
+def half_biased(model):
+    model.decoder[0].attention.key.bias = None
+
+
+def other_block(model):
+    model.decoder[1].__class__ = OtherBlock
+
+
+STRANGE = [adapted, normed, hooked, extended, parametrized, activated, mixed, half_biased, other_block]
+
+
+@pytest.mark.parametrize("change", STRANGE, ids=lambda change: change.__name__)
+def test_what_it_does_not_know_is_refused_and_the_model_generates_as_it_is(change, everywhere):
     model = make()
-    assert for_generation(model) is model
+    change(model)
+    with pytest.raises(Unknown):
+        FusedDecoder(model)
+    ready = Ready(model)
+    with pytest.warns(UserWarning, match="does not know this model"):
+        assert ready(1000) is model
+    assert ready(1000) is model  # said once
+
+
+@pytest.fixture
+def everywhere(monkeypatch):
+    """The fast path pays on a CPU as well."""
+    monkeypatch.setattr(lean, "pays", lambda device: True)
+
+
+def test_where_there_is_no_gpu_the_model_itself_generates():
+    model = make()
+    assert Ready(model)(10**6) is model
+
+
+def test_little_work_is_left_to_the_model_and_much_to_its_copy(everywhere):
+    model = make()
+    one_by_one = Ready(model)
+    chosen = [one_by_one(1) for _ in range(lean.ENOUGH)]
+    assert all(each is model for each in chosen[:-1])
+    assert isinstance(chosen[-1], FusedDecoder)
+    assert isinstance(Ready(model)(lean.ENOUGH), FusedDecoder)
+    warmed = Ready(model)
+    warmed.warm()
+    assert isinstance(warmed(1), FusedDecoder)
+
+
+def test_a_watched_model_generates_as_it_is_and_changed_weights_are_taken_over_in_place(everywhere):
+    model, given = make(), inputs()
+    ready = Ready(model)
+    fast = ready(1000)
+    with watch(model):
+        search(ready(1), given, Beam(beams=2), limit=2, eos=0)
+    assert ready(1) is fast
+    places = [weight.data_ptr() for layer in fast.layers for weight in layer.past[:2]]
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(1.3)
+    assert ready(1) is fast
+    assert places == [weight.data_ptr() for layer in fast.layers for weight in layer.past[:2]]
+    stepped_as_the_model(model, given, fast)
+    adapted(model)
+    with pytest.warns(UserWarning, match="Adapter"):
+        assert ready(1) is model
+
+
+def test_the_copy_dies_with_its_owner(everywhere):
+    model = make()
+    ready = Ready(model)
+    search(ready(1000), inputs(), Beam(beams=2), limit=5, eos=0)
+    held = weakref.ref(ready(1)), weakref.ref(ready(1).tables[0])
+    del ready
+    assert [each() for each in held] == [None, None]

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from regard import config
 from regard.decoding.beam import Beam, search
 from regard.decoding.generate import generate
 from regard.decoding.sampling import Sampler
@@ -108,8 +109,8 @@ def test_a_temperature_near_zero_and_one_beam_are_greedy():
 
 @pytest.mark.parametrize(
     ("settings", "said"),
-    [({"width": 0}, "width must be"), ({"dropout": 1.0}, "dropout must be"), ({"depth": 0}, "depth")],
+    [({"width": 0}, "width must be"), ({"dropout": 1.0}, "dropout must be"), ({"depth": 0}, "depth must be")],
 )
 def test_impossible_sizes_are_refused(settings, said):
     with pytest.raises(ValueError, match=said):
-        RecurrentLMConfig(**settings)
+        config.build(RecurrentLMConfig, settings)

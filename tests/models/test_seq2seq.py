@@ -50,7 +50,7 @@ def build(**settings):
 
 
 def test_the_registry_knows_it():
-    assert MODELS["recurrent"] == (Seq2Seq, Seq2SeqConfig)
+    assert MODELS["seq2seq"] == (Seq2Seq, Seq2SeqConfig)
 
 
 @each_shape
@@ -316,7 +316,6 @@ def test_source_and_target_may_have_vocabularies_of_their_own(share):
         ({"target_vocab": 11}, r"model\.share: all needs one vocabulary"),
         ({"attention": "luong_dot", "reading": 8}, "the encoder has 16 features and the decoder 8: set reading to 4"),
         ({"feed": True}, "feed belongs to Luong's attention, not to bahdanau"),
-        ({"decoder": 0}, "decoder must be at least 1, not 0"),
     ],
 )
 def test_a_shape_that_cannot_be_is_refused(settings, message):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from regard.config import build
 from regard.models import word2vec
 from regard.models.word2vec import Word2Vec, Word2VecConfig, huffman, kept, noise
 
@@ -34,8 +35,8 @@ class Dice:
 def replayed(model: Word2Vec, text: list[int], rate: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The weights after one walk over a text, by autograd and the equations alone."""
     dice, config = Dice(seed), model.config
-    vectors = torch.from_numpy(model.vectors.copy()).double().requires_grad_()
-    output = torch.from_numpy(model.output.copy()).double().requires_grad_()
+    vectors = torch.from_numpy(model.inputs.vectors.copy()).double().requires_grad_()
+    output = torch.from_numpy(model.targets.output.copy()).double().requires_grad_()
     read = []
     for token in text:
         chance = float(model.inputs.keep[token]) if token >= 0 else 1.0
@@ -77,8 +78,8 @@ def tiny(architecture: str, output: str, **settings) -> Word2Vec:
     config = Word2VecConfig(architecture=architecture, output=output, width=20, window=3, negatives=4, **settings)
     model = Word2Vec(config, np.arange(600, 300, -1))
     chance = np.random.default_rng(1)
-    model.vectors[:] = chance.normal(size=model.vectors.shape) * 0.3
-    model.output[:] = chance.normal(size=model.output.shape) * 0.3
+    model.inputs.vectors[:] = chance.normal(size=model.inputs.vectors.shape) * 0.3
+    model.targets.output[:] = chance.normal(size=model.targets.output.shape) * 0.3
     return model
 
 
@@ -86,10 +87,10 @@ def tiny(architecture: str, output: str, **settings) -> Word2Vec:
 def test_a_walk_over_a_text_is_gradient_descent_on_the_loss(architecture, output):
     model = tiny(architecture, output, sample=1e-3)
     text = [*np.random.default_rng(0).integers(0, 300, 40), -1, 5, 7, -1, 9, -1, -1, *range(30), -1]
-    before = model.vectors.copy(), model.output.copy()
+    before = model.inputs.vectors.copy(), model.targets.output.copy()
     vectors, rows = replayed(model, text, 0.01, 17)
     model.learn(np.array(text, np.int32), rate=0.01, seed=17)
-    for mine, theirs, old in zip((model.vectors, model.output), (vectors, rows), before, strict=True):
+    for mine, theirs, old in zip((model.inputs.vectors, model.targets.output), (vectors, rows), before, strict=True):
         moved = np.abs(theirs.numpy() - old)
         assert moved.max() > 1e-3
         np.testing.assert_allclose(mine - old, theirs.numpy() - old, atol=2e-3 * moved.max())
@@ -100,10 +101,10 @@ def test_a_walk_over_a_text_is_gradient_descent_on_the_loss(architecture, output
 def test_one_prediction_moves_as_autograd_says(architecture, output):
     model = tiny(architecture, output, sample=None)
     text = np.array([3, 200, -1], np.int32)
-    old = model.vectors.copy()
+    old = model.inputs.vectors.copy()
     vectors, _ = replayed(model, text.tolist(), 1e-2, 5)
     loss, heard = model.learn(text, rate=1e-2, seed=5)
-    np.testing.assert_allclose(model.vectors - old, vectors.numpy() - old, atol=1e-6)
+    np.testing.assert_allclose(model.inputs.vectors - old, vectors.numpy() - old, atol=1e-6)
     assert heard == 1
     assert loss > 0
 
@@ -183,10 +184,10 @@ def test_bad_settings_and_too_few_words_are_said_in_one_line():
     for wrong, words in (
         ({"width": 0}, "width must be"),
         ({"window": 0}, "window must be"),
-        ({"sample": 0.0}, "sample"),
+        ({"sample": 0.0}, "sample must be a number above 0"),
     ):
         with pytest.raises(ValueError, match=words):
-            Word2VecConfig(**wrong)
+            build(Word2VecConfig, wrong)
     with pytest.raises(ValueError, match="too few to learn from"):
         Word2Vec(Word2VecConfig(), np.array([3]))
 

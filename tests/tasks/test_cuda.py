@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import regard
-from regard.models.inference import FusedDecoder, for_generation
+from regard.models import inference
+from regard.models.inference import FusedDecoder
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
@@ -23,21 +24,24 @@ TEXTS = [
 def test_translations_are_those_of_the_cpu_whatever_is_replayed():
     here, there = regard.load(device="cpu"), regard.load(device="cuda")
     truth = here.translate(TEXTS, to="fr")
+    assert there.translate(TEXTS, to="fr") == truth  # by the model itself
+    there.ready.warm()
     for _ in range(4):
         assert there.translate(TEXTS, to="fr") == truth
+    assert there.ready(0).tables
     assert there.translate(TEXTS[:1], to="fr", beams=1) == here.translate(TEXTS[:1], to="fr", beams=1)
 
 
-def test_a_watched_model_is_searched_as_it_is_and_a_changed_one_made_ready_again():
+def test_a_watched_model_is_searched_as_it_is_and_a_changed_one_gives_its_weights_to_the_copy():
     translator = regard.load(device="cuda")
-    fast = for_generation(translator.model)
+    fast = translator.ready(inference.ENOUGH)
     assert isinstance(fast, FusedDecoder)
-    assert for_generation(translator.model) is fast
     assert translator.look("Good morning.", to="fr").weights
-    assert for_generation(translator.model) is fast
+    assert translator.ready(1) is fast
     with torch.no_grad():
-        translator.model.embedding.weight.mul_(1.0)
-    assert for_generation(translator.model) is not fast
+        translator.model.embedding.weight.mul_(0.0)
+    assert translator.ready(1) is fast
+    assert not fast.stack.embedding.weight.any()
 
 
 def test_an_evaluation_while_training_sees_the_weights_of_that_step(tmp_path):
@@ -69,7 +73,7 @@ def test_a_recurrent_translator_learns_the_same_recorded_and_step_by_step(cell, 
         "data": {"train": corpus, "valid": corpus, "tokens": 128, "longest": 32},
         "tokenizer": {"kind": "words", "least": 1},
         "model": {
-            "name": "recurrent",
+            "name": "seq2seq",
             "cell": cell,
             "attention": attention,
             "width": 32,

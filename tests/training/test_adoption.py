@@ -3,14 +3,15 @@
 import pytest
 import torch
 
-from regard import recipe
+from regard import models, recipe
 from regard.attention.masks import Row
+from regard.tasks.labels.reading import read
 
 TRAINING = {"steps": 2, "evaluate": 2, "save": 2, "device": "cpu", "tensorboard": False}
 SIZES = {
-    "recurrent": {"width": 8, "embedding": 12, "depth": 2},
-    "convolution": {"widths": [1, 2], "maps": 6, "embedding": 12},
-    "transformer": {"width": 8, "embedding": 8, "heads": 2, "hidden": 16, "depth": 1, "positions": "learned"},
+    "rnn-encoder": {"width": 8, "embedding": 12, "depth": 2},
+    "cnn-encoder": {"widths": [1, 2], "maps": 6, "embedding": 12},
+    "transformer-encoder": {"width": 8, "embedding": 8, "heads": 2, "hidden": 16, "depth": 1, "positions": "learned"},
 }
 
 
@@ -50,7 +51,7 @@ def begun(given, parent):
     task, found = recipe.resolve(given)
     data = task.prepare(found, before)
     found = recipe.fitted(task, given, found, data, before)
-    model = task.build(found.model)
+    model = models.build(found.model)
     lines = recipe._adopted(task, model, before, data)
     return model, before, lines, data
 
@@ -76,7 +77,7 @@ def test_a_classifier_becomes_a_tagger_and_a_tagger_a_classifier(folder, one, ot
     assert same(model, before, {"embedding": "embedding", "reader": "reader"}) > 1
     assert model.output.weight.shape[0] == len(data.classes)
     assert model.config.per_token == (other == "tagging")
-    assert data.reading.units.tokenizer.json() == before.text("tokenizer.json")
+    assert data.tokenizer.json() == before.text("tokenizer.json")
     assert said.endswith("tensors taken over, made anew: output")
     outcome = recipe.train(settings(folder, other), out=folder / f"{one}-to-{other}-{name}", start=parent, quiet=True)
     assert outcome.result.step == 2
@@ -87,31 +88,29 @@ def test_the_encoder_of_a_translator_becomes_that_of_a_classifier(folder):
     sizes = {"width": 16, "heads": 2, "hidden": 32, "encoder": 2, "decoder": 1, "positions": "learned"}
     parent = trained(folder, "translation", None, **sizes)
     model, before, [said], data = begun(
-        {**settings(folder, "classification"), "model": {"name": "transformer", "pool": "class"}}, parent
+        {**settings(folder, "classification"), "model": {"name": "transformer-encoder", "pool": "class"}}, parent
     )
-    assert (model.config.name, model.config.depth, model.config.heads) == ("transformer", 2, 2)
+    assert (model.config.name, model.config.depth, model.config.heads) == ("transformer-encoder", 2, 2)
     roles = {"embedding": "embedding", "reader.encoder": "encoder", "reader.positions": "encoder_positions"}
     assert same(model, before, roles) > 20
     assert said.endswith("made anew: output, reader")  # the class token and a place for it
-    assert data.reading.how.kind == "bpe"
+    assert data.tokenizer.how.kind == "bpe"
     theirs = recipe.load(parent, device="cpu")
     text = "le chat 3 dort bien"
-    [tokens] = data.reading.encode([text])
+    [tokens] = read(data.tokenizer, [text])
     plain, before, _, _ = begun(settings(folder, "classification"), parent)
     row, ids = Row.of([len(tokens)]), torch.tensor(tokens)
-    read = plain.eval().reader(plain.embedding(ids), row).features
-    torch.testing.assert_close(read, theirs.model.encode(ids, row), atol=1e-5, rtol=1e-4)
+    features = plain.eval().reader(plain.embedding(ids), row).features
+    torch.testing.assert_close(features, theirs.model.encode(ids, row), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("task", ["language", "translation"])
 def test_recurrent_layers_become_those_of_a_classifier_and_read_the_same(folder, task):
-    sizes = {"width": 8, "embedding": 12} | (
-        {"depth": 2} if task == "language" else {"name": "recurrent", "encoder": 2}
-    )
+    sizes = {"width": 8, "embedding": 12} | ({"depth": 2} if task == "language" else {"name": "seq2seq", "encoder": 2})
     parent = folder / f"{task}-recurrent"
     recipe.train({**settings(folder, task), "model": sizes}, out=parent, quiet=True)
     model, before, [said], _ = begun(settings(folder, "classification"), parent)
-    assert (model.config.name, model.config.depth, model.config.embedding) == ("recurrent", 2, 12)
+    assert (model.config.name, model.config.depth, model.config.embedding) == ("rnn-encoder", 2, 12)
     assert model.config.bidirectional == (task == "translation")
     theirs = "layers.{}.layers.0" if task == "language" else "encoder.layers.{}"
     assert same(model, before, {f"reader.layers.layers.{n}": theirs.format(n) for n in range(2)}) >= 8
@@ -121,7 +120,7 @@ def test_recurrent_layers_become_those_of_a_classifier_and_read_the_same(folder,
 
 
 def test_the_same_labels_go_on_as_they_are_and_others_get_a_new_head(folder):
-    parent = trained(folder, "classification", "convolution")
+    parent = trained(folder, "classification", "cnn-encoder")
     model, before, [said], _ = begun(settings(folder, "classification"), parent)
     assert said == f"going on from {before.directory}"
     assert same(model, before, {"embedding": "embedding", "reader": "reader", "output": "output"})
@@ -135,21 +134,21 @@ def test_the_same_labels_go_on_as_they_are_and_others_get_a_new_head(folder):
 @pytest.mark.parametrize(
     ("one", "name", "other", "model", "said"),
     [
-        ("classification", "convolution", "language", {}, "whose body no model for language has"),
+        ("classification", "cnn-encoder", "language", {}, "whose body no model for language has"),
         (
             "classification",
-            "recurrent",
+            "rnn-encoder",
             "language",
             {},
             r"\(bidirectional\), which .* for language has not",
         ),
-        ("classification", "recurrent", "tagging", {"width": 9}, "model.width is 8 in .*, not 9"),
+        ("classification", "rnn-encoder", "tagging", {"width": 9}, "model.width is 8 in .*, not 9"),
         (
             "classification",
-            "recurrent",
+            "rnn-encoder",
             "tagging",
-            {"name": "transformer"},
-            "model.name is .*, not transformer",
+            {"name": "transformer-encoder"},
+            "model.name is .*, not transformer-encoder",
         ),
     ],
 )

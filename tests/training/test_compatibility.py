@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -11,12 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard import config, recipe
+from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.data.readers import Corpus
 from regard.data.tokenizers import TokenizerConfig
+from regard.tasks import TASKS
 from regard.tasks.language.task import LanguageRecipe
 from regard.tasks.translation.pairs import PairsConfig, prepare
 from regard.tasks.translation.task import TranslationRecipe
-from regard.training.compatibility import Changes, changes, differences
+from regard.training import compatibility as rules
+from regard.training.compatibility import Changes, differences
 
 CORPUS = {"source": "a.fr", "target": "a.en"}
 RECIPE = config.plain(config.build(TranslationRecipe, {"data": {"train": CORPUS, "valid": CORPUS}}))
@@ -26,6 +29,10 @@ DATA = {
     "vocab": {"source": 2000, "target": 2000},
 }
 DATA["train"]["corpora"][0]["sha256"] = ["1" * 64, "2" * 64]
+
+
+def changes(before: Any, after: Any, *data: Any, recipe: type = TranslationRecipe) -> Changes:
+    return rules.changes(before, after, *data, verdicts=config.verdicts(recipe))
 
 
 def names(entries: list[str]) -> list[str]:
@@ -154,6 +161,58 @@ def test_a_corpus_more_is_refused():
     assert names(found.refused) == ["data.train", "corpora"]
 
 
+def test_a_list_equals_the_tuple_it_was_written_from():
+    assert not list(differences({"model": {"widths": (3, (4, 5))}}, {"model": {"widths": [3, [4, 5]]}}))
+    assert list(differences({"widths": (3, 4)}, {"widths": [3, 5]})) == [("widths", (3, 4), [3, 5])]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_says_what_may_change(task):
+    verdicts = config.verdicts(TASKS[task][0].Recipe)
+    for name, verdict in verdicts.items():
+        section, _, setting = name.partition(".")
+        if section in ("model", "tokenizer") and not setting.endswith("dropout"):
+            assert verdict == "refused", f"{name}: weights are made for it"
+        elif section in ("task", "model", "tokenizer"):
+            assert verdict == ("warned" if setting else "refused"), name
+        elif section == "data" and setting.rpartition(".")[2] in ("batch", "tokens", "window", "weight"):
+            assert verdict == "warned", f"{name}: the order of the same examples"
+        elif section == "data" and setting.endswith((".path", ".source", ".target", "reject")):
+            assert verdict == "free", f"{name}: the fingerprint tells what is in the files"
+        elif section == "data":
+            assert verdict in ("fingerprint", "free") or name == "data.lanes", name
+        elif name in ("training.log", "training.tensorboard", "training.device", "training.save", "objective.samples"):
+            assert verdict == "free", f"{name}: moves no weight"
+    assert {"task", "data", "model"} <= verdicts.keys()
+
+
+@dataclass(frozen=True)
+class Inner:
+    silent: int = 0
+    free: Free[int] = 0
+
+
+@dataclass(frozen=True)
+class Outer:
+    fixed: Fixed[Inner] = Inner()
+    several: Fingerprinted[tuple[Inner, ...]] = ()
+    silent: Inner | None = None
+
+
+def test_a_setting_speaks_for_itself_and_a_section_for_what_is_silent_in_it():
+    assert config.verdicts(Outer) == {
+        "fixed": "refused",
+        "fixed.silent": "refused",
+        "fixed.free": "free",
+        "several": "fingerprint",
+        "several.silent": "fingerprint",
+        "several.free": "free",
+        "silent": "warned",
+        "silent.silent": "warned",
+        "silent.free": "free",
+    }
+
+
 def test_differences_are_the_same_both_ways():
     there = list(differences({"a": [1], "b": {"c": 1}}, {"a": [2], "d": None, "b": {"c": 2}}))
     assert there == [("a", [1], [2]), ("b.c", 1, 2)]
@@ -250,5 +309,5 @@ def test_a_run_goes_on_with_moved_files_and_stops_at_changed_ones(corpus, tmp_pa
 )
 def test_a_text_that_is_read_on_keeps_its_lanes(setting, verdict, entry):
     before = config.plain(config.build(LanguageRecipe, {"data": {"text": "a b", "held": 0.1}}))
-    found = changes(before, config.override(before, [setting]), DATA, DATA)
+    found = changes(before, config.override(before, [setting]), DATA, DATA, recipe=LanguageRecipe)
     assert getattr(found, verdict) == [entry]

@@ -16,6 +16,11 @@ def test_auto_takes_the_best_there_is() -> None:
     assert device.choose("cpu") == CPU
 
 
+def test_the_cpu_is_taken_without_waking_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: pytest.fail("asked for CUDA"))
+    assert device.choose("cpu") == CPU
+
+
 @pytest.mark.parametrize("name", ["cuda:99", "xpu", "gpu", "tpu:0"])
 def test_a_device_that_is_not_there_is_refused_with_those_that_are(name: str) -> None:
     with pytest.raises(ValueError, match=f"device '{name}' is .*use auto or one of .*cpu"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from regard.training import graphs
+from regard.decoding import graphs
+from regard.training import graphs as capture
 from regard.training.graphs import filled, layout, tensors
 from regard.training.loop import TrainingConfig, fit
 from regard.training.optim import OptimConfig
@@ -70,6 +74,46 @@ def test_rows_made_ahead_are_those_asked_for() -> None:
     ahead.close()
 
 
+@pytest.fixture
+def threaded() -> Iterator[tuple[Prefetch, list[tuple[int, str]]]]:
+    """Rows made by the thread that serves a GPU, here without one, and who made which."""
+    made: list[tuple[int, str]] = []
+
+    def make(row: int) -> int:
+        made.append((row, threading.current_thread().name))
+        if row == 13:
+            raise ValueError("row 13 is broken")
+        return 10 * row
+
+    ahead = Prefetch(make, torch.device("cpu"))
+    ahead.pool = ThreadPoolExecutor(1, "ahead")
+    yield ahead, made
+    ahead.close()
+
+
+def test_the_thread_makes_what_comes_next_once_and_in_the_background(
+    threaded: tuple[Prefetch, list[tuple[int, str]]],
+) -> None:
+    ahead, made = threaded
+    assert ahead.take([0, 1], then=[2, 3]) == [0, 10]
+    for future in ahead.waiting.values():
+        future.result(timeout=10)
+    assert [row for row, _ in made] == [0, 1, 2, 3], "what comes next is made before it is asked for"
+    assert ahead.take([2, 3], then=[4]) == [20, 30]
+    assert ahead.take([9], then=[]) == [90]  # 4 was made in vain
+    assert sorted(row for row, _ in made) == [0, 1, 2, 3, 4, 9], "nothing is made twice"
+    assert all(name.startswith("ahead") for _, name in made)
+
+
+def test_a_row_that_fails_in_the_background_fails_where_it_is_asked_for(
+    threaded: tuple[Prefetch, list[tuple[int, str]]],
+) -> None:
+    ahead, _ = threaded
+    assert ahead.take([12], then=[13]) == [120]
+    with pytest.raises(ValueError, match="row 13 is broken"):
+        ahead.take([13])
+
+
 class Sums:
     """A network with dropout that learns sums of rows of numbers, in two shapes of batch."""
 
@@ -108,9 +152,9 @@ def test_a_replayed_training_is_the_same_to_the_bit(rows: int, tmp_path: Any, mo
 
     ends = []
     for most in (32, 0):
-        monkeypatch.setattr(graphs, "MOST", most)
+        monkeypatch.setattr(capture, "MOST", most)
         if not most:
-            monkeypatch.setattr(graphs.Recorded, "__call__", lambda self, *inputs: self.work(*inputs))
+            monkeypatch.setattr(graphs, "captures", lambda device: False)
         task = Sums()
         run = runs.start(tmp_path / str(most), settings={}, command="", data={})
         config = TrainingConfig(

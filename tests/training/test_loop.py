@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from regard import checkpoint
+from regard import checkpoint, config
 from regard.training.loop import Evaluation, Learner, TrainingConfig, hash64, mean
 from regard.training.optim import OptimConfig
 
@@ -251,18 +251,18 @@ def test_compiling_asked_for_on_a_cpu_is_ignored_aloud(regression: Any, train: A
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"steps": 0}, "steps must be above 0"),
-        ({"seed": 10**22}, "seed must have at most 18 digits"),
-        ({"clip": -1.0}, "clip must be"),
+        ({"steps": 0}, "steps must be a whole number from 1 to 1e12, not 0"),
+        ({"seed": 10**22}, "seed must be a whole number from -9.2e18 to 9.2e18, not 1"),
+        ({"clip": -1.0}, "clip must be a number above 0, not -1"),
         ({"average": 9}, "average 9 needs"),
-        ({"failures": 0}, "failures must be above 0"),
-        ({"spike": 0.0}, "spike must be above 0"),
-        ({"retreats": -1}, "retreats must not be below 0"),
+        ({"failures": 0}, "failures must be a whole number from 1"),
+        ({"spike": 0.0}, "spike must be a number above 0"),
+        ({"retreats": -1}, "retreats must be a whole number from 0"),
     ],
 )
 def test_senseless_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        TrainingConfig(**settings)
+        config.build(TrainingConfig, settings)
 
 
 def test_a_failed_save_is_said_in_one_line_and_leaves_the_last_checkpoint(

@@ -87,7 +87,7 @@ def test_a_task_that_cannot_split_leaves_the_row_out(train: Any) -> None:
     class Whole(Narrow):
         """Nobody said how its rows could be split, nor where they come from."""
 
-        split = places = property()  # type: ignore[assignment]
+        split = origins = property()  # type: ignore[assignment]
 
     assert not hasattr(Whole(most=0), "split")
     result, run = train(Whole(most=0), steps=4)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from regard import config
 from regard.training.optim import LARGEST, OptimConfig, build, update
 
 
@@ -41,7 +42,7 @@ def test_settings_reach_the_optimizer() -> None:
 )
 def test_senseless_settings_are_refused(settings: dict) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(settings))}.* must"):
-        OptimConfig(**settings)
+        config.build(OptimConfig, settings)
 
 
 def weight_with(gradient: list[float]) -> nn.Parameter:

@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from regard import checkpoint, recipe
-from regard.data import shards
+from regard.data import cache
 from regard.training import distributed
 from regard.training import run as runs
 from regard.training.distributed import Team
@@ -318,13 +318,13 @@ def alike(place: str, settings: dict[str, Any]) -> dict[str, Any]:
     os.environ["REGARD_CACHE"] = f"{place}/cache-many"
 
     def train(team: Team, report: Report) -> None:
-        publish = shards._publish
+        publish = cache._publish
 
         def publishing(*arguments: Path) -> None:
             report(f"made {arguments[1].name.partition('-')[0]}")
             publish(*arguments)
 
-        shards._publish = publishing  # type: ignore[assignment]
+        cache._publish = publishing  # type: ignore[assignment]
         outcome = recipe.train(settings, out=f"{place}/many", quiet=True)
         report(f"ended {outcome.result.step} {outcome.metrics}")
 

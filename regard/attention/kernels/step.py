@@ -17,29 +17,40 @@ MANY = 256  # programs that keep the device busy; fewer get more threads each
 
 
 def attend_past(
-    query: Tensor, key: Tensor, value: Tensor, *, keys: Tensor, values: Tensor, where: Stepping, sight: Tensor
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    cache: tuple[Tensor, Tensor],
+    where: Stepping,
+    sight: Tensor,
+    scale: float,
+    bias: Tensor | None = None,
 ) -> Tensor:
-    """Write the newest key and value of every beam into the cache, and look at the past of each."""
-    out = _blank(query)
-    batch, depth, groups = len(query), query.shape[3], key.shape[1]
+    """Write the newest key and value of every beam into the cache, and look at the past of each.
+
+    `bias` (heads, distance) is added to scores by how far back a key stands.
+    """
+    out, (keys, values) = _blank(query), cache
+    batch, groups = len(query), key.shape[1]
     _look[(batch, groups)](
-        *(query, key, value, keys, values, sight, where.taken, where.prompt, out),
+        *(query, key, value, keys, values, sight, where.taken, where.prompt, bias, out),
         *(*query.stride()[:3], *key.stride()[:3], *value.stride()[:3], *keys.stride()[:3], *values.stride()[:3]),
-        *(where.room, sight.shape[1], depth**-0.5),
+        *(where.room, sight.shape[1], 0 if bias is None else bias.shape[1], scale),
         GROWING=True,
         **_sizes(query, groups, keys.shape[2]),
     )
     return out.transpose(1, 2)
 
 
-def attend_memory(query: Tensor, keys: Tensor, values: Tensor, *, lengths: Tensor) -> Tensor:
+def attend_memory(query: Tensor, keys: Tensor, values: Tensor, *, lengths: Tensor, scale: float) -> Tensor:
     """Every beam of an example looks at the same keys, as many as the example has."""
     out = _blank(query)
-    batch, depth, groups = len(query), query.shape[3], keys.shape[1]
+    batch, groups = len(query), keys.shape[1]
     _look[(batch, groups)](
-        *(query, query, query, keys, values, lengths, lengths, lengths, out),
+        *(query, query, query, keys, values, lengths, lengths, lengths, None, out),
         *(*query.stride()[:3], 0, 0, 0, 0, 0, 0, *keys.stride()[:3], *values.stride()[:3]),
-        *(0, 0, depth**-0.5),
+        *(0, 0, 0, scale),
         GROWING=False,
         **_sizes(query, groups, keys.shape[2]),
     )
@@ -80,11 +91,22 @@ def _sizes(query: Tensor, groups: int, places: int) -> dict[str, int]:
 
 
 @triton.jit
+def _take_in(score, seen, content, highest, total, mixed):
+    """The running softmax over one more block of keys."""
+    score = tl.where(seen, score, -1e30)
+    higher = tl.maximum(highest, tl.max(score, 1))
+    share = tl.where(seen, tl.exp(score - higher[:, None]), 0.0)
+    fade = tl.exp(highest - higher)
+    mixed = mixed * fade[:, None] + tl.dot(share.to(content.dtype), content, input_precision="ieee")
+    return higher, total * fade + tl.sum(share, 1), mixed
+
+
+@triton.jit
 def _look(
-    query, key, value, keys, values, sight, taken, prompt, out,
+    query, key, value, keys, values, sight, taken, prompt, bias, out,
     q_batch, q_head, q_beam, k_batch, k_head, k_beam, v_batch, v_head, v_beam,
     keys_batch, keys_head, keys_place, values_batch, values_head, values_place,
-    room, places, scale,
+    room, places, reach, scale,
     GROWING: tl.constexpr, BEAMS: tl.constexpr, SHARE: tl.constexpr, DEPTH: tl.constexpr,
     ROWS: tl.constexpr, WIDE: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
@@ -112,6 +134,9 @@ def _look(
         total = tl.full((ROWS,), 1.0, tl.float32)
         mixed = given.to(tl.float32)
         begun = tl.load(prompt + example)
+        if bias is not None:
+            newest, bias = begun + tl.load(taken + example) - 1, bias + head * reach
+            highest += tl.load(bias, mask=row < BEAMS * SHARE, other=0.0)
     else:
         before = tl.load(taken + example)
         highest = tl.full((ROWS,), -1e30, tl.float32)
@@ -129,16 +154,12 @@ def _look(
             if BEAMS > 1:
                 bits = tl.load(sight + (place - room), mask=(place >= room) & (place < before), other=-1)
                 seen = seen & (((bits[None, :] >> beam[:, None]) & 1) == 1)
-        score = tl.where(seen, score, -1e30)
-        higher = tl.maximum(highest, tl.max(score, 1))
-        share = tl.where(seen, tl.exp(score - higher[:, None]), 0.0)
-        fade = tl.exp(highest - higher)
-        total = total * fade + tl.sum(share, 1)
-        mixed = mixed * fade[:, None] + tl.dot(share.to(content.dtype), content, input_precision="ieee")
-        highest = higher
+            if bias is not None:
+                back = newest - tl.where(place < room, place, begun + (place - room) // BEAMS)
+                score += tl.load(bias[:, None] + back[None, :], mask=seen, other=0.0)
+        highest, total, mixed = _take_in(score, seen, content, highest, total, mixed)
     mixed = mixed / tl.where(total > 0.0, total, 1.0)[:, None]
-    HEADS = tl.num_programs(1) * SHARE
-    into = out + (((example * BEAMS + beam) * HEADS + head) * DEPTH)[:, None] + depth[None, :]
+    into = out + (((example * BEAMS + beam) * tl.num_programs(1) * SHARE + head) * DEPTH)[:, None] + depth[None, :]
     tl.store(into, mixed.to(out.dtype.element_ty), mask=real)
 
 

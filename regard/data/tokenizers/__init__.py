@@ -1,15 +1,9 @@
 """Texts to numbers and back."""
 
 from regard.data.tokenizers.tokenizer import (
-    BOS,
-    BYTES,
     ENDLESS,
-    EOS,
     EXCERPT,
     LARGEST,
-    PAD,
-    SPECIALS,
-    UNK,
     WORD,
     Tokenizer,
     TokenizerConfig,
@@ -19,15 +13,9 @@ from regard.data.tokenizers.tokenizer import (
 )
 
 __all__ = [
-    "BOS",
-    "BYTES",
     "ENDLESS",
-    "EOS",
     "EXCERPT",
     "LARGEST",
-    "PAD",
-    "SPECIALS",
-    "UNK",
     "WORD",
     "Tokenizer",
     "TokenizerConfig",

@@ -1,7 +1,7 @@
-"""Texts to numbers and back: byte pairs, unigram, words or characters, as one self-contained tokenizer.json.
+"""Texts to numbers and back: one tokenizer for ours and other people's, as one self-contained tokenizer.json.
 
-Every kind works on the 256 symbols of UTF-8 bytes, all of which are in every vocabulary: a character never seen in
-training is written with its bytes, and decoding gives any NFC text back exactly.
+Those trained here know all 256 symbols of UTF-8 bytes: a character never seen in training is written with its bytes,
+and decoding gives any text back as it was normalised. Only a closed list (`units`) meets the unknown.
 """
 
 from __future__ import annotations
@@ -10,15 +10,21 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Annotated, Any, Literal
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
 
-PAD, BOS, EOS, UNK = range(4)
-SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
+from regard.config.expressions import explosive
+from regard.config.ranges import Count, Range
+from regard.data.normalise import TextConfig
+from regard.data.roles import BYTES, SPECIALS, blank_between, roles, surface
+
 WORD = re.compile(r"\w+(?:['’-]\w+)*['’]?|[^\w\s]+")
 EXCERPT = 1 << 14  # characters of a text that a tokenizer learns from
 ENDLESS = re.compile(r"(\w{64})\w{192,}|([^\w\s]{64})[^\w\s]{192,}")  # no words; learning takes their length squared
@@ -48,68 +54,92 @@ if hasattr(os, "register_at_fork"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TokenizerConfig:
+class TokenizerConfig(TextConfig):
     """How a tokenizer is trained from the training texts."""
 
     kind: Literal["bpe", "unigram", "words", "characters"] = "bpe"
     """What a token is: a piece of a word (bpe, unigram), a word or a character; unseen ones fall back to bytes."""
-    vocab: int | None = None
+    vocab: Annotated[int, Range(300, 1_000_000)] | None = None
     """Number of tokens, 256 bytes and the special ones included; null derives it from the amount of text."""
     joint: bool = True
     """One tokenizer for both sides; false trains one for each."""
     target: Literal["bpe", "unigram", "words", "characters"] | None = None
     """What a token of the target is, where it is not as on the source side; needs joint: false."""
-    least: int = 2
+    least: Count = 2
     """Times a piece must occur in the texts to become a token."""
-    sample: int = 2_000_000
+    sample: Count = 2_000_000
     """Most pairs read to train it, chosen by content from the whole corpus."""
 
     def __post_init__(self) -> None:
-        if self.vocab is not None and not 300 <= self.vocab <= 1_000_000:
-            raise ValueError(f"vocab must lie between 300 (256 bytes and some more) and 1,000,000, not {self.vocab}")
         if self.target is not None and self.joint:
             raise ValueError(f"target {self.target} needs a tokenizer of its own: set joint: false")
-        if self.least < 1 or self.sample < 1:
-            raise ValueError(f"least and sample must be at least 1, not {self.least} and {self.sample}")
 
 
 class Tokenizer:
-    """A trained tokenizer; ids 0 to 3 are pad, bos, eos and unk, then come language tags, then text."""
+    """A trained tokenizer: ours begin with pad, bos, eos and unk, then come language tags, then text."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, how: TextConfig | None = None) -> None:
         engine.encode_special_tokens = True  # "<eos>" typed by somebody is five characters, never a command
         self._engine = engine
-        self._names = sorted(engine.get_vocab(with_added_tokens=True).items(), key=lambda entry: entry[1])
+        self.how = how or TextConfig(normalise="none")
+        """How a text is prepared before it is tokenised."""
+        self._names = {id: name for name, id in engine.get_vocab(with_added_tokens=True).items()}
         special = {id for id, token in engine.get_added_tokens_decoder().items() if token.special}
-        if tuple(name for name, _ in self._names[:4]) != SPECIALS or not special.issuperset(range(4)):
-            raise ValueError(
-                f"a tokenizer must begin with the special tokens {' '.join(SPECIALS)}: train it with regard"
-            )
-        if [id for _, id in self._names] != list(range(len(self._names))):
-            raise ValueError("a tokenizer must number its tokens without gaps: train it with regard")
-        self._bytes = [None if id in special else _bytes(name) for name, id in self._names]
-        tags = {match[1]: id for name, id in self._names if id in special and (match := re.fullmatch(r"<2(.+)>", name))}
-        self.tags: dict[str, int] = tags
-        self.reach = max(len(piece) for piece in self._bytes if piece is not None)
+        if not self._names.keys() - special:
+            raise ValueError("a tokenizer needs tokens that stand for text, and this one has none")
+        read = surface(engine)
+        self._bytes = {id: None if id in special else read(name) for id, name in self._names.items()}
+        by_role = roles(engine)
+        self.pad, self.begin, self.end = by_role["pad"], by_role["begin"], by_role["end"]
+        self.unknown, self.mask, self.separator = by_role["unknown"], by_role["mask"], by_role["separator"]
+        self.special = frozenset(special)
+        """Tokens that stand for no text."""
+        tags = {id: match[1] for id in sorted(special) if (match := re.fullmatch(r"<2(.+)>", self._names[id]))}
+        self.tags: dict[str, int] = {name: id for id, name in tags.items()}
+        self.vocab = max(self._names) + 1
+        """Number of tokens, special ones included."""
+        self.closed = isinstance(engine.model, models.WordLevel)
+        """Whether what is not in its list is unknown, instead of being spelled."""
+        self.between = blank_between(engine)
+        """What stands between two tokens of a closed list: a blank between words, nothing between characters."""
+        self.reach = max(len(piece) for piece in self._bytes.values() if piece is not None)
         """Most bytes, and so most characters, that one token can stand for."""
 
     @classmethod
-    def parse(cls, text: str) -> Tokenizer:
-        """The tokenizer in the text of a tokenizer.json."""
+    def parse(cls, text: str, how: TextConfig | None = None) -> Tokenizer:
+        """The tokenizer in the text of a tokenizer.json; `how` prepares texts for it."""
         try:
             engine = Engine.from_str(text)
         except Exception as error:  # the Rust library raises nothing more exact
             raise ValueError(f"not a tokenizer.json: {' '.join(str(error).split())}") from None
-        return cls(engine)
+        for pattern in _patterns(json.loads(text)):
+            if explosive(pattern):
+                raise ValueError(
+                    f"tokenizer.json splits texts by {pattern[:60]!r}, which may take exponential time on some of them"
+                )
+        return cls(engine, how)
+
+    def prepared(self, how: TextConfig) -> Tokenizer:
+        """The same tokenizer for texts that are prepared in another way."""
+        return Tokenizer(self._engine, how)
 
     def json(self) -> str:
         """The text of its tokenizer.json."""
         return self._engine.to_str()
 
     @property
-    def vocab(self) -> int:
-        """Number of tokens, special ones included."""
-        return len(self._names)
+    def filler(self) -> int:
+        """What fills up a batch: the pad token, or any where there is none, since nobody looks at it."""
+        return 0 if self.pad is None else self.pad
+
+    def role(self, name: Literal["pad", "begin", "end", "unknown", "mask", "separator"]) -> int:
+        """The token of this role, for what cannot do without it."""
+        found = getattr(self, name)
+        if found is None:
+            raise ValueError(
+                f"this tokenizer has no {name} token and this model needs one: use a tokenizer that has it"
+            )
+        return found
 
     def tag(self, name: str) -> int:
         """The token that asks for this target language."""
@@ -117,55 +147,116 @@ class Tokenizer:
             raise ValueError(f"unknown language tag {name!r}: there are {', '.join(self.tags) or 'none'}")
         return self.tags[name]
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of a text, without bos, eos or tag."""
-        return self.encode_many([text])[0]
+    def encode(self, text: str, *, written: bool = False) -> list[int]:
+        """Ids of a text, without begin, end or tag; of one that is `written`, not read, typography stays."""
+        return self.encode_many([text], written=written)[0]
 
-    def encode_many(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text; many at once are encoded in parallel."""
+    def encode_many(self, texts: Sequence[str], *, written: bool = False, most: int | None = None) -> list[list[int]]:
+        """Ids of each text; many at once are encoded in parallel, of huge ones no more than is surely over `most`."""
+        enough = None if most is None else most * self.reach + 1
+        return self.encode_normal([self.how.normal(text, written=written)[:enough] for text in texts])
+
+    def encode_normal(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of texts that are normalised already."""
         try:
             return [coded.ids for coded in self._engine.encode_batch_fast(list(texts), add_special_tokens=False)]
         except TypeError:
             raise ValueError("a text holds a lone surrogate, which no file can: decode it as UTF-8 first") from None
 
+    def encode_lines(self, text: str) -> list[int]:
+        """Ids of a running text, the end token for every line end."""
+        first, *others = self.encode_many(text.split("\n"))
+        return [*first, *(id for line in others for id in (self.role("end"), *line))]
+
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of these ids; special ones are passed over."""
+        """The text of these ids; special ones are passed over, but the unknown of a closed list is shown."""
+        if self.closed:
+            kept = [id for id in ids if id == self.unknown or id not in self.special]
+            return self.between.join(self.pieces(kept))
         return self._engine.decode(list(ids), skip_special_tokens=True)
+
+    def decode_lines(self, ids: Sequence[int]) -> str:
+        """The text of these ids, a line end for every end token."""
+        lines: list[list[int]] = [[]]
+        for id in ids:
+            if id == self.end:
+                lines.append([])
+            else:
+                lines[-1].append(id)
+        return "\n".join(map(self.decode, lines))
+
+    def strange(self, text: str) -> list[str]:
+        """The characters of a text that are unknown, where characters are a closed list."""
+        if not self.closed or self.between:
+            return []
+        seen = sorted({each for line in text.split("\n") for each in self.how.normal(line)})
+        return [each for each, ids in zip(seen, self.encode_normal(seen), strict=True) if ids == [self.unknown]]
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Each id as readable text: a leading space stays, part of a character reads <0xE2>, special ones by name."""
-        return [name if piece is None else _shown(piece) for name, piece in self._entries(ids)]
+        return [self._names.get(id, f"<{id}>") if piece is None else _shown(piece) for id, piece in self._pieces(ids)]
 
-    def words(self, ids: Sequence[int]) -> list[int | None]:
+    def words(self, ids: Sequence[int], text: str | None = None) -> list[int | None]:
         """Which word of the text each id belongs to, counted from 0; None for special ones.
 
         Words are runs of letters and digits, joined by apostrophes and hyphens, and runs of punctuation; a piece
         belongs to the word in which its first visible character stands, a piece of mere spaces to the word after it.
+        Places are those that the tokenizer noted in the text, or where it is not given, in what the pieces spell.
+        In a closed list, every token is a word.
         """
-        pieces = [b"" if piece is None else piece for _, piece in self._entries(ids)]
-        text = b"".join(pieces).decode("utf-8", "surrogateescape")  # a broken byte stays one character
-        owner: list[int] = []  # of each byte of the text: its word
-        found = list(WORD.finditer(text))
-        for number, match in enumerate(found):
-            end = match.end() if number < len(found) - 1 else len(text)
-            begin = found[number - 1].end() if number else 0
-            owner += [number] * len(text[begin:end].encode("utf-8", "surrogateescape"))
-        result: list[int | None] = []
-        start = 0
-        for (_, piece), raw in zip(self._entries(ids), pieces, strict=True):
-            visible = start + len(raw) - len(raw.lstrip()) if raw.strip() else start
-            result.append(None if piece is None else owner[visible] if visible < len(owner) else 0)
-            start += len(raw)
-        return result
+        if self.closed:
+            count = iter(range(len(ids)))
+            return [None if id in self.special and id != self.unknown else next(count) for id in ids]
+        if text is not None and (found := self._words_in(ids, self.how.normal(text))) is not None:
+            return found
+        pieces = [piece for _, piece in self._pieces(ids)]
+        raw = b"".join(piece or b"" for piece in pieces)
+        spelled = raw.decode("utf-8", "surrogateescape")  # a broken byte stays one character
+        sizes = (len(each.encode("utf-8", "surrogateescape")) for each in spelled)
+        starts = [*accumulate(sizes, initial=0)]  # of each character, in bytes
+        bounds = accumulate((len(piece or b"") for piece in pieces), initial=0)
+        places = [bisect_right(starts, bound) - 1 for bound in bounds]
+        owners = _owners(spelled, [*pairwise(places)])
+        return [None if piece is None else owner for piece, owner in zip(pieces, owners, strict=True)]
 
-    def _entries(self, ids: Sequence[int]) -> list[tuple[str, bytes | None]]:
-        return [(self._names[id][0], self._bytes[id]) for id in ids]
+    def _words_in(self, ids: Sequence[int], text: str) -> list[int | None] | None:
+        """The same from the places that the tokenizer itself notes; None if these are not the ids of the text."""
+        coded = self._engine.encode(text, add_special_tokens=False)
+        before = next((n for n in range(len(ids)) if list(ids[n : n + len(coded.ids)]) == coded.ids), None)
+        if before is None or not coded.ids:
+            return None
+        after = len(ids) - before - len(coded.ids)
+        return [*[None] * before, *_owners(text, coded.offsets), *[None] * after]
+
+    @cached_property
+    def spelled(self) -> tuple[bytes | None, ...]:
+        """The bytes of text that each token stands for; None for special ones."""
+        return tuple(self._bytes.get(id) for id in range(self.vocab))
+
+    def _pieces(self, ids: Sequence[int]) -> list[tuple[int, bytes | None]]:
+        return [(id, self._bytes.get(id)) for id in ids]
+
+
+def _owners(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
+    """The word of a text in which each of these spans begins to be visible."""
+    ends = [match.end() for match in WORD.finditer(text)]
+    visible = (end - len(text[begin:end].lstrip()) if text[begin:end].strip() else begin for begin, end in spans)
+    return [min(bisect_right(ends, place), max(len(ends) - 1, 0)) for place in visible]
+
+
+def _patterns(value: Any) -> Iterator[str]:
+    """The regular expressions in a tokenizer.json."""
+    for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if name == "Regex" and isinstance(inner, str):
+            yield inner
+        elif name not in ("vocab", "merges", "added_tokens") and isinstance(inner, dict | list):
+            yield from _patterns(inner)
 
 
 def train(
     texts: Iterable[str], config: TokenizerConfig, *, characters: int | None = None, tags: Iterable[str] = ()
 ) -> Tokenizer:
-    """A tokenizer of these texts, the same to the byte for the same texts in any order.
+    """A tokenizer of these texts, which are normalised already; the same to the byte for them in any order.
 
     `characters`, the amount of text it will serve, decides its size where the config does not.
     """
@@ -187,7 +278,7 @@ def train(
     else:
         engine = _engine(_listed(texts, size, special, config), config.kind)
     engine.add_special_tokens(special)
-    return Tokenizer(engine)
+    return Tokenizer(engine, config)
 
 
 def excerpt(text: str) -> str:
@@ -252,21 +343,9 @@ def _unigram(texts: Iterable[str], size: int, special: list[str]) -> models.Unig
         if scores[name] < lowest + 0.05:
             scores[name] = round(lowest - 1, 4)
     ordered = sorted(scores.items(), key=lambda entry: (-entry[1], entry[0]))
-    return models.Unigram([(name, 0.0) for name in special] + ordered, unk_id=UNK, byte_fallback=False)
-
-
-def _symbols() -> dict[str, int]:
-    """The printable character that stands for each byte, as in GPT-2."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
-
-
-BYTES = _symbols()
-
-
-def _bytes(name: str) -> bytes:
-    return b"".join(bytes([BYTES[symbol]]) if symbol in BYTES else symbol.encode() for symbol in name)
+    return models.Unigram(
+        [(name, 0.0) for name in special] + ordered, unk_id=special.index("<unk>"), byte_fallback=False
+    )
 
 
 def _shown(piece: bytes) -> str:

@@ -5,29 +5,28 @@ Gold alignments and deletions need this: there the answer is fixed, and the mode
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-import torch
-from torch import Tensor
-
-from regard.attention.masks import Grid
-from regard.data.tokenizers import BOS, EOS, PAD, Tokenizer
-from regard.interpret.trace import Trace, Weights, axes, tokens
+from regard.data.tokenizers import Tokenizer
+from regard.decoding.teacher_forcing import Teacher
+from regard.interpret.items import Weights, axes, tokens
+from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
-
-CELLS = 4096  # tokens read side by side, padding included
 
 
 @runtime_checkable
 class Translates(Protocol):
-    """What is needed of a translator: its model, a tokenizer for each side, and its name."""
+    """What is needed of a translator: its model, a tokenizer for each side, its name, and how it reads a sentence."""
 
     model: Any
     source: Tokenizer
     target: Tokenizer
     name: str
+
+    def encode(self, text: str, to: str | None = None) -> list[int]:
+        """Token ids of a sentence as the model reads it."""
 
 
 @dataclass(frozen=True)
@@ -42,59 +41,37 @@ class Reader:
         """The model that reads."""
         return self.translator.model
 
+    @property
+    def teacher(self) -> Teacher:
+        """The model, told the answers."""
+        begin, end = self._ends
+        return Teacher(self.model, begin=begin, end=end)
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        """What an answer begins and ends with."""
+        return self.translator.target.role("begin"), self.translator.target.role("end")
+
     def encode(self, source: str, target: str) -> tuple[list[int], list[int]]:
         """Token ids of what is read, tag and end included, and of what is written, without its end."""
-        coder = self.translator.source
-        if self.to is None and len(coder.tags) > 1:
-            raise ValueError(f"say which language the answers are in: {', '.join(coder.tags)}")
-        tags = [coder.tag(self.to)] if self.to else list(coder.tags.values())
-        return [*tags, *coder.encode(source), EOS], self.translator.target.encode(target)
+        return self.translator.encode(source, self.to), self.translator.target.encode(target, written=True)
 
     def look(self, source: str, target: str) -> Trace:
         """Where every head looks while the model reads this answer."""
         read, written = self.encode(source, target)
+        begin, end = self._ends
         with watch(self.model) as seen:
             [score] = self.scores([read], [written])
         items = {
-            "source": tokens(self.translator.source, read),
-            "target": tokens(self.translator.target, [*written, EOS]),
-            "fed": tokens(self.translator.target, [BOS, *written]),
+            "source": tokens(self.translator.source, read, source),
+            "target": tokens(self.translator.target, [*written, end]),
+            "fed": tokens(self.translator.target, [begin, *written]),
         }
         weights = [Weights(name, *axes(name), values=seen[name][0]) for name in seen]
         facts = {"text": source, "answer": target, "score": score, "forced": True}
         return Trace(self.translator.name, "translation", items, weights, facts)
 
-    @torch.no_grad()
     def scores(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> list[float]:
         """The log-probability of each answer, its end included, given what was read."""
-        found: dict[int, float] = {}
-        device = next(self.model.parameters()).device
-        for numbers in _batches([max(len(one), len(other) + 1) for one, other in zip(read, written, strict=True)]):
-            source, sources = _padded([read[number] for number in numbers], device)
-            fed, targets = _padded([[BOS, *written[number]] for number in numbers], device)
-            labels, _ = _padded([[*written[number], EOS] for number in numbers], device)
-            features = self.model(source, fed, layouts=(sources, targets))
-            chances = self.model.logits(features).float().log_softmax(-1).gather(-1, labels[..., None])[..., 0]
-            totals = chances.masked_fill(~targets.filled, 0.0).sum(-1).tolist()
-            found.update(zip(numbers, totals, strict=True))
-        return [found[number] for number in range(len(read))]
-
-
-def _padded(sequences: Sequence[list[int]], device: torch.device) -> tuple[Tensor, Grid]:
-    """Token ids side by side, with how long each is."""
-    lengths = [len(ids) for ids in sequences]
-    longest = max(lengths)
-    tokens = torch.tensor([ids + [PAD] * (longest - len(ids)) for ids in sequences], device=device)
-    return tokens, Grid(torch.tensor(lengths, device=device), longest)
-
-
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Numbers of the sentences, similar lengths together."""
-    batch: list[int] = []
-    for number in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and lengths[number] * (len(batch) + 1) > CELLS:
-            yield batch
-            batch = []
-        batch.append(number)
-    if batch:
-        yield batch
+        totals = {number: float(each.sum()) for number, each in self.teacher.scores(read, written)}
+        return [totals[number] for number in range(len(read))]

@@ -103,6 +103,10 @@ class Table:
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
+    finding: str = ""
+    """What the numbers say, with those of their controls."""
+    main: tuple[int, ...] = ()
+    """The few rows that matter most; the others are for who looks closer."""
 
 
 def examples(reader: Reader, golds: Sequence[Gold]) -> list[Example]:

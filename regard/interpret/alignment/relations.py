@@ -14,8 +14,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.interpret.alignment.measures import Example
+from regard.interpret.items import Weights
 from regard.interpret.patterns import LEAST, TIMES
-from regard.interpret.trace import Weights
 from regard.interpret.words import merge, units
 from regard.metrics.alignment import Gold
 

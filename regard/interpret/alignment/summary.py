@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from regard.interpret import interventions, patterns
 from regard.interpret.alignment import measures, relations
 from regard.interpret.alignment.forced import Reader
-from regard.interpret.alignment.measures import SHIFTS, Aligned, Cell, Example, Table
+from regard.interpret.alignment.measures import SHIFTS, Aligned, Cell, Example, Table, View
 from regard.interpret.alignment.relations import Followed
 from regard.metrics.alignment import Counts, Gold
 
 CROSS = "cross"
+THEIRS = {"itself": "themselves", "rest of its word": "the rest of their word"}
 
 
 def summary(reader: Reader, golds: Sequence[Gold], *, intervene: bool = True) -> list[Table]:
@@ -36,7 +39,23 @@ def aligned(looked: Sequence[Example]) -> Table:
     )
     columns = "weights", "shift", "AER", "precision", "recall", "AER permuted", "AER diagonal", "AER uniform"
     note = "Each word of the answer is linked with the source word it looks at most. Less AER is better."
-    return Table(f"Alignment of {len(looked)} pairs against links drawn by hand", columns, rows, note)
+    whole = min(_whole(found), key=lambda one: one.counts.aer) if found else None
+    title = f"Alignment of {len(looked)} pairs against links drawn by hand"
+    main = _main(found, whole.shift) if whole else ()
+    return Table(title, columns, rows, note, _aligns(found, whole) if whole else "", main)
+
+
+def _aligns(found: Sequence[Aligned], whole: Aligned) -> str:
+    """Whether the mean of all heads aligns, and whether one of them does it better."""
+    controls = whole.diagonal.aer, whole.permuted.aer, whole.uniform.aer
+    verdict = "better than every control" if whole.counts.aer < min(controls) else "no better than its controls"
+    text = (
+        f"Alignment: the links of all heads together are {verdict} (error rate {whole.counts.aer:.3f}; "
+        f"diagonal {controls[0]:.3f}, permuted links {controls[1]:.3f}, an even look {controls[2]:.3f})"
+        f"{', read as the word just fed' if whole.shift else ''}."
+    )
+    single = [one for one in found if isinstance(one.view, str) and one.shift == whole.shift]
+    return text + "".join(f" The best head, chosen on the other half, has {one.counts.aer:.3f}." for one in single)
 
 
 def inverted(looked: Sequence[Example]) -> Table:
@@ -46,11 +65,19 @@ def inverted(looked: Sequence[Example]) -> Table:
         (str(one.view), one.shift, one.share, one.exact, one.exchanged, one.diagonal, one.uniform) for one in found
     )
     columns = "weights", "shift", "inverted", "both exact", "exchanged", "diagonal", "uniform"
-    places = found[0].places if found else 0
+    if not found:
+        return Table("Adjective order inverted", columns, rows)
+    whole = max(_whole(found), key=lambda one: one.share)
     note = (
         "Share of adjectives on the other side of their noun whose looks, and their nouns', are in the source's order."
     )
-    return Table(f"Adjective order inverted ({places} adjectives)", columns, rows, note)
+    finding = (
+        f"Adjectives: where {whole.places} of them change sides of their noun, the weights turn round with "
+        f"{whole.share:.0%} (the other way {whole.exchanged:.0%}, two random looks {whole.uniform:.0%}, "
+        f"the diagonal {whole.diagonal:.0%})."
+    )
+    title = f"Adjective order inverted ({whole.places} adjectives)"
+    return Table(title, columns, rows, note, finding, _main(found, whole.shift))
 
 
 def ahead(looked: Sequence[Example]) -> Table:
@@ -58,29 +85,39 @@ def ahead(looked: Sequence[Example]) -> Table:
     found = [one for shift in SHIFTS for one in measures.articles(looked, shift=shift)]
     rows = tuple((str(one.view), one.shift, one.article, one.noun, one.even, one.share, one.others) for one in found)
     columns = "weights", "shift", "on article", "on noun", "even", "noun first", "noun first, other words"
-    places = found[0].places if found else 0
+    if not found:
+        return Table("The article looks ahead", columns, rows)
+    whole = _whole(found)[0]
     note = "Weights an article gives to the source's article and to its noun, and how often the noun gets more."
-    return Table(f"The article looks ahead ({places} articles)", columns, rows, note)
+    finding = (
+        f"Articles: about to be written, {whole.share:.0%} of {whole.places} look more at the source's noun than at "
+        f"its article (other words of the same sentences {whole.others:.0%}); the noun gets {whole.noun:.0%} of their "
+        f"weight and the article {whole.article:.0%}, an even look gives either {whole.even:.0%}."
+    )
+    title = f"The article looks ahead ({whole.places} articles)"
+    return Table(title, columns, rows, note, finding, _main(found, whole.shift))
 
 
 def related(looked: Sequence[Example], grammar: Sequence[Followed]) -> Table:
     """Whether some head follows grammar: articles their nouns, adjectives theirs, and back."""
     found = [one for one in grammar if one.follows]
     tested = relations.best(looked) if len(looked) > 1 else []
-    rows = tuple(
-        (
-            one.relation,
-            one.where if one.head < 0 else f"{one.where} head {one.head}",
-            one.value,
-            one.even,
-            one.distance,
-            one.places,
-        )
-        for one in sorted([*tested, *found], key=lambda one: relations.RELATIONS.index(one.relation))
-    )
+    listed = sorted([*tested, *found], key=lambda one: relations.RELATIONS.index(one.relation))
+    rows = tuple((one.relation, _named(one), one.value, one.even, one.distance, one.places) for one in listed)
     columns = "relation", "head", "weight", "even", "same distance, other words", "places"
-    note = f"Heads with {patterns.LEAST:.0%} of the weight and {patterns.TIMES:g} times either control are listed."
-    return Table("Heads that follow a relation of grammar", columns, rows, note)
+    least = f"{patterns.LEAST:.0%} of the weight and {patterns.TIMES:g} times either control"
+    note = f"A head follows a relation if it gives it {least}."
+    finding = f"Grammar: no head gives a relation {least}."
+    if found:
+        clear = max(found, key=lambda one: one.gain)
+        count = len({(one.where, one.head) for one in found})
+        finding = (
+            f"Grammar: {count} head{'s follow' if count > 1 else ' follows'} a relation; clearest is {_named(clear)}, "
+            f"{clear.relation}, with {clear.value:.0%} of the weight (an even look {clear.even:.0%}, the same distance "
+            f"from other words {clear.distance:.0%}; {clear.places} places)."
+        )
+    main = tuple(number for number, one in enumerate(listed) if one.head < 0)
+    return Table("Heads that follow a relation of grammar", columns, rows, note, finding, main)
 
 
 def heads(looked: Sequence[Example], grammar: Sequence[Followed] = ()) -> list[Table]:
@@ -105,12 +142,14 @@ def heads(looked: Sequence[Example], grammar: Sequence[Followed] = ()) -> list[T
             ("head", "entropy", "entropy even", "diagonality"),
             across,
             f"{bits} Diagonality is 1 on the diagonal and 0 for an even look.",
+            _widths([one for one in found if one.where.endswith(CROSS)]),
         ),
         Table(
             "Heads that look at their own side",
             ("head", "entropy", "entropy even", *names, "role"),
             rows,
             f"{bits} Weight given to each relation / by an even look. {least}",
+            _divided(inward),
         ),
     ]
 
@@ -142,7 +181,11 @@ def ablated(reader: Reader, golds: Sequence[Gold]) -> Table:
     rows = tuple((f"{one.where} head {one.head}", one.silent, one.even) for one in found)
     columns = "head", "loss grows, silent", "loss grows, looking evenly"
     note = f"Cross-entropy per token of the given answers: {before:.3f} at first; the median head adds {middle:.3f}."
-    return Table("Heads silenced one by one", columns, rows, note)
+    finding = (
+        f"Silencing: {rows[0][0]} is missed most; without it the loss per token grows by {found[0].silent:.3f} from "
+        f"{before:.3f} (looking evenly by {found[0].even:.3f}, the median head by {middle:.3f})."
+    )
+    return Table("Heads silenced one by one", columns, rows, note, finding, tuple(range(min(5, len(rows)))))
 
 
 def agreed(reader: Reader, looked: Sequence[Example]) -> Table:
@@ -151,7 +194,12 @@ def agreed(reader: Reader, looked: Sequence[Example]) -> Table:
     rows = tuple((one.method, one.value, one.permuted, one.letters, one.sentences) for one in found)
     columns = "weights", "tau", "tau permuted", "tau of word length", "sentences"
     note = "Kendall's tau between a source word's weight and the log-probability lost when it is left out."
-    return Table("Agreement with leaving one word out", columns, rows, note)
+    best = max(found, key=lambda one: one.value)
+    finding = (
+        f"Importance: weights rank source words as leaving them out does with a tau of {best.value:.2f} at most "
+        f"({best.method}; permuted weights {best.permuted:.2f}, the words' length {best.letters:.2f})."
+    )
+    return Table("Agreement with leaving one word out", columns, rows, note, finding, tuple(range(len(rows))))
 
 
 def _roles(one: patterns.Pattern, grammar: Sequence[Followed]) -> list[str]:
@@ -172,3 +220,48 @@ def _spread(one: patterns.Pattern) -> tuple[str, float, float]:
 def _beside(mean: patterns.Mean | None) -> str:
     """A number and its control in one cell."""
     return "-" if mean is None else f"{mean.value:.2f} / {mean.even:.2f}"
+
+
+def _whole(found: Sequence[Any]) -> list[Any]:
+    """Of all heads together, or of the only layer, at every shift."""
+    means = [one for one in found if isinstance(one.view, View) and one.view.head is None]
+    return [one for one in means if one.view.where is None] or means
+
+
+def _main(found: Sequence[Any], shift: int) -> tuple[int, ...]:
+    """The rows of means, and of the best head, at one shift."""
+    single = [isinstance(one.view, View) and one.view.head is not None for one in found]
+    return tuple(number for number, one in enumerate(found) if one.shift == shift and not single[number])
+
+
+def _named(one: Followed) -> str:
+    return one.where if one.head < 0 else f"{one.where} head {one.head}"
+
+
+def _widths(across: Sequence[patterns.Pattern]) -> str:
+    """How widely the heads look that look across."""
+    if not across:
+        return ""
+    bits, straight = [one.entropy.value for one in across], [one.diagonality or 0.0 for one in across]
+    even, many = across[0].entropy.even, len(across) > 1
+    return (
+        f"Across: {len(across)} head{'s look' if many else ' looks'} to the other side with {min(bits):.2f} to "
+        f"{max(bits):.2f} bits of entropy (an even look {even:.2f}) and a diagonality of {min(straight):.2f} to "
+        f"{max(straight):.2f} (an even look 0)."
+    )
+
+
+def _divided(inward: Sequence[patterns.Pattern]) -> str:
+    """Which roles the heads have that look at their own side."""
+    if not inward:
+        return ""
+    roles = Counter(one.role for one in inward if one.role)
+    counts = [(count, THEIRS.get(role, f"the {role}")) for role, count in roles.most_common()]
+    said = ", ".join(
+        f"{count} {'mostly look at' if not place else 'at'} {role}" for place, (count, role) in enumerate(counts)
+    )
+    least = f"{patterns.LEAST:.0%} of the weight and {patterns.TIMES:g} times an even look"
+    if not said:
+        return f"Own side: none of {len(inward)} heads gives a relation {least}."
+    rest = len(inward) - sum(roles.values())
+    return f"Own side: of {len(inward)} heads {said} (at least {least}); {rest} have no such role."

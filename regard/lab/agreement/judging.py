@@ -54,7 +54,7 @@ def measure(
         if sorted(tagger.classes) != sorted((RIGHT, WRONG)):
             raise ValueError(
                 f"{tagger.name}: tags words as {', '.join(tagger.classes[:4])}, not as {RIGHT} or {WRONG}: "
-                "train it on what `regard data agreement` writes"
+                "train it on what `regard data make agreement` writes"
             )
     found = []
     for attractors in CONDITIONS:

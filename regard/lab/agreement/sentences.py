@@ -14,6 +14,8 @@ from pathlib import Path
 from random import Random
 from typing import Literal
 
+from regard.config.ranges import Small
+
 Gender = Literal["m", "f"]
 GENDERS: tuple[Gender, Gender] = ("m", "f")
 RIGHT, WRONG = "right", "wrong"
@@ -87,9 +89,9 @@ ENDINGS = ("", "hier", "en juin", "sans attendre", "par surprise", "une fois enc
 class Practice:
     """What is learnt from."""
 
-    shortest: int = 1
+    shortest: Small = 1
     """Fewest words between subject and participle."""
-    longest: int = 16
+    longest: Small = 16
     """Most of them; a distance d times as long is d times as rare."""
     described: bool = True
     """Whether nouns in between may have a participle beside them, which agrees with them or does not."""

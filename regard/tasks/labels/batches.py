@@ -17,15 +17,15 @@ from torch import Tensor
 
 from regard import config as settings
 from regard.attention.masks import Row
-from regard.data import shards
+from regard.data import cache as caches
 from regard.data.line_report import LineReport
 from regard.data.packing import Cell, Packing, buckets, pack
 from regard.data.readers import digest, suffix
-from regard.data.tokenizers import PAD
+from regard.data.tokenizers import Tokenizer
 from regard.tasks.labels import files as labels
 from regard.tasks.labels import reading
 from regard.tasks.labels.files import Example, Found, LabelsConfig, TagsConfig
-from regard.tasks.labels.reading import Reading, ReadingConfig, normal
+from regard.tasks.labels.reading import ReadingConfig
 
 IGNORE = -100  # the label of a token that is not judged, and of a line of a fixed row that is no text
 BLOCK = 4096  # texts tokenised at a time
@@ -64,6 +64,8 @@ class Labelled:
     """Whether each token has a label, if only that it is not judged."""
     written: Path | list[tuple[str, ...]]
     """The texts as they were written, or the file that holds them."""
+    filler: int = 0
+    """The token that fills up a row."""
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -108,7 +110,7 @@ class Labelled:
             size = -(-len(tokens) // ROUND) * ROUND if over else fixed.tokens
             shape = {"size": size, "segments": fixed.segments, "most": fixed.most[longest]}
             room = (size if self.per_token else fixed.most[longest]) - len(marks)
-            tokens = np.concatenate([tokens, np.full(size - len(tokens), PAD)])
+            tokens = np.concatenate([tokens, np.full(size - len(tokens), self.filler)])
             marks = np.concatenate([marks, np.full(room, IGNORE)])
         row = Row.of(torch.from_numpy(lengths), longest=longest, **shape)
         numbers, ids, labels = (torch.from_numpy(part) for part in (np.asarray(chosen, np.int64), tokens, marks))
@@ -139,7 +141,7 @@ class Labelled:
 class Prepared:
     """What is learnt from and measured on."""
 
-    reading: Reading
+    tokenizer: Tokenizer
     classes: list[str]
     train: Labelled
     valid: Labelled
@@ -152,7 +154,7 @@ class Prepared:
 def prepare(
     config: LabelsConfig | TagsConfig,
     how: ReadingConfig,
-    known: Reading | None = None,
+    known: Tokenizer | None = None,
     told: list[str] | None = None,
     *,
     cache: str | Path | None = None,
@@ -165,21 +167,23 @@ def prepare(
         name: [digest(file.path) for file in some] for name, some in (("train", config.train), ("valid", config.valid))
     }
     contents = {
-        "labels": 2,
+        "labels": 3,
         "files": {
             name: list(zip(map(_like, getattr(config, name)), one, strict=True)) for name, one in digests.items()
         },
         "rules": [config.names, config.held, config.reject],
         "how": settings.plain(how),
-        "known": None if known is None else [settings.plain(known.how), known.units.tokenizer.json()],
+        "known": None if known is None else [settings.plain(known.how), known.json()],
         "told": told,
     }
-    name = f"labels-{shards.key(**contents)}"
-    place = shards.entry(shards.folder(cache), name, lambda place: _write(place, config, how, known, told))
+    entry = caches.entry(
+        caches.folder(cache), f"labels-{caches.key(**contents)}", lambda place: _write(place, config, how, known, told)
+    )
+    place = entry.place
     facts = json.loads((place / "facts.json").read_text(encoding="utf-8"))
     settled = settings.build(ReadingConfig, facts["how"], where="tokenizer")
-    own = known or Reading.parse(settled, (place / "tokenizer.json").read_text(encoding="utf-8"))
-    sides = {name: _opened(place / name, config, name) for name in ("train", "valid")}
+    own = known or Tokenizer.parse((place / "tokenizer.json").read_text(encoding="utf-8"), settled)
+    sides = {name: _opened(place / name, config, name, own.filler) for name in ("train", "valid")}
     classes, held = facts["classes"], "named" if config.valid else config.held
     found = {
         name: Found(
@@ -192,17 +196,21 @@ def prepare(
         for name in facts["tallies"]
     }
     report: dict[str, Any] = {name: _report(each, digests[name], held) for name, each in found.items()}
-    report |= {"vocab": own.units.vocab, "labels": classes, "texts": {name: len(side) for name, side in sides.items()}}
-    summary = [line for each in found.values() for line in each.summary]
+    report |= {"vocab": own.vocab, "labels": classes, "texts": {name: len(side) for name, side in sides.items()}}
+    summary = [*entry.notes, *(line for each in found.values() for line in each.summary)]
     summary.append(
         f"{len(sides['train']):,} texts to learn from, {len(sides['valid']):,} to measure on, "
-        f"{len(classes)} labels, {own.units.vocab:,} tokens"
+        f"{len(classes)} labels, {own.vocab:,} tokens"
     )
     return Prepared(own, classes, sides["train"], sides["valid"], report, summary, fresh=known is None)
 
 
 def _write(
-    place: Path, config: LabelsConfig | TagsConfig, how: ReadingConfig, known: Reading | None, told: list[str] | None
+    place: Path,
+    config: LabelsConfig | TagsConfig,
+    how: ReadingConfig,
+    known: Tokenizer | None,
+    told: list[str] | None,
 ) -> None:
     """Read and tokenise the files, and leave everything that training needs in a folder."""
     found = labels.read(config.train, config.names, config.reject)
@@ -221,7 +229,7 @@ def _write(
         "notes": {name: each.notes for name, each in sets.items()},
     }
     (place / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
-    (place / "tokenizer.json").write_text(own.units.tokenizer.json(), encoding="utf-8")
+    (place / "tokenizer.json").write_text(own.json(), encoding="utf-8")
 
 
 def _save(place: Path, side: Labelled) -> None:
@@ -232,11 +240,11 @@ def _save(place: Path, side: Labelled) -> None:
     (place / "words.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
-def _opened(place: Path, config: LabelsConfig | TagsConfig, name: str) -> Labelled:
+def _opened(place: Path, config: LabelsConfig | TagsConfig, name: str, filler: int) -> Labelled:
     arrays = {array: np.asarray(np.load(place / f"{array}.npy", mmap_mode="r")) for array in ARRAYS}
     paths = tuple(file.path for file in (config.valid if name == "valid" and config.valid else config.train))
-    whole = {"files": paths, "per_token": isinstance(config, TagsConfig), "written": place / "words.jsonl"}
-    return Labelled(**arrays, **whole)
+    per_token = isinstance(config, TagsConfig)
+    return Labelled(**arrays, files=paths, per_token=per_token, written=place / "words.jsonl", filler=filler)
 
 
 def _like(file: Any) -> dict[str, Any]:
@@ -244,7 +252,7 @@ def _like(file: Any) -> dict[str, Any]:
     return {**settings.plain(file), "path": suffix(file.path)}
 
 
-def index(found: Found, own: Reading, classes: Sequence[str]) -> Labelled:
+def index(found: Found, own: Tokenizer, classes: Sequence[str]) -> Labelled:
     """Examples as tokens, in order of their length."""
     numbers = labels.numbered(found, classes)
     pieces = list(_pieces(found, numbers, own) if found.per_token else _whole(found, numbers, own))
@@ -258,58 +266,68 @@ def index(found: Found, own: Reading, classes: Sequence[str]) -> Labelled:
         found.files,
         found.per_token,
         [example.words for example in examples],
+        own.filler,
     )
 
 
 Piece = tuple[list[int], list[int], Example]  # tokens, a label for all or for each, and what they were read from
 
 
-def _whole(found: Found, numbers: list[list[int | None]], own: Reading) -> Iterator[Piece]:
+def _whole(found: Found, numbers: list[list[int | None]], own: Tokenizer) -> Iterator[Piece]:
     """Texts that have one label."""
     both = iter(zip(found.examples, numbers, strict=True))
     while block := list(islice(both, BLOCK)):
-        tokens = own.encode([example.words[0] for example, _ in block])
+        tokens = reading.read(own, [example.words[0] for example, _ in block])
         for (example, (label,)), ids in zip(block, tokens, strict=True):
             assert label is not None
             yield ids, [label], example
 
 
-def _pieces(found: Found, numbers: list[list[int | None]], own: Reading) -> Iterator[Piece]:
+def _pieces(found: Found, numbers: list[list[int | None]], own: Tokenizer) -> Iterator[Piece]:
     """Sentences whose words have labels, in pieces that are not too long."""
-    for example, of_words in zip(found.examples, numbers, strict=True):
-        for words, ids in cut(own, example.words):
-            marks = [IGNORE] * len(ids)
-            for word, last in words:
-                label = of_words[word]
-                marks[last] = IGNORE if label is None else label
-            yield ids, marks, example
+    both = iter(zip(found.examples, numbers, strict=True))
+    while block := list(islice(both, BLOCK)):
+        pieces = cut(own, [example.words for example, _ in block])
+        for (example, of_words), sentence in zip(block, pieces, strict=True):
+            for words, ids in sentence:
+                marks = [IGNORE] * len(ids)
+                for word, last in words:
+                    label = of_words[word]
+                    marks[last] = IGNORE if label is None else label
+                yield ids, marks, example
 
 
-def cut(own: Reading, words: Sequence[str]) -> list[tuple[list[tuple[int, int]], list[int]]]:
-    """The tokens of a sentence in pieces that are not too long, each with its words: number, place of the last token.
+Part = tuple[list[tuple[int, int]], list[int]]  # (number of a word, place of its last token) of some words; all tokens
+
+
+def cut(own: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[Part]]:
+    """The tokens of each sentence in pieces that are not too long, each with its words.
 
     What a word is, is told at its last token, when all of it has been read.
     """
-    pieces: list[tuple[list[tuple[int, int]], list[int]]] = [([], [])]
-    for number, tokens in enumerate(own.encode_words(words)):
-        if len(pieces[-1][1]) + len(tokens) > own.how.longest:
-            pieces.append(([], []))
-        pieces[-1][1].extend(tokens)
-        pieces[-1][0].append((number, len(pieces[-1][1]) - 1))
-    return pieces
+    longest = reading.settings(own).longest
+    found = []
+    for sentence in reading.read_words(own, sentences):
+        pieces: list[Part] = [([], [])] if sentence else []
+        for number, tokens in enumerate(sentence):
+            if len(pieces[-1][1]) + len(tokens) > longest:
+                pieces.append(([], []))
+            pieces[-1][1].extend(tokens)
+            pieces[-1][0].append((number, len(pieces[-1][1]) - 1))
+        found.append(pieces)
+    return found
 
 
-def learnt(train: Found, how: ReadingConfig) -> Reading:
+def learnt(train: Found, how: ReadingConfig) -> Tokenizer:
     """The tokens of the texts to learn from."""
     if not train.per_token:
         how = reading.settled(how, (example.words[0] for example in train.examples))
-        return reading.learn((normal(example.words[0], how) for example in train.examples), how)
-    lines = (" ".join(example.words) for example in train.examples)
-    return reading.learn((line.lower() if how.lowercase else line for line in lines), how)
+        return reading.learn((how.normal(example.words[0]) for example in train.examples), how)
+    return reading.learn((" ".join(map(how.normal_word, example.words)) for example in train.examples), how)
 
 
 def _report(found: Found, digests: Sequence[str], held: float | str) -> dict[str, Any]:
     """What is known of some files, for data.json."""
     both = zip(found.files, found.tallies, digests, strict=True)
     corpora = [{**tally.report([name]), "sha256": [one]} for name, tally, one in both]
-    return {"fingerprint": shards.key(labels=1, files=list(digests), held=held), "corpora": corpora}
+    return {"fingerprint": caches.key(labels=1, files=list(digests), held=held), "corpora": corpora}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from regard.config.resuming import Fingerprinted, Fixed
 from regard.models.text_classifier import (
     ConvolutionEncoderConfig,
     RecurrentEncoderConfig,
@@ -12,6 +13,7 @@ from regard.models.text_classifier import (
 )
 from regard.tasks.labels.batches import Labelled
 from regard.tasks.labels.files import LabelsConfig
+from regard.tasks.labels.recognition import labelled
 from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
 from regard.training.task import evenly
 
@@ -22,9 +24,9 @@ SHOWN = 300  # characters of a text that a sample shows
 class ClassificationRecipe(LabellingRecipe):
     """One run that learns to classify texts."""
 
-    task: Literal["classification"] = "classification"
+    task: Fixed[Literal["classification"]] = "classification"
     """What is learnt."""
-    data: LabelsConfig
+    data: Fingerprinted[LabelsConfig]
     """Where labelled texts come from."""
     model: ConvolutionEncoderConfig | RecurrentEncoderConfig | TransformerEncoderConfig = field(
         default_factory=ConvolutionEncoderConfig
@@ -36,8 +38,10 @@ class Classification(Labelling):
     """The task of learning what a text is."""
 
     Recipe = ClassificationRecipe
+    takes: ClassVar[str] = "labelled"
     usage: ClassVar[str] = 'regard classify {folder} "..."'
     per_token = False
+    recognise = staticmethod(labelled)
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
         """A few texts with label and answer."""

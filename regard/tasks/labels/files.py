@@ -10,8 +10,10 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
+from regard.config.ranges import Batch, Column, Part, Some
+from regard.config.resuming import Free, Warned
 from regard.data.holdout import sentence
 from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, cleaned, parsed, records, suffix, text_at, value_at
@@ -24,15 +26,17 @@ COLUMNS = (".conll", ".conllu", ".tsv")  # how files are named that have a word 
 class LabelledFile:
     """A file of texts with their labels, maybe gzipped; what is not named here is recognised from its first lines."""
 
-    path: str
+    SHORT: ClassVar[str] = "path"
+
+    path: Free[str]
     """JSON lines if named .jsonl, .json or .ndjson; else columns, quoted as spreadsheets do if named .csv."""
-    text: str | int | None = None
+    text: str | Column | None = None
     """Column of the text: its name in the heading or in JSON lines, or its number, counted from 1."""
-    label: str | int | None = None
+    label: str | Column | None = None
     """Column of the label, with `text` or as a number; a name alone is the label of every line of the file."""
     fields: tuple[str, str] = ("text", "label")
     """Names of text and label in JSON lines; a dot reaches inside. A label may be a text or a whole number."""
-    columns: tuple[int, int] | None = None
+    columns: tuple[Column, Column] | None = None
     """Numbers of the columns of text and label in a table, counted from 1; others are ignored."""
     heading: bool | None = None
     """Whether the first line of a table names its columns; null: recognised."""
@@ -40,7 +44,7 @@ class LabelledFile:
     """What stands between columns, such as ';'; null: recognised among commas, semicolons, tabs and bars."""
 
     def __post_init__(self) -> None:
-        if self.columns is not None and (min(self.columns) < 1 or self.columns[0] == self.columns[1]):
+        if self.columns is not None and self.columns[0] == self.columns[1]:
             raise ValueError(f"columns must be two different numbers counted from 1, not {list(self.columns)}")
         if self.columns is not None and (self.text is not None or isinstance(self.label, int)):
             raise ValueError("columns and text or label name the same columns: leave one of them out")
@@ -140,13 +144,15 @@ def _chosen(record: list[str], columns: tuple[int, int]) -> tuple[str, str]:
 class TaggedFile:
     """A file of sentences whose words have tags; it may be gzipped."""
 
-    path: str
+    SHORT: ClassVar[str] = "path"
+
+    path: Free[str]
     """A sentence in each line, as the/DET cat/NOUN; or a word in each line if named .conll, .conllu or .tsv."""
     form: Literal["auto", "lines", "columns"] = "auto"
     """A sentence in each line, or a word in each; auto goes by the file's name."""
     separator: str = "/"
     """What stands between a word and its tag where a line is a sentence; the last one in a word counts."""
-    columns: tuple[int, int] = (1, 2)
+    columns: tuple[Column, Column] = (1, 2)
     """Columns of word and tag, between tabs, where a line is a word; 2 and 4 in CoNLL-U."""
     blank: str = "_"
     """Tag of a word that is read and not judged."""
@@ -154,8 +160,6 @@ class TaggedFile:
     def __post_init__(self) -> None:
         if not self.separator or self.separator.isspace():
             raise ValueError("separator must be a sign such as /, not a blank")
-        if min(self.columns) < 1:
-            raise ValueError(f"columns are counted from 1, not {list(self.columns)}")
 
     def like(self) -> dict[str, Any]:
         """The settings by which another file of the same kind is read."""
@@ -223,24 +227,18 @@ class Example(NamedTuple):
 class ExamplesConfig:
     """How many examples are learnt from at a time, and which are measured on."""
 
-    held: float = 0.1
+    held: Some = 0.1
     """Share of the texts to measure on when valid names no file, chosen by content: alike texts stay together."""
-    tokens: int = 8192
+    tokens: Warned[Batch] = 8192
     """Tokens of a row, padding included; a row holds texts of about the same length."""
     names: dict[str, str] = field(default_factory=dict)
     """What labels are called, by what they are in the files, such as {'0': bad, '1': good}; others stay."""
-    reject: float = 0.01
+    reject: Free[Part] = 0.01
     """Share of unusable lines above which nothing is trained."""
 
     def __post_init__(self) -> None:
         if not getattr(self, "train", ()):
             raise ValueError("train needs at least one file")
-        if not (0 < self.held < 1 and 0 <= self.reject <= 1):
-            raise ValueError(
-                f"held and reject are shares of 1, and held neither 0 nor all, not {self.held} and {self.reject}"
-            )
-        if self.tokens < 1:
-            raise ValueError(f"tokens must be at least 1, not {self.tokens}")
 
 
 @dataclass(frozen=True, kw_only=True)

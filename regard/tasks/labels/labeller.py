@@ -15,24 +15,29 @@ from torch import Tensor
 from regard import config
 from regard.attention.masks import Row
 from regard.attention.tap import Tap
-from regard.checkpoint import Checkpoint, fill
-from regard.data.tokenizers.units import CLOSED
+from regard.checkpoint import Checkpoint
+from regard.data.normalise import recorded
+from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order
-from regard.interpret import trace as traces
-from regard.interpret.trace import Item, Trace, Weights
+from regard.interpret import items as traced
+from regard.interpret.items import Item, Weights
+from regard.interpret.steps import Prediction, Steps, inside
+from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
-from regard.models.text_classifier import ENCODERS, AnyEncoderConfig, Labeller
+from regard.models.text_classifier import AnyEncoderConfig, Labeller
 from regard.tasks.labels import files
 from regard.tasks.labels.batches import Labelled, cut, index
 from regard.tasks.labels.files import LabelledFile, TaggedFile
-from regard.tasks.labels.reading import Reading, ReadingConfig
+from regard.tasks.labels.reading import ReadingConfig, read, settings, shown
 from regard.tasks.labels.scoring import scores
 from regard.tasks.labels.task import Measured, measure
-from regard.tasks.trained import NoOptions, Unfilled, chosen, described
+from regard.tasks.trained import NoOptions, chosen, described, revived
 
 BUDGET = 1 << 14  # tokens read at a time, padding included
 CLASS = "<class>"
+LABEL = "label"  # the items that are answered
+READER = "reader."  # what the names of most attentions begin with, and no user types
 Self = TypeVar("Self", bound="Labels")
 
 
@@ -80,23 +85,19 @@ class Labels:
     __repr__ = described
 
     def __init__(
-        self, model: Labeller, reading: Reading, classes: list[str], data: dict[str, Any], name: str = "labeller"
+        self, model: Labeller, tokenizer: Tokenizer, classes: list[str], data: dict[str, Any], name: str = "labeller"
     ) -> None:
-        self.model, self.reading, self.classes, self.data, self.name = model, reading, classes, data, name
+        self.model, self.tokenizer, self.classes, self.data, self.name = model, tokenizer, classes, data, name
 
     @classmethod
     def load(cls: type[Self], checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Self:
         """The one a checkpoint directory holds."""
-        settings = checkpoint.config
-        shape: Any = ENCODERS[settings["model"]["name"]][1]
-        with Unfilled():
-            model = Labeller(config.build(shape, settings["model"], where="model"))
-        fill(model, checkpoint.tensors())
-        how = config.build(ReadingConfig, settings["tokenizer"], where="tokenizer")
-        reading = Reading.parse(how, checkpoint.text("tokenizer.json"))
-        classes = [str(label) for label in settings["labels"]]
+        known = checkpoint.config
+        how = config.build(ReadingConfig, recorded(known["tokenizer"]), where="tokenizer")
+        tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
+        classes = [str(label) for label in known["labels"]]
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return cls(model.to(device).eval(), reading, classes, settings["data"], name)
+        return cls(revived(checkpoint, device), tokenizer, classes, known["data"], name)
 
     def parse(self, text: str) -> str:
         """An input is a text, which must not be empty."""
@@ -110,7 +111,7 @@ class Labels:
         if "columns" in changes:
             own = {name: value for name, value in own.items() if name not in ("text", "label")}
         read = [config.build(self.file, {**own, "path": path, **changes}, where="file") for path in paths]
-        side = index(files.read(read, self.data["names"], reject=0.0), self.reading, self.classes)
+        side = index(files.read(read, self.data["names"], reject=0.0), self.tokenizer, self.classes)
         return side, measure(self.model, side, self.classes, tokens=BUDGET)
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
@@ -144,16 +145,36 @@ class Labels:
         """Probabilities of one list of tokens, and the weights of every attention by name."""
         if not any(isinstance(module, Tap) for module in self.model.modules()):
             pool = "" if self.config.per_token else " or model.pool=attention"
-            raise ValueError(f"this model has no attention to show: train with model.name=transformer{pool}")
+            raise ValueError(f"this model has no attention to show: train with model.name=transformer-encoder{pool}")
         with watch(self.model) as seen:
             [probabilities] = self._probabilities([tokens])
-        return probabilities, {name.removeprefix("reader."): seen[name][0].cpu() for name in seen}
+        return probabilities, {name.removeprefix(READER): seen[name][0].cpu() for name in seen}
+
+    def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
+        """The vectors of all attentions (or of those named) as the text is read again, and how likely labels are."""
+        tokens, chosen = trace.facts["read"], names or [one.name for one in trace.weights]
+        own = {name.removeprefix(READER): name for name, module in self.model.named_modules() if name}
+        found, [probabilities] = inside(
+            self.model, lambda: self._probabilities([tokens]), names=[own.get(name, name) for name in chosen]
+        )
+        opened = {
+            name.removeprefix(READER): replace(one, name=name.removeprefix(READER)) for name, one in found.items()
+        }
+        return Steps(opened, self._predictions(trace, probabilities), of=LABEL)
+
+    def _predictions(self, trace: Trace, probabilities: Float[Tensor, "..."]) -> list[Prediction]:
+        """What the labels that were answered were chosen from; none where no attention looks from them."""
+        if not any(one.query == LABEL for one in trace.weights):
+            return []
+        best = probabilities.topk(min(10, len(self.classes)))
+        top = [(self.classes[n], share) for n, share in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
+        return [Prediction(top, *top[0], rank=0)]
 
     def _items(self, tokens: Sequence[int], shown: Sequence[str]) -> list[Item]:
         """What was read, token by token."""
-        if self.reading.how.kind in CLOSED:  # a letter is to a model of letters what a word is to others
+        if self.tokenizer.closed:  # a letter is to a model of letters what a word is to others
             return [Item(text, word=number) for number, text in enumerate(shown)]
-        return traces.tokens(self.reading.units.tokenizer, tokens)
+        return traced.tokens(self.tokenizer, tokens)
 
 
 class Classifier(Labels):
@@ -162,6 +183,7 @@ class Classifier(Labels):
     file = LabelledFile
     task: ClassVar[str] = "classification"
     verb: ClassVar[str] = "classify"
+    kind: ClassVar[str] = "a classifier"
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Verdict]:
         """What each text is."""
@@ -171,22 +193,23 @@ class Classifier(Labels):
     def classify(self, texts: str | Sequence[str]) -> list[Verdict]:
         """What each text is."""
         listed = [texts] if isinstance(texts, str) else list(texts)
-        found = self._probabilities(self.reading.encode(listed))
+        found = self._probabilities(read(self.tokenizer, listed))
         return [self._verdict(text, probabilities) for text, probabilities in zip(listed, found, strict=True)]
 
     def look(self, text: str) -> Trace:
         """Classify a text and keep where the model looked."""
-        [tokens] = self.reading.encode([text])
+        [tokens] = read(self.tokenizer, [text])
         probabilities, weights = self._watched(tokens)
         verdict = self._verdict(text, probabilities)
-        read = self._items(tokens, self.reading.shown(text))
+        items = self._items(tokens, shown(self.tokenizer, text))
         if getattr(self.config, "pool", "") == "class":
-            after = [replace(item, word=None if item.word is None else item.word + 1) for item in read]
-            read = [Item(CLASS, word=0), *after]
-        items = {"source": read, "target": [Item(verdict.label, word=0)]}
-        axes = {name: ("target" if name == "pool" else "source", "source") for name in weights}
-        facts = {"text": text, "answer": verdict.label, "probability": round(verdict.probability, 6)}
-        return Trace(self.name, "classification", items, [Weights(n, *axes[n], w) for n, w in weights.items()], facts)
+            after = [replace(item, word=None if item.word is None else item.word + 1) for item in items]
+            items = [Item(CLASS, word=0), *after]
+        both = {"source": items, LABEL: [Item(verdict.label, word=0)]}
+        sides = {name: (LABEL if name == "pool" else "source", "source") for name in weights}
+        facts = {"text": text, "answer": verdict.label, "probability": round(verdict.probability, 6), "read": tokens}
+        listed = [Weights(name, *sides[name], values) for name, values in weights.items()]
+        return Trace(self.name, "classification", both, listed, facts, again=self.steps)
 
     def _verdict(self, text: str, probabilities: Float[Tensor, "classes"]) -> Verdict:
         ranked = probabilities.argsort(descending=True, stable=True).tolist()
@@ -201,6 +224,7 @@ class Tagger(Labels):
     file = TaggedFile
     task: ClassVar[str] = "tagging"
     verb: ClassVar[str] = "tag"
+    kind: ClassVar[str] = "a tagger"
 
     def answer(self, inputs: Sequence[str | Sequence[str]], **options: Any) -> list[Tagged]:
         """What each word of each sentence is."""
@@ -211,7 +235,7 @@ class Tagger(Labels):
         """What each word is; a sentence is a text, whose words stand between blanks, or a list of words."""
         listed = [sentences] if isinstance(sentences, str) else sentences
         split = [self.words(each) if isinstance(each, str) else list(each) for each in listed]
-        pieces = [cut(self.reading, words) if words else [] for words in split]
+        pieces = cut(self.tokenizer, split)
         found = iter(self._probabilities([tokens for some in pieces for _, tokens in some]))
         return [
             self._tagged(words, [(told, next(found)) for told, _ in some])
@@ -220,7 +244,7 @@ class Tagger(Labels):
 
     def words(self, sentence: str) -> list[str]:
         """The words of a sentence: what the recipe's pattern finds, or whatever stands between blanks."""
-        pattern = self.reading.how.pattern
+        pattern = settings(self.tokenizer).pattern
         return re.findall(pattern, sentence) if pattern else sentence.split()
 
     def look(self, sentence: str) -> Trace:
@@ -228,15 +252,15 @@ class Tagger(Labels):
         words = self.words(sentence)
         if not words:
             raise ValueError("an empty sentence has no words to tag: give at least one")
-        told, tokens = cut(self.reading, words)[0]
+        [[(told, tokens), *_]] = cut(self.tokenizer, [words])
         probabilities, weights = self._watched(tokens)
         tagged = self._tagged(words[: len(told)], [(told, probabilities)])
-        shown = tagged.words if self.reading.how.kind == "words" else self.reading.units.tokenizer.pieces(tokens)
-        items = {"source": self._items(tokens, shown)}
-        facts = {"text": " ".join(tagged.words), "answer": str(tagged)}
-        return Trace(
-            self.name, "tagging", items, [Weights(n, "source", "source", w) for n, w in weights.items()], facts
-        )
+        known = tagged.words if settings(self.tokenizer).kind == "words" else self.tokenizer.pieces(tokens)
+        labels = [Item(tag, word=number) for number, tag in enumerate(tagged.tags)]
+        items = {"source": self._items(tokens, known), LABEL: labels}
+        facts = {"text": " ".join(tagged.words), "answer": str(tagged), "read": tokens}
+        listed = [Weights(name, "source", "source", values) for name, values in weights.items()]
+        return Trace(self.name, "tagging", items, listed, facts, again=self.steps)
 
     def _tagged(self, words: list[str], pieces: Iterable[tuple[list[tuple[int, int]], Tensor]]) -> Tagged:
         rows = [probabilities[last] for told, probabilities in pieces for _, last in told]

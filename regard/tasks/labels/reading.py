@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeVar
 
-from regard.config.checking import expressions
-from regard.data.tokenizers import UNK, units
-from regard.data.tokenizers.units import Kind, Units, UnitsConfig
+from regard.config.expressions import expressions
+from regard.config.ranges import Length
+from regard.data.normalise import Level
+from regard.data.tokenizers import Tokenizer, units
+from regard.data.tokenizers.units import Kind, UnitsConfig
+
+Thing = TypeVar("Thing")
 
 WORDS = r"\w+(?:['’]\w+)*|[^\w\s]"  # words and signs
 
@@ -19,6 +22,9 @@ WORDS = r"\w+(?:['’]\w+)*|[^\w\s]"  # words and signs
 class ReadingConfig(UnitsConfig):
     """How a text becomes tokens."""
 
+    normalise: Level = "full"
+    """What is evened out before tokenising: full (quotes, apostrophes, hyphens, blanks, and all that is invisible),
+    clean (only what is invisible) or none."""
     kind: Kind | None = None  # type: ignore[assignment]
     """A word (what `pattern` finds, or whatever stands between blanks), a character, or a piece of a word; null: words
     and signs, or characters where most texts are a single word."""
@@ -28,7 +34,7 @@ class ReadingConfig(UnitsConfig):
     """Regular expression of what is no text, such as <[^>]+>; it counts as a blank."""
     pattern: str | None = None
     """Regular expression of a word or sign, such as [\\w']+; null: whatever stands between blanks."""
-    longest: int = 512
+    longest: Length = 512
     """Most tokens of a text; of a longer one only a part is read."""
     keep: Literal["begin", "end"] = "begin"
     """Which part of a text that is too long is read."""
@@ -38,59 +44,24 @@ class ReadingConfig(UnitsConfig):
             replace(self, kind="words")  # which checks the rest
             return
         super().__post_init__()
-        if self.longest < 1:
-            raise ValueError(f"longest must be at least 1, not {self.longest}")
         expressions(self, "pattern", "ignore")
 
+    def normal(self, text: str, *, written: bool = False) -> str:
+        """A text without what is ignored, its words and signs between single blanks."""
+        text = super().normal(text, written=written)
+        text = re.sub(self.ignore, " ", text) if self.ignore else text
+        text = text.lower() if self.lowercase else text
+        return " ".join(re.findall(self.pattern, text) if self.pattern else text.split())
 
-@dataclass(frozen=True)
-class Reading:
-    """Texts to tokens, as the recipe says."""
-
-    how: ReadingConfig
-    units: Units
-
-    @classmethod
-    def parse(cls, how: ReadingConfig, text: str) -> Reading:
-        """With the tokens of a tokenizer.json."""
-        return cls(how, Units.parse(text, how.kind or "words"))
-
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokens of each text, at most `longest`; a text without any is one unknown token."""
-        found = self.units.lines([normal(text, self.how) for text in texts])
-        return [self.cut(tokens) or [UNK] for tokens in found]
-
-    def cut(self, tokens: list[int]) -> list[int]:
-        """What is kept of a text."""
-        longest = self.how.longest
-        return tokens[:longest] if self.how.keep == "begin" else tokens[-longest:]
-
-    def encode_words(self, words: Sequence[str]) -> list[list[int]]:
-        """Tokens of each word of a sentence by itself; characters and pieces know where a word begins."""
-        fresh = [word for word in dict.fromkeys(words) if word not in self._known]
-        blank = " " if self.how.kind == "characters" else ""
-        texts = [blank + (word.lower() if self.how.lowercase else word) for word in fresh]
-        self._known.update(zip(fresh, self.units.lines(texts), strict=True))
-        return [self._known[word][-self.how.longest :] or [UNK] for word in words]
-
-    def shown(self, text: str) -> list[str]:
-        """The tokens of a text that are read, in readable form; a word that is not known as it was written."""
-        if self.how.kind == "words":
-            words = normal(text, self.how).split()
-            longest = self.how.longest
-            return (words[:longest] if self.how.keep == "begin" else words[-longest:]) or ["<unk>"]
-        return self.units.tokenizer.pieces(self.encode([text])[0])
-
-    @cached_property
-    def _known(self) -> dict[str, list[int]]:
-        return {}
+    def normal_word(self, word: str) -> str:
+        """A word that was told apart by others."""
+        word = super().normal(word)
+        return word.lower() if self.lowercase else word
 
 
-def normal(text: str, how: ReadingConfig) -> str:
-    """A text without what is ignored, its words and signs between single blanks."""
-    text = re.sub(how.ignore, " ", text) if how.ignore else text
-    text = text.lower() if how.lowercase else text
-    return " ".join(re.findall(how.pattern, text) if how.pattern else text.split())
+def read(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """Tokens of each text, at most `longest`; a text without any is one unknown token."""
+    return [_kept(tokenizer, ids) or _nothing(tokenizer) for ids in tokenizer.encode_many(texts)]
 
 
 def settled(how: ReadingConfig, texts: Iterable[str]) -> ReadingConfig:
@@ -103,8 +74,43 @@ def settled(how: ReadingConfig, texts: Iterable[str]) -> ReadingConfig:
     return replace(how, kind="words", pattern=how.pattern or WORDS)
 
 
-def learn(texts: Iterable[str], how: ReadingConfig) -> Reading:
+def read_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
+    """Tokens of each word of each sentence by itself; characters and pieces know where a word begins."""
+    how = settings(tokenizer)
+    words = list(dict.fromkeys(word for sentence in sentences for word in sentence))
+    blank = " " if how.kind == "characters" else ""
+    texts = [blank + how.normal_word(word) for word in words]
+    tokens = (ids[-how.longest :] or _nothing(tokenizer) for ids in tokenizer.encode_normal(texts))
+    known = dict(zip(words, tokens, strict=True))
+    return [[known[word] for word in sentence] for sentence in sentences]
+
+
+def shown(tokenizer: Tokenizer, text: str) -> list[str]:
+    """The tokens of a text that are read, in readable form; a word that is not known as it was written."""
+    if settings(tokenizer).kind == "words":
+        return _kept(tokenizer, tokenizer.how.normal(text).split()) or ["<unk>"]
+    return tokenizer.pieces(read(tokenizer, [text])[0])
+
+
+def learn(texts: Iterable[str], how: ReadingConfig) -> Tokenizer:
     """The tokens of these texts, already normal."""
     kept = list(texts)
     how = how if how.kind is not None else replace(how, kind="words")
-    return Reading(how, units.train(kept, how, characters=sum(map(len, kept))))
+    return units.train(kept, how, characters=sum(map(len, kept)))
+
+
+def settings(tokenizer: Tokenizer) -> ReadingConfig:
+    """How a tokenizer of labelled texts reads them."""
+    assert isinstance(tokenizer.how, ReadingConfig)
+    return tokenizer.how
+
+
+def _kept(tokenizer: Tokenizer, things: list[Thing]) -> list[Thing]:
+    """What is read of a text that may be too long."""
+    how = settings(tokenizer)
+    return things[: how.longest] if how.keep == "begin" else things[-how.longest :]
+
+
+def _nothing(tokenizer: Tokenizer) -> list[int]:
+    """What stands for a text without tokens."""
+    return [tokenizer.filler if tokenizer.unknown is None else tokenizer.unknown]

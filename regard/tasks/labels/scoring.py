@@ -23,11 +23,9 @@ def scores(name: str, task: str, side: Labelled, found: Measured, classes: Seque
         pairs = [(int(t), int(a)) for t, a in zip(truth, found.answers[number], strict=False) if int(t) != IGNORE]
         right.append(sum(t == a for t, a in pairs))
         judged.append(len(pairs))
-        texts = (
-            (" ".join(classes[each] for each in column) for column in zip(*pairs, strict=True)) if pairs else ("", "")
-        )
+        truths, answers = (" ".join(classes[pair[side_of]] for pair in pairs) for side_of in (0, 1))
         text = " ".join(side.words[number])[:LONG]
-        examples.append(Judged(number + 1, text, *texts, right[-1] / max(len(pairs), 1)))
+        examples.append(Judged(number + 1, text, truths, answers, right[-1] / max(len(pairs), 1)))
     unit = "text" if found.whole is None else "sentence"
     measures = {"macro F1": f"{found.labels.f1:.2%}", "loss": f"{found.loss:.4f}"}
     if found.whole is not None:
@@ -53,12 +51,12 @@ def _tables(labels: Labels, judged: str) -> list[Table]:
     ]
     tables = [Table("By label", ("label", judged, "precision", "recall", "F1"), rows)]
     if mistakes := labels.mistakes[:SHOWN]:
-        rows = [(truth, answer, f"{count:,}") for truth, answer, count in mistakes]
-        tables.append(Table("Mistakes", ("truth", "taken for", "times"), rows))
+        wrong = [(truth, answer, f"{count:,}") for truth, answer, count in mistakes]
+        tables.append(Table("Mistakes", ("truth", "taken for", "times"), wrong))
     return tables
 
 
-def _each(labels: Labels) -> dict[str, dict[str, int | float]]:
+def _each(labels: Labels) -> dict[str, dict[str, float | int]]:
     return {
         one.name: {"count": one.count, "precision": one.precision, "recall": one.recall, "f1": one.f1}
         for one in labels.labels

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from regard.config.resuming import Fingerprinted, Fixed
 from regard.metrics.likelihood import IGNORE
 from regard.tasks.labels.batches import Labelled
 from regard.tasks.labels.files import TagsConfig
+from regard.tasks.labels.recognition import tagged
 from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
 from regard.training.task import evenly
 
@@ -16,9 +18,9 @@ from regard.training.task import evenly
 class TaggingRecipe(LabellingRecipe):
     """One run that learns to tag words."""
 
-    task: Literal["tagging"] = "tagging"
+    task: Fixed[Literal["tagging"]] = "tagging"
     """What is learnt."""
-    data: TagsConfig
+    data: Fingerprinted[TagsConfig]
     """Where tagged sentences come from."""
 
 
@@ -26,8 +28,10 @@ class Tagging(Labelling):
     """The task of learning what each word of a sentence is."""
 
     Recipe = TaggingRecipe
+    takes: ClassVar[str] = "tagged"
     usage: ClassVar[str] = 'regard tag {folder} "..."'
     per_token = True
+    recognise = staticmethod(tagged)
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
         """A few sentences, and what is said of their judged words; where that is wrong, also the truth."""

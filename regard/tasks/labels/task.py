@@ -14,8 +14,12 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.checkpoint import Checkpoint
+from regard.config.ranges import Share, Whole
+from regard.config.resuming import Fixed, Free
 from regard.data import vectors
+from regard.data.normalise import recorded
 from regard.data.packing import Packing
+from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order
 from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
@@ -28,7 +32,7 @@ from regard.models.text_classifier import (
 from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared, prepare
 from regard.tasks.labels.check import Report, check
 from regard.tasks.labels.files import ExamplesConfig
-from regard.tasks.labels.reading import Reading, ReadingConfig
+from regard.tasks.labels.reading import ReadingConfig
 from regard.training import adoption
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -48,27 +52,21 @@ MANY = 20_000  # texts from which on a model has its full size
 class LabelObjective:
     """What is minimised, and what is shown."""
 
-    smoothing: float = 0.0
+    smoothing: Share = 0.0
     """Share of probability spread over all labels instead of the right one."""
     balanced: bool = False
     """Count rare labels for more, so that all of them matter the same."""
-    samples: int = 5
+    samples: Free[Whole] = 5
     """Held-out texts whose answers are shown at every evaluation."""
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing must be at least 0 and below 1, not {self.smoothing}")
-        if self.samples < 0:
-            raise ValueError(f"samples must not be below 0, not {self.samples}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabellingRecipe:
     """What a run that learns to label is made of, but for its data."""
 
-    tokenizer: ReadingConfig = field(default_factory=ReadingConfig)
+    tokenizer: Fixed[ReadingConfig] = field(default_factory=ReadingConfig)
     """What a token is, and how much of a text is read."""
-    model: RecurrentEncoderConfig | ConvolutionEncoderConfig | TransformerEncoderConfig = field(
+    model: Fixed[RecurrentEncoderConfig | ConvolutionEncoderConfig | TransformerEncoderConfig] = field(
         default_factory=RecurrentEncoderConfig
     )
     """The network, chosen by its name."""
@@ -103,7 +101,7 @@ class Labelling:
         self.features = recipe.data.tokens * recipe.model.embedding
         self.notes = [f"an epoch has {self.rows:,} rows of at most {self.packing.tokens:,} tokens"]
         if recipe.model.vectors is not None and prepared.fresh:
-            self.notes.append(start_from(model, prepared.reading, recipe.model.vectors))
+            self.notes.append(start_from(model, prepared.tokenizer, recipe.model.vectors))
 
     @staticmethod
     def prepare(recipe: Any, known: Checkpoint | None = None) -> Prepared:
@@ -134,13 +132,8 @@ class Labelling:
     @classmethod
     def sized(cls, recipe: Any, prepared: Prepared) -> Any:
         """The recipe with the numbers of tokens and labels that the data turned out to have."""
-        sizes = {"vocab": prepared.reading.units.vocab, "classes": len(prepared.classes), "per_token": cls.per_token}
-        return replace(recipe, model=replace(recipe.model, **sizes), tokenizer=prepared.reading.how)
-
-    @staticmethod
-    def build(shape: Any) -> Labeller:
-        """The model of this shape, its weights drawn at random."""
-        return Labeller(shape)
+        sizes = {"vocab": prepared.tokenizer.vocab, "classes": len(prepared.classes), "per_token": cls.per_token}
+        return replace(recipe, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
 
     @staticmethod
     def adopt(model: Labeller, parent: Checkpoint, prepared: Prepared) -> list[str]:
@@ -204,7 +197,7 @@ class Labelling:
                 "labels": self.prepared.classes,
                 "data": {"file": file, "names": recipe["data"]["names"]},
             },
-            "tokenizer.json": self.prepared.reading.units.tokenizer.json(),
+            "tokenizer.json": self.prepared.tokenizer.json(),
             "README.md": self.card(),
         }
 
@@ -283,33 +276,33 @@ def _planned(training: TrainingConfig, epoch: int) -> int | None:
     return training.steps if training.steps != TrainingConfig.steps else None
 
 
-def start_from(model: Labeller, own: Reading, name: str) -> str:
+def start_from(model: Labeller, own: Tokenizer, name: str) -> str:
     """Give known words the vectors of a file, scaled to the spread that others have; how many there were."""
     words, table = vectors.read(name)
     width = model.config.embedding
     if table.shape[1] != width:
         raise ValueError(f"{name}: vectors of {table.shape[1]} features, model.embedding is {width}: make them equal")
-    kept = own.units.lines(words)
-    places = [(ids[0], row) for row, ids in enumerate(kept) if len(ids) == 1 and ids[0] > 3]
+    kept = own.encode_normal(words)
+    places = [(ids[0], row) for row, ids in enumerate(kept) if len(ids) == 1 and ids[0] not in own.special]
     if not places:
         raise ValueError(f"{name}: none of its words is a token here: vectors are for tokenizer.kind words")
     tokens, rows = (torch.tensor(column) for column in zip(*places, strict=True))
     found = torch.from_numpy(table)[rows]
     with torch.no_grad():
         model.embedding.weight[tokens] = found * (0.1 / found.std())
-    return f"{name}: vectors of {len(places):,} of {own.units.vocab:,} tokens"
+    return f"{name}: vectors of {len(places):,} of {own.vocab:,} tokens"
 
 
-def _known(found: Checkpoint | None, recipe: Any) -> tuple[Reading | None, list[str] | None]:
+def _known(found: Checkpoint | None, recipe: Any) -> tuple[Tokenizer | None, list[str] | None]:
     """The tokens of a model to go on from and, where it learnt the same task, its labels."""
     if found is None:
         return None, None
     how = config.build(ReadingConfig, {**config.plain(recipe.tokenizer), **_kept(found)}, where="tokenizer")
-    reading = Reading.parse(how, found.text("tokenizer.json"))
-    return reading, list(found.config["labels"]) if found.config.get("task") == recipe.task else None
+    tokenizer = Tokenizer.parse(found.text("tokenizer.json"), how)
+    return tokenizer, list(found.config["labels"]) if found.config.get("task") == recipe.task else None
 
 
 def _kept(found: Checkpoint) -> dict[str, Any]:
     """What of a model's tokenizer settings a text to be labelled is read with."""
     names = ReadingConfig.__dataclass_fields__
-    return {name: value for name, value in found.config.get("tokenizer", {}).items() if name in names}
+    return {name: value for name, value in recorded(found.config.get("tokenizer", {})).items() if name in names}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from io import BufferedIOBase, BytesIO
 from itertools import islice
@@ -18,11 +18,14 @@ import numpy as np
 import tokenizers as library
 from jaxtyping import Int
 
-from regard.data import shards
-from regard.data.line_report import LineReport
-from regard.data.readers import digest, lines, locate
-from regard.data.tokenizers import EOS, UNK, units
-from regard.data.tokenizers.units import CLOSED, Units, UnitsConfig
+from regard.config.ranges import Batch, Length, Part, Share
+from regard.config.resuming import Fixed, Free, Warned
+from regard.data import cache
+from regard.data.encodings import locate
+from regard.data.line_report import NOT_UTF8, LineReport
+from regard.data.readers import JSON_SUFFIXES, Refusal, TextFile, digest, lines, parsed, suffix, text_at
+from regard.data.tokenizers import Tokenizer, units
+from regard.data.tokenizers.units import UnitsConfig
 
 BLOCK = 1 << 13  # lines tokenised at a time
 INLINE = "data.text"
@@ -32,28 +35,24 @@ INLINE = "data.text"
 class StreamConfig:
     """Where running text comes from, and how it is laid out."""
 
-    train: tuple[str, ...] = ()
-    """Text files to learn from, read as one; each may be gzipped."""
-    valid: tuple[str, ...] = ()
-    """Text files to measure on; none: the end of the text."""
+    train: tuple[TextFile, ...] = ()
+    """Files to learn from, read as one; a single one may be written without a list."""
+    valid: tuple[TextFile, ...] = ()
+    """Files to measure on; none: the end of the text."""
     text: str | None = None
     """The text itself, in place of files."""
-    held: float = 0.1
+    held: Share = 0.1
     """Share of the characters, at the end, that are measured on when valid names no file; 0 measures on the text."""
-    lanes: int = 32
+    lanes: Fixed[Batch] = 32
     """Parts of the text that are read side by side."""
-    window: int = 128
+    window: Warned[Length] = 128
     """Tokens of every lane in a step; gradients reach no further back, the state does."""
-    reject: float = 0.01
+    reject: Free[Part] = 0.01
     """Share of unusable lines above which nothing is trained."""
 
     def __post_init__(self) -> None:
         if bool(self.train) == (self.text is not None):
             raise ValueError("give either train, with at least one file, or text")
-        if self.lanes < 1 or self.window < 1:
-            raise ValueError(f"lanes and window must be at least 1, not {self.lanes} and {self.window}")
-        if not (0 <= self.held < 1 and 0 <= self.reject <= 1):
-            raise ValueError(f"held and reject are shares of 1, and held is below it, not {self.held}, {self.reject}")
 
 
 class Window(NamedTuple):
@@ -71,12 +70,14 @@ class Stream:
     characters: int
     words: int
     """What stands between blanks, and line ends."""
+    before: int
+    """The token from which the first one is predicted: that of a line end."""
     unknown: int = 0
 
     def span(self, first: int, last: int) -> Window:
         """The tokens from the first up to the last as the only lane, with those before them."""
         labels = np.array(self.tokens[first:last], np.int64)
-        before = EOS if first == 0 else self.tokens[first - 1]
+        before = self.before if first == 0 else self.tokens[first - 1]
         return Window(np.concatenate([[before], labels[:-1]])[None], labels[None])
 
 
@@ -114,25 +115,27 @@ class Lanes:
 class Texts:
     """What is learnt from and measured on."""
 
-    units: Units
+    tokenizer: Tokenizer
     train: Stream
     valid: Stream
     report: dict[str, Any]
     summary: list[str]
 
 
-def prepare(config: StreamConfig, how: UnitsConfig, known: Units | None = None) -> Texts:
+def prepare(config: StreamConfig, how: UnitsConfig, known: Tokenizer | None = None) -> Texts:
     """Read and tokenise the files, or find them in the cache; `known` units are used as they are."""
-    names = (*config.train, *config.valid)
+    names = [file.path for file in (*config.train, *config.valid)]
     stamps = {name: _stamp(name) for name in names}
     digests = {name: digest(name) for name in names}
-    contents = {
-        "files": [[digests[name] for name in group] for group in (config.train, config.valid)],
+    contents: dict[str, Any] = {
+        "files": [[digests[file.path] for file in group] for group in (config.train, config.valid)],
         "text": config.text,
         "held": None if config.valid else config.held,
     }
-    cut = {**asdict(how), "library": library.__version__} if known is None else known.tokenizer.json()
-    key = shards.key(stream=1, units=cut, **contents)
+    if fields := [file.field for file in (*config.train, *config.valid) if suffix(file.path) in JSON_SUFFIXES]:
+        contents["fields"] = fields
+    cut = {**asdict(how), "library": library.__version__} if known is None else [known.how.normalise, known.json()]
+    key = cache.key(stream=1, units=cut, **contents)
 
     def build(place: Path) -> None:
         _build(config, how, known, place)
@@ -140,80 +143,105 @@ def prepare(config: StreamConfig, how: UnitsConfig, known: Units | None = None) 
             if _stamp(name) != stamp:
                 raise ValueError(f"{name} changed while it was read: start again once it is complete")
 
-    place = shards.entry(shards.folder(), f"stream-{key}", build)
+    made = cache.entry(cache.folder(), f"stream-{key}", build)
+    place = made.place
     found = json.loads((place / "numbers.json").read_text(encoding="utf-8"))
-    parts = {name: Stream(_mapped(place / f"{name}.bin"), **found[name]) for name in ("train", "valid")}
-    own = Units.parse((place / "tokenizer.json").read_text(encoding="utf-8"), how.kind)
+    own = Tokenizer.parse((place / "tokenizer.json").read_text(encoding="utf-8"), known.how if known else how)
+    parts = {
+        name: Stream(_mapped(place / f"{name}.bin"), **found[name], before=own.role("end"))
+        for name in ("train", "valid")
+    }
     report: dict[str, Any] = {"vocab": own.vocab}
-    summary = []
+    summary = list(made.notes)
     for name, group in (("train", config.train), ("valid", config.valid)):
         tally = LineReport.parse(found["tallies"][name])
         _check(config, tally, group)
-        named = list(group) or [INLINE]
-        corpora = [{**tally.report(named), "sha256": [digests[one] for one in group]}]
-        marks = {"fingerprint": shards.key(part=name, **contents), "corpora": corpora}
+        named = [file.path for file in group] or [INLINE]
+        corpora = [{**tally.report(named), "sha256": [digests[file.path] for file in group]}]
+        marks = {"fingerprint": cache.key(part=name, **contents), "corpora": corpora}
         report[name] = {**marks, "tokens": len(parts[name].tokens), **found[name]}
         summary += tally.lines(named, unit="line") if tally.read else []
     summary.append(_said(own, **parts))
     return Texts(own, **parts, report=report, summary=summary)
 
 
-def read(name: str, own: Units, *, reject: float = 0.01) -> Stream:
+def read(name: str, own: Tokenizer, *, reject: float = 0.01) -> Stream:
     """A file as tokens of units that are known, held in memory and not cached."""
     tally, flat = LineReport(), BytesIO()
-    found = _encode(((text, True) for text in _lines([lines(name)], tally)), own, flat)
+    read = map(own.how.normal, _lines([_numbered(TextFile(path=name))], tally))
+    found = _encode(((text, True) for text in read), own, flat)
     tally.check(reject, [name], unit="line", remedy="")
-    return Stream(np.frombuffer(flat.getvalue(), np.int32), **found)
+    return Stream(np.frombuffer(flat.getvalue(), np.int32), **found, before=own.role("end"))
 
 
-def _build(config: StreamConfig, how: UnitsConfig, known: Units | None, place: Path) -> None:
+def _build(config: StreamConfig, how: UnitsConfig, known: Tokenizer | None, place: Path) -> None:
     """Count, cut, learn the units from what is learnt from, and write everything as numbers."""
     tallies = {"train": LineReport(), "valid": LineReport()}
-    total = sum(len(text) + 1 for text in _texts(config, config.train, tallies["train"]))
-    more = sum(len(text) + 1 for text in _texts(config, config.valid, tallies["valid"])) if config.valid else 0
+    normal = known.how.normal if known else how.normal
+    total = sum(len(text) + 1 for text in _texts(config, config.train, tallies["train"], normal))
+    more = sum(len(text) + 1 for text in _texts(config, config.valid, tallies["valid"], normal)) if config.valid else 0
     for name, group in (("train", config.train), ("valid", config.valid)):
         _check(config, tallies[name], group)
     cut = total if config.valid else int(total * (1 - config.held))
     other = (config.valid, 0, more) if config.valid else (config.train, cut if config.held else 0, total)
     if not cut or other[1] == other[2]:
         raise ValueError(f"the text has {total} characters, of which none is left to learn from or to measure on")
-    learnt = (text for text, _ in _between(_texts(config, config.train, LineReport()), 0, cut))
+    learnt = (text for text, _ in _between(_texts(config, config.train, LineReport(), normal), 0, cut))
     own = known or units.train(learnt, how, characters=cut)
     numbers: dict[str, Any] = {}
     for name, (group, first, last) in {"train": (config.train, 0, cut), "valid": other}.items():
-        pieces = _between(_texts(config, group, LineReport()), first, last)
+        pieces = _between(_texts(config, group, LineReport(), normal), first, last)
         with (place / f"{name}.bin").open("wb") as file:
             numbers[name] = _encode(pieces, own, file)
     numbers["tallies"] = {name: tally.plain() for name, tally in tallies.items()}
     (place / "numbers.json").write_text(json.dumps(numbers), encoding="utf-8")
-    (place / "tokenizer.json").write_text(own.tokenizer.json(), encoding="utf-8")
+    (place / "tokenizer.json").write_text(own.json(), encoding="utf-8")
 
 
-def _check(config: StreamConfig, tally: LineReport, group: Sequence[str]) -> None:
+def _check(config: StreamConfig, tally: LineReport, group: Sequence[TextFile]) -> None:
     if group or tally.read:
-        tally.check(config.reject, list(group) or [INLINE], unit="line")
+        tally.check(config.reject, [file.path for file in group] or [INLINE], unit="line")
 
 
-def _texts(config: StreamConfig, names: Sequence[str], tally: LineReport) -> Iterator[str]:
-    """The good lines of these files, or of the text that stands in the recipe."""
-    if config.text is None or names:
-        return _lines(map(lines, names), tally)
-    return _lines([(line.encode() for line in config.text.removesuffix("\n").split("\n"))], tally)
+def _texts(
+    config: StreamConfig, files: Sequence[TextFile], tally: LineReport, normal: Callable[[str], str]
+) -> Iterator[str]:
+    """The good lines of these files, or of the text that stands in the recipe, normalised."""
+    if config.text is None or files:
+        return map(normal, _lines(map(_numbered, files), tally))
+    inline = (line.encode() for line in config.text.removesuffix("\n").split("\n"))
+    return map(normal, _lines([enumerate(inline, start=1)], tally))
 
 
-def _lines(sources: Iterable[Iterable[bytes | None]], tally: LineReport) -> Iterator[str]:
+def _numbered(file: TextFile) -> Iterator[tuple[int, bytes | str | None]]:
+    """The lines of a file with their numbers; of JSON lines, those of each text, or the reason why there is none."""
+    numbered = enumerate(lines(file.path), start=1)
+    if suffix(file.path) not in JSON_SUFFIXES:
+        yield from numbered
+        return
+    for number, line in numbered:
+        try:
+            text = None if line is None else text_at(parsed(line.decode("utf-8", errors="replace")), file.field)
+        except Refusal as refusal:
+            yield number, refusal.reason
+        else:
+            yield from ((number, part) for part in (text.encode().split(b"\n") if text is not None else [None]))
+
+
+def _lines(sources: Iterable[Iterable[tuple[int, bytes | str | None]]], tally: LineReport) -> Iterator[str]:
     """The good lines of all files, without their ends."""
     for file, source in enumerate(sources):
-        for number, line in enumerate(source, start=1):
+        for number, line in source:
             tally.read += 1
             try:
-                if line is None or b"\0" in line:
-                    tally.refuse("too long" if line is None else "with a NUL character", file, number)
+                if not isinstance(line, bytes) or b"\0" in line:
+                    reason = "too long" if line is None else "with a NUL character"
+                    tally.refuse(line if isinstance(line, str) else reason, file, number)
                     continue
                 yield unicodedata.normalize("NFC", line.decode("utf-8"))
                 tally.kept += 1
             except UnicodeDecodeError:
-                tally.refuse("invalid UTF-8", file, number)
+                tally.refuse(NOT_UTF8, file, number)
 
 
 def _between(texts: Iterable[str], first: int, last: int) -> Iterator[tuple[str, bool]]:
@@ -229,22 +257,22 @@ def _between(texts: Iterable[str], first: int, last: int) -> Iterator[tuple[str,
         begin = end
 
 
-def _encode(pieces: Iterator[tuple[str, bool]], own: Units, file: BufferedIOBase) -> dict[str, int]:
+def _encode(pieces: Iterator[tuple[str, bool]], own: Tokenizer, file: BufferedIOBase) -> dict[str, int]:
     """Tokens to a file; how much text they are."""
-    found = {"characters": 0, "words": 0, "unknown": 0}
+    found, end = {"characters": 0, "words": 0, "unknown": 0}, own.role("end")
     while block := list(islice(pieces, BLOCK)):
-        for (text, ended), tokens in zip(block, own.lines([text for text, _ in block]), strict=True):
+        for (text, ended), tokens in zip(block, own.encode_normal([text for text, _ in block]), strict=True):
             found["characters"] += len(text) + ended
             found["words"] += len(text.split()) + ended
-            found["unknown"] += tokens.count(UNK)
-            file.write(np.array([*tokens, *[EOS] * ended], np.int32).tobytes())
+            found["unknown"] += sum(token == own.unknown for token in tokens)
+            file.write(np.array([*tokens, *[end] * ended], np.int32).tobytes())
     return found
 
 
-def _said(own: Units, train: Stream, valid: Stream) -> str:
+def _said(own: Tokenizer, train: Stream, valid: Stream) -> str:
     """The sizes in words."""
     sizes = f"{len(train.tokens):,} tokens to learn from, {len(valid.tokens):,} to measure on"
-    strange = f", of which {valid.unknown:,} are <unk>" if own.kind in CLOSED and valid.unknown else ""
+    strange = f", of which {valid.unknown:,} are <unk>" if own.closed and valid.unknown else ""
     return f"{sizes}{strange}, {own.vocab:,} different ones"
 
 

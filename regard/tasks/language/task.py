@@ -7,6 +7,7 @@ so the memory of a step is that of a window however long the text (Williams and 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -15,32 +16,58 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.checkpoint import Checkpoint
-from regard.data.tokenizers.units import Units, UnitsConfig
-from regard.models.lstm import RecurrentLM, RecurrentLMConfig
+from regard.config.resuming import Fingerprinted, Fixed, Free
+from regard.data.glimpse import Glimpse, text_file
+from regard.data.normalise import recorded
+from regard.data.tokenizers import Tokenizer
+from regard.data.tokenizers.units import UnitsConfig
+from regard.models.lstm import RecurrentLMConfig
 from regard.tasks.language.streams import Lanes, StreamConfig, Texts, prepare
 from regard.tasks.language.writer import CARRIED, Writer, WritingConfig, carry, lost, surprise
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
+from regard.training.pace import between, pace, power
+from regard.training.task import (
+    LIKELY,
+    POSSIBLE,
+    SURE,
+    Claim,
+    Evaluation,
+    Given,
+    Goal,
+    Spread,
+    Step,
+    alone,
+    data_section,
+    every_weight,
+)
+
+SIZES: tuple[tuple[float, dict[str, Any], float, int], ...] = (  # tokens: sizes of the model, rate, epochs
+    (20_000, {"width": 128, "depth": 1, "dropout": 0.2}, 0.005, 50),
+    (200_000, {"width": 192, "depth": 1, "dropout": 0.2}, 0.004, 40),
+    (2_000_000, {"width": 256, "depth": 2, "dropout": 0.3}, 0.002, 20),
+    (20_000_000, {"width": 512, "depth": 2, "dropout": 0.2}, 0.002, 8),
+    (float("inf"), {"width": 1024, "depth": 2, "dropout": 0.1}, 0.001, 3),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageRecipe:
     """One run that learns to go on with a text."""
 
-    task: Literal["language"] = "language"
+    task: Fixed[Literal["language"]] = "language"
     """What is learnt."""
-    data: StreamConfig
+    data: Fingerprinted[StreamConfig]
     """Where text comes from, and how it is laid out."""
-    tokenizer: UnitsConfig = field(default_factory=UnitsConfig)
+    tokenizer: Fixed[UnitsConfig] = field(default_factory=UnitsConfig)
     """What a token is."""
-    model: RecurrentLMConfig = field(default_factory=RecurrentLMConfig)
+    model: Fixed[RecurrentLMConfig] = field(default_factory=RecurrentLMConfig)
     """Its size."""
     optim: OptimConfig = field(default_factory=OptimConfig)
     """How weights follow gradients."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """How long, how often, where."""
-    writing: WritingConfig = field(default_factory=WritingConfig)
+    writing: Free[WritingConfig] = field(default_factory=WritingConfig)
     """What is written at every evaluation, and by the trained model where nothing else is said."""
 
 
@@ -63,6 +90,7 @@ class Language:
     """The task of learning a text."""
 
     Recipe = LanguageRecipe
+    takes: ClassVar[str] = "text"
     usage: ClassVar[str] = "regard generate {folder}"
     shared: ClassVar[bool] = False  # a row begins with the state in which the one before it ended
     goal: Goal = ("loss", "min")
@@ -79,24 +107,42 @@ class Language:
         self.notes = [f"an epoch has {self.rows:,} rows of {self.lanes.lanes} lanes"]
 
     @staticmethod
+    def recognise(given: Given) -> Claim | None:
+        """Running text; of two files other tasks may make more."""
+        looks = [text_file(Glimpse.at(name)) or ({"path": name} if given.told else None) for name in given.files]
+        if given.to is not None or None in looks:
+            return None
+        sure = SURE if given.told else POSSIBLE if len(looks) == 2 else LIKELY
+        data = data_section(looks, [{"path": name} for name in given.valid])
+        return Claim(data, "plain text: training a language model that continues it", sure)
+
+    @staticmethod
     def prepare(recipe: LanguageRecipe, known: Checkpoint | None = None) -> Texts:
         """Read and tokenise the text, with the tokenizer of a model to go on from."""
-        return prepare(recipe.data, recipe.tokenizer, None if known is None else _units(known))
+        return prepare(recipe.data, recipe.tokenizer, _tokenizer(known))
 
     @staticmethod
     def suited(recipe: LanguageRecipe, texts: Texts) -> dict[str, Any]:
-        """An end once nothing more is learnt."""
-        return {"training": {"patience": 10}}
+        """Sizes, lanes and an end that suit so much text."""
+        amount = len(texts.train.tokens)
+        sizes, rate, epochs = next((size, rate, epochs) for most, size, rate, epochs in SIZES if amount <= most)
+        row = between(256, power(amount / 40), 4096)
+        window = 128 if row >= 2048 else 64
+        rows = ceil(amount / row)
+        steps = between(300, epochs * rows, 200_000)
+        return {
+            "model": sizes,
+            "data": {"lanes": row // window, "window": window},
+            "optim": {"rate": rate},
+            "training": pace(recipe.training, rows=rows, steps=steps),
+        }
 
     @staticmethod
     def sized(recipe: LanguageRecipe, texts: Texts) -> LanguageRecipe:
         """The recipe with the number of tokens that the text turned out to have."""
-        return replace(recipe, model=replace(recipe.model, vocab=texts.units.vocab))
-
-    @staticmethod
-    def build(shape: RecurrentLMConfig) -> RecurrentLM:
-        """The model of this shape, its weights drawn at random."""
-        return RecurrentLM(shape)
+        how = texts.tokenizer.how
+        assert isinstance(how, UnitsConfig)
+        return replace(recipe, model=replace(recipe.model, vocab=texts.tokenizer.vocab), tokenizer=how)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""
@@ -154,7 +200,7 @@ class Language:
 
     def writer(self) -> Writer:
         """The model as it is now, ready to use."""
-        return Writer(self.model, self.texts.units, self.recipe.writing)
+        return Writer(self.model, self.texts.tokenizer, self.recipe.writing)
 
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""
@@ -162,14 +208,19 @@ class Language:
         kept = {name: recipe[name] for name in ("task", "model", "tokenizer", "writing")}
         return {
             "config.yaml": {"format": 1, **kept},
-            "tokenizer.json": self.texts.units.tokenizer.json(),
+            "tokenizer.json": self.texts.tokenizer.json(),
             "README.md": _card(self.recipe, self.texts),
         }
 
 
-def _units(known: Checkpoint) -> Units:
-    """A run goes on with the units it began with."""
-    return Units.parse(known.text("tokenizer.json"), known.config["tokenizer"]["kind"])
+def _tokenizer(found: Checkpoint | None) -> Tokenizer | None:
+    """A run goes on with the tokens it began with."""
+    if found is None:
+        return None
+    known = recorded(found.config.get("tokenizer")).items()
+    shared = {name: value for name, value in known if name in UnitsConfig.__dataclass_fields__}
+    how = config.build(UnitsConfig, shared, where="tokenizer")
+    return Tokenizer.parse(found.text("tokenizer.json"), how)
 
 
 def _card(recipe: LanguageRecipe, texts: Texts) -> str:
@@ -178,7 +229,7 @@ def _card(recipe: LanguageRecipe, texts: Texts) -> str:
         "# A language model\n\n"
         f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, "
         f"trained with Regard on {texts.train.characters:,} characters.\n\n"
-        + "".join(f"- trained on `{name.rsplit('/', 1)[-1]}`\n" for name in recipe.data.train)
+        + "".join(f"- trained on `{file.path.rsplit('/', 1)[-1]}`\n" for file in recipe.data.train)
         + "\nScores are in `metrics.json`. Use it with `regard generate DIRECTORY`, or in Python:\n\n"
         '```python\nimport regard\n\nregard.load("DIRECTORY").write("A beginning")\n```\n'
     )

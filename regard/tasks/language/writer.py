@@ -6,16 +6,18 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard import config
-from regard.checkpoint import Checkpoint, fill
-from regard.data.tokenizers import BOS, EOS, PAD, UNK
-from regard.data.tokenizers.units import Units, UnitsConfig
+from regard.checkpoint import Checkpoint
+from regard.config.ranges import Amount, Count, Length, Part, Range, Seed
+from regard.data.normalise import recorded
+from regard.data.tokenizers import Tokenizer
+from regard.data.tokenizers.units import UnitsConfig
 from regard.decoding.constraints import Forbid
 from regard.decoding.generate import generate
 from regard.decoding.sampling import Sampler
@@ -23,10 +25,10 @@ from regard.interpret.trace import Trace
 from regard.metrics.likelihood import linear_cross_entropy, perplexity
 from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
-from regard.models.lstm import RecurrentLM, RecurrentLMConfig
+from regard.models.lstm import RecurrentLM
 from regard.tasks.language import streams
 from regard.tasks.language.streams import Stream
-from regard.tasks.trained import Unfilled, blind, described
+from regard.tasks.trained import blind, described, revived
 
 CARRIED = "carried"  # the buffer in which training keeps the state of every lane
 SPAN = 2048  # tokens of a text read at a time to measure it
@@ -39,28 +41,20 @@ class WritingConfig:
 
     prompt: str = ""
     """How every text begins."""
-    length: int = 200
+    length: Length = 200
     """Tokens written."""
-    temperature: float = 1.0
+    temperature: Amount = 1.0
     """Below 1 safer, above 1 wilder; 0 always takes the likeliest token."""
-    top_k: int | None = None
+    top_k: Count | None = None
     """Only the k likeliest tokens."""
-    top_p: float | None = None
+    top_p: Annotated[float, Range(above=0, most=1)] | None = None
     """Only the likeliest tokens that together have this probability."""
-    min_p: float | None = None
+    min_p: Part | None = None
     """Only tokens at least this share as likely as the likeliest."""
-    samples: int = 2
+    samples: Annotated[int, Range(1, 10_000)] = 2
     """Texts."""
-    seed: int = 0
+    seed: Seed = 0
     """Where randomness starts."""
-
-    def __post_init__(self) -> None:
-        if self.length < 1 or self.samples < 1:
-            raise ValueError(f"length and samples must be at least 1, not {self.length} and {self.samples}")
-        if abs(self.seed) >= 2**63:
-            raise ValueError(f"seed must have at most 18 digits, not {self.seed}")
-        if self.temperature != 0:
-            self.sampler()
 
     def sampler(self) -> Sampler | None:
         """How tokens are drawn; None where the likeliest is taken."""
@@ -115,23 +109,21 @@ class Writer:
 
     task: ClassVar[str] = "language"
     verb: ClassVar[str] = "write"
+    kind: ClassVar[str] = "a language model"
     Options: ClassVar[type] = WritingConfig
     __repr__ = described
 
-    def __init__(self, model: Any, units: Units, writing: WritingConfig, name: str = "writer") -> None:
-        self.model, self.units, self.writing, self.name = model, units, writing, name
+    def __init__(self, model: Any, tokenizer: Tokenizer, writing: WritingConfig, name: str = "writer") -> None:
+        self.model, self.tokenizer, self.writing, self.name = model, tokenizer, writing, name
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Writer:
         """The writer a checkpoint directory holds."""
         settings = checkpoint.config
-        with Unfilled():
-            model = RecurrentLM(config.build(RecurrentLMConfig, settings["model"], where="model"))
-        fill(model, {name: tensor for name, tensor in checkpoint.tensors().items() if name != CARRIED})
-        how = config.build(UnitsConfig, settings["tokenizer"], where="tokenizer")
-        units = Units.parse(checkpoint.text("tokenizer.json"), how.kind)
+        how = config.build(UnitsConfig, recorded(settings["tokenizer"]), where="tokenizer")
+        tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         writing = config.build(WritingConfig, settings.get("writing", {}), where="writing")
-        return cls(model.to(device).eval(), units, writing, name=checkpoint.directory.name)
+        return cls(revived(checkpoint, device), tokenizer, writing, name=checkpoint.directory.name)
 
     def parse(self, text: str) -> str:
         """An input is a beginning."""
@@ -145,7 +137,7 @@ class Writer:
         """How much text files surprise the model."""
         spans, every = [], Surprise(0.0, 0, 0, 0)
         for file in files:
-            stream = streams.read(str(file), self.units)
+            stream = streams.read(str(file), self.tokenizer)
             found = list(surprises(self.model, stream))
             spans += found
             nats = every.nats + sum(each for each, _ in found)
@@ -163,9 +155,8 @@ class Writer:
             "tokens": f"{every.tokens:,}",
             "characters": f"{every.characters:,}",
         }
-        nats, tokens = zip(*spans, strict=True)
         details = {"loss": every.loss, "nats_per_character": every.per_character, "perplexity": every.perplexity}
-        loss = {"nats per token": averaged(nats, tokens, lower=True)}
+        loss = {"nats per token": averaged([nats for nats, _ in spans], [count for _, count in spans], lower=True)}
         return Scores(name or self.name, self.task, loss, measures=measures, details=details, unit="span")
 
     def look(self, given: str, **options: Any) -> Trace:
@@ -177,7 +168,7 @@ class Writer:
         own = {name: getattr(self.writing, name) for name in WritingConfig.__dataclass_fields__}
         how = config.build(WritingConfig, {**own, **changes}, where="writing")
         begun = self.begin(how.prompt if prompt is None else prompt)
-        tokens = torch.tensor([[EOS, *begun]], device=self.device)
+        tokens = torch.tensor([[self.tokenizer.role("end"), *begun]], device=self.device)
         training = self.model.training
         self.model.eval()
         [answers] = generate(
@@ -190,29 +181,32 @@ class Writer:
             constraints=[self._unreadable],
         )
         self.model.train(training)
-        return [Text(self.units.decode([*begun, *answer.tokens]), answer.score) for answer in answers]
+        return [Text(self.tokenizer.decode_lines([*begun, *answer.tokens]), answer.score) for answer in answers]
 
     def begin(self, prompt: str) -> Sequence[int]:
         """The tokens of a beginning; characters that the model does not know are an error."""
-        if strange := self.units.strange(prompt):
+        if strange := self.tokenizer.strange(prompt):
             raise ValueError(
                 f"the model has never seen {' '.join(map(repr, strange[:5]))}: begin with characters of its text"
             )
-        return self.units.encode(prompt)
+        return self.tokenizer.encode_lines(prompt)
 
     def measure(self, text: str) -> Surprise:
         """How much a text surprises the model, read from its beginning."""
-        text = unicodedata.normalize("NFC", text)
-        tokens = self.units.encode(text)
+        how = self.tokenizer.how
+        text = "\n".join(how.normal(unicodedata.normalize("NFC", line)) for line in text.split("\n"))
+        tokens = self.tokenizer.encode_lines(text)
         if not tokens:
             raise ValueError("an empty text surprises nobody: give at least one character")
         words = sum(len(line.split()) for line in text.split("\n")) + text.count("\n")
-        stream = Stream(torch.tensor(tokens, dtype=torch.int32).numpy(), len(text), words)
+        stream = Stream(
+            torch.tensor(tokens, dtype=torch.int32).numpy(), len(text), words, before=self.tokenizer.role("end")
+        )
         return surprise(self.model, stream)
 
     def measure_file(self, name: str) -> Surprise:
         """How much a text file surprises the model; only a line feed ends a line."""
-        return surprise(self.model, streams.read(name, self.units))
+        return surprise(self.model, streams.read(name, self.tokenizer))
 
     @property
     def device(self) -> torch.device:
@@ -222,7 +216,9 @@ class Writer:
     @property
     def _unreadable(self) -> Forbid:
         """Tokens that stand for no text; texts of words may hold <unk> themselves."""
-        return Forbid([[PAD], [BOS], *([] if self.units.kind == "words" else [[UNK]])])
+        own = self.tokenizer
+        kept = {own.end, own.unknown if own.closed and own.between else None}
+        return Forbid([[token] for token in sorted(own.special - kept)])
 
 
 def surprise(model: RecurrentLM, stream: Stream) -> Surprise:

@@ -12,11 +12,13 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from regard.config.ranges import Batch, Seed, Some
+from regard.config.resuming import Free, Warned
 from regard.config.words import nearest
 from regard.data.packing import number, shuffled
 from regard.data.readers import LINE, digest, lines
@@ -28,14 +30,24 @@ LARGEST = 1e30  # what single precision still has room for after scaling
 
 
 @dataclass(frozen=True, kw_only=True)
+class TableFile:
+    """A CSV file whose first line names its columns; it may be gzipped."""
+
+    SHORT: ClassVar[str] = "path"
+
+    path: Free[str]
+    """The file; commas, semicolons or tabs lie between its cells."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TableConfig:
     """Which table, and which of its columns."""
 
-    train: str
-    """CSV file to learn from, its columns named in the first line; it may be gzipped."""
-    valid: str | None = None
-    """CSV file to measure on; null: a share of the rows."""
-    held: float = 0.2
+    train: tuple[TableFile, ...]
+    """Tables to learn from, with the same columns; a single one may be written without a list."""
+    valid: tuple[TableFile, ...] | None = None
+    """Tables to measure on; null: a share of the rows."""
+    held: Some = 0.2
     """Share of the rows that are measured on when valid names no file, chosen by content: equal rows stay together."""
     target: str
     """Column to predict."""
@@ -43,16 +55,14 @@ class TableConfig:
     """Columns to predict from; none named: all others."""
     predicts: Literal["number", "class"] = "number"
     """What the target is: a number, or the name of a class."""
-    batch: int = 64
+    batch: Warned[Batch] = 64
     """Table rows in a row of training."""
-    seed: int = 0
+    seed: Seed = 0
     """Where the order of rows and the choice of held-out ones start."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.held < 1:
-            raise ValueError(f"held is a share between 0 and 1, not {self.held}")
-        if self.batch < 1:
-            raise ValueError(f"batch must be at least 1, not {self.batch}")
+        if not self.train or self.valid == ():
+            raise ValueError(f"{'valid' if self.train else 'train'} needs at least one table")
         if self.target in self.inputs:
             raise ValueError(f"target {self.target} cannot be one of the inputs: leave it out of one of them")
 
@@ -118,44 +128,61 @@ class Tables:
 
 def prepare(config: TableConfig, known: Columns | None = None) -> Tables:
     """Read the tables, choose the held-out rows, and measure the columns of the others, unless they are `known`."""
-    cells = _cells(config.train)
-    header = next(cells)[1]
-    inputs = config.inputs or tuple(name for name in header if name != config.target)
+    sheets = [Sheet.read(file.path) for file in config.train]
+    first = sheets[0]
+    inputs = config.inputs or tuple(name for name in first.header if name != config.target)
     if not inputs:
-        raise ValueError(f"{config.train} has no column but {config.target}: there is nothing to predict it from")
-    _know(config.train, header, (*inputs, config.target))
-    texts = list(cells)
+        raise ValueError(f"{first.name} has no column but {config.target}: there is nothing to predict it from")
+    for sheet in sheets:
+        _know(sheet.name, sheet.header, (*inputs, config.target))
     if known is not None and (known.inputs, known.target) != (inputs, config.target):
         learnt = f"{known.target} from {', '.join(known.inputs)}"
-        raise ValueError(f"{config.train}: the model to go on from predicts {learnt}: name the same columns")
-    classes = () if config.predicts != "class" else known.classes if known else _classes(config, header, texts)
-    found = _rows(config.train, header, texts, inputs, config.target, classes)
+        raise ValueError(f"{first.name}: the model to go on from predicts {learnt}: name the same columns")
+    classes = () if config.predicts != "class" else known.classes if known else _classes(config.target, sheets)
+    found = _joined([_rows(sheet, inputs, config.target, classes) for sheet in sheets])
     if config.valid is None:
         train, valid = _split(config, found)
     else:
-        train, valid = found, read(config.valid, Columns(inputs, (), (), config.target, classes))
-        if valid.targets is None:
-            raise ValueError(f"{config.valid} has no column {config.target}: measuring needs it")
+        measured = [read(file.path, Columns(inputs, (), (), config.target, classes)) for file in config.valid]
+        for file, rows in zip(config.valid, measured, strict=True):
+            if rows.targets is None:
+                raise ValueError(f"{file.path} has no column {config.target}: measuring needs it")
+        train, valid = found, _joined(measured)
     assert train.targets is not None
     scale = (0.0, 1.0) if classes else _scale(train.targets)
     scales = [_scale(column) for column in train.inputs.T]
     found_here = Columns(inputs, *map(tuple, zip(*scales, strict=True)), config.target, classes, *scale)  # type: ignore
     columns = known or found_here
-    files = {"train": config.train, "valid": config.valid or config.train}
-    marks = {part: _mark(digest(name), config, part) for part, name in files.items()}
+    groups = {"train": config.train, "valid": config.valid or config.train}
+    files = {part: [file.path for file in group] for part, group in groups.items()}
+    marks = {part: _mark("".join(map(digest, names)), config, part) for part, names in files.items()}
     counts = {"train": len(train), "valid": len(valid)}
-    report = {part: {"file": files[part], "rows": counts[part], "fingerprint": marks[part]} for part in files}
+    report = {part: {"files": files[part], "rows": counts[part], "fingerprint": marks[part]} for part in files}
     return Tables(columns, train, valid, report)
 
 
 def read(name: str, columns: Columns) -> Rows:
     """The rows of a table that a model can answer; targets too where the table has them all."""
-    cells = _cells(name)
-    header = next(cells)[1]
+    sheet = Sheet.read(name)
+    header = sheet.header
     _know(name, header, columns.inputs)
-    texts = list(cells)
-    known = columns.target in header and all(row[header.index(columns.target)].strip() for _, row in texts)
-    return _rows(name, header, texts, columns.inputs, columns.target if known else None, columns.classes)
+    known = columns.target in header and all(row[header.index(columns.target)].strip() for _, row in sheet.lines)
+    return _rows(sheet, columns.inputs, columns.target if known else None, columns.classes)
+
+
+class Sheet(NamedTuple):
+    """A table as it stands in a file."""
+
+    name: str
+    header: list[str]
+    lines: list[tuple[str, list[str]]]
+    """The place and the cells of every line below the header."""
+
+    @classmethod
+    def read(cls, name: str) -> Sheet:
+        """The table in a file."""
+        cells = _cells(name)
+        return cls(name, next(cells)[1], list(cells))
 
 
 def _cells(name: str) -> Iterator[tuple[str, list[str]]]:
@@ -202,14 +229,8 @@ def _know(name: str, header: Sequence[str], columns: Sequence[str]) -> None:
             raise ValueError(f"{name} has no column {column}{nearest(column, header)}")
 
 
-def _rows(
-    name: str,
-    header: Sequence[str],
-    texts: Sequence[tuple[str, list[str]]],
-    inputs: Sequence[str],
-    target: str | None,
-    classes: Sequence[str],
-) -> Rows:
+def _rows(sheet: Sheet, inputs: Sequence[str], target: str | None, classes: Sequence[str]) -> Rows:
+    name, header, texts = sheet
     if not texts:
         raise ValueError(f"{name} holds no rows below its header: give at least one")
     at = [header.index(column) for column in inputs]
@@ -219,6 +240,12 @@ def _rows(
         place = header.index(target)
         targets = np.array([_target(row[place].strip(), target, classes, where) for where, row in texts])
     return Rows(values, targets, [where for where, _ in texts])
+
+
+def _joined(parts: Sequence[Rows]) -> Rows:
+    """The rows of several tables, one table after the other."""
+    targets = np.concatenate([part.targets for part in parts if part.targets is not None])
+    return Rows(np.concatenate([part.inputs for part in parts]), targets, [at for part in parts for at in part.places])
 
 
 def _target(cell: str, column: str, classes: Sequence[str], where: str) -> float | int:
@@ -244,14 +271,13 @@ def _number(cell: str, column: str, where: str, *, remedy: str = "leave the colu
     return value
 
 
-def _classes(config: TableConfig, header: Sequence[str], texts: Sequence[tuple[str, list[str]]]) -> tuple[str, ...]:
+def _classes(target: str, sheets: Sequence[Sheet]) -> tuple[str, ...]:
     """The names of the classes, in order."""
-    place = header.index(config.target)
-    names = sorted({row[place].strip() for _, row in texts})
+    names = sorted({row[sheet.header.index(target)].strip() for sheet in sheets for _, row in sheet.lines})
     if not 2 <= len(names) <= CLASSES:
+        where = " and ".join(sheet.name for sheet in sheets)
         raise ValueError(
-            f"{config.train}: column {config.target} holds {len(names)} classes: give 2 to {CLASSES}, "
-            "or data.predicts=number"
+            f"{where}: column {target} holds {len(names)} classes: give 2 to {CLASSES}, or data.predicts=number"
         )
     return tuple(names)
 
@@ -262,7 +288,8 @@ def _split(config: TableConfig, found: Rows) -> tuple[Rows, Rows]:
     last = np.sort(marks)[max(0, round(config.held * len(marks)) - 1)]
     held = marks <= last
     if held.all():
-        raise ValueError(f"{config.train} holds too few different rows to hold some out: give more, or data.valid")
+        name = config.train[0].path
+        raise ValueError(f"{name} holds too few different rows to hold some out: give more, or data.valid")
     return found.chosen(np.flatnonzero(~held)), found.chosen(np.flatnonzero(held))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from math import ceil
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -17,7 +18,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard import config
-from regard.checkpoint import Checkpoint, fill
+from regard.checkpoint import Checkpoint
+from regard.config.resuming import Fingerprinted, Fixed
 from regard.data.examples import Examples
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Judged, Scores
@@ -25,24 +27,27 @@ from regard.metrics.significance import averaged
 from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import Columns, Rows, TableConfig, Tables
-from regard.tasks.trained import NoOptions, blind, chosen, described
+from regard.tasks.tables.recognition import recognise
+from regard.tasks.trained import NoOptions, blind, chosen, described, revived
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
+from regard.training.pace import between, pace, power
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
 
 COLUMNS = "columns.json"
 SHOWN = 4
+HIDDEN = ((200, [16]), (50_000, [64, 64]))  # up to so many rows, layers of so many features
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegressionRecipe:
     """One run that learns a column of a table."""
 
-    task: Literal["regression"] = "regression"
+    task: Fixed[Literal["regression"]] = "regression"
     """What is learnt."""
-    data: TableConfig
+    data: Fingerprinted[TableConfig]
     """Which table, and which of its columns."""
-    model: PerceptronConfig = field(default_factory=PerceptronConfig)
+    model: Fixed[PerceptronConfig] = field(default_factory=PerceptronConfig)
     """Its size."""
     optim: OptimConfig = field(default_factory=OptimConfig)
     """How weights follow gradients."""
@@ -54,9 +59,11 @@ class Regression:
     """The task of learning a column."""
 
     Recipe = RegressionRecipe
-    usage: ClassVar[str] = "regard predict {folder} TABLE.csv"
+    takes: ClassVar[str] = "table"
+    usage: ClassVar[str] = "regard predict {folder} -i TABLE.csv"
     shared: ClassVar[bool] = True
     goal: Goal = ("loss", "min")
+    recognise = staticmethod(recognise)
 
     def __init__(self, recipe: RegressionRecipe, prepared: Tables, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.tables, self.model = recipe, prepared, model
@@ -73,19 +80,24 @@ class Regression:
 
     @staticmethod
     def suited(recipe: RegressionRecipe, prepared: Tables) -> dict[str, Any]:
-        """An end once nothing more is learnt."""
-        return {"training": {"patience": 20}}
+        """Layers, batches and an end that suit so many rows."""
+        amount = len(prepared.train)
+        hidden = next((sizes for most, sizes in HIDDEN if amount <= most), [256, 256])
+        batch = between(8, power(amount / 20), 256)
+        rows = ceil(amount / batch)
+        steps = between(500, 200 * rows, between(10_000, 5 * rows, 100_000))
+        return {
+            "model": {"hidden": hidden},
+            "data": {"batch": batch},
+            "optim": {"rate": 0.003},
+            "training": pace(recipe.training, rows=rows, steps=steps, patience=20),
+        }
 
     @staticmethod
     def sized(recipe: RegressionRecipe, prepared: Tables) -> RegressionRecipe:
         """The recipe with the number of columns, and of classes where there are any."""
         inputs, outputs = len(prepared.columns.inputs), len(prepared.columns.classes) or 1
         return replace(recipe, model=replace(recipe.model, inputs=inputs, outputs=outputs))
-
-    @staticmethod
-    def build(shape: PerceptronConfig) -> Perceptron:
-        """The model of this shape, its weights drawn at random."""
-        return Perceptron(shape)
 
     def _notes(self) -> list[str]:
         """How much there is to learn from, and how well the best linear answer does, to be beaten."""
@@ -181,6 +193,7 @@ class Predictor:
 
     task: ClassVar[str] = "regression"
     verb: ClassVar[str] = "predict"
+    kind: ClassVar[str] = "a model of tables"
     Options: ClassVar[type] = NoOptions
     __repr__ = described
 
@@ -190,9 +203,7 @@ class Predictor:
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Predictor:
         """The predictor a checkpoint directory holds."""
-        model = Perceptron(config.build(PerceptronConfig, checkpoint.config["model"], where="model"))
-        fill(model, checkpoint.tensors())
-        return cls(model.to(device).eval(), read_columns(checkpoint), name=checkpoint.directory.name)
+        return cls(revived(checkpoint, device), read_columns(checkpoint), name=checkpoint.directory.name)
 
     def parse(self, text: str) -> dict[str, float]:
         """An input is a row, such as `length=1,mass=0.5`."""
@@ -242,6 +253,11 @@ class Predictor:
         return self.answers(
             self.outputs(np.array([[row[name] for name in self.columns.inputs] for row in rows], float))
         )
+
+    def read(self, file: str | Path) -> list[dict[str, float]]:
+        """The rows of a table, as inputs."""
+        rows = tables.read(str(file), self.columns).inputs
+        return [dict(zip(self.columns.inputs, map(float, row), strict=True)) for row in rows]
 
     def predict_file(self, name: str) -> tuple[list[Prediction], dict[str, float]]:
         """The answers to the rows of a table, and how good they are where it has the column predicted."""
@@ -313,6 +329,6 @@ def _card(prepared: Tables) -> str:
         f"# Predicts {columns.target}\n\n"
         f"From {', '.join(columns.inputs)}; the answer is {what}. A multi-layer perceptron, trained with Regard on "
         f"{len(prepared.train):,} rows of a table.\n\n"
-        "Scores are in `metrics.json`. Use it with `regard predict DIRECTORY table.csv`, or in Python:\n\n"
+        "Scores are in `metrics.json`. Use it with `regard predict DIRECTORY -i table.csv`, or in Python:\n\n"
         '```python\nimport regard\n\nregard.load("DIRECTORY").predict_file("table.csv")\n```\n'
     )

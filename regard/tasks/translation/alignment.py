@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.data.tokenizers import EOS
-from regard.interpret.trace import tokens
+from regard.interpret.items import tokens
 from regard.interpret.watch import watch
 from regard.interpret.words import merge, units
 from regard.tasks.translation.documents.tag_placement import strongest
-from regard.tasks.translation.teacher_forcing import batches, forward
-from regard.tasks.translation.translator import Translator
+from regard.tasks.translation.teacher_forcing import teacher
+
+if TYPE_CHECKING:
+    from regard.tasks.translation.translator import Translator
 
 
 def links(
@@ -30,11 +32,11 @@ def links(
     tokenizers count them.
     """
     read = [translator.encode(source, to) for source in sources]
-    written = translator.target.encode_many(answers)
+    written = translator.target.encode_many(answers, written=True)
     found: list[list[tuple[int, int]]] = [[] for _ in read]
     for number, weights in looks(translator, read, written, attention=attention):
-        rows = units(tokens(translator.target, [*written[number], EOS]))
-        columns = units(tokens(translator.source, read[number]))
+        rows = units(tokens(translator.target, [*written[number], translator.end]))
+        columns = units(tokens(translator.source, read[number], sources[number]))
         table = merge(weights.mean(0), rows, columns).tolist() if rows and columns else []
         found[number] = [(columns[s].word or 0, rows[t].word or 0) for s, t in strongest(table)]
     return found
@@ -44,9 +46,10 @@ def looks(
     translator: Translator, read: Sequence[list[int]], written: Sequence[list[int]], *, attention: str | None = None
 ) -> Iterator[tuple[int, Float[Tensor, "heads written read"]]]:
     """(number, where each head looks in the source as it writes each token and the end), in any order."""
-    for batch in batches(read, written):
+    told = teacher(translator)
+    for batch in told.batches(read, written):
         with watch(translator.model) as seen:
-            forward(translator, [read[i] for i in batch], [written[i] for i in batch])
+            told.forward([read[i] for i in batch], [written[i] for i in batch])
         crossing = [name for name in seen if name.endswith("cross")]
         if not crossing and attention is None:
             raise ValueError(f"{translator.name} has no attention from answers to sources: words cannot be linked")

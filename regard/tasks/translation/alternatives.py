@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from regard import config
-from regard.data.tokenizers import BOS, EOS
 from regard.decoding import constraints
 from regard.decoding.generate import generate
 from regard.tasks.translation.teacher_forcing import choices, forced
-from regard.tasks.translation.translator import DecodingConfig, Translator
+
+if TYPE_CHECKING:
+    from regard.tasks.translation.options import DecodingConfig
+    from regard.tasks.translation.translator import Translator
 
 END = "(end)"
 REST = 8  # most tokens in which a word that began otherwise is brought to its end
@@ -93,7 +94,8 @@ def consider(
             f"{top} words of probability {least} and {nbest} answers: ask for at least 1, between 0 and 1, at least 1"
         )
     wanted = {"beams": max(nbest, translator.decoding.beams), **settings, "nbest": nbest, "sample": False}
-    decoding = config.build(DecodingConfig, {**config.plain(translator.decoding), **wanted}, where="decoding")
+    decoding = translator.settings(**wanted)
+    to = translator.language([text], to)
     pieces = [piece.text for piece in translator.plan(text, decoding) if piece.text]
     return [_sentence(translator, piece, translator.encode(piece, to), decoding, _Ask(top, least)) for piece in pieces]
 
@@ -101,18 +103,22 @@ def consider(
 def _sentence(translator: Translator, text: str, read: list[int], decoding: DecodingConfig, ask: _Ask) -> Considered:
     [[best, *rest]] = translator.hypotheses([read], [0], decoding)
     places = _places(translator, read, best.tokens, ask)
-    others = tuple((translator.target.decode(one.tokens), one.score) for one in rest)
-    return Considered(text, translator.target.decode(best.tokens), best.score, places, others)
+    answers: dict[str, float] = {}
+    for one in (best, *rest):  # the same text in other pieces counts once
+        answers.setdefault(translator.target.decode(one.tokens), one.score)
+    answer, *others = answers
+    return Considered(text, answer, best.score, places, tuple((other, answers[other]) for other in others))
 
 
 def _places(translator: Translator, read: list[int], written: list[int], ask: _Ask) -> tuple[Place, ...]:
     """The words of an answer, each with its rivals: every likely other token of it, written on to the end of a word."""
     spans = [*_words(translator, written), (len(written), len(written) + 1)]
     [(_, own)] = forced(translator, [read], [written])
-    branches = _branches(spans, [*written, EOS], own.tolist(), choices(translator, read, written, top=ask.top + 1), ask)
+    end, ranked = translator.end, choices(translator, read, written, top=ask.top + 1)
+    branches = _branches(spans, [*written, end], own.tolist(), ranked, ask)
     rivals: list[dict[tuple[str, bool], float]] = [{} for _ in spans]
-    words = _finished(translator, read, [branch for branch in branches if branch.tokens[-1] != EOS])
-    ends = [(branch, ("", False, branch.chance)) for branch in branches if branch.tokens[-1] == EOS]
+    words = _finished(translator, read, [branch for branch in branches if branch.tokens[-1] != end])
+    ends = [(branch, ("", False, branch.chance)) for branch in branches if branch.tokens[-1] == end]
     for branch, (text, joined, chance) in (*words, *ends):
         known = rivals[branch.word]
         known[text, joined] = max(chance, known.get((text, joined), 0.0))  # spelled in other tokens: the likelier
@@ -155,7 +161,7 @@ def _branches(
         before = 1.0
         for place in range(begin, end):
             for token, chance in ranked[place]:
-                ends_early = token == EOS and place > begin  # that is the next place's business
+                ends_early = token == written[-1] and place > begin  # that is the next place's business
                 if token != written[place] and before * chance >= ask.least and not ends_early:
                     found.append(_Branch(number, begin, [*written[:place], token], before * chance))
             before *= math.exp(own[place])
@@ -169,10 +175,15 @@ def _finished(
     if not branches:
         return []
     device, count = next(translator.model.parameters()).device, len(branches)
-    inputs = [torch.tensor(each, device=device) for each in ([read] * count, [len(read)] * count, [[BOS]] * count)]
+    inputs = [
+        torch.tensor(each, device=device)
+        for each in ([read] * count, [len(read)] * count, [[translator.begin]] * count)
+    ]
     prefixes = [branch.tokens for branch in branches]
     limits = [min(len(prefix) + REST, translator.model.config.context - 1) for prefix in prefixes]
-    found = generate(translator.model, inputs, limit=limits, eos=EOS, constraints=[constraints.Prefix(each=prefixes)])
+    found = generate(
+        translator.model, inputs, limit=limits, eos=translator.end, constraints=[constraints.Prefix(each=prefixes)]
+    )
     cut, joins = [], []
     for branch, [answer] in zip(branches, found, strict=True):
         newest = len(branch.tokens) - 1

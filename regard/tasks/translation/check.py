@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from regard.data import shards
+from regard.data import cache as caches
 from regard.data.dedup import Keys, Marks, again, differing, key, origin, place
 from regard.data.findings import Finding, Lengths
 from regard.data.holdout import sentence
 from regard.data.line_report import REMEMBERED, LineReport, places
 from regard.data.readers import Corpus
+from regard.data.shards import SIDES
 from regard.data.tokenizers import EXCERPT, Tokenizer, TokenizerConfig
 from regard.tasks.translation import indexing
 from regard.tasks.translation.findings import OVER, Report
@@ -32,7 +33,7 @@ def check(config: PairsConfig, tokenizer: TokenizerConfig | None = None, *, cach
     With the settings of a tokenizer, one is trained (and cached, as training does) and lengths are told in tokens too;
     otherwise nothing is known of texts too long for `config.longest`.
     """
-    home = shards.folder(cache)
+    home = caches.folder(cache)
     report = Report()
     sources = Sources.find(config.train, config.valid or (), config.rules)
     with ExitStack() as stack:
@@ -58,7 +59,7 @@ class _Watcher:
     def __init__(self, sources: Sources, report: Report, pairs: Keys, sentences: Keys) -> None:
         self.sources, self.report = sources, report
         self.corpora = {"train": sources.train, "valid": sources.valid}
-        self.lengths = {(side, unit): Lengths() for side in shards.SIDES for unit in ("characters", "words")}
+        self.lengths = {(side, unit): Lengths() for side in SIDES for unit in ("characters", "words")}
         self._pairs, self._sentences = pairs, sentences
         self._extreme: list[tuple[float, int, str]] = []
 
@@ -78,7 +79,7 @@ class _Watcher:
     def _learn(self, corpus: Corpus, here: int, source: str, target: str) -> None:
         tag, at = corpus.tag or "", f"{corpus.files[0]}:{origin(here)[1]}"
         self._pairs.add(key(tag, source), key(tag, source, target), here)
-        for side, text in zip(shards.SIDES, (source, target), strict=True):
+        for side, text in zip(SIDES, (source, target), strict=True):
             self.lengths[side, "characters"].counts[len(text)] += 1
             self.lengths[side, "words"].counts[len(text.split())] += 1
         if source == target:
@@ -152,7 +153,7 @@ def _sift(config: PairsConfig, found: Survey, tokenizers: tuple[Tokenizer, Token
         for reason, one in tally.dropped.items():
             _join(report.dropped.setdefault(reason, Finding()), one.count, places(one, corpus.files))
         _join(report.cut, tally.cut.count, places(tally.cut, corpus.files))
-    for side, lengths in zip(shards.SIDES, train.lengths, strict=True) if tokenizers else ():
+    for side, lengths in zip(SIDES, train.lengths, strict=True) if tokenizers else ():
         report.lengths[side]["tokens"] = lengths
     sets = {"train": (train, config.train), "valid": (valid, config.valid or config.train)}
     for name, (sieve, corpora) in sets.items():
@@ -199,7 +200,10 @@ class _Sieve:
             return
         numbers, *texts = zip(*self._waiting, strict=True)
         self._waiting, self._characters = [], 0
-        coded = [self._encoded(tokenizer, side) for tokenizer, side in zip(self.tokenizers, texts, strict=True)]
+        coded = [
+            tokenizer.encode_many(side, most=self._most(tokenizer), written=number == 1)
+            for number, (tokenizer, side) in enumerate(zip(self.tokenizers, texts, strict=True))
+        ]
         tally = self.tallies[-1]
         for line, source, target in zip(numbers, *coded, strict=True):
             sizes = len(source) + self._tag + 1, len(target) + 1
@@ -212,7 +216,6 @@ class _Sieve:
                 tally.cut.add(0, line)
             tally.kept += 1
 
-    def _encoded(self, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text; of a huge one only those of its beginning, which is long enough to be too long."""
-        enough = max(EXCERPT, self.config.longest * tokenizer.reach + 1)
-        return tokenizer.encode_many([text[:enough] for text in texts])
+    def _most(self, tokenizer: Tokenizer) -> int:
+        """Tokens that are enough to be too long: of a huge text, only the beginning is looked at."""
+        return max(self.config.longest, EXCERPT // tokenizer.reach)

@@ -6,10 +6,12 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard.metrics.edits import Errors, errors, nearest
-from regard.tasks.translation.translator import Translator
+
+if TYPE_CHECKING:
+    from regard.tasks.translation.translator import Translator
 
 
 class Question(NamedTuple):

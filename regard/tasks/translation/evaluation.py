@@ -6,16 +6,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from regard.interpret import sidebyside
 from regard.metrics.lengths import Bucket, by_length, ratio
 from regard.metrics.overlap import Score
 from regard.metrics.significance import SEED, Statistics, Verdict, corpus, paired, statistics
 from regard.tasks.translation.teacher_forcing import Likelihood, likelihood
-from regard.tasks.translation.translator import Translator
 
 METRICS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+
+if TYPE_CHECKING:
+    from regard.tasks.translation.translator import Translator
 
 
 class Sentence(NamedTuple):

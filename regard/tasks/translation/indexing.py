@@ -15,7 +15,7 @@ from regard.data.line_report import LineReport, said
 from regard.data.packing import buckets
 from regard.data.readers import Corpus, pairs
 from regard.data.shards import Writer
-from regard.data.tokenizers import EOS, Tokenizer, TokenizerConfig, train
+from regard.data.tokenizers import Tokenizer, TokenizerConfig, train
 
 BATCH = 4096  # pairs tokenised at a time
 WAITING = 1 << 20  # characters tokenised at a time, of which one text may have all
@@ -131,23 +131,25 @@ def tokenizers(corpora: Sequence[Corpus], found: Survey, config: TokenizerConfig
     part = config.sample / found.pairs
     total = sum(found.characters)
     if config.joint:
-        joint = train(_texts(corpora, found, part, (0, 1)), config, characters=total, tags=tags)
+        joint = train(_texts(corpora, found, part, (0, 1), config), config, characters=total, tags=tags)
         return joint, joint
-    source, target = (_texts(corpora, found, part, (side,)) for side in (0, 1))
+    source, target = (_texts(corpora, found, part, (side,), config) for side in (0, 1))
     return (
         train(source, config, characters=found.characters[0], tags=tags),
         train(target, replace(config, kind=config.target or config.kind), characters=found.characters[1]),
     )
 
 
-def _texts(corpora: Sequence[Corpus], found: Survey, part: float, sides: tuple[int, ...]) -> Iterator[str]:
+def _texts(
+    corpora: Sequence[Corpus], found: Survey, part: float, sides: tuple[int, ...], config: TokenizerConfig
+) -> Iterator[str]:
     for number, corpus in enumerate(corpora):
         for line, *texts in pairs(corpus, LineReport()):
             if (number, line) in found.held.lines or found.against(number, line, *texts):
                 continue
             if part >= 1 or share(*texts) < part:
                 for side in sides:
-                    yield texts[side]
+                    yield config.normal(texts[side], written=side == 1)
 
 
 @runtime_checkable
@@ -169,6 +171,7 @@ class Split:
     ) -> None:
         self.place, self.longest, self.cut = place, longest, cut
         self.source, self.target = tokenizers
+        self._ends = [tokenizer.role("end") for tokenizer in tokenizers]
         self.writer = Writer(place, (self.source.vocab, self.target.vocab))
         self.tallies: list[LineReport] = []
         self._texts = place / TEXTS if texts else None
@@ -199,10 +202,11 @@ class Split:
             return
         numbers, *texts = zip(*self._waiting, strict=True)
         self._waiting, self._characters = [], 0
-        sources, targets = self._encoded(self.source, texts[0]), self._encoded(self.target, texts[1])
+        sources = self.source.encode_many(texts[0], most=self.longest)
+        targets = self.target.encode_many(texts[1], most=self.longest, written=True)
         tally, kept = self.tallies[-1], []
         for line, source, target in zip(numbers, sources, targets, strict=True):
-            source, target = [*self._start, *source, EOS], [*target, EOS]
+            source, target = [*self._start, *source, self._ends[0]], [*target, self._ends[1]]
             if max(len(source), len(target)) > self.longest:
                 if not self.cut:
                     tally.drop(f"longer than {self.longest} tokens", 0, line)
@@ -226,13 +230,8 @@ class Split:
         plain = [tally.plain() for tally in self.tallies]
         (self.place / TALLIES).write_text(json.dumps(plain), encoding="utf-8")
 
-    def _encoded(self, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text, of a huge one only as much as is surely too long."""
-        enough = self.longest * tokenizer.reach + 1
-        return tokenizer.encode_many([text[:enough] for text in texts])
-
     def _shortened(self, ids: list[int]) -> list[int]:
-        return ids if len(ids) <= self.longest else [*ids[: self.longest - 1], EOS]
+        return ids if len(ids) <= self.longest else [*ids[: self.longest - 1], ids[-1]]
 
     def _write(self, sources: list[list[int]], targets: list[list[int]], lines: list[int]) -> None:
         tally = self.tallies[-1]

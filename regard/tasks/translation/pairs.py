@@ -6,8 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache as remembered
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -15,15 +16,20 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.attention.masks import Row
-from regard.data import shards
+from regard.config.ranges import Batch, Count, Part, Range, Some
+from regard.config.resuming import Free, Warned
+from regard.data import cache as caches
+from regard.data import languages, shards
 from regard.data.line_report import LineReport
 from regard.data.packing import buckets, pack
 from regard.data.readers import Corpus
-from regard.data.tokenizers import BOS, PAD, Tokenizer, TokenizerConfig
+from regard.data.readers import pairs as pairs_of
+from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.tasks.translation import indexing
 from regard.tasks.translation.sources import Sources
 
 IGNORE = -100  # the label of a token that is not learnt
+GUESSED = 500  # pairs from which the language of a corpus is guessed
 ROUND = 256  # what the size of a row that is fuller than planned is rounded up to
 
 
@@ -35,38 +41,28 @@ class PairsConfig:
     """Corpora to learn from; a single one may be written without a list."""
     valid: tuple[Corpus, ...] | None = None
     """Corpora to measure on; null holds out some training pairs, none of whose sentences stays in training."""
-    held: int = 1000
+    held: Count = 1000
     """Most pairs held out when there is no validation corpus."""
-    held_share: float = 0.02
+    held_share: Some = 0.02
     """Share of the pairs held out then, at least one."""
-    tokens: int = 2048
+    tokens: Warned[Batch] = 2048
     """Most tokens of a row on either side; a row is what is computed at once."""
-    longest: int = 256
+    longest: Annotated[int, Range(4, 2**20)] = 256
     """Most tokens of a text, its end and tag included."""
     overlong: Literal["drop", "cut"] = "drop"
     """What happens to longer training pairs; validation pairs are cut for the loss and kept whole for the score."""
-    ratio: float | None = None
+    ratio: Annotated[float, Range(1)] | None = None
     """Leave out training pairs of which one side is over this many times as long as the other, in characters."""
     duplicates: Literal["keep", "drop"] = "keep"
     """What happens to training pairs that were there before, with the same tag; the first always stays."""
-    reject: float = 0.01
+    reject: Free[Part] = 0.01
     """Share of unusable lines above which nothing is trained."""
 
     def __post_init__(self) -> None:
         if not self.train or self.valid == ():
             raise ValueError(f"{'valid' if self.train else 'train'} needs at least one corpus")
-        if not 4 <= self.longest <= self.tokens:
-            raise ValueError(f"longest must lie between 4 and tokens ({self.tokens}), not {self.longest}")
-        if not 0 <= self.reject <= 1:
-            raise ValueError(f"reject is a share and must lie between 0 and 1, not {self.reject}")
-        if self.held < 1 or not 0 < self.held_share < 1:
-            raise ValueError(
-                f"held must be at least 1 and held_share between 0 and 1, not {self.held} and {self.held_share}"
-            )
-        if self.ratio is not None and self.ratio < 1:
-            raise ValueError(
-                f"ratio is that of the longer to the shorter text and must be at least 1, not {self.ratio}"
-            )
+        if self.longest > self.tokens:
+            raise ValueError(f"longest must not exceed tokens ({self.tokens}), not {self.longest}")
         if len({corpus.tag is None for corpus in (*self.train, *(self.valid or ()))}) > 1:
             raise ValueError("some corpora have a tag and some have none: tag all of them or none")
 
@@ -111,11 +107,22 @@ class Pairs:
     """Tokenised pairs on disk; row g of them is a pure function of (seed, g)."""
 
     def __init__(
-        self, place: Path, corpora: Sequence[Corpus], digests: Sequence[Sequence[str]], *, tokens: int, seed: int
+        self,
+        place: Path,
+        corpora: Sequence[Corpus],
+        digests: Sequence[Sequence[str]],
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        *,
+        tokens: int,
+        seed: int,
+        notes: Sequence[str] = (),
     ) -> None:
         self.place, self.corpora, self.tokens, self.seed = place, tuple(corpora), tokens, seed
+        self.tokenizers = source, target = tokenizers
+        self._begin, self._filler = target.role("begin"), {"source": source.filler, "target": target.filler}
         self.digests = digests
         """SHA-256 of every file of every corpus."""
+        self.notes = tuple(notes)
         self.shards = shards.Shards(place)
         weights = [corpus.weight for corpus in corpora]
         self.packing = pack(self.shards.cells, self.shards.bounds, weights=weights, tokens=tokens, seed=seed)
@@ -130,6 +137,13 @@ class Pairs:
     def rows(self) -> int:
         """Rows in an epoch."""
         return self.packing.rows
+
+    def packed(self, tokens: int) -> Pairs:
+        """The same pairs in rows of so many tokens."""
+        same = tokens == self.tokens
+        if same:
+            return self
+        return Pairs(self.place, self.corpora, self.digests, self.tokenizers, tokens=tokens, seed=self.seed)
 
     def batch(self, row: int, *, fixed: bool = False) -> PairBatch:
         """The pairs of this row, counted on across epochs.
@@ -153,9 +167,9 @@ class Pairs:
         labels, target_row = self._side("target", examples, longest, fixed)
         target = np.empty_like(labels)
         target[1:] = labels[:-1]
-        target[target_row.offsets[: len(examples)].numpy()] = BOS
+        target[target_row.offsets[: len(examples)].numpy()] = self._begin
         filled = int(target_row.offsets[len(examples)])
-        target[filled:], labels[filled:] = PAD, IGNORE
+        target[filled:], labels[filled:] = self._filler["target"], IGNORE
         tensors = (torch.from_numpy(each) for each in (source, target, labels, examples))
         source_tokens, target_tokens, label_tokens, numbers = tensors
         return PairBatch(source_tokens, source_row, target_tokens, target_row, label_tokens, numbers)
@@ -175,13 +189,13 @@ class Pairs:
         """Counts and first places of everything that was refused, left out or shortened, as JSON."""
         each = zip(self.tallies, self.corpora, self.digests, strict=True)
         corpora = [{**tally.report(corpus.files), "sha256": list(digests)} for tally, corpus, digests in each]
-        return {"pairs": len(self), "rows": self.rows, "fingerprint": self.fingerprint, "corpora": corpora}
+        return {"pairs": len(self), "fingerprint": self.fingerprint, "corpora": corpora}
 
     @property
     def summary(self) -> list[str]:
         """The report in words."""
         each = zip(self.tallies, self.corpora, strict=True)
-        return [line for tally, corpus in each for line in tally.lines(corpus.files)]
+        return [*self.notes, *(line for tally, corpus in each for line in tally.lines(corpus.files))]
 
     @property
     def tallies(self) -> list[LineReport]:
@@ -200,7 +214,7 @@ class Pairs:
         size = -(-len(tokens) // ROUND) * ROUND if full else self.tokens
         shape = {"segments": self.packing.segments, "most": self.packing.most[longest]}
         row = Row.of(torch.from_numpy(lengths), longest=longest, size=size, **shape)
-        return np.concatenate([tokens, np.full(size - len(tokens), PAD)]), row
+        return np.concatenate([tokens, np.full(size - len(tokens), self._filler[side])]), row
 
 
 @dataclass(frozen=True)
@@ -211,6 +225,10 @@ class Prepared:
     valid: Pairs
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
+    data: PairsConfig | None = None
+    """The settings they were read with, tags that were guessed included."""
+    notes: tuple[str, ...] = ()
+    """What was guessed."""
 
     @property
     def report(self) -> dict[str, Any]:
@@ -222,7 +240,12 @@ class Prepared:
     def summary(self) -> list[str]:
         """The report in lines."""
         sizes = f"{len(self.train):,} pairs to train on, {len(self.valid):,} held out"
-        return [*self.train.summary, *self.valid.summary, f"{sizes}, {self.source_tokenizer.vocab:,} tokens"]
+        return [
+            *self.notes,
+            *self.train.summary,
+            *self.valid.summary,
+            f"{sizes}, {self.source_tokenizer.vocab:,} tokens",
+        ]
 
 
 def prepare(
@@ -236,10 +259,11 @@ def prepare(
     """Training and validation pairs of these corpora, tokenised once and cached by content.
 
     Tokenizers are trained on the training texts unless those of a model are given, in which case
-    `tokenizer_config` plays no part.
+    `tokenizer_config` plays no part, and corpora that do not say their language are guessed to be one of the model's.
     """
+    config, notes = (config, ()) if tokenizers is None else _with_tags(config, tokenizers[0])
     sources = Sources.find(config.train, config.valid or (), config.rules)
-    home = shards.folder(cache)
+    home = caches.folder(cache)
 
     @remembered
     def found() -> indexing.Survey:
@@ -257,25 +281,54 @@ def prepare(
         sources.unchanged()
 
     cutting = {"bounds": buckets(config.longest), "overlong": config.overlong}
-    recipe = shards.key(**sources.contents, **cutting, tokenizers=[tokenizer.json() for tokenizer in tokenizers])
-    place = shards.entry(home, f"pairs-{recipe}", write_shards)
-    order = {"tokens": config.tokens, "seed": seed}
-    train = Pairs(place / "train", config.train, sources.digests["train"], **order)
+    made_with = [[each.how.normalise, each.json()] for each in tokenizers]
+    recipe = caches.key(**sources.contents, **cutting, tokenizers=made_with)
+    made = caches.entry(home, f"pairs-{recipe}", write_shards)
+    order: dict[str, Any] = {"tokens": config.tokens, "seed": seed}
+    rebuilt = (*sources.notes, *made.notes)
+    train = Pairs(made.place / "train", config.train, sources.digests["train"], tokenizers, **order, notes=rebuilt)
     measured = [replace(corpus, weight=1.0) for corpus in config.valid or config.train]
-    valid = Pairs(place / "valid", measured, sources.digests["valid" if config.valid else "train"], **order)
+    digests = sources.digests["valid" if config.valid else "train"]
+    valid = Pairs(made.place / "valid", measured, digests, tokenizers, **order)
     for pairs in (train, valid) if config.valid else (train,):
         for tally, corpus in zip(pairs.tallies, pairs.corpora, strict=True):
             tally.check(config.reject, corpus.files)  # an earlier run may have been less strict
-    return Prepared(train, valid, *tokenizers)
+    return Prepared(train, valid, *tokenizers, config, notes)
 
 
 def _check_tags(config: PairsConfig, tokenizer: Tokenizer) -> None:
     for corpus in (*config.train, *(config.valid or ())):
         if corpus.tag is not None:
             tokenizer.tag(corpus.tag)
-        elif tokenizer.tags:
-            known = ", ".join(tokenizer.tags)
-            raise ValueError(f"{corpus.files[0]} has no tag but the tokenizer knows {known}: set tag in its corpus")
+
+
+def _with_tags(config: PairsConfig, tokenizer: Tokenizer) -> tuple[PairsConfig, tuple[str, ...]]:
+    """Corpora with a language each, guessed from their translations where nobody named it, and what was guessed."""
+    if not tokenizer.tags or config.train[0].tag is not None:
+        return config, ()
+    notes = []
+
+    def tagged(corpus: Corpus) -> Corpus:
+        tag = _language(corpus, list(tokenizer.tags))
+        if len(tokenizer.tags) > 1:
+            notes.append(f"{corpus.files[-1]}: translations into {tag}, guessed from the texts (--to chooses)")
+        return replace(corpus, tag=tag)
+
+    train = tuple(map(tagged, config.train))
+    valid = None if config.valid is None else tuple(map(tagged, config.valid))
+    return replace(config, train=train, valid=valid), tuple(dict.fromkeys(notes))
+
+
+def _language(corpus: Corpus, known: Sequence[str]) -> str:
+    """Which of the languages of a model the translations of a corpus are in."""
+    texts = [target for _, _, target in islice(pairs_of(corpus, LineReport()), GUESSED)]
+    tag = known[0] if len(known) == 1 else languages.guess("\n".join(texts), known)
+    if tag is None:
+        raise ValueError(
+            f"{corpus.files[-1]}: the model translates into {', '.join(known)}, and which of them this is cannot be "
+            f"told from the texts: say it with --to {known[0]}, or data.train.tag={known[0]}"
+        )
+    return tag
 
 
 def _write_shards(

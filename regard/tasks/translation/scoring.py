@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from regard.data import testset
 from regard.data.readers import Corpus
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import averaged
 from regard.tasks.translation import error_rate, evaluation
-from regard.tasks.translation.translator import Translator
 
 Metric = Literal["overlap", "errors"]
 Pairs = Sequence[tuple[str, str]]
+SAID = ("sources", "wrong answers", "wrong units")  # with their intervals
+
+if TYPE_CHECKING:
+    from regard.tasks.translation.translator import Translator
 
 
 def pairs(*files: str | Path, columns: tuple[int, int] | None = None) -> list[tuple[str, str]]:
     """A test set: one file of pairs (TSV or JSON lines), or a file of sources and one of references."""
     names = [str(file) for file in files]
     if len(names) == 1:
-        return testset.read(Corpus(path=names[0], **({} if columns is None else {"columns": columns})))
+        return testset.read(Corpus(path=names[0], columns=columns or (1, 2)))
     if len(names) != 2:
         raise ValueError(f"{len(names)} files: give one with pairs, or one of sources and one of references")
     if columns is not None:
@@ -62,13 +65,15 @@ def overlapping(found: evaluation.Evaluation) -> Scores:
     counts = {evaluation.METRICS[metric]: own for metric, own in found.counts.items()}
     rows = [row for row in found.lines()[2:] if row[0] not in counts]
     by_length = [row for row in rows if row[0].startswith("BLEU, ")]
+    spread = [(name.split(", ")[1].removesuffix(" words"), *value.split("  ")) for name, value in by_length]
+    lengths = [(words, score, count.split()[0]) for words, score, count in spread]
     return Scores(
         found.name,
         "translation",
         counts,
         [Judged(*sentence) for sentence in found.sentences],
         measures={name: value for name, value in rows if (name, value) not in by_length},
-        tables=[Table("BLEU by length", ("length", "BLEU"), by_length)],
+        tables=[Table("BLEU by length of the source", ("words", "BLEU", "sentences"), lengths)],
         notes=found.signatures(),
         details={key: value for key, value in found.plain().items() if key not in ("name", "worst", "sentences")},
         lengths=found.lengths,
@@ -94,7 +99,7 @@ def wrong(found: error_rate.Judgement) -> Scores:
             "wrong units, %": averaged([100.0 * e for *_, e, _ in each], [u for *_, u in each], lower=True),
         },
         right,
-        measures=dict(found.lines()[1:]),
+        measures={name or "edits": value for name, value in found.lines()[1:] if name not in SAID},
         details={key: value for key, value in found.plain().items() if key not in ("name", "worst")},
         unit="source",
         counted="edits",

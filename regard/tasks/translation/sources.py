@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import tokenizers as library
 
-from regard.data import shards
-from regard.data.readers import Corpus, digest, locate
+from regard.data import cache
+from regard.data.encodings import locate
+from regard.data.readers import Corpus, digest
+from regard.data.shards import SIDES
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.tasks.translation import indexing
 from regard.tasks.translation.indexing import Rules, Survey, Watch
@@ -27,6 +29,8 @@ class Sources:
     """SHA-256 of every file of every corpus to train on and to measure on."""
     stamps: dict[str, tuple[int, int]]
     """Size and time of every file before it was first read."""
+    notes: list[str] = field(default_factory=list)
+    """What the user should hear about the cache."""
 
     @classmethod
     def find(cls, train: tuple[Corpus, ...], valid: tuple[Corpus, ...], rules: Rules) -> Sources:
@@ -56,19 +60,20 @@ class Sources:
         return indexing.survey(self.train, self.valid, self.rules, scratch=home, watch=watch)
 
     def tokenizers(
-        self, config: TokenizerConfig, home: Path, found: Callable[[], Survey]
+        self, config: TokenizerConfig, home: Path, survey: Callable[[], Survey]
     ) -> tuple[Tokenizer, Tokenizer]:
         """The tokenizers of these texts, from the cache or trained now."""
 
         def train(place: Path) -> None:
-            trained = indexing.tokenizers(self.train, found(), config)
-            for side, tokenizer in zip(shards.SIDES, trained, strict=True):
+            trained = indexing.tokenizers(self.train, survey(), config)
+            for side, tokenizer in zip(SIDES, trained, strict=True):
                 (place / f"{side}.json").write_text(tokenizer.json(), encoding="utf-8")
             self.unchanged()
 
-        recipe = shards.key(**self.contents, tokenizer=asdict(config), library=library.__version__)
-        place = shards.entry(home, f"tokenizers-{recipe}", train)
-        source, target = (Tokenizer.parse((place / f"{side}.json").read_text("utf-8")) for side in shards.SIDES)
+        recipe = cache.key(**self.contents, tokenizer=asdict(config), library=library.__version__)
+        found = cache.entry(home, f"tokenizers-{recipe}", train)
+        self.notes.extend(found.notes)
+        source, target = (Tokenizer.parse((found.place / f"{side}.json").read_text("utf-8"), config) for side in SIDES)
         return source, source if config.joint else target
 
     def unchanged(self) -> None:

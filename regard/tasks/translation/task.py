@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import ceil
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -12,22 +13,30 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.checkpoint import Checkpoint
+from regard.config.ranges import Amount, Count, Share, Small, Whole
+from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.data.tokenizers import TokenizerConfig
 from regard.metrics.likelihood import count, linear_cross_entropy, rdrop
 from regard.metrics.overlap import bleu
-from regard.models import MODELS
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.translation.check import check
 from regard.tasks.translation.error_rate import judge
 from regard.tasks.translation.findings import Report
+from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.pairs import PairBatch, PairsConfig, Prepared, Text, prepare
-from regard.tasks.translation.translator import DecodingConfig, Translator, read_tokenizers
+from regard.tasks.translation.recognition import recognise
+from regard.tasks.translation.translator import Translator, read_tokenizers
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
+from regard.training.pace import between, pace, power
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, evenly, every_weight
 
 BLOCK = 128  # held-out sentences that one process translates at a time
+RECURRENT: tuple[tuple[int, dict[str, Any]], ...] = (
+    (5_000, {"width": 128, "embedding": 128}),
+    (500_000, {"width": 256, "embedding": 256}),
+)
 SIZES: tuple[tuple[int, dict[str, Any]], ...] = (
     (5_000, {"width": 128, "heads": 4, "hidden": 256, "encoder": 2, "decoder": 1, "dropout": 0.3}),
     (50_000, {"width": 128, "heads": 4, "hidden": 512, "encoder": 3, "decoder": 2, "dropout": 0.2}),
@@ -40,17 +49,17 @@ WHOLE = {"cpu": 1 << 24, "cuda": 1 << 27}  # logits held at once
 class ObjectiveConfig:
     """What is minimised, and how progress is judged."""
 
-    smoothing: float = 0.1
+    smoothing: Share = 0.1
     """Share of probability spread over all tokens instead of the right one."""
-    agreement: float = 0.0
+    agreement: Amount = 0.0
     """Strength with which two passes with different dropout are made to agree (R-Drop); 0: one pass, twice as fast."""
-    beams: int = 1
+    beams: Small = 1
     """Beams of the translations that are scored; greedy ones are quick and rank checkpoints as well."""
     goal: Literal["bleu", "errors"] = "bleu"
     """What the best checkpoint is chosen by: BLEU, or of short answers how many in 100 are none of the right ones."""
-    judged: int = 500
+    judged: Count = 500
     """Held-out pairs translated at an evaluation, spread evenly over all of them; the loss is taken over all."""
-    samples: int = 5
+    samples: Free[Whole] = 5
     """Held-out sentences whose translations are shown at every evaluation."""
 
 
@@ -58,13 +67,13 @@ class ObjectiveConfig:
 class TranslationRecipe:
     """One run that learns to translate."""
 
-    task: Literal["translation"] = "translation"
+    task: Fixed[Literal["translation"]] = "translation"
     """What is learnt."""
-    data: PairsConfig
+    data: Fingerprinted[PairsConfig]
     """Where pairs come from and how they are packed."""
-    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    tokenizer: Fixed[TokenizerConfig] = field(default_factory=TokenizerConfig)
     """How text becomes tokens."""
-    model: TransformerConfig | Seq2SeqConfig = field(default_factory=TransformerConfig)
+    model: Fixed[TransformerConfig | Seq2SeqConfig] = field(default_factory=TransformerConfig)
     """The network, chosen by its name; sizes that nobody names follow from the amount of data."""
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     """What is minimised."""
@@ -87,17 +96,20 @@ class Translation:
     """The task of learning to translate."""
 
     Recipe = TranslationRecipe
+    takes: ClassVar[str] = "pairs"
     usage: ClassVar[str] = 'regard translate {folder} "..."'
     shared: ClassVar[bool] = True
+    recognise = staticmethod(recognise)
 
     def __init__(
         self, recipe: TranslationRecipe, prepared: Prepared, model: Transformer | Seq2Seq, *, fixed: bool = False
     ):
         self.recipe = recipe
-        self.prepared = prepared
+        tokens = recipe.data.tokens
+        self.prepared = replace(prepared, train=prepared.train.packed(tokens), valid=prepared.valid.packed(tokens))
         self.model = model
         self.fixed = fixed
-        self.rows = prepared.train.rows
+        self.rows = self.prepared.train.rows
         self.goal: Goal = ("errors", "min") if recipe.objective.goal == "errors" else ("bleu", "max")
         self.features = recipe.data.tokens * recipe.model.width
         self.notes: list[str] = []
@@ -115,18 +127,23 @@ class Translation:
 
     @staticmethod
     def suited(recipe: TranslationRecipe, prepared: Prepared) -> dict[str, Any]:
-        """Sizes of a Transformer that so many pairs can feed, and an end once it learns nothing more."""
-        model = derived(len(prepared.train)) if recipe.model.name == "transformer" else {}
-        return {"model": model, "training": {"patience": 10}}
-
-    @staticmethod
-    def build(shape: TransformerConfig | Seq2SeqConfig) -> Any:
-        """The model of this shape, its weights drawn at random."""
-        return MODELS[shape.name][0](shape)
+        """Sizes that so many pairs can feed, rows of which an epoch has some, and steps for a hundred epochs or so."""
+        pairs = len(prepared.train)
+        model = derived(pairs) if recipe.model.name == "transformer" else recurrent(pairs)
+        amount = max(map(sum, zip(*(tally.tokens for tally in prepared.train.tallies), strict=True)))
+        largest = between(2048, power(amount / 5000), 8192)  # of so much text that an epoch is long anyway
+        tokens = max(recipe.data.longest, between(512, power(amount / 50), largest))
+        rows = ceil(amount / tokens)
+        steps = between(1000, 150 * rows, between(10_000, 10 * rows, 200_000))
+        return {
+            "model": model,
+            "data": {"tokens": tokens},
+            "training": pace(recipe.training, rows=rows, steps=steps, looks=10),
+        }
 
     @staticmethod
     def sized(recipe: TranslationRecipe, prepared: Prepared) -> TranslationRecipe:
-        """The recipe with the vocabulary sizes that the tokenizers turned out to have.
+        """The recipe with the vocabulary sizes and the languages that the data turned out to have.
 
         No piece longer than those it learns from will be translated at once.
         """
@@ -134,7 +151,8 @@ class Translation:
         other = None if target is source else target.vocab
         model = replace(recipe.model, vocab=source.vocab, target_vocab=other)
         longest = min(recipe.decoding.longest, recipe.data.longest)
-        return replace(recipe, model=model, decoding=replace(recipe.decoding, longest=longest))
+        data = prepared.data or recipe.data
+        return replace(recipe, data=data, model=model, decoding=replace(recipe.decoding, longest=longest))
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""
@@ -230,7 +248,8 @@ class Translation:
 
         def translated(numbers: tuple[str | None, list[int]]) -> list[str]:
             tag, chosen = numbers
-            return translator.translate([texts[i].source for i in chosen], to=tag, beams=beams, split=False)
+            asked = [texts[i].source for i in chosen]
+            return translator.translate(asked, to=tag, beams=beams, split=False, copy="none")  # its own words count
 
         blocks = []
         for tag in sorted({text.tag for text in texts}, key=str):
@@ -252,11 +271,17 @@ class Translation:
         recipe = config.plain(self.recipe)
         kept = {name: recipe[name] for name in ("task", "model", "tokenizer", "decoding")}
         source, target = self.prepared.source_tokenizer, self.prepared.target_tokenizer
+        kept["tokenizer"]["normalise"] = source.how.normalise  # a model that is adapted keeps its own
         files: dict[str, Any] = {"config.yaml": {"format": 1, **kept}, "tokenizer.json": source.json()}
         if target is not source:
             files["tokenizer.target.json"] = target.json()
         files["README.md"] = _card(self.recipe, self.prepared)
         return files
+
+
+def recurrent(pairs: int) -> dict[str, Any]:
+    """Sizes of a recurrent translator that so many pairs can feed."""
+    return next((sizes for most, sizes in RECURRENT if pairs <= most), {"width": 512, "embedding": 512})
 
 
 def derived(pairs: int) -> dict[str, Any]:

@@ -5,83 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
 from torch import Tensor
 
 from regard import config
 from regard.attention.masks import Grid
-from regard.checkpoint import Checkpoint, fill
-from regard.data import languages, sentences
-from regard.data.tokenizers import BOS, EOS, PAD, Tokenizer
-from regard.decoding import constraints, engine
-from regard.decoding.batching import by_length, in_order
-from regard.decoding.beam import Beam, search
-from regard.decoding.generate import generate
-from regard.decoding.sampling import Sampler
+from regard.checkpoint import Checkpoint
+from regard.data import languages, sentences, truecase
+from regard.data.normalise import TextConfig, recorded
+from regard.data.tokenizers import Tokenizer
+from regard.decoding import constraints
+from regard.decoding.batching import by_length, in_order, padded
+from regard.decoding.beam import Beam, Searching
+from regard.decoding.engine import Group, stream
+from regard.decoding.forbidden import Forbidden
+from regard.decoding.generate import Drawing
+from regard.decoding.sampling import Sampler, noise
 from regard.decoding.stepper import Hypothesis
-from regard.interpret.trace import Trace, Weights, axes, tokens
+from regard.interpret.items import Weights, axes, tokens
+from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
-from regard.models import MODELS
-from regard.models.inference import for_generation
-from regard.tasks.trained import Unfilled, described
+from regard.models.inference import Ready
+from regard.tasks.trained import described, revived
+from regard.tasks.translation.copying import mended
+from regard.tasks.translation.options import DecodingConfig, TranslationOptions
 
 if TYPE_CHECKING:
     from regard.interpret.steps import Steps
 
-ROWS = 256  # sentences side by side on a GPU, where fewer leave it idle
-
-
-@dataclass(frozen=True, kw_only=True)
-class DecodingConfig:
-    """How translations are searched for."""
-
-    beams: int = 4
-    """Hypotheses kept side by side; 1 is greedy."""
-    nbest: int = 1
-    """Answers returned per input; at most the beams."""
-    length_penalty: float = 1.0
-    """Exponent of the length by which a score is divided: 0 prefers short answers, larger ones longer."""
-    sample: bool = False
-    """Draw tokens at random instead of searching for the likeliest."""
-    temperature: float = 1.0
-    """When sampling: below 1 safer, above 1 wilder."""
-    top_k: int | None = None
-    """When sampling: only the k likeliest tokens."""
-    top_p: float | None = None
-    """When sampling: only the likeliest tokens that together have this probability."""
-    min_p: float | None = None
-    """When sampling: only tokens at least this share as likely as the likeliest."""
-    seed: int = 0
-    """When sampling: where randomness starts."""
-    prefix: str = ""
-    """Text every answer must begin with."""
-    force: tuple[str, ...] = ()
-    """Phrases every answer must contain; the text is then translated as one piece."""
-    forbid: tuple[str, ...] = ()
-    """Phrases no answer may contain."""
-    no_repeat: int = 0
-    """Length of token sequences that may not occur twice; 0 allows all."""
-    minimum: int = 0
-    """Fewest tokens of an answer."""
-    ratio: float = 2.0
-    """Longest answer, in tokens per token read, ten more always allowed."""
-    longest: int = 128
-    """Most tokens translated as one piece; a longer sentence is cut at a comma or a space."""
-    tokens: int = 4096
-    """Tokens decoded side by side, padding and beams included; bounds the memory."""
-    split: bool = True
-    """Split text into sentences and rejoin the translations."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TranslationOptions(DecodingConfig):
-    """Whatever may be set when a text is translated."""
-
-    to: str | None = None
-    """Target language, where the model has several; guessed from the text when not given."""
+ROWS = 256  # most sentences side by side on a GPU
 
 
 @dataclass(frozen=True)
@@ -107,27 +62,31 @@ class Translator:
 
     task: ClassVar[str] = "translation"
     verb: ClassVar[str] = "translate"
+    kind: ClassVar[str] = "a translator"
     Options: ClassVar[type] = TranslationOptions
     __repr__ = described
 
     def __init__(
-        self, model: Any, tokenizers: tuple[Tokenizer, Tokenizer], decoding: DecodingConfig, name: str = "translator"
+        self,
+        model: Any,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        decoding: DecodingConfig,
+        name: str = "translator",
+        *,
+        ready: Ready | None = None,
     ):
         self.model = model
+        self.ready = Ready(model) if ready is None else ready
         self.source, self.target = tokenizers
+        self.begin, self.end = self.target.role("begin"), self.target.role("end")
         self.decoding = decoding
         self.name = name
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Translator:
         """The translator a checkpoint directory holds."""
-        settings = checkpoint.config
-        build, kind = MODELS[settings["model"]["name"]]
-        with Unfilled():
-            model = build(config.build(kind, settings["model"], where="model"))
-        fill(model, checkpoint.tensors())
-        decoding = config.build(DecodingConfig, settings.get("decoding", {}), where="decoding")
-        return cls(model.to(device).eval(), read_tokenizers(checkpoint), decoding, name=checkpoint.directory.name)
+        decoding = config.build(DecodingConfig, checkpoint.config.get("decoding", {}), where="decoding")
+        return cls(revived(checkpoint, device), read_tokenizers(checkpoint), decoding, name=checkpoint.directory.name)
 
     @property
     def languages(self) -> list[str]:
@@ -140,9 +99,23 @@ class Translator:
         others = [code for code in self.languages if code != read]
         return others[0] if read is not None and len(others) == 1 else None
 
-    def translate(self, texts: str | Sequence[str], *, to: str | None = None, **settings: Any) -> list[str]:
-        """Translate one text or many; settings are those of `DecodingConfig`."""
-        return [answer.text for answer in self.answers(texts, to=to, **settings)]
+    def language(self, texts: Sequence[str], to: str | None = None) -> str | None:
+        """The language to translate into: the one asked for, or where there are several, guessed from the texts."""
+        return self.direction("\n".join(texts)) if to is None and len(self.languages) > 1 else to
+
+    @overload
+    def translate(self, texts: str, *, to: str | None = None, **settings: Any) -> str: ...
+
+    @overload
+    def translate(self, texts: Sequence[str], *, to: str | None = None, **settings: Any) -> list[str]: ...
+
+    def translate(self, texts: str | Sequence[str], *, to: str | None = None, **settings: Any) -> str | list[str]:
+        """Translate one text, or a list of them into a list; settings are those of `DecodingConfig`.
+
+        Where the model knows several languages and none is asked for, it is guessed from the texts.
+        """
+        found = [answer.text for answer in self.answers(texts, to=to, **settings)]
+        return found[0] if isinstance(texts, str) else found
 
     def parse(self, text: str) -> str:
         """An input is a text."""
@@ -158,32 +131,52 @@ class Translator:
 
         return scoring.score(self, scoring.pairs(*files, columns=columns), **options)
 
-    def answers(self, texts: str | Sequence[str], *, to: str | None = None, **settings: Any) -> list[Answer]:
-        """Translations with their scores and alternatives, in the order of the texts."""
-        decoding = config.build(DecodingConfig, {**config.plain(self.decoding), **settings}, where="decoding")
+    def answers(
+        self, texts: str | Sequence[str], *, to: str | None = None, first: int = 0, **settings: Any
+    ) -> list[Answer]:
+        """Translations with their scores and alternatives, in the order of the texts.
+
+        `first` is the number of the first text: when a file is sampled block by block, each line has its own seed.
+        """
+        decoding = self.settings(**settings) if settings else self.decoding
         texts = [texts] if isinstance(texts, str) else list(texts)
+        to = self.language(texts, to)
         plans = [self.plan(text, decoding) for text in texts]
         wanted = [piece.text for plan in plans for piece in plan if piece.text]
-        found = iter(self._search(wanted, to, decoding))
+        seeds = [
+            hash((decoding.seed, number, place))
+            for number, plan in enumerate(plans, start=first)
+            for place, piece in enumerate(plan)
+            if piece.text
+        ]
+        found = iter(self._faithful(wanted, to, decoding, seeds))
         return [_rejoin(plan, [next(found) for piece in plan if piece.text]) for plan in plans]
+
+    def settings(self, **changes: Any) -> DecodingConfig:
+        """Its settings with some of them changed."""
+        return config.build(DecodingConfig, {**config.plain(self.decoding), **changes}, where="decoding")
+
+    def like(self, decoding: DecodingConfig) -> Translator:
+        """The same translator with other settings."""
+        return Translator(self.model, (self.source, self.target), decoding, self.name, ready=self.ready)
 
     def look(self, text: str, *, to: str | None = None) -> Trace:
         """Translate one sentence and keep where every head looked while the winning beam was written."""
-        read = self.encode(text, to)
+        read = self.encode(text, self.language([text], to))
         decoding = replace(self.decoding, nbest=1, sample=False)
         with watch(self.model) as seen:
             [[best, *_]] = self.hypotheses([read], [0], decoding)
         along = seen.along([best])
-        written = [*best.tokens, EOS][: len(best.path) + 1]
+        written = [*best.tokens, self.end][: len(best.path) + 1]
         items = {
-            "source": tokens(self.source, read),
+            "source": tokens(self.source, read, text),
             "target": tokens(self.target, written),
-            "fed": tokens(self.target, [BOS, *written[:-1]]),
+            "fed": tokens(self.target, [self.begin, *written[:-1]]),
         }
         weights = [Weights(name, *axes(name), values=found[0]) for name, found in along.items()]
         facts = {"text": text, "answer": self.target.decode(best.tokens), "score": best.score}
         facts |= {"read": read, "written": written}
-        return Trace(self.name, "translation", items, weights, facts)
+        return Trace(self.name, "translation", items, weights, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> Steps:
         """The vectors of the decoder's attentions (or of those named) while the answer is read again in one go."""
@@ -191,7 +184,7 @@ class Translator:
 
         read, written = trace.facts["read"], trace.facts["written"]
         device = next(self.model.parameters()).device
-        inputs = torch.tensor([read], device=device), torch.tensor([[BOS, *written[:-1]]], device=device)
+        inputs = torch.tensor([read], device=device), torch.tensor([[self.begin, *written[:-1]]], device=device)
         layouts = tuple(Grid(torch.tensor([len(ids)], device=device), len(ids)) for ids in (read, written))
         names = names or [one.name for one in trace.weights if one.name.startswith("decoder")]
 
@@ -203,6 +196,7 @@ class Translator:
 
     def plan(self, text: str, decoding: DecodingConfig) -> list[sentences.Piece]:
         """The text cut into what is translated and the white space that is kept."""
+        text = self.source.how.tidy(text)
         if not decoding.split or decoding.force or decoding.prefix:
             return sentences.whole(text)
         most = min(decoding.longest, self._context)
@@ -218,7 +212,7 @@ class Translator:
         room = self._context - 1
         if len(ids) > room:
             raise ValueError(f"{len(ids)} tokens in one sentence, the model reads {room}: split the text")
-        return [*ids, EOS]
+        return [*ids, self.source.role("end")]
 
     def tag(self, to: str | None = None) -> list[int]:
         """What asks for a language: one token, or none where there is nothing to choose."""
@@ -230,70 +224,96 @@ class Translator:
             raise ValueError(f"this model has one direction and cannot be sent to {to!r}: leave the language out")
         return [self.source.tag(to)]
 
-    def _search(self, texts: Sequence[str], to: str | None, decoding: DecodingConfig) -> list[Answer]:
+    def _faithful(
+        self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, seeds: Sequence[int]
+    ) -> list[Answer]:
+        """Answers for sentences: those in capitals read in small letters, what must be copied copied."""
+        free = decoding.truecase and not (decoding.prefix or decoding.force)
+        read = [truecase.truecased(text, self.source) if free else text for text in texts]
+        found = mended(self, read, self._search(read, to, decoding, seeds), to=to, decoding=decoding)
+        return [_upper(answer) if own != text else answer for own, text, answer in zip(read, texts, found, strict=True)]
+
+    def _search(
+        self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, seeds: Sequence[int]
+    ) -> list[Answer]:
         """Answers for sentences, decoded in batches of similar length."""
         read = [self.encode(text, to) for text in texts]
         copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
         batches = by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // copies))
-        found = ([_answer(self.target, each) for each in own] for own in self._found(read, batches, decoding))
+        groups = self._found(read, batches, decoding, seeds)
+        found = ([_answer(self.target, each, drawn=decoding.sample) for each in own] for own in groups)
         return in_order(batches, found)
 
     def _found(
-        self, read: Sequence[list[int]], batches: Sequence[Sequence[int]], decoding: DecodingConfig
+        self,
+        read: Sequence[list[int]],
+        batches: Sequence[Sequence[int]],
+        decoding: DecodingConfig,
+        seeds: Sequence[int],
     ) -> Iterable[list[list[Hypothesis]]]:
-        """Hypotheses batch by batch; on a GPU in half precision, sentences taking the places of those that are done."""
-        one_by_one = (self.hypotheses(read, batch, decoding) for batch in batches)
-        model = for_generation(self.model)
-        if model is self.model or not batches or decoding.sample or self._constraints(decoding):
+        """Hypotheses batch by batch; on a GPU in half precision, sentences taking the rows of those that are done."""
+        one_by_one = (self.hypotheses(read, batch, decoding, seeds) for batch in batches)
+        model = self.ready(len(read))
+        if model is self.model or not batches:
             return one_by_one
+        policy = self._policy(decoding)
         groups = []
         for batch in batches:
             own = [read[number] for number in batch]
             longest = min(-(-len(own[0]) // 16) * 16, self._context)  # of few lengths, so that work can be replayed
-            groups.append(engine.Group(_padded(own, model.device, longest), self._limits(read, batch, decoding)))
+            inputs, limits = self._inputs(own, model.device, longest), self._limits(read, batch, decoding)
+            groups.append(Group(inputs, limits, _noise(policy, limits, [seeds[number] for number in batch])))
         try:
-            return engine.stream(model, groups, self._beam(decoding), eos=EOS, rows=ROWS)
-        except FloatingPointError:  # half precision cannot hold what this model computes
+            return stream(model, groups, policy, rows=min(ROWS, len(read)))
+        except FloatingPointError as reason:  # half precision cannot hold what this model computes
+            self.ready.give_up(str(reason))
             return one_by_one
 
     def hypotheses(
-        self, read: Sequence[list[int]], numbers: Sequence[int], decoding: DecodingConfig
+        self,
+        read: Sequence[list[int]],
+        numbers: Sequence[int],
+        decoding: DecodingConfig,
+        seeds: Sequence[int] | None = None,
     ) -> list[list[Hypothesis]]:
         """The search itself, over the token ids of the sentences with these numbers."""
-        device = next(self.model.parameters()).device
-        inputs = _padded([read[number] for number in numbers], device)
-        limits, wanted = self._limits(read, numbers, decoding), self._constraints(decoding)
+        own = [read[number] for number in numbers]
+        inputs = self._inputs(own, next(self.model.parameters()).device)
+        policy, limits = self._policy(decoding), self._limits(read, numbers, decoding)
+        seeds = [hash((decoding.seed, number)) if seeds is None else seeds[number] for number in numbers]
+        return stream(self.model, [Group(inputs, limits, _noise(policy, limits, seeds))], policy)[0]
+
+    def _policy(self, decoding: DecodingConfig) -> Searching | Drawing:
+        """How the settings choose tokens."""
+        wanted = tuple(self._constraints(decoding))
         if not decoding.sample:
-            return search(self.model, inputs, self._beam(decoding), limit=limits, eos=EOS, constraints=wanted)
-        sampler = Sampler(
-            temperature=decoding.temperature,
-            top_k=decoding.top_k,
-            top_p=decoding.top_p,
-            min_p=decoding.min_p,
-            generator=[torch.Generator().manual_seed(hash((decoding.seed, number))) for number in numbers],
-        )
-        return generate(
-            self.model, inputs, limit=limits, eos=EOS, pick=sampler, samples=decoding.nbest, constraints=wanted
-        )
+            beams = max(decoding.beams, decoding.nbest)
+            beam = Beam(beams=beams, nbest=decoding.nbest, length_penalty=decoding.length_penalty)
+            return Searching(beam, self.end, wanted)
+        filters = {name: getattr(decoding, name) for name in ("temperature", "top_k", "top_p", "min_p")}
+        return Drawing(decoding.nbest, self.end, Sampler(**filters, generator=()), wanted)
+
+    def _inputs(
+        self, read: Sequence[list[int]], device: torch.device, longest: int | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Token ids as what a translation model starts from: source, lengths, prompt."""
+        source, lengths = padded(read, self.source.filler, longest)
+        prompt = torch.full((len(read), 1), self.begin)
+        return source.to(device), lengths.to(device), prompt.to(device)
 
     def _limits(self, read: Sequence[list[int]], numbers: Sequence[int], decoding: DecodingConfig) -> list[int]:
         """The most tokens of each answer."""
         return [min(self._context - 1, int(decoding.ratio * len(read[number])) + 10) for number in numbers]
 
-    @staticmethod
-    def _beam(decoding: DecodingConfig) -> Beam:
-        beams = max(decoding.beams, decoding.nbest)
-        return Beam(beams=beams, nbest=decoding.nbest, length_penalty=decoding.length_penalty)
-
     def _constraints(self, decoding: DecodingConfig) -> list[constraints.Constraint]:
         """What the settings demand of an answer, in tokens."""
         wanted: list[constraints.Constraint] = []
         if decoding.prefix:
-            wanted.append(constraints.Prefix(self.target.encode(decoding.prefix)))
+            wanted.append(constraints.Prefix(self.target.encode(decoding.prefix, written=True)))
         if decoding.force:
-            wanted.append(constraints.Force([self.target.encode(phrase) for phrase in decoding.force]))
+            wanted.append(constraints.Force([self.target.encode(phrase, written=True) for phrase in decoding.force]))
         if decoding.forbid:
-            wanted.append(constraints.Forbid([self.target.encode(phrase) for phrase in decoding.forbid]))
+            wanted.append(Forbidden(self.target.spelled, tuple(decoding.forbid)))
         if decoding.no_repeat:
             wanted.append(constraints.NoRepeat(decoding.no_repeat))
         if decoding.minimum:
@@ -303,26 +323,31 @@ class Translator:
 
 def read_tokenizers(checkpoint: Checkpoint) -> tuple[Tokenizer, Tokenizer]:
     """The tokenizers of the source and of the target, which may be one."""
-    source = Tokenizer.parse(checkpoint.text("tokenizer.json"))
+    how = TextConfig(normalise=recorded(checkpoint.config.get("tokenizer"))["normalise"])
+    source = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
     separate = "tokenizer.target.json" in checkpoint.files
-    return source, Tokenizer.parse(checkpoint.text("tokenizer.target.json")) if separate else source
+    return source, Tokenizer.parse(checkpoint.text("tokenizer.target.json"), how) if separate else source
 
 
-def _padded(
-    read: Sequence[list[int]], device: torch.device, longest: int | None = None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Token ids as what a translation model starts from: source, lengths, prompt."""
-    lengths = [len(ids) for ids in read]
-    longest = longest or max(lengths)
-    source = torch.tensor([ids + [PAD] * (longest - len(ids)) for ids in read], device=device)
-    prompt = torch.full((len(read), 1), BOS, device=device)
-    return source, torch.tensor(lengths, device=device), prompt
+def _noise(policy: Searching | Drawing, limits: Sequence[int], seeds: Sequence[int]) -> Tensor | None:
+    """Random numbers for each sentence, from its own seed; None where nothing is drawn."""
+    if isinstance(policy, Searching):
+        return None
+    return noise([torch.Generator().manual_seed(seed) for seed in seeds], limits, policy.beams)
 
 
-def _answer(tokenizer: Tokenizer, hypotheses: Sequence[Hypothesis]) -> Answer:
-    """The best hypothesis in words, with the others behind it."""
-    best, *others = [Answer(tokenizer.decode(each.tokens), each.score) for each in hypotheses]
+def _answer(tokenizer: Tokenizer, hypotheses: Sequence[Hypothesis], *, drawn: bool = False) -> Answer:
+    """The best hypothesis in words, with the others behind it; the same text in other pieces counts once."""
+    found = [Answer(tokenizer.decode(each.tokens), each.score) for each in hypotheses]
+    if not drawn:
+        found = [answer for place, answer in enumerate(found) if answer.text not in {one.text for one in found[:place]}]
+    best, *others = found
     return replace(best, alternatives=tuple(others))
+
+
+def _upper(answer: Answer) -> Answer:
+    """The same in capitals."""
+    return replace(answer, text=answer.text.upper(), alternatives=tuple(map(_upper, answer.alternatives)))
 
 
 def _rejoin(plan: Sequence[sentences.Piece], found: Sequence[Answer]) -> Answer:

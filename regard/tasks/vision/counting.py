@@ -17,15 +17,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard import config
-from regard.checkpoint import Checkpoint, fill
+from regard.checkpoint import Checkpoint
+from regard.config.resuming import Fingerprinted, Fixed
 from regard.data import images
 from regard.data.examples import Examples
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.models.detector import CounterConfig, CountPerFrame
-from regard.tasks.trained import blind, chosen, described
+from regard.tasks.trained import blind, chosen, described, revived
 from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
 from regard.tasks.vision.drawn import FramesConfig
 from regard.training.loop import TrainingConfig
@@ -40,11 +40,11 @@ SHOWN = 4
 class CountingRecipe:
     """One run that learns to count in frames."""
 
-    task: Literal["counting"] = "counting"
+    task: Fixed[Literal["counting"]] = "counting"
     """What is learnt."""
-    data: FramesConfig = field(default_factory=FramesConfig)
+    data: Fingerprinted[FramesConfig] = field(default_factory=FramesConfig)
     """What is drawn."""
-    model: CounterConfig = field(default_factory=CounterConfig)
+    model: Fixed[CounterConfig] = field(default_factory=CounterConfig)
     """Its size, and whether it remembers."""
     optim: OptimConfig = field(default_factory=OptimConfig)
     """How weights follow gradients."""
@@ -69,11 +69,6 @@ class Counting(Drawing):
     def sized(recipe: CountingRecipe, albums: Albums) -> CountingRecipe:
         """The recipe with the size of the frames and the most there is to count."""
         return replace(recipe, model=replace(recipe.model, size=recipe.data.size, most=recipe.data.most))
-
-    @staticmethod
-    def build(shape: CounterConfig) -> CountPerFrame:
-        """The model of this shape, its weights drawn at random."""
-        return CountPerFrame(shape)
 
     def yardsticks(self) -> list[str]:
         """How far perfect eyes would come that remember nothing, or only the most they ever saw at once."""
@@ -135,6 +130,9 @@ class Counter:
 
     task: ClassVar[str] = "counting"
     verb: ClassVar[str] = "count"
+    kind: ClassVar[str] = "a model that counts digits"
+    opens: ClassVar[bool] = True
+    together: ClassVar[bool] = True
     Options: ClassVar[type] = PictureOptions
     __repr__ = described
 
@@ -144,9 +142,7 @@ class Counter:
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Counter:
         """The counter a checkpoint directory holds."""
-        model = CountPerFrame(config.build(CounterConfig, checkpoint.config["model"], where="model"))
-        fill(model, checkpoint.tensors())
-        return cls(model.to(device).eval(), checkpoint.directory.name, checkpoint.config.get("data"))
+        return cls(revived(checkpoint, device), checkpoint.directory.name, checkpoint.config.get("data"))
 
     def parse(self, text: str) -> Path:
         """An input is the path of a frame; frames follow one another."""

@@ -43,8 +43,8 @@ def fresh_pictures(trained: Any, kind: type, count: int, files: Sequence[Any]) -
         raise ValueError(f"{trained.name} is measured on pictures that are drawn for it: give no files")
     if not trained.data:
         raise ValueError(f"{trained.name} does not say what its pictures were like (an older model): train it again")
-    drawn_as = config.build(kind, trained.data, where="data")
-    return drawn.album(drawn_as, "valid").examples(range(drawn_as.valid, drawn_as.valid + count))  # type: ignore[attr-defined]
+    drawn_as: Any = config.build(kind, trained.data, where="data")
+    return drawn.album(drawn_as, "valid").examples(range(drawn_as.valid, drawn_as.valid + count))
 
 
 class Drawing:
@@ -66,7 +66,7 @@ class Drawing:
     @staticmethod
     def prepare(recipe: Any, known: Any = None) -> Albums:
         """What to draw from."""
-        return Albums(*(drawn.album(recipe.data, part) for part in ("train", "valid")))
+        return Albums(drawn.album(recipe.data, "train"), drawn.album(recipe.data, "valid"))
 
     @staticmethod
     def suited(recipe: Any, albums: Albums) -> dict[str, Any]:

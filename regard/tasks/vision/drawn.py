@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 
 from regard.config import plain
+from regard.config.ranges import Amount, Batch, Count, Range, Share, Small
+from regard.config.resuming import Free, Warned
 from regard.data.examples import Examples
 from regard.tasks.vision import glyphs
 from regard.tasks.vision.glyphs import BRIGHT, Glyphs
@@ -35,81 +37,65 @@ FAINT = 0.05  # where the ink of a drawn digit is taken to begin
 class DrawnConfig:
     """What all drawn pictures share."""
 
-    digits: str | None = None
+    digits: Free[str | None] = None
     """Folder with MNIST's four idx files, gzipped or not; null: four hands that come with Regard."""
-    size: int
+    size: Annotated[int, Range(SCRAP, LARGEST)]
     """Pixels on each side of a picture."""
-    smallest: int
+    smallest: Annotated[int, Range(5, LARGEST)]
     """Height of the smallest digit in pixels."""
-    largest: int
+    largest: Annotated[int, Range(5, LARGEST)]
     """Height of the largest digit in pixels."""
-    noise: float = 0.15
+    noise: Amount = 0.15
     """Standard deviation of what is added to every pixel, where ink is at most 1."""
-    batch: int = 64
+    batch: Warned[Batch] = 64
     """Examples in a row."""
-    valid: int = 500
+    valid: Count = 500
     """Examples to measure on; none of them is learnt from."""
-    seed: int = 0
+    seed: Annotated[int, Range(0, 2**63 - 1)] = 0
     """Where chance starts."""
 
     def __post_init__(self) -> None:
-        if not SCRAP <= self.size <= LARGEST or not 5 <= self.smallest <= self.largest <= self.size:
+        if not self.smallest <= self.largest <= self.size:
             raise ValueError(
-                f"pictures have {SCRAP} to {LARGEST} pixels on a side, digits at least 5 and no more than that, "
-                f"not {self.smallest} to {self.largest} in {self.size}"
+                f"digits of {self.smallest} to {self.largest} pixels do not fit pictures of {self.size}: "
+                "smallest must not exceed largest, nor largest size"
             )
-        if self.batch < 1 or self.valid < 1 or self.seed < 0:
-            raise ValueError(f"batch and valid must be at least 1, seed 0, not {self.batch}, {self.valid}, {self.seed}")
-        if self.noise < 0:
-            raise ValueError(f"noise must not be below 0, not {self.noise}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PictureConfig(DrawnConfig):
     """Single pictures with a digit somewhere."""
 
-    size: int = 48
+    size: Annotated[int, Range(SCRAP, LARGEST)] = 48
     """Pixels on each side of a picture."""
-    smallest: int = 14
+    smallest: Annotated[int, Range(5, LARGEST)] = 14
     """Height of the smallest digit in pixels."""
-    largest: int = 32
+    largest: Annotated[int, Range(5, LARGEST)] = 32
     """Height of the largest digit in pixels."""
-    clutter: int = 6
+    clutter: Annotated[int, Range(0, 1000)] = 6
     """Scraps of another digit in a picture."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.clutter < 0:
-            raise ValueError(f"clutter must not be below 0, not {self.clutter}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FramesConfig(DrawnConfig):
     """Frames that follow one another, in which digits come, wander and hide."""
 
-    size: int = 32
+    size: Annotated[int, Range(SCRAP, LARGEST)] = 32
     """Pixels on each side of a frame."""
-    smallest: int = 8
+    smallest: Annotated[int, Range(5, LARGEST)] = 8
     """Height of the smallest digit in pixels."""
-    largest: int = 11
+    largest: Annotated[int, Range(5, LARGEST)] = 11
     """Height of the largest digit in pixels."""
-    batch: int = 32
+    batch: Warned[Batch] = 32
     """Sequences of frames in a row."""
-    frames: int = 8
+    frames: Small = 8
     """Frames of a sequence."""
-    most: int = 4
+    most: Small = 4
     """Most digits of a sequence."""
-    hidden: float = 0.4
+    hidden: Share = 0.4
     """Share of the frames after its first in which a digit is there but not seen."""
-    pace: float = 1.5
+    pace: Amount = 1.5
     """Fastest way of a digit from one frame to the next, in pixels along each side."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.frames < 1 or self.most < 1:
-            raise ValueError(f"frames and most must be at least 1, not {self.frames} and {self.most}")
-        if not 0 <= self.hidden < 1 or self.pace < 0:
-            raise ValueError(f"hidden is a share below 1 and pace not below 0, not {self.hidden} and {self.pace}")
 
 
 class Located(NamedTuple):

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int, UInt8
 
-from regard.data.readers import locate
+from regard.data.encodings import locate
 
 PLAIN = """
 .###. ..#.. .###. .###. ...#. ##### .###. ##### .###. .###.

@@ -13,15 +13,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard import config
-from regard.checkpoint import Checkpoint, fill
+from regard.checkpoint import Checkpoint
+from regard.config.ranges import Positive
+from regard.config.resuming import Fingerprinted, Fixed
+from regard.data import images
 from regard.data.examples import Examples
 from regard.interpret.trace import Trace
 from regard.metrics.boxes import giou_loss, iou
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.models.detector import ClassAndBox, LocatorConfig
-from regard.tasks.trained import blind, chosen, described
+from regard.tasks.trained import blind, chosen, described, revived
 from regard.tasks.vision import drawn
 from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
 from regard.tasks.vision.drawn import PictureConfig
@@ -41,23 +43,19 @@ class BoxConfig:
 
     loss: Literal["smooth_l1", "giou"] = "smooth_l1"
     """How far the four sides are off, or how little the boxes overlap (generalised, so that it helps boxes apart)."""
-    weight: float = 10.0
+    weight: Positive = 10.0
     """How much the box counts."""
-
-    def __post_init__(self) -> None:
-        if self.weight <= 0:
-            raise ValueError(f"weight must be above 0, not {self.weight}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class LocalisationRecipe:
     """One run that learns to find a digit in a picture."""
 
-    task: Literal["localisation"] = "localisation"
+    task: Fixed[Literal["localisation"]] = "localisation"
     """What is learnt."""
-    data: PictureConfig = field(default_factory=PictureConfig)
+    data: Fingerprinted[PictureConfig] = field(default_factory=PictureConfig)
     """What is drawn."""
-    model: LocatorConfig = field(default_factory=LocatorConfig)
+    model: Fixed[LocatorConfig] = field(default_factory=LocatorConfig)
     """Its size."""
     objective: BoxConfig = field(default_factory=BoxConfig)
     """What mistakes cost."""
@@ -83,11 +81,6 @@ class Localisation(Drawing):
     def sized(recipe: LocalisationRecipe, albums: Albums) -> LocalisationRecipe:
         """The recipe with the size of the pictures."""
         return replace(recipe, model=replace(recipe.model, size=recipe.data.size, classes=drawn.DIGITS))
-
-    @staticmethod
-    def build(shape: LocatorConfig) -> ClassAndBox:
-        """The model of this shape, its weights drawn at random."""
-        return ClassAndBox(shape)
 
     def blind(self) -> float:
         """The mean overlap of the mean box of other pictures: what is to be beaten."""
@@ -159,6 +152,8 @@ class Locator:
 
     task: ClassVar[str] = "localisation"
     verb: ClassVar[str] = "locate"
+    kind: ClassVar[str] = "a model that finds digits"
+    opens: ClassVar[bool] = True
     Options: ClassVar[type] = PictureOptions
     __repr__ = described
 
@@ -168,9 +163,7 @@ class Locator:
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Locator:
         """The locator a checkpoint directory holds."""
-        model = ClassAndBox(config.build(LocatorConfig, checkpoint.config["model"], where="model"))
-        fill(model, checkpoint.tensors())
-        return cls(model.to(device).eval(), checkpoint.directory.name, checkpoint.config.get("data"))
+        return cls(revived(checkpoint, device), checkpoint.directory.name, checkpoint.config.get("data"))
 
     def parse(self, text: str) -> Path:
         """An input is the path of a picture."""

@@ -13,31 +13,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Int
 
-from regard.config.checking import expressions
-from regard.data import shards
+from regard.config.expressions import expressions
+from regard.config.ranges import Count, Part, Positive, Range, Whole
+from regard.config.resuming import Free
+from regard.data import cache
+from regard.data.encodings import locate
 from regard.data.line_report import LineReport
-from regard.data.readers import digest, locate, texts
+from regard.data.readers import TextFile, digest, texts
 from regard.tasks.word2vec import phrases
 from regard.tasks.word2vec.phrases import Tokens
 
 PIECE = 1 << 22  # tokens looked at at a time; a line has fewer
 END, RARE = -1, -2  # of a text; a word that is left out
 BLOCK = 10_000  # tokens that are learnt from at one rate, more where a text is longer
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextFile:
-    """A file with a text in each line; it may be gzipped."""
-
-    path: str
-    """Plain text, or JSON lines if named .jsonl, .json or .ndjson."""
-    field: str = "text"
-    """Name of the text in JSON lines; a dot reaches inside."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,32 +45,24 @@ class WordsConfig:
     """Regular expression of a word; \\S+ takes what stands between blanks."""
     lowercase: bool = True
     """Whether capitals count as small letters."""
-    least: int = 5
+    least: Count = 5
     """Rarer words are left out, as if they were not in the text."""
-    most: int | None = None
+    most: Annotated[int, Range(2, 10_000_000)] | None = None
     """The largest vocabulary; the most frequent words stay."""
-    phrases: tuple[float, ...] = ()
+    phrases: tuple[Positive, ...] = ()
     """Thresholds of the passes that join words to phrases such as new_york; [200, 100] makes two. None: no phrases."""
-    discount: int = 5
+    discount: Whole = 5
     """Taken from the count of a pair of words before it is scored, so that rare pairs are no phrases."""
-    similarity: str | None = None
+    similarity: Free[str | None] = None
     """File of word pairs judged by people, such as WordSim-353, to measure on after every epoch."""
-    analogies: str | None = None
+    analogies: Free[str | None] = None
     """File of questions like questions-words.txt, to measure on after every epoch."""
-    reject: float = 0.01
+    reject: Free[Part] = 0.01
     """Share of unusable lines above which nothing is trained."""
 
     def __post_init__(self) -> None:
         if not self.train:
             raise ValueError("train needs at least one file")
-        if self.least < 1 or self.discount < 0 or (self.most is not None and self.most < 2):
-            raise ValueError(
-                f"least must be at least 1, discount 0 and most 2, not {self.least}, {self.discount} and {self.most}"
-            )
-        if min(self.phrases, default=1) <= 0:
-            raise ValueError(f"phrases are thresholds above 0, not {list(self.phrases)}")
-        if not 0 <= self.reject <= 1:
-            raise ValueError(f"reject is a share and must lie between 0 and 1, not {self.reject}")
         expressions(self, "pattern", "ignore")
 
 
@@ -117,7 +102,7 @@ def prepare(config: WordsConfig) -> Words:
     digests = [digest(name) for name in names]
     read = {name: getattr(config, name) for name in ("ignore", "pattern", "lowercase", "least", "most", "discount")}
     fields = [file.field for file in config.train]
-    key = shards.key(words=1, files=digests, fields=fields, **read, phrases=config.phrases)
+    key = cache.key(words=1, files=digests, fields=fields, **read, phrases=config.phrases)
 
     def build(place: Path) -> None:
         _build(config, place)
@@ -125,7 +110,8 @@ def prepare(config: WordsConfig) -> Words:
             if _stamp(name) != stamp:
                 raise ValueError(f"{name} changed while it was read: start again once it is complete")
 
-    place = shards.entry(shards.folder(), f"words-{key}", build)
+    made = cache.entry(cache.folder(), f"words-{key}", build)
+    place = made.place
     lines = (place / "vocabulary.tsv").read_text(encoding="utf-8").split("\n")[:-1]
     words, counts = [line.split("\t")[0] for line in lines], [int(line.split("\t")[1]) for line in lines]
     tallies = [LineReport.parse(plain) for plain in json.loads((place / "tallies.json").read_text(encoding="utf-8"))]
@@ -134,7 +120,7 @@ def prepare(config: WordsConfig) -> Words:
     found = list(zip(names, tallies, digests, strict=True))
     corpora = [{**tally.report([name]), "sha256": [one]} for name, tally, one in found]
     report = {"train": {"fingerprint": key, "corpora": corpora, "words": sum(counts)}, "vocab": len(words)}
-    summary = [line for name, tally, _ in found for line in tally.lines([name], unit="text")]
+    summary = [*made.notes, *(line for name, tally, _ in found for line in tally.lines([name], unit="text"))]
     summary.append(f"{sum(counts):,} words to learn from, {len(words):,} different ones")
     return Words(words, np.array(counts, np.int64), _mapped(place / "tokens.bin"), report, summary)
 

@@ -17,7 +17,8 @@ def scores(vectors: WordVectors, files: Sequence[str], name: str) -> Scores:
     """Analogies by section, and Spearman's correlation with people's judgements of pairs."""
     measures: dict[str, str] = {}
     details: dict[str, Any] = {}
-    tables, examples = [], []
+    tables: list[Table] = []
+    examples: list[Judged] = []
     for file in files:
         if word_benchmarks.is_analogies(file):
             sections = word_benchmarks.analogies(file)
@@ -37,7 +38,7 @@ def scores(vectors: WordVectors, files: Sequence[str], name: str) -> Scores:
 
 def _examples(vectors: WordVectors, questions: Sequence[Sequence[str]], first: int) -> list[Judged]:
     """Every question whose words are known, with its answer."""
-    judged = []
+    judged: list[Judged] = []
     for one, two, three, four in questions:
         if all(vectors.find(word) is not None for word in (one, two, three, four)):
             [(answer, _)] = vectors.analogy(one, two, three, count=1)

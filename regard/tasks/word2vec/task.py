@@ -18,13 +18,16 @@ from torch import nn
 
 from regard import config
 from regard.checkpoint import Checkpoint
+from regard.config.ranges import Positive
+from regard.config.resuming import Fingerprinted, Fixed
+from regard.data.glimpse import Glimpse, text_file
 from regard.models.word2vec import Word2Vec, Word2VecConfig, kernel
 from regard.tasks.word2vec import word_benchmarks
 from regard.tasks.word2vec.corpus import Words, WordsConfig, prepare
 from regard.tasks.word2vec.vectors import WordVectors
 from regard.training.device import hash64
 from regard.training.loop import TrainingConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, alone
+from regard.training.task import POSSIBLE, Claim, Evaluation, Given, Goal, Spread, Step, alone, data_section
 
 RATES = {"skipgram": 0.025, "cbow": 0.075}
 FILES = ("train", "similarity", "analogies")  # settings that name some; a checkpoint keeps how words are told
@@ -37,27 +40,21 @@ TOGETHER = 32  # blocks of a step: threads wait for one another only at its end
 class RateConfig:
     """How fast vectors move."""
 
-    rate: float | None = None
+    rate: Positive | None = None
     """Learning rate at the start; null takes 0.025 for skip-gram and 0.075 for CBOW."""
-    last: float = 1e-4
+    last: Positive = 1e-4
     """Learning rate at the end; it falls in a straight line."""
-
-    def __post_init__(self) -> None:
-        for name in ("rate", "last"):
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise ValueError(f"{name} must be above 0, not {value}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingRecipe:
     """One run that learns word vectors."""
 
-    task: Literal["word2vec"] = "word2vec"
+    task: Fixed[Literal["word2vec"]] = "word2vec"
     """What is learnt."""
-    data: WordsConfig
+    data: Fingerprinted[WordsConfig]
     """Where text comes from and what its words are."""
-    model: Word2VecConfig = field(default_factory=Word2VecConfig)
+    model: Fixed[Word2VecConfig] = field(default_factory=Word2VecConfig)
     """How words are predicted."""
     optim: RateConfig = field(default_factory=RateConfig)
     """How fast vectors move."""
@@ -94,7 +91,8 @@ class SkipGram:
     """The task of learning word vectors: its inner loop changes them itself, in place of an optimizer."""
 
     Recipe = EmbeddingRecipe
-    usage: ClassVar[str] = "regard similar {folder} WORD"
+    takes: ClassVar[str] = "text"
+    usage: ClassVar[str] = "regard words similar {folder} WORD"
     shared: ClassVar[bool] = False  # threads share what processes cannot
     goal: Goal | None = None  # the rate falls: the newest vectors are the best
 
@@ -111,6 +109,16 @@ class SkipGram:
         ]
 
     @staticmethod
+    def recognise(given: Given) -> Claim | None:
+        """Text, if nobody makes more of it."""
+        looks = [text_file(Glimpse.at(name)) or ({"path": name} if given.told else None) for name in given.files]
+        if given.to is not None or None in looks:
+            return None
+        if given.valid:
+            raise ValueError("word vectors are tested by data.similarity and data.analogies: leave --valid out")
+        return Claim(data_section(looks), "plain text: training vectors of its words", POSSIBLE)
+
+    @staticmethod
     def prepare(recipe: EmbeddingRecipe, known: Checkpoint | None = None) -> Words:
         """Count the words of the text; what it is tested by must be there too."""
         kernel()  # before anything is read
@@ -123,17 +131,12 @@ class SkipGram:
         together = max(1, min(TOGETHER, words.blocks // 8))
         epoch = -(-words.blocks // together)
         often = {"evaluate": epoch, "save": epoch, "log": max(1, epoch // 10)}
-        return {"training": {"epochs": 5, "rows": together, **often}}
+        return {"training": {"epochs": 5, "accumulate": together, **often}}
 
     @staticmethod
     def sized(recipe: EmbeddingRecipe, words: Words) -> EmbeddingRecipe:
         """The recipe with the number of words."""
         return replace(recipe, model=replace(recipe.model, vocab=len(words.words)))
-
-    @staticmethod
-    def build(shape: Word2VecConfig) -> Word2Vec:
-        """Vectors drawn at random."""
-        return Word2Vec(shape)
 
     @staticmethod
     def adopt(model: Word2Vec, parent: Checkpoint, words: Words) -> list[str]:
@@ -143,8 +146,8 @@ class SkipGram:
             width = before.vectors.shape[1]
             raise ValueError(f"{parent.directory}: its vectors have {width} features, set model.width={width}")
         places = [(here, there) for here, word in enumerate(words.words) if (there := before.find(word)) is not None]
-        here, there = (torch.tensor(column, dtype=torch.long) for column in zip(*places, strict=True))
-        model.get_buffer("vectors")[here] = torch.from_numpy(before.vectors)[there]
+        mine, theirs = (torch.tensor(column, dtype=torch.long) for column in zip(*places, strict=True))
+        model.get_buffer("vectors")[mine] = torch.from_numpy(before.vectors)[theirs]
         taken = f"vectors of {len(places):,} of {len(words.words):,} words taken over"
         return [f"going on from {parent.directory}: {taken}"]
 
@@ -167,7 +170,7 @@ class SkipGram:
             tokens = self.batch(row)
             rate = self.rate + (self.recipe.optim.last - self.rate) * row / total
             lost, heard = self.model.learn(tokens, rate=rate, seed=hash64(self.recipe.training.seed, row))
-            return lost, heard, len(tokens)
+            return lost, heard, int((tokens >= 0).sum())  # line ends are no words
 
         if self.workers == 1:
             found = [block(row) for row in rows]

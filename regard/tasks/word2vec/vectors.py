@@ -78,6 +78,7 @@ class WordVectors:
 
     task: ClassVar[str] = "word2vec"
     verb: ClassVar[str] = "similar"
+    kind: ClassVar[str] = "a table of word vectors"
     Options: ClassVar[type] = NeighbourOptions
 
     def __init__(
@@ -210,7 +211,7 @@ class WordVectors:
         count, width = self.vectors.shape
         return (
             f"# Word vectors\n\n{count:,} words, {width} numbers each, made with Regard. Scores are in `metrics.json` "
-            "if any were taken.\n\nUse them with `regard similar DIRECTORY word`, write them for other programs with "
-            "`regard vectors DIRECTORY --out vectors.txt`, or in Python:\n\n"
+            "if any were taken.\n\nUse them with `regard words similar DIRECTORY word`, write them for other programs "
+            "with `regard words export DIRECTORY -o vectors.txt`, or in Python:\n\n"
             '```python\nimport regard\n\nregard.load("DIRECTORY").similar("word")\n```\n'
         )

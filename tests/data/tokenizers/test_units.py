@@ -2,13 +2,15 @@
 
 import pytest
 
-from regard.data.tokenizers import EOS, SPECIALS, UNK, units
-from regard.data.tokenizers.units import Units, UnitsConfig
+from regard import config
+from regard.data.roles import SPECIALS
+from regard.data.tokenizers import Tokenizer, units
+from regard.data.tokenizers.units import UnitsConfig
 
 LINES = ["la présidente", "", "fut réélue,", "la la"]
 
 
-def made(kind: str, lines=LINES, **settings) -> Units:
+def made(kind: str, lines=LINES, **settings) -> Tokenizer:
     return units.train(lines, UnitsConfig(kind=kind, **settings), characters=sum(map(len, lines)))
 
 
@@ -17,32 +19,32 @@ def test_a_text_comes_back_from_its_tokens_and_from_the_file(kind):
     lines = LINES * 30 if kind == "unigram" else LINES
     own = made(kind, lines)
     text = "\n".join(LINES) + "\n"
-    assert own.decode(own.encode(text)) == text
-    assert own.encode(text).count(EOS) == 4
-    assert Units.parse(own.tokenizer.json(), kind).encode(text) == own.encode(text)
+    assert own.decode_lines(own.encode_lines(text)) == text
+    assert own.encode_lines(text).count(own.end) == 4
+    assert Tokenizer.parse(own.json(), own.how).encode_lines(text) == own.encode_lines(text)
 
 
 def test_characters_are_those_of_the_text_and_nothing_else():
     own = made("characters", ["masse"])
     assert own.vocab == len(SPECIALS) + 4
     assert len(set(own.encode("masse"))) == 4
-    assert own.encode("mé") == [*own.encode("m"), UNK]
+    assert own.encode("mé") == [*own.encode("m"), own.unknown]
     assert own.strange("messe é\nà") == [" ", "à", "é"]
 
 
 def test_words_stand_between_blanks_and_rare_ones_are_unknown():
     own = made("words", [" mr. <unk> said n't ", "mr. vinken said"], least=2)
     assert own.vocab == len(SPECIALS) + 2
-    assert own.decode(own.encode("said mr. vinken <unk>")) == "said mr. <unk> <unk>"
+    assert own.decode_lines(own.encode_lines("said mr. vinken <unk>")) == "said mr. <unk> <unk>"
 
 
 def test_a_limit_keeps_the_most_frequent_words():
     own = made("words", ["b a b a c", "b"], vocab=6)
-    assert own.decode(own.encode("a b c")) == "a b <unk>"
+    assert own.decode_lines(own.encode_lines("a b c")) == "a b <unk>"
 
 
 def test_the_order_of_lines_changes_no_unit():
-    assert made("words").tokenizer.json() == made("words", LINES[::-1]).tokenizer.json()
+    assert made("words").json() == made("words", LINES[::-1]).json()
 
 
 def test_letters_words_and_pieces_trade_vocabulary_for_length():
@@ -55,7 +57,9 @@ def test_letters_words_and_pieces_trade_vocabulary_for_length():
     assert made_of["bpe"].decode(made_of["bpe"].encode(unseen)) == unseen
 
 
-@pytest.mark.parametrize(("settings", "said"), [({"vocab": 4}, "between 5"), ({"least": 0}, "least must be")])
+@pytest.mark.parametrize(
+    ("settings", "said"), [({"vocab": 4}, "vocab must be a whole number from 5"), ({"least": 0}, "least must be")]
+)
 def test_impossible_settings_are_refused(settings, said):
     with pytest.raises(ValueError, match=said):
-        UnitsConfig(**settings)
+        config.build(UnitsConfig, settings)

@@ -42,7 +42,7 @@ def test_company_changes_no_score(translator: Translator):
 
 def test_the_likelier_answer_scores_higher(translator: Translator):
     reader = Reader(translator)
-    read, right = reader.encode(TEXT, translator.translate(TEXT)[0])
+    read, right = reader.encode(TEXT, translator.translate(TEXT))
     _, wrong = reader.encode(TEXT, "fast fast The wolf")
     good, bad = reader.scores([read, read], [right, wrong])
     assert good > bad
@@ -53,7 +53,7 @@ def test_a_language_must_be_named_where_there_are_several(translator: Translator
         tokenizer: Tokenizer = train([TEXT], TokenizerConfig(vocab=300), tags=tags)
         return Translator(translator.model, (tokenizer, tokenizer), translator.decoding)
 
-    with pytest.raises(ValueError, match="say which language the answers are in: en, fr"):
+    with pytest.raises(ValueError, match="say which language to translate to: en, fr"):
         Reader(tagged("fr", "en")).encode(TEXT, "x")
     two, one = tagged("fr", "en"), tagged("fr")
     assert Reader(two, "fr").encode(TEXT, "x")[0][0] == two.source.tag("fr")

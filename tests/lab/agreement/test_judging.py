@@ -16,7 +16,14 @@ SETTINGS = {
     "task": "tagging",
     "data": {"train": {"path": "train.txt.gz"}, "valid": {"path": "valid.txt.gz"}, "tokens": 512},
     "tokenizer": {"lowercase": True},
-    "model": {"name": "recurrent", "cell": "gru", "bidirectional": False, "width": 24, "embedding": 16, "dropout": 0.0},
+    "model": {
+        "name": "rnn-encoder",
+        "cell": "gru",
+        "bidirectional": False,
+        "width": 24,
+        "embedding": 16,
+        "dropout": 0.0,
+    },
     "optim": {"rate": 0.01, "warmup": 10},
     "training": {"steps": 40, "evaluate": 40, "save": 40, "device": "cpu", "tensorboard": False},
 }

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from regard.data.tokenizers import PAD, UNK
+from regard import config
 from regard.tasks.labels import files
 from regard.tasks.labels.batches import IGNORE, cut, prepare
 from regard.tasks.labels.files import LabelledFile, LabelsConfig, TaggedFile, TagsConfig
-from regard.tasks.labels.reading import Reading, ReadingConfig, learn, normal
+from regard.tasks.labels.reading import ReadingConfig, learn, read, shown
 
 
 @pytest.fixture
@@ -47,11 +47,11 @@ def test_an_epoch_shows_every_text_once_with_its_label_and_rows_are_known_by_the
         if padded:
             assert len(batch.examples) * batch.row.longest <= 128
         shapes.add((len(batch.tokens), len(batch.row.offsets), batch.row.longest, batch.row.most, len(batch.labels)))
-        assert (batch.tokens[int(batch.row.filled) :] == PAD).all()
+        assert (batch.tokens[int(batch.row.filled) :] == found.tokenizer.pad).all()
         assert (batch.labels[len(batch.examples) :] == IGNORE).all()
         for number, tokens, label in zip(batch.examples.tolist(), lined(batch), batch.labels.tolist(), strict=False):
             [text] = found.train.words[number]
-            assert found.reading.units.decode(tokens.tolist()) == text
+            assert found.tokenizer.decode(tokens.tolist()) == text
             assert found.classes[label] == text[0]
             seen.append(number)
     assert sorted(seen) == list(range(len(found.train)))
@@ -102,8 +102,8 @@ def test_what_was_read_once_is_found_by_content_wherever_it_lies(texts, tmp_path
         for name in ("tokens", "starts", "labels", "origins", "words"):
             assert np.array_equal(getattr(one, name), getattr(two, name))
         assert two.place(3) == one.place(3).replace(str(tmp_path / "a.tsv"), str(moved))
-    assert (again.classes, again.reading.how) == (first.classes, first.reading.how)
-    assert again.reading.encode(["a b c"]) == first.reading.encode(["a b c"])
+    assert (again.classes, again.tokenizer.how) == (first.classes, first.tokenizer.how)
+    assert read(again.tokenizer, ["a b c"]) == read(first.tokenizer, ["a b c"])
     assert again.report["train"]["fingerprint"] == first.report["train"]["fingerprint"]
     assert [line.replace(str(moved), str(tmp_path / "a.tsv")) for line in again.summary] == first.summary
 
@@ -111,10 +111,10 @@ def test_what_was_read_once_is_found_by_content_wherever_it_lies(texts, tmp_path
 @pytest.mark.parametrize("kind", ["characters", "bpe"])
 def test_a_word_of_several_tokens_is_told_at_its_last(sentences, kind):
     found = prepare(sentences, ReadingConfig(kind=kind))
-    [(words, tokens)] = cut(found.reading, ["the", "cat11", "sees"])
+    [[(words, tokens)]] = cut(found.tokenizer, [["the", "cat11", "sees"]])
     assert len(tokens) == words[-1][1] + 1
     assert [number for number, _ in words] == [0, 1, 2]
-    text = "".join(found.reading.units.tokenizer.pieces(tokens[: words[1][1] + 1]))
+    text = "".join(found.tokenizer.pieces(tokens[: words[1][1] + 1]))
     assert text.strip() == "the cat11"
 
 
@@ -130,19 +130,32 @@ def test_a_text_is_cleaned_cut_into_words_and_the_end_may_be_kept():
         lowercase=True, ignore=r"<br\s*/?>", pattern=r"\w+(?:'\w+)*|[^\w\s]", longest=4, keep="end", vocab=12
     )
     text = "It's GOOD.<br /><br />Really,\nreally good!"
-    assert normal(text, how) == "it's good . really , really good !"
-    own = learn([normal(text, how)] * 3, how)
-    assert own.shown(text) == [",", "really", "good", "!"]
-    [tokens], [unknown] = own.encode([text]), own.encode(["<br />"])
+    assert how.normal(text) == "it's good . really , really good !"
+    own = learn([how.normal(text)] * 3, how)
+    assert shown(own, text) == [",", "really", "good", "!"]
+    [tokens], [unknown] = read(own, [text]), read(own, ["<br />"])
     assert len(tokens) == 4
-    assert UNK not in tokens
-    assert unknown == [UNK]
-    assert own.encode(["zebra good"])[0][0] == UNK
-    begin = Reading(ReadingConfig(**{**vars(how), "keep": "begin"}), own.units)
-    assert begin.shown(text) == ["it's", "good", ".", "really"]
+    assert own.unknown not in tokens
+    assert unknown == [own.unknown]
+    assert read(own, ["zebra good"])[0][0] == own.unknown
+    begin = own.prepared(ReadingConfig(**{**vars(how), "keep": "begin"}))
+    assert shown(begin, text) == ["it's", "good", ".", "really"]
 
 
 def test_settings_of_reading_that_cannot_be_are_told_in_one_line():
     for changes, said in (({"longest": 0}, "longest"), ({"pattern": "("}, "pattern is no regular expression")):
         with pytest.raises(ValueError, match=said):
-            ReadingConfig(**changes)
+            config.build(ReadingConfig, changes)
+
+
+def test_nothing_is_kept_of_words_that_were_read():
+    how = ReadingConfig(kind="characters")
+    own = learn(["abc def"], how)
+
+    def sizes() -> dict[str, int]:
+        return {name: len(value) for name, value in vars(own).items() if hasattr(value, "__len__")}
+
+    before = sizes()
+    for block in range(3):
+        cut(own, [[f"word{block}-{number}" for number in range(500)]])
+    assert sizes() == before

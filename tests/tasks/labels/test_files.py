@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from regard import config
 from regard.tasks.labels import files as labels
 from regard.tasks.labels.files import LabelledFile, LabelsConfig, TaggedFile, TagsConfig
 
@@ -240,10 +241,9 @@ def test_one_label_is_not_enough(tmp_path):
         (lambda: LabelledFile(path="x", text=0, label=2), "text is counted from 1"),
         (lambda: LabelledFile(path="x", delimiter="ab"), "delimiter must be one character"),
         (lambda: TaggedFile(path="x", separator=" "), "separator must be a sign"),
-        (lambda: TaggedFile(path="x", columns=(0, 1)), "counted from 1"),
         (lambda: LabelsConfig(train=()), "at least one file"),
-        (lambda: TagsConfig(train=(TaggedFile(path="x"),), held=0.0), "held and reject"),
-        (lambda: TagsConfig(train=(TaggedFile(path="x"),), tokens=0), "tokens must be at least 1"),
+        (lambda: config.build(TagsConfig, {"train": {"path": "x"}, "held": 0}), "held must be a number above 0 and"),
+        (lambda: config.build(TagsConfig, {"train": {"path": "x", "columns": [0, 1]}}), "from 1 to 10,000, not 0"),
         (lambda: read(LabelledFile(path="nowhere.tsv")), "no file nowhere.tsv"),
     ],
 )

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 import regard
 from regard import checkpoint, config, recipe
+from regard.attention.masks import Row
 from regard.data.vectors import write
 from regard.interpret.page import render
 from regard.metrics.likelihood import cross_entropy
@@ -17,16 +18,17 @@ from regard.models.text_classifier import Labeller
 from regard.tasks import TASKS
 from regard.tasks.labels.batches import prepare
 from regard.tasks.labels.classification import Classification
+from regard.tasks.labels.reading import shown
 from regard.tasks.labels.tagging import Tagging
 from regard.tasks.labels.task import start_from
 from regard.training.task import Task
 from tests.documents import ROOT
 
 TRAINING = {"steps": 30, "log": 10, "evaluate": 10, "save": 10, "device": "cpu", "tensorboard": False}
-RECURRENT = {"name": "recurrent", "width": 12, "embedding": 12, "dropout": 0.2, "word_dropout": 0.1}
-CONVOLUTION = {"name": "convolution", "widths": [2, 3], "maps": 8, "embedding": 12}
+RECURRENT = {"name": "rnn-encoder", "width": 12, "embedding": 12, "dropout": 0.2, "word_dropout": 0.1}
+CONVOLUTION = {"name": "cnn-encoder", "widths": [2, 3], "maps": 8, "embedding": 12}
 TRANSFORMER = {
-    "name": "transformer",
+    "name": "transformer-encoder",
     "width": 12,
     "embedding": 12,
     "heads": 2,
@@ -85,7 +87,7 @@ def train(settings, out, *changes: str, **how):
 def made(settings, model, **objective):
     kind, found = recipe.resolve({**settings, "model": model, "objective": objective})
     prepared = prepare(found.data, found.tokenizer)
-    sizes = {"vocab": prepared.reading.units.vocab, "classes": len(prepared.classes), "per_token": kind.per_token}
+    sizes = {"vocab": prepared.tokenizer.vocab, "classes": len(prepared.classes), "per_token": kind.per_token}
     torch.manual_seed(0)
     return kind(found, prepared, Labeller(type(found.model)(**{**vars(found.model), **sizes})))
 
@@ -211,23 +213,31 @@ def test_balanced_labels_count_the_same_together():
     torch.testing.assert_close(found, by_hand)
 
 
-def test_rare_labels_count_for_more_where_that_is_asked(tmp_path):
-    (tmp_path / "a.tsv").write_text("".join(f"word {n}\t{'rare' if n % 10 == 0 else 'common'}\n" for n in range(200)))
-    settings = {"task": "classification", "data": {"train": {"path": str(tmp_path / "a.tsv")}, "tokens": 64}}
-    task = made(settings, RECURRENT, balanced=True)
-    counts = task.prepared.train.counts(2)
-    assert task._weights.numpy() == pytest.approx(counts.sum() / (2 * counts))
-    step = task.step(task.batch(0), "model")
-    assert float(step.weight) == pytest.approx(float(task._weights[task.batch(0).labels].sum()))
+@pytest.mark.parametrize(("balanced", "rare"), [(False, 0.1), (True, 0.5)])
+def test_where_texts_say_nothing_a_rare_label_is_as_likely_as_it_is_heard(tmp_path, balanced, rare):
+    lines = "".join(f"word\t{'rare' if n % 10 == 0 else 'common'}\n" for n in range(400))
+    (tmp_path / "a.tsv").write_text(lines, encoding="utf-8")
+    file = {"path": str(tmp_path / "a.tsv")}
+    settings = {"task": "classification", "data": {"train": file, "valid": file, "tokens": 400}}
+    task = made(settings, {**RECURRENT, "dropout": 0.0, "word_dropout": 0.0}, balanced=balanced)
+    optimizer = torch.optim.Adam(task.model.parameters(), 0.02)
+    for _ in range(40):
+        optimizer.zero_grad()
+        steps = [task.step(task.batch(row), "model") for row in range(task.rows)]
+        (sum(step.loss for step in steps) / sum(step.weight for step in steps)).backward()
+        optimizer.step()
+    [tokens] = task.prepared.tokenizer.encode_many(["word"])
+    chances = task.model.eval()(torch.tensor(tokens), Row.of([len(tokens)])).softmax(-1)[0]
+    assert chances.detach()[task.prepared.classes.index("rare")].item() == pytest.approx(rare, abs=0.03)
 
 
 def test_words_may_start_from_vectors_of_a_file(reviews, tmp_path):
     names, vectors = ["film", "good", "unheard"], np.random.default_rng(0).normal(size=(3, 12)).astype(np.float32)
     write(tmp_path / "v.txt", names, vectors)
     task = made(reviews, RECURRENT)
-    said = start_from(task.model, task.prepared.reading, str(tmp_path / "v.txt"))
+    said = start_from(task.model, task.prepared.tokenizer, str(tmp_path / "v.txt"))
     assert "vectors of 2 of" in said
-    film = task.prepared.reading.encode(["film"])[0][0]
+    film = task.prepared.tokenizer.encode_many(["film"])[0][0]
     found = task.model.embedding.weight[film].detach().numpy()
     assert np.corrcoef(found, vectors[0])[0, 1] == pytest.approx(1)
     outcome = train(
@@ -243,14 +253,14 @@ def test_words_may_start_from_vectors_of_a_file(reviews, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (["model.name=cnn"], "model.name must be one of convolution, recurrent, transformer"),
+        (["model.name=cnn"], "model.name must be one of cnn-encoder, rnn-encoder, transformer-encoder"),
         (["model.widht=3"], "unknown setting model.widht, did you mean width"),
         (
-            ["tokenizer.longest=2000", "model.name=transformer"],
+            ["tokenizer.longest=2000", "model.name=transformer-encoder"],
             "tokenizer.longest is 2000 tokens, more than model.context",
         ),
-        (["objective.smoothing=1"], "smoothing must be at least 0 and below 1"),
-        (["objective.samples=-1"], "samples must not be below 0"),
+        (["objective.smoothing=1"], "objective.smoothing must be a number of at least 0 and below 1, not 1"),
+        (["objective.samples=-1"], "objective.samples must be a whole number from 0 to 1e12, not -1"),
         (["data.train.fields=[text, sentiment]"], "without a label named sentiment"),
         (["data.train.path=nowhere.jsonl"], "no file nowhere.jsonl"),
     ],
@@ -334,7 +344,7 @@ def test_rows_rate_warm_up_and_length_follow_from_the_texts_where_nobody_names_t
     assert (short.training.steps, short.optim.warmup, short.training.evaluate) == (60, 3, 5)  # an epoch has 5 rows
     assert (short.model.maps, short.model.dropout) == (64, 0.1)
     named = {"optim": {"rate": 0.1, "warmup": 7}, "data": {**data, "tokens": 99}, "training": {"patience": None}}
-    given = fitted({"task": "classification", **named, "model": {"name": "recurrent", "width": 8}})
+    given = fitted({"task": "classification", **named, "model": {"name": "rnn-encoder", "width": 8}})
     assert (given.optim.rate, given.optim.warmup, given.data.tokens) == (0.1, 7, 99)
     assert (given.model.width, given.training.patience) == (8, None)
 
@@ -356,7 +366,7 @@ def test_single_words_are_read_by_letters_and_texts_by_words_and_signs(tmp_path)
         _, found = recipe.resolve(settings)
         assert fitted(settings).tokenizer.kind == kind
         text = "Name7x" if name == "names" else "It's good! 7"
-        assert Classification.prepare(found).reading.shown(text) == tokens
+        assert shown(Classification.prepare(found).tokenizer, text) == tokens
 
 
 def test_both_tasks_are_known_by_name():

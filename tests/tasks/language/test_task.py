@@ -11,7 +11,6 @@ from torch.nn import functional as F
 
 import regard
 from regard import checkpoint, recipe
-from regard.data.tokenizers import EOS
 from regard.data.tokenizers.units import UnitsConfig
 from regard.models.lstm import RecurrentLM, RecurrentLMConfig
 from regard.tasks import TASKS
@@ -45,7 +44,7 @@ def train(out, *changes: str, **how):
 def made(lanes: int = 3, window: int = 8, rows: int = 1, **model) -> Language:
     data = StreamConfig(text=TEXT, lanes=lanes, window=window)
     texts = prepare(data, UnitsConfig())
-    shape = RecurrentLMConfig(vocab=texts.units.vocab, width=12, **model)
+    shape = RecurrentLMConfig(vocab=texts.tokenizer.vocab, width=12, **model)
     found = LanguageRecipe(data=data, model=shape, training=TrainingConfig(accumulate=rows))
     return Language(found, texts, RecurrentLM(shape))
 
@@ -55,7 +54,7 @@ def test_rows_one_after_the_other_are_one_long_reading_of_every_lane():
     assert isinstance(task, Task)
     losses = [task.step(task.batch(row), "model").loss.item() for row in range(task.rows)]
     labels = np.array(task.texts.train.tokens[: 3 * task.lanes.length]).reshape(3, -1)
-    inputs = np.concatenate([[[EOS], *labels[:-1, -1:]], labels[:, :-1]], 1)
+    inputs = np.concatenate([[[task.texts.tokenizer.end], *labels[:-1, -1:]], labels[:, :-1]], 1)
     features, state = task.model(torch.from_numpy(inputs).long())
     logits = task.model.logits(features).flatten(0, 1)
     whole = F.cross_entropy(logits, torch.from_numpy(labels).long().flatten(), reduction="sum")
@@ -119,7 +118,7 @@ def test_the_held_out_text_is_measured_in_one_pass(monkeypatch):
     task = made(dropout=0.5)
     tokens = torch.tensor(task.texts.valid.tokens.tolist())
     task.model.eval()
-    features, _ = task.model(torch.cat([torch.tensor([EOS]), tokens[:-1]])[None])
+    features, _ = task.model(torch.cat([torch.tensor([task.texts.tokenizer.end]), tokens[:-1]])[None])
     nats = F.cross_entropy(task.model.logits(features)[0], tokens, reduction="sum")
     task.model.train()
     monkeypatch.setattr("regard.tasks.language.writer.SPAN", 7)
@@ -243,9 +242,9 @@ def test_cold_is_greedy_and_a_seed_repeats_itself():
     ("prompt", "changes", "said"),
     [
         ("thé", {}, "never seen 'é'"),
-        ("", {"top_k": 0}, "top_k 0"),
-        ("", {"length": 0}, "length and samples"),
-        ("", {"temperature": -1.0}, "temperature -1.0"),
+        ("", {"top_k": 0}, "writing.top_k must be a whole number from 1 to 1e12, not 0"),
+        ("", {"length": 0}, "writing.length must be a whole number from 1"),
+        ("", {"temperature": -1.0}, "writing.temperature must be a number of at least 0, not -1.0"),
         ("", {"lenght": 3}, "did you mean length"),
     ],
 )
@@ -258,7 +257,7 @@ def test_what_cannot_be_written_is_said_in_one_line(prompt, changes, said):
 def test_a_prompt_that_cannot_be_written_is_refused_before_anything_is_learnt(tmp_path):
     with pytest.raises(ValueError, match="never seen 'é'"):
         train(tmp_path / "run", "writing.prompt=é")
-    with pytest.raises(ValueError, match="writing: seed must have at most 18 digits"):
+    with pytest.raises(ValueError, match=r"writing\.seed must be a whole number from -9\.2e18 to 9\.2e18, not 1"):
         train(tmp_path / "run", f"writing.seed={10**22}")
     assert not (tmp_path / "run" / "config.yaml").exists()
 

@@ -5,6 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
+from regard import config
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import TableConfig
 
@@ -19,7 +20,7 @@ def table(folder, *, name: str = "t.csv", header: str = "a,b,kind,y", rows: list
 
 
 def settings(path: str, **changes) -> TableConfig:
-    return TableConfig(**{"train": path, "target": "y", "inputs": ("a", "b"), **changes})
+    return config.build(TableConfig, {"train": path, "target": "y", "inputs": ("a", "b"), **changes})
 
 
 def test_columns_have_mean_0_and_deviation_1_where_something_is_learnt_from(tmp_path):
@@ -92,6 +93,18 @@ def test_a_table_of_its_own_can_be_measured_on(tmp_path):
     assert found.report["valid"]["rows"] == 2
 
 
+def test_tables_with_the_same_columns_are_one(tmp_path):
+    more = table(tmp_path, name="more.csv", header="y,a,b", rows=["7,1,2", "8,3,4"])
+    found = tables.prepare(settings([table(tmp_path), {"path": more}], valid={"path": table(tmp_path, name="v.csv")}))
+    assert len(found.train) == 52
+    assert found.train.inputs[-2:].tolist() == [[1, 2], [3, 4]]
+    assert found.train.targets[-2:].tolist() == [7, 8]
+    assert found.train.places[-1] == f"{more}:3"
+    other = table(tmp_path, name="other.csv", header="a,c,y", rows=["1,2,3"])
+    with pytest.raises(ValueError, match=r"other\.csv has no column b"):
+        tables.prepare(settings([table(tmp_path), other]))
+
+
 def test_targets_are_read_where_all_are_there(tmp_path):
     columns = tables.prepare(settings(table(tmp_path))).columns
     rows = ["1,2,x,5", "1,2,x,"]
@@ -156,4 +169,4 @@ def test_text_in_another_coding_is_refused_with_its_line(tmp_path):
 @pytest.mark.parametrize("changes", [{"held": 0.0}, {"batch": 0}, {"target": "a"}])
 def test_settings_that_make_no_sense_are_refused(changes):
     with pytest.raises(ValueError, match=r"held|batch|target"):
-        settings("t.csv", **changes)
+        config.build(TableConfig, {"train": "t.csv", "target": "y", "inputs": ["a"], **changes})

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import regard
-from regard import checkpoint, recipe
+from regard import checkpoint, config, recipe
 from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import TableConfig
@@ -41,7 +41,7 @@ def settings(path: str, **data) -> dict:
 
 def made(path: str, hidden: tuple[int, ...] = (16,), **data) -> Regression:
     torch.manual_seed(0)
-    chosen = TableConfig(**{"train": path, "target": "y", "inputs": ("a", "b"), "batch": 32, **data})
+    chosen = config.build(TableConfig, {"train": path, "target": "y", "inputs": ("a", "b"), "batch": 32, **data})
     found = tables.prepare(chosen)
     shape = PerceptronConfig(inputs=2, outputs=len(found.columns.classes) or 1, hidden=hidden)
     return Regression(RegressionRecipe(data=chosen, model=shape), found, Perceptron(shape))
@@ -176,5 +176,5 @@ def test_weights_are_the_only_thing_trained(path, tmp_path):
 
 @pytest.mark.parametrize("change", [{"hidden": (0,)}, {"dropout": 1.0}])
 def test_sizes_that_make_no_network_are_refused(change):
-    with pytest.raises(ValueError, match=r"hidden|dropout"):
-        PerceptronConfig(**change)
+    with pytest.raises(ValueError, match=r"(hidden\[0\]|dropout) must be"):
+        config.build(PerceptronConfig, change)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import regard
-from regard.data.tokenizers import EOS
 from regard.tasks.translation.alternatives import Considered, consider
 from regard.tasks.translation.teacher_forcing import choices, forced
 from regard.tasks.translation.translator import Translator
@@ -67,7 +66,7 @@ def test_the_end_is_a_place_and_may_be_a_rival(translator):
     assert any(other.text == "" for place in found.places[:-1] for other in place.others)
     source = translator.encode("Le roi dort.", None)
     tokens = translator.hypotheses([source], [0], translator.decoding)[0][0].tokens
-    ended = dict(choices(translator, source, tokens, top=5)[-1])[EOS]
+    ended = dict(choices(translator, source, tokens, top=5)[-1])[translator.end]
     assert found.places[-1].probability == pytest.approx(ended, rel=1e-4)
 
 

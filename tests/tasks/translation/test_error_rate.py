@@ -26,7 +26,7 @@ def spoken(tmp_path_factory):
     settings = {
         "data": {"train": {"path": str(folder / "train.tsv")}, "valid": {"path": str(folder / "train.tsv")}},
         "tokenizer": {"kind": "characters", "target": "words", "joint": False, "least": 1},
-        "model": {"name": "recurrent", "width": 32, "embedding": 16, "share": "target", "dropout": 0.0},
+        "model": {"name": "seq2seq", "width": 32, "embedding": 16, "share": "target", "dropout": 0.0},
         "optim": {"rate": 0.01, "warmup": 10, "schedule": "constant"},
         "training": {"steps": 80, "evaluate": 80, "save": 80, "device": "cpu", "tensorboard": False},
         "decoding": {"beams": 1},
@@ -60,7 +60,7 @@ def test_the_best_checkpoint_may_be_the_one_with_fewest_wrong_answers(tmp_path):
     settings = {
         "data": {"train": corpus, "valid": corpus},
         "tokenizer": {"kind": "characters", "target": "words", "joint": False, "least": 1},
-        "model": {"name": "recurrent", "width": 24, "embedding": 16, "share": "target", "dropout": 0.0},
+        "model": {"name": "seq2seq", "width": 24, "embedding": 16, "share": "target", "dropout": 0.0},
         "objective": {"goal": "errors"},
         "optim": {"rate": 0.01, "warmup": 10, "schedule": "constant"},
         "training": {"steps": 30, "evaluate": 10, "save": 10, "device": "cpu", "tensorboard": False},

@@ -13,7 +13,6 @@ import torch
 
 import regard
 from regard.attention.masks import Grid
-from regard.data.tokenizers import BOS, EOS
 from regard.interpret import curves, plots
 from regard.interpret.sidebyside import ORDERS, Row, differences, page
 from regard.tasks.translation import evaluation
@@ -59,11 +58,11 @@ def test_answers_and_scores_are_the_translators_and_sacrebleus(translator, own):
 def test_perplexity_is_that_of_reading_every_pair_by_itself(translator, own):
     total, tokens = 0.0, 0
     for source, reference in PAIRS[:5]:
-        read, written = [*translator.source.encode(source), EOS], translator.target.encode(reference)
-        grids = tuple(Grid(torch.tensor([len(side)]), len(side)) for side in (read, [BOS, *written]))
-        features = translator.model(torch.tensor([read]), torch.tensor([[BOS, *written]]), layouts=grids)
+        read, written = [*translator.source.encode(source), translator.end], translator.target.encode(reference)
+        grids = tuple(Grid(torch.tensor([len(side)]), len(side)) for side in (read, [translator.begin, *written]))
+        features = translator.model(torch.tensor([read]), torch.tensor([[translator.begin, *written]]), layouts=grids)
         truth = translator.model.logits(features).log_softmax(-1)[0]
-        total -= sum(float(truth[place, token]) for place, token in enumerate([*written, EOS]))
+        total -= sum(float(truth[place, token]) for place, token in enumerate([*written, translator.end]))
         tokens += len(written) + 1
     found = likelihood(translator, SOURCES[:5], REFERENCES[:5])
     assert (found.total, found.tokens) == (pytest.approx(total, rel=1e-4), tokens)

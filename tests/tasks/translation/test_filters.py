@@ -1,6 +1,5 @@
 """Filters: a file that is filtered trains as the file from which those lines were taken."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -91,10 +90,6 @@ def test_a_filter_that_leaves_nothing_is_an_error_that_says_so(tmp_path):
         prepared(tmp_path, "a.tsv", [("a", "bbb")] * 9, ratio=2.0)
     with pytest.raises(ValueError, match="no pair is left for train"):
         prepared(tmp_path, "a.tsv", [("a", "bbb")] * 9, duplicates="drop")
-    with pytest.raises(
-        ValueError, match=re.escape("ratio is that of the longer to the shorter text and must be at least 1")
-    ):
-        prepared(tmp_path, "a.tsv", [("a", "b")], ratio=0.5)
 
 
 def test_places_in_a_filtered_corpus_are_lines_of_the_file(tmp_path):

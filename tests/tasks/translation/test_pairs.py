@@ -15,7 +15,7 @@ import torch
 from regard import config
 from regard.data.holdout import sentence
 from regard.data.readers import Corpus
-from regard.data.tokenizers import BOS, EOS, PAD, TokenizerConfig
+from regard.data.tokenizers import TokenizerConfig
 from regard.tasks.translation import indexing
 from regard.tasks.translation.pairs import IGNORE, PairBatch, Pairs, PairsConfig, Prepared, prepare
 
@@ -48,19 +48,20 @@ def entries(cache: Path) -> set[str]:
 
 @pytest.mark.parametrize("fixed", [False, True])
 def test_labels_are_the_decoder_input_one_step_ahead_and_end_with_eos(prepared, fixed):
+    begin, end, pad = (getattr(prepared.target_tokenizer, name) for name in ("begin", "end", "pad"))
     for batch in epoch(prepared.train, fixed=fixed):
         count = len(batch.examples)
         assert int(batch.target_row.count) == int(batch.source_row.count) == count
         inputs = sequences(batch.target, batch.target_row, count)
         labels = sequences(batch.labels, batch.target_row, count)
         for read, said in zip(inputs, labels, strict=True):
-            assert read[0] == BOS
+            assert read[0] == begin
             assert read[1:] == said[:-1]
-            assert said[-1] == EOS
+            assert said[-1] == end
         tail = int(batch.target_row.offsets[count])
         assert (batch.labels[tail:] == IGNORE).all()
-        assert (batch.target[tail:] == PAD).all()
-        assert all(source[-1] == EOS for source in sequences(batch.source, batch.source_row, count))
+        assert (batch.target[tail:] == pad).all()
+        assert all(source[-1] == end for source in sequences(batch.source, batch.source_row, count))
 
 
 def test_every_training_pair_comes_once_an_epoch_and_decodes_to_its_line(prepared, corpus):
@@ -211,7 +212,7 @@ def test_a_validation_corpus_is_used_whole_while_long_training_pairs_are_dropped
     assert max(batch.source_row.lengths.tolist()) == 32
     cut = prepare(settings(corpus, valid=valid, overlong="cut"), SMALL, seed=0)
     assert len(cut.train) == len(corpus.pairs) + 1
-    assert cut.train.shards.gather("source", np.array([180]))[0][-1] == EOS
+    assert cut.train.shards.gather("source", np.array([180]))[0][-1] == cut.source_tokenizer.end
 
 
 def test_several_corpora_are_mixed_by_weight_under_their_tags(corpus, tmp_path):
@@ -246,12 +247,33 @@ def test_separate_tokenizers_and_those_of_a_model(corpus, prepared):
         prepare(settings(corpus, train=(replace(settings(corpus).train[0], tag="en"),)), SMALL, seed=0, tokenizers=kept)
 
 
-def test_a_model_with_tags_wants_one_for_its_new_corpus(corpus):
+def test_a_model_with_one_language_translates_a_new_corpus_into_it(corpus):
     tagged = (replace(settings(corpus).train[0], tag="en"),)
     found = prepare(settings(corpus, train=tagged), SMALL, seed=0)
     kept = (found.source_tokenizer, found.target_tokenizer)
-    with pytest.raises(ValueError, match="has no tag but the tokenizer knows en"):
-        prepare(settings(corpus), SMALL, seed=0, tokenizers=kept)
+    again = prepare(settings(corpus), SMALL, seed=0, tokenizers=kept)
+    assert [each.tag for each in again.data.train] == ["en"]
+    assert again.train.fingerprint == found.train.fingerprint
+    assert again.notes == ()
+
+
+def test_the_language_of_a_new_corpus_is_guessed_from_its_translations_or_asked_for(corpus, tmp_path):
+    there = settings(corpus).train[0]
+    back = replace(there, source=there.target, target=there.source)
+    found = prepare(settings(corpus, train=(replace(there, tag="en"), replace(back, tag="fr"))), SMALL, seed=0)
+    kept = (found.source_tokenizer, found.target_tokenizer)
+    for train, tag in ((there, "en"), (back, "fr")):
+        again = prepare(settings(corpus, train=(train,), valid=(train,)), SMALL, seed=0, tokenizers=kept)
+        assert {each.tag for each in (*again.data.train, *again.data.valid)} == {tag}
+        assert again.notes == (f"{train.target}: translations into {tag}, guessed from the texts (--to chooses)",)
+        assert again.summary[0] == again.notes[0]
+    for side in ("one", "other"):
+        (tmp_path / side).write_text("42\n43\n")
+    numbers = replace(there, source=str(tmp_path / "one"), target=str(tmp_path / "other"))
+    with pytest.raises(
+        ValueError, match=r"other: the model translates into en, fr.*say it with --to en, or data\.train\.tag"
+    ):
+        prepare(settings(corpus, train=(numbers,)), SMALL, seed=0, tokenizers=kept)
 
 
 def test_a_sample_for_the_tokenizer_is_chosen_by_content(corpus):
@@ -331,8 +353,8 @@ def test_settings_are_read_from_a_plain_mapping_and_checked(corpus):
     mapping = {"train": {"source": "a.fr", "target": "a.en"}, "tokens": 512}
     assert config.build(PairsConfig, mapping).train == (Corpus(source="a.fr", target="a.en"),)
     for change, complaint in [
-        ({"longest": 4096}, "longest must lie between"),
-        ({"reject": 2}, "between 0 and 1"),
+        ({"longest": 4096}, "longest must not exceed tokens"),
+        ({"reject": 2}, "reject must be a number from 0 to 1, not 2"),
         ({"held": 0}, "held must be"),
         ({"train": []}, "train needs at least one corpus"),
         ({"valid": {"path": "b.tsv", "tag": "fr"}}, "some corpora have a tag"),

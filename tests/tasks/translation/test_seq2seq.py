@@ -29,7 +29,7 @@ SHAPES = {
 
 def settings(files: dict[str, str], *changes: str, **model: object) -> dict:
     """A small recipe for a recurrent model."""
-    shape = {"name": "recurrent", "width": 48, "embedding": 48, "dropout": 0.1, **model}
+    shape = {"name": "seq2seq", "width": 48, "embedding": 48, "dropout": 0.1, **model}
     small = {**SMALL, "data": {**SMALL["data"], "train": files}, "model": shape}
     return recipe.settings(small, *changes)
 
@@ -53,7 +53,7 @@ def test_it_learns_the_little_grammar_through_the_same_recipe(looking: Path):
     translator = regard.load(looking, device="cpu")
     assert checkpoint.read(looking / "best").metrics["bleu"] > 80
     assert translator.translate(["Le chat noir dort.", "Le roi mange !"]) == ["The black cat sleeps.", "The king eats!"]
-    assert translator.model.config.name == "recurrent"
+    assert translator.model.config.name == "seq2seq"
     assert "A recurrent network (gru) of 1+1 layers" in (looking / "best" / "README.md").read_text(encoding="utf-8")
 
 
@@ -156,14 +156,14 @@ def test_a_model_to_go_on_from_keeps_its_kind(looking: Path, files, tmp_path: Pa
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        ({"name": "recurent"}, "model.name must be one of transformer, recurrent, not 'recurent', did you mean recur"),
-        ({"name": "recurrent", "heads": 4}, "unknown setting model.heads"),
-        ({"name": "recurrent", "cell": "gur"}, "model.cell must be one of rnn, gru, gru_before, lstm, not 'gur', did"),
-        ({"name": "recurrent", "attention": "luong"}, "model.attention must be one of none, bahdanau, luong_dot"),
-        ({"name": "recurrent", "preset": "auto"}, "unknown setting model.preset"),
-        ({"name": "recurrent", "feed": True}, "model: feed belongs to Luong's attention, not to bahdanau"),
+        ({"name": "seq2sec"}, "model.name must be one of transformer, seq2seq, not 'seq2sec', did you mean seq2seq"),
+        ({"name": "seq2seq", "heads": 4}, "unknown setting model.heads"),
+        ({"name": "seq2seq", "cell": "gur"}, "model.cell must be one of rnn, gru, gru_before, lstm, not 'gur', did"),
+        ({"name": "seq2seq", "attention": "luong"}, "model.attention must be one of none, bahdanau, luong_dot"),
+        ({"name": "seq2seq", "preset": "tiny"}, "model.preset"),
+        ({"name": "seq2seq", "feed": True}, "model: feed belongs to Luong's attention, not to bahdanau"),
         ({"cell": "gru"}, "unknown setting model.cell"),
-        (3, "model must be a section, not 3"),
+        (3, "model must be a section"),
     ],
 )
 def test_a_wrong_setting_is_named_in_one_line(model, message, files):
@@ -188,4 +188,4 @@ def test_it_learns_words_letter_by_letter(attention, tmp_path: Path):
 def test_its_cost_is_not_planned(files, tmp_path: Path, capsys):
     (tmp_path / "mine.yaml").write_text(config.dump(settings(files)), encoding="utf-8")
     assert run(["cost", str(tmp_path / "mine.yaml")]) == 1
-    assert "mine.yaml: costs are planned for the Transformer only, not for recurrent\n" in capsys.readouterr().err
+    assert "mine.yaml: costs are planned for the Transformer only, not for seq2seq\n" in capsys.readouterr().err

@@ -66,11 +66,11 @@ def test_a_fixed_row_has_the_loss_of_an_exact_one(task: Translation):
     assert bool(gradient.isfinite().all())
 
 
-@pytest.mark.parametrize("name", ["transformer", "recurrent"])
+@pytest.mark.parametrize("name", ["transformer", "seq2seq"])
 def test_fixed_rows_and_a_loss_in_chunks_teach_what_exact_rows_and_a_whole_loss_do(
     name: str, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    shape = SMALL["model"] if name == "transformer" else {"name": "recurrent", "width": 16, "embedding": 16}
+    shape = SMALL["model"] if name == "transformer" else {"name": "seq2seq", "width": 16, "embedding": 16}
     train = {"source": str(corpus.source), "target": str(corpus.target)}
     changed = {"data": {**SMALL["data"], "train": train}, "model": {**shape, "dropout": 0.0}}
     _, resolved = recipe.resolve({**SMALL, **changed})

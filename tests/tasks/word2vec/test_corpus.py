@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from regard.config import build
+from regard.data.readers import TextFile
 from regard.tasks.word2vec import corpus as module
-from regard.tasks.word2vec.corpus import TextFile, WordsConfig, prepare, split
+from regard.tasks.word2vec.corpus import WordsConfig, prepare, split
 
 
 def config(*paths: Path, **settings) -> WordsConfig:
@@ -127,12 +129,12 @@ def test_mistakes_are_said_in_one_line(tmp_path):
     wrong = [
         ({"pattern": "("}, "pattern is no regular expression"),
         ({"least": 0}, "least must be"),
-        ({"phrases": (0.0,)}, "thresholds above 0"),
-        ({"reject": 2.0}, "between 0 and 1"),
+        ({"phrases": (0.0,)}, r"phrases\[0\] must be a number above 0"),
+        ({"reject": 2.0}, "from 0 to 1"),
     ]
     for settings, message in wrong:
         with pytest.raises(ValueError, match=message):
-            config(path, **settings)
+            build(WordsConfig, {"train": {"path": str(path)}, **settings})
     with pytest.raises(ValueError, match="only 1 words occur 1 times or more"):
         prepare(config(path))
     with pytest.raises(ValueError, match="is empty: give a file with at least one text"):

@@ -146,7 +146,7 @@ def test_wrong_settings_are_named(text, tmp_path):
         train(text, tmp_path / "run", "training.epoch=3")
     with pytest.raises(ValueError, match=r"model\.architecture must be one of skipgram, cbow"):
         train(text, tmp_path / "run", "model.architecture=skip")
-    with pytest.raises(ValueError, match="training: threads must be above 0"):
+    with pytest.raises(ValueError, match=r"training\.threads must be a whole number from 1 to 1,000, not 0"):
         train(text, tmp_path / "run", "training.threads=0")
     with pytest.raises(ValueError, match=r"no file pairs\.tsv"):
         train(text, tmp_path / "run", "data.similarity=pairs.tsv")

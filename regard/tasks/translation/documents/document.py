@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from regard import config
 from regard.data.tokenizers import WORD
 from regard.tasks.translation.alignment import links
 from regard.tasks.translation.documents.glossary import Match, Terms
 from regard.tasks.translation.documents.markup import Marked, cut, parse
 from regard.tasks.translation.documents.tag_placement import diagonal, occurrences, restore
-from regard.tasks.translation.documents.terms import grant, like
-from regard.tasks.translation.translator import DecodingConfig, Translator
+from regard.tasks.translation.documents.terms import grant
 
-NAMES = ("Tom", "Boston", "Kyoto", "Mary", "37", "48", "59", "64")
-"""Words that translators of European languages copy, to stand for placeholders meanwhile: names, and numbers."""
+if TYPE_CHECKING:
+    from regard.tasks.translation.options import DecodingConfig
+    from regard.tasks.translation.translator import Translator
+
+NAMES = ("Tom", "Boston", "Kyoto", "Mary", "37", "48", "59", "64", "2013", "2009", "1998", "1987")
+"""Words that translators of European languages copy, to stand for placeholders meanwhile: names, numbers and years."""
 
 
 def translate(
@@ -34,16 +36,29 @@ def translate(
     Every tag comes back exactly once and nested as it was, every placeholder verbatim. `names` are words that stand for
     placeholders in what the model reads. Settings are those of `translate`.
     """
-    plain = config.plain(translator.decoding)
-    decoding = config.build(DecodingConfig, {**plain, **settings, "sample": False, "nbest": 1}, where="decoding")
-    documents = [parse(text, names=names) if html else [cut(text, names=names)] for text in texts]
+    decoding = translator.settings(**{**settings, "sample": False, "nbest": 1})
+    to = translator.language(texts, to)
+    tidy = translator.source.how.tidy
+    documents = [parse(tidy(text), names=names) if html else [cut(tidy(text), names=names)] for text in texts]
     marked = [part for document in documents for part in document if isinstance(part, Marked)]
+    answers = iter(restored(translator, marked, to=to, decoding=decoding, terms=terms))
+    return ["".join(part if isinstance(part, str) else next(answers) for part in document) for document in documents]
+
+
+def restored(
+    translator: Translator,
+    marked: Sequence[Marked],
+    *,
+    to: str | None,
+    decoding: DecodingConfig,
+    terms: Terms | None = None,
+) -> list[str]:
+    """Translations of texts from which markup and placeholders were taken, with all of it back in."""
     groups = [list(_sentences(translator, one, decoding, terms)) for one in marked]
     sentences = [sentence for group in groups for sentence in group]
     _answer(translator, sentences, decoding, to)
     _link(translator, [sentence for sentence in sentences if sentence.watched], to)
-    restored = iter([_joined(one, group) for one, group in zip(marked, groups, strict=True)])
-    return ["".join(part if isinstance(part, str) else next(restored) for part in document) for document in documents]
+    return [_joined(one, group) for one, group in zip(marked, groups, strict=True)]
 
 
 @dataclass
@@ -75,7 +90,7 @@ def _sentences(
 
 def _answer(translator: Translator, sentences: Sequence[_Sentence], decoding: DecodingConfig, to: str | None) -> None:
     """Translate all sentences at once, then grant what each still lacks."""
-    free = like(translator, replace(decoding, split=False)).translate([one.text for one in sentences], to=to)
+    free = translator.like(replace(decoding, split=False)).translate([one.text for one in sentences], to=to)
     for sentence, answer in zip(sentences, free, strict=True):
         sentence.answer = grant(translator, sentence.text, answer, sentence.wishes, to=to, decoding=decoding)
 

@@ -58,7 +58,15 @@ PLACEHOLDER = re.compile(
     r"""|(?<![\d%])%(?:\(\w+\)|\d+\$)?[-+0\#]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgGaAcCsSpn@]"""
     r"""|%%|%[A-Z_]{2,}%|\$[A-Za-z_]\w*"""
 )
-NUMBER = re.compile(r"%(?:\(\w+\)|\d+\$)?[-+0#]*[\d*]*(?:\.[\d*]+)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgG]")
+_SIGN = r"[\u203c-\u3299\U0001f000-\U0001faff]"
+_FORM = r"[\ufe0f\U0001f3fb-\U0001f3ff]"
+EMOJI = re.compile(
+    rf"[\U0001f1e6-\U0001f1ff]{{2}}|[0-9#*]\ufe0f?\u20e3"
+    rf"|(?:[\u231a-\u23ff\u25aa-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff]|{_SIGN}\ufe0f){_FORM}*+(?:\u200d{_SIGN}{_FORM}*+)*+"
+)
+Span = tuple[int, int]
+NUMBER = re.compile(r"%(?:\(\w+\)|\d+\$)?[-+0#]*[\d*]*(?:\.[\d*]+)?(?:hh?|ll?|[Lqjzt])?[diouxXeEfFgG]|\d[\d.,\s]*")
+DATE = re.compile(r"\d+(?:[/:-]\d.*|(?:[.\s]\d+){2,})")  # of days and hours, and whatever looks like one
 
 
 @dataclass(frozen=True)
@@ -97,12 +105,12 @@ class Marked:
         return list(self.kept)
 
 
-def cut(text: str, *, names: Sequence[str] = ()) -> Marked:
-    """A plain text with its placeholders replaced by stand-ins: these names first, then X1, X2 and so on.
+def cut(text: str, *, names: Sequence[str] = (), spans: Sequence[Span] | None = None) -> Marked:
+    """A plain text with its placeholders, or these spans, replaced by stand-ins: these names first, then X1, X2, ...
 
-    Names that are numbers stand for placeholders of numbers, such as %d, the others for all others.
+    Names of four digits stand for dates and the like, other numbers for numbers and such as %d, words for the rest.
     """
-    return _marked(list(_kept(text)), names, html=False)
+    return _marked(list(_kept(text, spans)), names, html=False)
 
 
 def parse(text: str, *, names: Sequence[str] = ()) -> list[str | Marked]:
@@ -181,12 +189,18 @@ def _end(text: str, opening: re.Match[str], name: str) -> int | None:
     return None
 
 
-def _kept(text: str) -> Iterator[_Token]:
-    """Text and the placeholders in it, each with the letters that it is glued to."""
+def _kept(text: str, chosen: Sequence[Span] | None = None) -> Iterator[_Token]:
+    """Text and the placeholders in it, or the chosen spans, each with the letters that it is glued to; emoji apart."""
     place = 0
-    spans: list[tuple[int, int]] = []
-    for match in PLACEHOLDER.finditer(text):
-        begin, end = match.span()
+    if chosen is None:
+        chosen = sorted(match.span() for kind in (PLACEHOLDER, EMOJI) for match in kind.finditer(text))
+    spans: list[Span] = []
+    for begin, end in chosen:
+        if EMOJI.match(text, begin):  # it is no word of the sentence, and neither is the blank before it
+            begin -= len(text[place:begin]) - len(text[place:begin].rstrip())
+            spans.append((begin, end))
+            place = end
+            continue
         while begin > place and LETTER.match(text[begin - 1]):
             begin -= 1
         while end < len(text) and LETTER.match(text[end]):
@@ -200,7 +214,7 @@ def _kept(text: str) -> Iterator[_Token]:
     for begin, end in spans:
         if place < begin:
             yield _Token(text[place:begin], "text")
-        yield _Token(text[begin:end], "keep")
+        yield _Token(text[begin:end], "point" if EMOJI.match(text[begin:end].lstrip()) else "keep")
         place = end
     if place < len(text):
         yield _Token(text[place:], "text")
@@ -275,7 +289,8 @@ class _Builder:
         free = [name for name in names if name.casefold() not in known]
         made = (name for number in count(1) if (name := f"X{number}").casefold() not in known)
         self._words = chain((name for name in free if not name.isdigit()), made)
-        self._numbers = chain((name for name in free if name.isdigit()), made)
+        self._dates = chain((name for name in free if name.isdigit() and len(name) == 4), made)
+        self._numbers = chain((name for name in free if name.isdigit() and len(name) != 4), made)
         self._html = html
         self._open: list[int] = []  # which marks are open
         self.plain = ""
@@ -288,7 +303,8 @@ class _Builder:
         if token.kind == "text":
             self._write(SPACES.sub(" ", unescape(token.raw)) if self._html else token.raw)
         elif token.kind == "keep":
-            name = next(self._numbers if NUMBER.fullmatch(token.raw) else self._words)
+            number = self._numbers if NUMBER.fullmatch(token.raw) else self._words
+            name = next(self._dates if DATE.fullmatch(token.raw) else number)
             self.kept[name] = token.raw
             self._write(name)
         elif token.kind == "open" and paired:

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from regard.tasks.translation.alignment import links
 from regard.tasks.translation.documents.glossary import Match, says
 from regard.tasks.translation.documents.tag_placement import stretch
 from regard.tasks.translation.teacher_forcing import forced
-from regard.tasks.translation.translator import DecodingConfig, Translator
+
+if TYPE_CHECKING:
+    from regard.tasks.translation.options import DecodingConfig
+    from regard.tasks.translation.translator import Translator
 
 
 def grant(
@@ -41,14 +45,9 @@ def grant(
         told = [prefix + answer[end:]]
         if attempt < 2 * len(wishes):  # beyond, wishes undo one another
             own = replace(decoding, prefix=prefix, split=False, nbest=1, sample=False)
-            told += [again for again in like(translator, own).translate(source, to=to) if says(again, text)]
+            told += [again for again in translator.like(own).translate([source], to=to) if says(again, text)]
         answer = _likeliest(translator, source, told, to)
     return answer
-
-
-def like(translator: Translator, decoding: DecodingConfig) -> Translator:
-    """The same translator with other settings."""
-    return Translator(translator.model, (translator.source, translator.target), decoding, translator.name)
 
 
 def _next(
@@ -67,6 +66,7 @@ def _likeliest(translator: Translator, source: str, answers: Sequence[str], to: 
     """Of these answers the most probable one."""
     read = [translator.encode(source, to)] * len(answers)
     scores = {
-        number: float(own.sum()) for number, own in forced(translator, read, translator.target.encode_many(answers))
+        number: float(own.sum())
+        for number, own in forced(translator, read, translator.target.encode_many(answers, written=True))
     }
     return answers[max(scores, key=scores.__getitem__)]

@@ -1,0 +1,104 @@
+"""A directory is a model: its files, and a manifest that vouches for every byte of them.
+
+Saving writes the files into a hidden sibling, syncs each, then the manifest, and renames. A directory that is being
+replaced steps aside first: between those two renames only its hidden `.name.old` is there, which `read` accepts in its
+place and `recover` puts back, so at every moment a valid one can be found.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import regard
+from regard.checkpoint import atomic, reading
+from regard.checkpoint.atomic import BLOCK
+from regard.checkpoint.files import CheckpointError, Disk, explained
+from regard.checkpoint.manifest import FORMAT, MANIFEST, fingerprint, render
+from regard.checkpoint.reading import Checkpoint
+from regard.checkpoint.tensors import DTYPES, INDEX, WEIGHTS, gathered
+from regard.models import weights as names
+from regard.models.weights import weights
+
+__all__ = [
+    "BLOCK",
+    "DTYPES",
+    "FORMAT",
+    "INDEX",
+    "MANIFEST",
+    "VERSIONS",
+    "WEIGHTS",
+    "Checkpoint",
+    "CheckpointError",
+    "Disk",
+    "disk",
+    "fill",
+    "fingerprint",
+    "gather",
+    "peek",
+    "read",
+    "recover",
+    "remove",
+    "render",
+    "replace",
+    "weights",
+    "write",
+]
+
+VERSIONS = {"regard": regard.__version__, "torch": str(torch.__version__), "python": platform.python_version()}
+
+disk = Disk()
+
+
+def write(directory: str | Path, contents: Mapping[str, Any], *, facts: Mapping[str, Any] | None = None) -> None:
+    """Save files as one checkpoint, whole or not at all; `facts` (such as the step) go into the manifest.
+
+    Values are bytes, text, tensors by name for `.safetensors`, or plain data for `.yaml` and `.json`.
+    """
+    atomic.write(Path(directory), contents, {"versions": VERSIONS, **(facts or {})}, disk)
+
+
+def read(directory: str | Path) -> Checkpoint:
+    """The checkpoint in a directory, after every one of its files was compared with the manifest."""
+    return reading.verified(Path(directory), disk)
+
+
+def peek(directory: str | Path) -> Checkpoint:
+    """The checkpoint in a directory whose files are all there; each is compared with the manifest when it is used.
+
+    So metrics and settings can be looked at without reading the weights.
+    """
+    return reading.opened(Path(directory), disk)
+
+
+def gather(directory: str | Path) -> dict[str, Tensor]:
+    """The weights in a folder without a manifest, such as others make: one safetensors file, or shards and an index."""
+    return explained(Path(directory), lambda: gathered(Path(directory)))
+
+
+def recover(directory: str | Path) -> None:
+    """Undo what a killed writer of this place left: what is partial goes, what stepped aside comes back."""
+    atomic.recover(Path(directory), disk)
+
+
+def remove(directory: str | Path) -> None:
+    """Remove a checkpoint; killed meanwhile, it leaves what `recover` clears away, never half a checkpoint."""
+    atomic.remove(Path(directory), disk)
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Write one file whole or not at all."""
+    atomic.replace(path, data, disk)
+
+
+def fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Give a model the state that `weights` took; anything that does not fit is named."""
+    try:
+        names.fill(model, tensors)
+    except ValueError as error:
+        raise CheckpointError(str(error)) from None

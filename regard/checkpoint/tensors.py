@@ -1,0 +1,96 @@
+"""Tensors in safetensors files: written without a copy, read as a map of the file, in one file or in shards."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from regard.checkpoint.files import CheckpointError, Pieces
+from regard.models.weights import ALIGNED, identity
+
+WEIGHTS = "model.safetensors"
+INDEX = f"{WEIGHTS}.index.json"
+LARGEST = 1 << 26  # bytes of an index: a model of a trillion weights has fewer
+FLOATS = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+WHOLES = {torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8"}
+DTYPES = {torch.bool: "BOOL", **FLOATS, **WHOLES}  # and what safetensors calls them
+
+
+def serialised(name: str, tensors: Mapping[str, Tensor]) -> Pieces:
+    """Tensors in the safetensors format, without a copy of those that are on the CPU already.
+
+    Two names for the same memory are refused, for they would come back as two. Tensors that fill whole blocks of
+    ALIGNED bytes come first, so that a model can use them where the file is mapped.
+    """
+    owners: dict[Any, str] = {}
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    pieces: list[bytes | memoryview] = []
+    end = 0
+    for key, tensor in sorted(tensors.items(), key=_place):
+        owner = owners.setdefault(identity(tensor), key)
+        if owner != key:
+            raise CheckpointError(f"{name}: {owner} and {key} share memory, save only one of them")
+        if tensor.dtype not in DTYPES:
+            raise CheckpointError(f"{name}: {key} is of {tensor.dtype}, which the format does not know")
+        pieces.append(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        start, end = end, end + tensor.nbytes
+        header[key] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
+    head = json.dumps(header).encode("utf-8")
+    head += b" " * (-(len(head) + 8) % ALIGNED)
+    return [len(head).to_bytes(8, "little"), head, *pieces]
+
+
+def mapped(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file, which is read where they are used; writing to one changes this process's copy alone."""
+    with safe_open(path, framework="pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
+
+
+def gathered(directory: Path, take: Callable[[str], Path] | None = None) -> dict[str, Tensor]:
+    """The weights in a folder, one file or shards with an index; `take` gives the path of a file it trusts."""
+    take = take or (lambda name: _present(directory, name))
+    if (directory / WEIGHTS).exists() or not (directory / INDEX).exists():
+        return mapped(take(WEIGHTS))
+    homes = _index(take(INDEX))
+    tensors: dict[str, Tensor] = {}
+    for shard in sorted(set(homes.values())):
+        for name, tensor in mapped(take(shard)).items():
+            if name in tensors:
+                raise CheckpointError(f"{directory}: {name} is in two shards, {homes[name]} and {shard}")
+            if homes.get(name) != shard:
+                raise CheckpointError(f"{directory}: {name} is in {shard}, where {INDEX} does not have it")
+            tensors[name] = tensor
+    if missing := [name for name in homes if name not in tensors]:
+        raise CheckpointError(f"{directory}: {missing[0]} is missing from {homes[missing[0]]}")
+    return tensors
+
+
+def _place(item: tuple[str, Tensor]) -> tuple[bool, int, str]:
+    """Whole blocks first, then the widest numbers, so that every tensor starts where its kind of number may."""
+    name, tensor = item
+    return bool(tensor.nbytes % ALIGNED), -tensor.itemsize, name
+
+
+def _index(path: Path) -> dict[str, str]:
+    """Which shard holds each tensor; a shard lies beside the index and nowhere else."""
+    if path.stat().st_size > LARGEST:
+        raise CheckpointError(f"{path}: is too large")
+    homes = json.loads(path.read_bytes().decode("utf-8"))["weight_map"]
+    if not isinstance(homes, dict) or not homes:
+        raise CheckpointError(f"{path}: its weight_map names no tensor")
+    for name, shard in homes.items():
+        if not isinstance(shard, str) or Path(shard).name != shard or not shard.endswith(".safetensors"):
+            raise CheckpointError(f"{path}: {name} is in {shard!r}, which is no safetensors file of this folder")
+    return homes
+
+
+def _present(directory: Path, name: str) -> Path:
+    if not (directory / name).is_file():
+        raise CheckpointError(f"{directory}: {name} is missing")
+    return directory / name

@@ -1,0 +1,133 @@
+"""Inputs in, answers out, with whatever model: typed, from standard input or a file; line n answers line n."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from regard.cli.grammar import options
+from regard.cli.lines import arguments, blocks, lines_of, writable, writer
+
+BLOCK = 1024  # inputs answered at a time
+JSON = ("jsonl", "json")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a command line asks of a model, and where the answers go."""
+
+    texts: list[str] | None
+    file: Path | None
+    output: Path | None
+    settings: list[str] | None
+    as_json: bool
+
+    def check(self, *, reads: Sequence[Path] = (), text: bool = False) -> None:
+        """Stop before a model is loaded at what cannot be answered or written; where `text` is read, at files too."""
+        if self.texts and self.file is not None:
+            raise ValueError("give either inputs, or - for standard input, or -i FILE")
+        if text:
+            arguments(self.texts or [], option="-i")
+        writable(self.output, reads=(self.file, *reads))
+        if self.as_json and self.output is not None and self.output.suffix.lower() == ".csv":
+            raise ValueError(f"--json and {self.output} ask for two forms: leave one of them out")
+
+    @property
+    def kind(self) -> str:
+        """The form of the answers: that of the file's name, JSON where asked for, or plain lines."""
+        kind = "" if self.output is None else self.output.suffix.lstrip(".").lower()
+        return "jsonl" if self.as_json or kind in JSON else kind
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `-s` sets."""
+        return options(self.settings)
+
+
+def respond(
+    trained: Any,
+    asked: Asked,
+    *,
+    key: str | None = "input",
+    form: Callable[[str, Any], str] = lambda text, answer: str(answer).replace("\n", " "),
+    blank: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> None:
+    """Answer every input with a line; JSON has the input under `key`, and `blank` for an input that is empty."""
+    given = asked.options | more
+    with writing(asked, key, form, blank) as write:
+        for texts, inputs in _inputs(trained, asked):
+            found = iter(trained.answer([one for one in inputs if one is not None], **given))
+            for text, one in zip(texts, inputs, strict=True):
+                write(text, None if one is None else next(found))
+
+
+def _inputs(trained: Any, asked: Asked) -> Iterator[tuple[list[str], list[Any]]]:
+    """Blocks of inputs beside how they were written; None for a blank line."""
+    if asked.file is not None and hasattr(trained, "read"):  # a table is more than its lines
+        rows = trained.read(asked.file)
+        yield [asked.file.name] * len(rows), rows
+        return
+    if asked.texts and any(not text.strip() for text in asked.texts):
+        raise ValueError("one of the texts is empty: there is nothing to answer in it")
+    reads = lines_of(asked.file) if asked.file is not None else typed(trained, asked.texts or ["-"])
+    first = next(reads, None)
+    if first is None:
+        raise ValueError(f"{asked.file or 'standard input'} is empty: give inputs, or lines to read")
+    for block in blocks(chain([first], reads), 1 << 62 if getattr(trained, "together", False) else BLOCK):
+        yield block, [trained.parse(text) if text.strip() else None for text in block]
+
+
+def typed(trained: Any, texts: list[str], *, option: str | None = "-i") -> Iterator[str]:
+    """The words of a command; the name of a file is no text, unless files are what the model reads."""
+    return iter(texts) if getattr(trained, "opens", False) and "-" not in texts else arguments(texts, option=option)
+
+
+@contextmanager
+def writing(
+    asked: Asked, key: str | None, form: Callable[[str, Any], str], blank: Mapping[str, Any] | None = None
+) -> Iterator[Callable[[str, Any], None]]:
+    """Write an answer as a line of text, as a JSON object or as a row of a table."""
+
+    def plain(text: str, answer: Any) -> dict[str, Any]:
+        told = dict(blank or {}) if answer is None else answer.plain()
+        return told if key is None else {key: text, **told}
+
+    with writer(asked.output) as write:
+        if asked.kind == "jsonl":
+            yield lambda text, answer: write(json.dumps(plain(text, answer), ensure_ascii=False))
+        elif asked.kind == "csv":
+            head: list[str] = []
+            late: list[dict[str, Any]] = []
+
+            def row(text: str, answer: Any) -> None:
+                late.append(plain(text, answer))
+                if answer is None and not head:
+                    return  # the columns are those of the first answer
+                if not head:
+                    head.extend(late[-1])
+                    write(_row(head))
+                for one in late:
+                    write(_row([_cell(one.get(name, "")) for name in head]))
+                late.clear()
+
+            yield row
+        else:
+            yield lambda text, answer: write("" if answer is None else form(text, answer))
+
+
+def _row(cells: Sequence[Any]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow(cells)  # a cell of several lines is quoted
+    return buffer.getvalue().removesuffix("\n")
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list, tuple)) else value

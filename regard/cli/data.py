@@ -1,0 +1,102 @@
+"""Data before training: data check looks at it, data make writes some."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.grammar import Json, group
+from regard.cli.train import sort, told
+
+data = group("Check your data exactly as training will read it; make some.")
+make = group("Make data to train on.")
+data.add_typer(make, name="make")
+Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write; may be new.")]
+
+
+@data.command()
+def check(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE... SETTING...", help="Files or a recipe, as for train; then settings."),
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Text to translate from, one sentence per line.")
+    ] = None,
+    target: Annotated[Path | None, typer.Option(metavar="FILE", help="Its translations, line by line.")] = None,
+    tokens: Annotated[
+        bool, typer.Option("--tokens/--no-tokens", help="Train the tokenizer too, and give lengths in tokens.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Check every line: counts, lengths, repeats, bad lines with their places, what would be left out."""
+    from rich.console import Console
+
+    from regard import recipe as recipes
+    from regard.cli.tables import Fitted
+    from regard.training.task import Given
+
+    kind, files = told({}, source, target)
+    asked, changes = sort(words or [])
+    settings = recipes.order(asked, *changes, given=Given(files, kind=kind, aligned=source is not None)).settings
+    if "data" not in settings:
+        raise ValueError("nothing to check: give files, or a recipe")
+    task, resolved = recipes.resolve(settings)
+    if not hasattr(task, "check"):
+        raise ValueError(f"`regard data check` knows no way to check the data of {resolved.task}: train on it")
+    found = task.check(resolved, tokens=tokens)
+    if as_json:
+        print(json.dumps(found.plain(), ensure_ascii=False))
+    else:
+        Console(highlight=False).print(Fitted(("", ""), found.lines()))
+    if found.problems:
+        raise typer.Exit(1)
+
+
+@make.command()
+def cmudict(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="The CMU Pronouncing Dictionary: cmudict.dict, cmudict-0.7b or NLTK's."),
+    ],
+    out: Folder,
+    stress: Annotated[bool, typer.Option("--stress", help="Keep the digits that say which vowel is stressed.")] = False,
+) -> None:
+    """Pairs of letters and sounds from the CMU Pronouncing Dictionary; no word is in two parts."""
+    from regard.tasks.translation import cmudict
+
+    _folder(out)
+    found = cmudict.read(str(file), stress=stress)
+    for name, (words, lines) in cmudict.write(found, out).items():
+        print(f"{out / name}.tsv.gz: {words:,} words, {lines:,} pronunciations")
+    print(f"left out: {found.passed_over:,} words with signs other than letters and apostrophes")
+
+
+@make.command()
+def agreement(
+    out: Folder,
+    shortest: Annotated[int, typer.Option(min=1, help="Fewest words between subject and participle.")] = 1,
+    longest: Annotated[int, typer.Option(min=1, max=200, help="Most of them.")] = 16,
+    plain: Annotated[bool, typer.Option("--plain", help="Without participles beside the nouns in between.")] = False,
+    count: Annotated[int, typer.Option(min=20, help="Sentences to train on; a twentieth more to measure on.")] = 20_000,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.", show_default=False)] = 0,
+    show: Annotated[int, typer.Option(min=0, help="Sentences to print.")] = 5,
+) -> None:
+    """French sentences whose participle agrees with its subject or not, every word tagged right or wrong."""
+    from regard.lab.agreement import sentences as agreement
+
+    _folder(out)
+    practice = agreement.Practice(shortest=shortest, longest=longest, described=not plain)
+    for path in agreement.write(out, practice, seed=seed, counts={"train": count, "valid": count // 20}):
+        print(f"{path}: written")
+    for line in agreement.show(list(agreement.sentences(2 * seed, show, practice))):
+        print(f"  {line}")
+
+
+def _folder(path: Path) -> None:
+    """Stop at a name that cannot be a folder's."""
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{path} is a file: name a folder to write into, which may be new")

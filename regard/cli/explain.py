@@ -1,0 +1,406 @@
+"""The command that explains: where a model looked, as a matrix, links, arithmetic, a page, a picture, a trace."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.answers import typed
+from regard.cli.grammar import Device, named
+from regard.cli.lines import PICTURES, lines_of, writable
+from regard.cli.translate import guessed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from regard.interpret.terminal import Style
+    from regard.interpret.trace import Trace
+    from regard.metrics.alignment import Gold
+    from regard.tasks.translation.translator import Translator
+
+PAGES = (".html", ".htm")
+KINDS = ("html", "png", "json", "csv", "npy", "htm", *PICTURES)
+SHOWN, MEASURED = "What is shown", "For translators"
+
+
+@dataclass(frozen=True)
+class View:
+    """Which weights are shown, and how."""
+
+    attention: str | None
+    head: int | None
+    level: str | None
+    specials: bool
+    numbers: bool
+    as_json: bool = False
+
+
+def explain(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[MODEL] [INPUT]", help="A model, else the shipped one; and what it should answer."),
+    ] = None,
+    input: Annotated[
+        Path | None, typer.Option("--input", "-i", metavar="FILE", help="With --alignments: link the lines of a file.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Page (.html), picture (.png, .svg), table (.csv), trace (.json), .npy.",
+        ),
+    ] = None,
+    attention: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Such as decoder.1.cross; else the last cross-attention.", rich_help_panel=SHOWN
+        ),
+    ] = None,
+    head: Annotated[
+        int | None, typer.Option(min=0, help="Which head; their mean if not given.", rich_help_panel=SHOWN)
+    ] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="word or subword; words, unless only one was read.", rich_help_panel=SHOWN),
+    ] = None,
+    specials: Annotated[
+        bool, typer.Option("--specials", help="Show special tokens too.", rich_help_panel=SHOWN)
+    ] = False,
+    numbers: Annotated[
+        bool, typer.Option("--numbers", help="Percentages instead of shades.", rich_help_panel=SHOWN)
+    ] = False,
+    step: Annotated[
+        int | None,
+        typer.Option(min=0, help="Show the arithmetic of this row of the matrix, from 0.", rich_help_panel=SHOWN),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option(help="Target language, of several; guessed if not given.", rich_help_panel=MEASURED),
+    ] = None,
+    alignments: Annotated[
+        bool, typer.Option("--alignments", help="Print links, as 0-0 1-2: read-written.", rich_help_panel=MEASURED)
+    ] = False,
+    gold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LINKS", help="Links made by hand, as '0-0 1p2', to show and to measure.", rich_help_panel=MEASURED
+        ),
+    ] = None,
+    measures: Annotated[
+        bool,
+        typer.Option(
+            "--measures",
+            help="Measure all heads against alignments drawn by hand, with controls.",
+            rich_help_panel=MEASURED,
+        ),
+    ] = False,
+    interventions: Annotated[
+        bool,
+        typer.Option(
+            "--interventions",
+            help="Measure also silenced heads and words left out: minutes.",
+            rich_help_panel=MEASURED,
+        ),
+    ] = False,
+    device: Device = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the matrix shown, or all measures.")] = False,
+) -> None:
+    """Show where a model looked: matrix, page, picture or trace."""
+    from regard import recipe
+
+    model, texts = named(words or [])
+    measured = measures or interventions
+    _possible(texts, input, level, output, alignments=alignments, measured=measured, interventions=interventions)
+    trained = recipe.load(model, device=device)
+    lines = lines_of(input) if input is not None else typed(trained, texts, option=None)
+    view = View(attention, head, level, specials, numbers, as_json)
+    if not hasattr(trained, "languages"):
+        given = {"--to": to, "--gold": gold, "--alignments": alignments, "--measures": measured}
+        if other := [name for name, value in given.items() if value]:
+            raise ValueError(f"{other[0]} is for translators: {trained.name} is {trained.kind}, leave it out")
+        show(trained.look(trained.parse(_only(lines))), view, output=output, step=step, gold=None, extra={})
+    elif alignments:
+        _link(trained, lines, to, view)
+    elif not texts:
+        measure(trained, to, output, interventions=interventions, as_json=as_json)
+    else:
+        text = _only(lines)
+        to = to or guessed(trained, [text])  # a model of one direction is not asked for it; the measures are
+        trace = trained.look(text, to=to if trained.languages or not measured else None)
+        page = output is not None and output.suffix.lower() in PAGES
+        extra = _extra(trained, trace, view, to, measured, gold) if page else {}
+        show(trace, view, output=output, step=step, gold=gold, extra=extra)
+
+
+def _possible(
+    texts: list[str],
+    input: Path | None,
+    level: str | None,
+    output: Path | None,
+    *,
+    alignments: bool,
+    measured: bool,
+    interventions: bool,
+) -> None:
+    """Stop before a model is loaded at what no model could do."""
+    if level not in (None, "word", "subword"):
+        raise ValueError(f"--level {level}: choose word or subword")
+    if any(not text.strip() for text in texts):
+        raise ValueError("the text is empty: there is nothing to explain in it")
+    writable(output, KINDS, reads=(input,))
+    page = output is not None and output.suffix.lower() in PAGES
+    if input is not None and (texts or not alignments):
+        raise ValueError("-i reads many lines, which only --alignments shows: add it, or give one input")
+    if measured and (bool(texts) != page or (page and interventions)):
+        raise ValueError("--measures takes no text, or a text and -o page.html to put them into")
+    if len(texts) != 1 and not measured and not (alignments and (texts or input)):
+        raise ValueError(f"give one input to explain, not {len(texts)}")
+
+
+def _only(lines: Iterator[str]) -> str:
+    """The one input that is explained, typed or from standard input."""
+    given = list(lines)
+    if len(given) != 1 or not given[0].strip():
+        raise ValueError(f"give one input to explain, not {len([text for text in given if text.strip()])}")
+    return given[0]
+
+
+def _link(translator: Translator, lines: Iterator[str], to: str | None, view: View) -> None:
+    """The links of every line; line n answers line n."""
+    for text in lines:
+        seen = translator.look(text, to=to or guessed(translator, [text])) if text.strip() else None
+        print(links(seen, view) if seen is not None else "")
+
+
+def show(
+    trace: Trace, view: View, *, output: Path | None, step: int | None, gold: str | None, extra: dict[str, Any]
+) -> None:
+    """One answer as what was asked for: a file, the arithmetic of a step, or a matrix."""
+    if output is not None:
+        write(trace, output, view, extra=extra)
+        print(f"{output}: where the model looked")
+    elif step is not None:
+        print(arithmetic(trace, step, view))
+    elif view.as_json:
+        print(json.dumps(_plain(trace, view) | _judged(trace, view, gold), ensure_ascii=False))
+    else:
+        drawn, judged = matrix(trace, view), _judged(trace, view, gold)  # what cannot be shown is said before anything
+        print(trace.facts["answer"], file=sys.stderr)
+        print(drawn)
+        for name, value in judged.items():
+            print(f"{name}: {value:.3f}")
+
+
+def matrix(trace: Trace, view: View) -> str:
+    """Where one attention looked, in shades."""
+    from regard.interpret import terminal
+
+    return terminal.alignment(
+        trace,
+        view.attention,
+        head=view.head,
+        level=_level(trace, view),
+        specials=view.specials,
+        style=_style(numbers=view.numbers),
+    )
+
+
+def links(trace: Trace, view: View) -> str:
+    """The word read for each word written, as alignment tools exchange them."""
+    from regard.interpret import terminal
+
+    seen = trace.find(view.attention)
+    return terminal.pharaoh(_weights(trace, view), trace.items[seen.query], trace.items[seen.key])
+
+
+def arithmetic(trace: Trace, place: int, view: View) -> str:
+    """Query, keys, scores, softmax, sum and the likeliest answers at one item that looks."""
+    from regard.interpret import terminal
+
+    seen = trace.find(view.attention)
+    looking = trace.items[seen.query]
+    if place >= len(looking):
+        raise ValueError(f"--step {place}: {seen.name} looks from tokens 0 to {len(looking) - 1}")
+    found = trace.steps([seen.name])
+    if found is None:
+        raise ValueError("--step: this model has no arithmetic to show, leave it out")
+    one = found.attentions[seen.name].step(_known(view.head or 0, len(seen.values)), place)
+    return terminal.step(
+        one,
+        trace.items[seen.key],
+        token=looking[place].text,
+        prediction=found.prediction(seen.query, place),
+        answered=found.of,
+        style=_style(),
+    )
+
+
+def write(trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> None:
+    """A page, a picture, a table, numbers or a trace, as the file's name asks."""
+    from regard.interpret import page, plots
+
+    kind = path.suffix.lower()
+    if kind == ".json":
+        trace.save(path)
+        return
+    if kind in PAGES:
+        page.save(trace, path, **extra)
+        return
+    seen = trace.find(view.attention)
+    if kind == ".npy":
+        import numpy
+
+        numpy.save(path, seen.values.numpy())
+        return
+    weights, rows, columns = _shown(trace, view)
+    if kind == ".csv":
+        lines = ([row, *(round(each, 6) for each in line)] for row, line in zip(rows, weights.tolist(), strict=True))
+        _table([["", *columns], *lines], path)
+        return
+    title = f"{trace.facts['text']}\n{trace.facts['answer']}"
+    sides = seen.query, seen.key
+    plots.save(plots.alignment(weights, queries=rows, keys=columns, title=title, sides=sides), path)
+
+
+def _shown(trace: Trace, view: View) -> tuple[Tensor, list[str], list[str]]:
+    """The weights that are shown, with the texts of their lines and columns."""
+    from regard.interpret.words import merge, units
+
+    seen = trace.find(view.attention)
+    sides = (trace.items[side] for side in (seen.query, seen.key))
+    queries, keys = (units(side, level=_level(trace, view), specials=view.specials) for side in sides)
+    weights = merge(_weights(trace, view), queries, keys)
+    return weights, [unit.text for unit in queries], [unit.text for unit in keys]
+
+
+def _plain(trace: Trace, view: View) -> dict[str, Any]:
+    """The matrix that is shown, as JSON has it."""
+    weights, rows, columns = _shown(trace, view)
+    known = {name: trace.facts[name] for name in ("text", "answer") if name in trace.facts}
+    shown = {"attention": trace.find(view.attention).name, "head": "mean" if view.head is None else view.head}
+    numbers = [[round(value, 6) for value in line] for line in weights.tolist()]
+    return known | shown | {"rows": rows, "columns": columns, "weights": numbers}
+
+
+def measure(translator: Translator, to: str | None, path: Path | None, *, interventions: bool, as_json: bool) -> None:
+    """What the heads do over the sentences that were aligned by hand: in sentences, then the main numbers in tables."""
+    from rich.console import Console
+
+    from regard.cli.tables import Fitted
+    from regard.interpret.alignment.summary import summary
+
+    if path is not None and path.suffix.lower() != ".json":
+        raise ValueError(f"{path}: measures are written as .json, or shown in the terminal without -o")
+    reader, golds = _reader(translator, to)
+    tables = summary(reader, golds, intervene=interventions)
+    whole = json.dumps([asdict(table) for table in tables], ensure_ascii=False, indent=1)
+    if as_json:
+        print(whole)
+        return
+    if path is not None:
+        path.write_text(f"{whole}\n", encoding="utf-8")
+        print(f"{path}: what the heads do")
+        return
+    console = Console(highlight=False)
+    for table in tables:
+        console.print(table.finding, markup=False)
+    for table in tables:
+        if table.main:
+            console.print()
+            rows = [table.rows[number] for number in table.main]
+            console.print(Fitted(table.columns, rows, table.title, table.note))
+    console.print("\nEvery head by itself: --json, or -o heads.json.")
+
+
+def _extra(
+    translator: Translator, trace: Trace, view: View, to: str | None, measured: bool, gold: str | None
+) -> dict[str, Any]:
+    """What a page shows beside the weights: numbers of the heads, and links made by hand with their score."""
+    from regard.interpret.alignment import measures, summary
+
+    numbers: dict[str, Any] = dict(_judged(trace, view, gold))
+    if measured:
+        reader, golds = _reader(translator, to)
+        numbers |= summary.for_page(measures.examples(reader, golds))
+    return {"measures": numbers, "gold": gold}
+
+
+def _judged(trace: Trace, view: View, gold: str | None) -> dict[str, float]:
+    """The error of the links shown against those made by hand, and that of the diagonal."""
+    from regard.metrics import alignment
+
+    if gold is None:
+        return {}
+    seen = trace.find(view.attention)
+    if (seen.query, seen.key) != ("target", "source"):
+        raise ValueError(f"--gold links words read and written: {seen.name} looks at one side only")
+    sure, possible = alignment.parse(gold)
+    found, _ = alignment.parse(links(trace, view))
+    sides = (trace.items[side] for side in (seen.key, seen.query))
+    read, written = (1 + max((item.word for item in side if item.word is not None), default=0) for side in sides)
+    straight = alignment.diagonal(read, written)
+    own, other = (alignment.aer(each, sure, possible) for each in (found, straight))
+    return {"AER of this sentence": own, "AER of the diagonal": other}
+
+
+def _reader(translator: Translator, to: str | None) -> tuple[Any, list[Gold]]:
+    """The translator that is told the answers, and the pairs aligned by hand in its direction."""
+    from regard.interpret.alignment.forced import Reader
+    from regard.metrics import alignment
+
+    if to not in ("en", "fr"):
+        raise ValueError("the alignments are English and French: say --to en or --to fr")
+    golds = alignment.read()
+    turned = [gold.turned() for gold in golds] if to == "en" else golds
+    return Reader(translator, to if translator.languages else None), turned
+
+
+def _weights(trace: Trace, view: View) -> Tensor:
+    """Those of one head, or the mean of all."""
+
+    seen = trace.find(view.attention)
+    return seen.values.mean(0) if view.head is None else seen.values[_known(view.head, len(seen.values))]
+
+
+def _level(trace: Trace, view: View) -> str:
+    """As asked; else words, unless that leaves a single column, which tells nothing, of several tokens."""
+    from regard.interpret.words import units
+
+    read = trace.items[trace.find(view.attention).key]
+    single = len(units(read)) == 1 < len(units(read, level="subword"))
+    return view.level or ("subword" if single else "word")
+
+
+def _known(head: int, heads: int) -> int:
+    if head >= heads:
+        raise ValueError(f"--head {head}: there are heads 0 to {heads - 1}")
+    return head
+
+
+def _table(rows: list[list[Any]], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+def _style(*, numbers: bool = False) -> Style:
+    """Shades where the terminal can show them."""
+    import shutil
+
+    from regard.interpret.terminal import Style
+
+    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    try:
+        "░".encode(encoding)
+        plain = False
+    except (UnicodeEncodeError, LookupError):
+        plain = True
+    return Style(width=shutil.get_terminal_size().columns, ascii=plain, numbers=numbers)

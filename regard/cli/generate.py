@@ -1,0 +1,60 @@
+"""The command that continues a text with a language model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from regard.cli.grammar import Device, Json, Model, Settings, options
+from regard.cli.lines import lines_of, writable, writer
+
+
+def generate(
+    model: Model,
+    prompt: Annotated[
+        str | None, typer.Argument(metavar="[PROMPT]", help="How the text begins; as in training if not given.")
+    ] = None,
+    input: Annotated[
+        Path | None, typer.Option("--input", "-i", metavar="FILE", help="Begin with the text of this file.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write here: .jsonl, or any other name for plain text."),
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="How many texts.")] = 1,
+    length: Annotated[int | None, typer.Option(min=1, help="Tokens to write.")] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="Below 1 safer, above 1 wilder; 0 takes the likeliest token.")
+    ] = None,
+    top_k: Annotated[int | None, typer.Option(help="Sample from the k likeliest tokens.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option(help="Sample from the likeliest tokens that have this probability together.")
+    ] = None,
+    min_p: Annotated[
+        float | None, typer.Option(help="Leave out tokens below this share of the likeliest one's probability.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**64 - 1, help="Random seed.", show_default=False)] = None,
+    settings: Settings = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Continue a text with a language model."""
+    from regard import recipe
+
+    if prompt is not None and input is not None:
+        raise ValueError("give either a prompt or -i FILE")
+    writable(output, reads=(input,))
+    flags = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
+    changes = options(settings) | {name: value for name, value in flags.items() if value is not None}
+    begun = "\n".join(lines_of(input)) if input is not None else prompt
+    trained = recipe.load(model, device=device, task="language")
+    lines = as_json or (output is not None and output.suffix in (".jsonl", ".json"))
+    with writer(output) as write:
+        for number, written in enumerate(trained.write(begun, **{"samples": samples, **changes})):
+            if lines:
+                write(json.dumps(written.plain(), ensure_ascii=False))
+            else:
+                write(("---\n" if number else "") + written.text)

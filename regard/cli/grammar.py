@@ -1,0 +1,94 @@
+"""One grammar for all commands: `regard VERB MODEL [INPUT...] [-i FILE] [-o FILE] [-s name=value]... [--device D]`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from regard.cli.former import FORMER
+
+LONGEST = 255  # letters of a path that could be asked for
+HELP = {"help_option_names": ["-h", "--help"]}
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A run folder or a checkpoint directory.")]
+Texts = Annotated[
+    list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; - reads lines from standard input.")
+]
+Input = Annotated[Path | None, typer.Option("--input", "-i", metavar="FILE", help="Read the lines of this file.")]
+Answers = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write here: .jsonl, .csv, or any other name for plain text."),
+]
+Picture = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Draw into this PNG or SVG file.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set an option of the model; again for more."),
+]
+Device = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or mps.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Labels = Annotated[
+    str | None, typer.Option(metavar="NAMES", help="Names for the models, in their order, between commas.")
+]
+
+
+class Family(TyperGroup):
+    """Some commands; a name that is no longer one of them answers with what it became."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first word names."""
+        former = " ".join([*ctx.command_path.split()[1:], *args[:1]])
+        if args and args[0] not in self.commands and former in FORMER:
+            raise ValueError(f"{former} is now: regard {FORMER[former]}")
+        return super().resolve_command(ctx, args)
+
+
+def group(help: str) -> typer.Typer:
+    """A family of commands, which prints its help when none of them is named."""
+    family = typer.Typer(help=help, cls=Family, context_settings=HELP, rich_markup_mode="rich")
+
+    @family.callback(invoke_without_command=True)
+    def _family(context: typer.Context) -> None:
+        show_help(context)
+
+    return family
+
+
+def show_help(context: typer.Context) -> None:
+    """The help of a family none of whose commands was named."""
+    if context.invoked_subcommand is None and (text := context.get_help()):
+        print(text)  # with Rich it is printed already
+
+
+def options(settings: list[str] | None) -> dict[str, Any]:
+    """What `-s name=value` says, as keyword arguments."""
+    from regard import config
+
+    return config.override({}, settings or [])
+
+
+def named(words: list[str]) -> tuple[Path | None, list[str]]:
+    """The model that the first word names, if it is a folder, a path to one or a shipped model; and the other words."""
+    if not words:
+        return None, []
+    first, rest = words[0], words[1:]
+    if first == "-" or len(first.split()) != 1 or len(first) > LONGEST or "\0" in first or Path(first).is_file():
+        return None, words
+    return (Path(first), rest) if os.sep in first or Path(first).is_dir() or ships(first) else (None, words)
+
+
+def called(path: Path) -> str:
+    """The name of a folder; of a checkpoint in a run folder both names, since many are called best."""
+    found = path.resolve()
+    folder = found.parents[1] if found.parent.name == "checkpoints" else found.parent
+    return f"{folder.name}/{found.name}" if (folder / "metrics.jsonl").is_file() else found.name
+
+
+def ships(name: str) -> bool:
+    """Whether a model of this name comes with Regard."""
+    from importlib import resources
+
+    return (resources.files("regard") / "pretrained" / name / "manifest.json").is_file()

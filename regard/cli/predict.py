@@ -1,0 +1,97 @@
+"""The answer of any model whatever its task, and friendly names for those that look at pictures: locate, count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from regard.cli.answers import Asked, respond
+from regard.cli.grammar import Answers, Device, Input, Json, Model, Settings
+from regard.cli.lines import writable
+
+DRAWN = ("png", "jpg", "webp", "jpeg", "bmp", "gif", "tif", "tiff")
+Pictures = Annotated[list[str] | None, typer.Argument(metavar="PICTURE...", help="Picture files of the model's size.")]
+Invert = Annotated[bool, typer.Option("--invert", help="The pictures are dark on light; models learn bright on dark.")]
+
+
+def predict(
+    model: Model,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[INPUT]...", help="Texts, words, picture files or rows; - reads standard input."),
+    ] = None,
+    input: Input = None,
+    output: Answers = None,
+    settings: Settings = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Answer with any model, whatever its task."""
+    from regard import recipe
+
+    asked = Asked(inputs, input, output, settings, as_json)
+    asked.check()
+    respond(recipe.load(model, device=device), asked)
+
+
+def locate(
+    model: Model,
+    pictures: Pictures = None,
+    input: Input = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write here: .jsonl, .csv, text, or a picture with boxes."),
+    ] = None,
+    invert: Invert = False,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Find the digit in a picture, and the box around it in pixels."""
+    from regard import recipe
+
+    if output is not None and output.suffix.lstrip(".").lower() in DRAWN:
+        return _draw(model, pictures or [], output, invert=invert, device=device)
+    asked = Asked(pictures, input, output, None, as_json)
+    asked.check(reads=[Path(picture) for picture in pictures or []])
+    trained = recipe.load(model, device=device, task="localisation")
+    respond(trained, asked, key="picture", form=_named, invert=invert)
+
+
+def count(
+    model: Model,
+    frames: Annotated[
+        list[str] | None, typer.Argument(metavar="FRAME...", help="Picture files, in the order of time.")
+    ] = None,
+    input: Input = None,
+    output: Answers = None,
+    invert: Invert = False,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Count the digits in each frame, hidden ones included."""
+    from regard import recipe
+
+    asked = Asked(frames, input, output, None, as_json)
+    asked.check(reads=[Path(frame) for frame in frames or []])
+    trained = recipe.load(model, device=device, task="counting")
+    respond(trained, asked, key="frame", form=_named, invert=invert)
+
+
+def _named(text: str, answer: Any) -> str:
+    """An answer behind the name of its file."""
+    return f"{text}\t{answer}"
+
+
+def _draw(model: Path, pictures: list[str], output: Path, *, invert: bool, device: str) -> None:
+    """The picture, enlarged, with its box."""
+    from regard import recipe
+    from regard.data import images
+
+    writable(output, DRAWN, reads=[Path(picture) for picture in pictures])
+    if len(pictures) != 1:
+        raise ValueError(f"{output} shows one picture and {len(pictures)} were given: name one at a time")
+    [found] = recipe.load(model, device=device, task="localisation").locate(pictures, invert=invert)
+    images.marked(output, images.read(pictures[0], invert=invert), found.box, str(found.label))
+    print(_named(pictures[0], found))

@@ -1,0 +1,156 @@
+"""The command that trains: files or a recipe in, a scored model out."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.lines import say
+
+if TYPE_CHECKING:
+    from regard.training.task import Given
+
+INTERRUPTED = 130  # what shells say of a command that Ctrl-C ended
+SETTING = re.compile(r"[A-Za-z_][\w.]*=")
+WHAT, WHERE = "What the files hold (seen when not said)", "The run"
+
+EPILOG = """
+Tasks, by what they learn from:
+
+\b
+translation     pairs of texts: a translator (Transformer or seq2seq)
+classification  labelled texts: a classifier
+tagging         tagged words: a tagger
+language        plain text: a language model
+word2vec        plain text: word vectors
+regression      a table: a number or a class from other columns
+localisation    pictures it draws itself: which digit, and where
+counting        pictures it draws itself: how many digits
+
+Examples:
+
+\b
+regard train a.fr a.en
+regard train reviews.csv --valid more.csv
+regard train story.txt --task word2vec
+regard train --pairs pairs.tsv model.name=seq2seq training.epochs=20
+regard train --from en-fr new.en new.fr
+regard train recipes/pendulum.yaml optim.rate=0.01
+regard train --resume --out runs/a
+"""
+
+
+def train(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE... SETTING...",
+            help="Files to learn from, or a recipe (.yaml); then settings, such as model.width=256.",
+        ),
+    ] = None,
+    pairs: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Pairs of texts: TSV, JSON lines, or two files.", rich_help_panel=WHAT),
+    ] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="Text to translate from, one sentence per line.", rich_help_panel=WHAT)
+    ] = None,
+    target: Annotated[Path | None, typer.Option(help="Its translations, line by line.", rich_help_panel=WHAT)] = None,
+    labelled: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Texts with labels: CSV, TSV, JSON lines.", rich_help_panel=WHAT),
+    ] = None,
+    tagged: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Words with tags: CoNLL, or word/tag.", rich_help_panel=WHAT),
+    ] = None,
+    text: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Plain text.", rich_help_panel=WHAT)] = None,
+    table: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A table of numbers, its columns named.", rich_help_panel=WHAT),
+    ] = None,
+    valid: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Files to measure on; else some is held out.", rich_help_panel=WHAT),
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="What to learn from them; see below.", rich_help_panel=WHAT)] = None,
+    to: Annotated[str | None, typer.Option(help="Language of the translations.", rich_help_panel=WHAT)] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", help="A model to go on from or to adapt.", rich_help_panel=WHERE)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the run; runs/NAME when not given.", rich_help_panel=WHERE)
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Resume the run in the folder.", rich_help_panel=WHERE)
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a run in the folder.", rich_help_panel=WHERE)
+    ] = False,
+) -> None:
+    """Train a model on your own data: files in, a scored checkpoint out."""
+    from regard.training.task import Given
+
+    if resume and overwrite:
+        raise ValueError("--resume goes on with a run and --overwrite starts anew: give one of them")
+    kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table}
+    kind, files = told(kinds, source, target)
+    given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
+    asked, changes = sort(words or [])
+    changes += [] if task is None else [f"task={task}"]
+    _trained(asked, changes, given, out=out, resume=resume, overwrite=overwrite, start=start)
+
+
+def _trained(asked: list[str], changes: list[str], given: Given, *, out: Path | None, **options: Any) -> None:
+    """Train what was asked for, print how it went, and end with a status that says so."""
+    from regard import recipe as recipes
+    from regard.training import distributed
+
+    with distributed.team() as team:  # from here on, an error that all processes meet is said once
+        order = recipes.order(asked, *changes, given=given)
+        if options["resume"] and "data" not in order.settings:
+            order = recipes.order(_begun(out) / "config.yaml", *changes)
+        if not order.settings.keys() & {"data", "task"}:
+            raise ValueError("nothing to train on: give a recipe file with data, or files to learn from")
+        outcome = recipes.train(order, out=out, command=sys.argv, **options)
+        if team.is_main:
+            say(outcome.summary)
+    if outcome.result.failed or outcome.result.reason == "interrupted":
+        raise typer.Exit(1 if outcome.result.failed else INTERRUPTED)
+
+
+def sort(words: list[str]) -> tuple[list[str], list[str]]:
+    """Files and settings, whichever come first."""
+    changes = [word for word in words if SETTING.match(word) and not Path(word).exists()]
+    return [word for word in words if word not in changes], changes
+
+
+def told(
+    kinds: dict[str, list[Path] | None], source: Path | None, target: Path | None
+) -> tuple[str | None, tuple[str, ...]]:
+    """What files were said to hold, and their names."""
+    if (source is None) != (target is None):
+        raise ValueError("--source and --target go together: give both files")
+    sides = [source, target] if source is not None and target is not None else []
+    said = {f"--{kind}": paths for kind, paths in kinds.items() if paths}
+    if sides:
+        said["--source and --target"] = [side for side in sides if side is not None]
+    if len(said) > 1:
+        raise ValueError(f"{' and '.join(said)} say different things of the files: give one of them")
+    kind = next((kind for kind, paths in kinds.items() if paths), "pairs" if sides else None)
+    return kind, tuple(str(path) for paths in said.values() for path in paths)
+
+
+def _begun(folder: Path | None) -> Path:
+    """The folder of a run to resume by itself; a run that is not there has a remedy."""
+    if folder is None:
+        raise ValueError("--resume needs to know which run: name its folder, --resume --out runs/NAME, or its data")
+    if not (folder / "config.yaml").is_file():
+        known = sorted(str(path.parent) for path in folder.parent.glob("*/config.yaml"))[:5]
+        others = f"there are {', '.join(known)}" if known else "leave --resume out to start one"
+        raise ValueError(f"{folder}: there is no run to resume; {others}")
+    return folder

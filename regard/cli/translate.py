@@ -1,0 +1,158 @@
+"""The command that translates."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from itertools import chain, count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.answers import Asked, writing
+from regard.cli.grammar import Answers, Input, Json, Settings, named
+from regard.cli.lines import arguments, blocks, lines_of, writer
+
+if TYPE_CHECKING:
+    from regard.tasks.translation.translator import Answer, Translator
+
+BLOCK = 256  # lines translated at a time
+LITTLE = 50_000  # characters times megabytes of weights that do not pay for waking a GPU
+
+
+def translate(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[MODEL] [TEXT]...", help="A model, else the shipped one; texts, or - for stdin."),
+    ] = None,
+    input: Input = None,
+    output: Answers = None,
+    to: Annotated[str | None, typer.Option(help="Target language, of several; guessed if not given.")] = None,
+    beams: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept side by side; 1 is greedy.")] = None,
+    nbest: Annotated[int | None, typer.Option(min=1, help="Answers per line.")] = None,
+    settings: Settings = None,
+    html: Annotated[bool, typer.Option("--html", help="The input is HTML: tags come back in their places.")] = False,
+    terms: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Glossary to obey: a term, a tab and its translation per line.")
+    ] = None,
+    alternatives: Annotated[
+        bool, typer.Option("--alternatives", help="What else the model considered, word by word.")
+    ] = False,
+    device: Annotated[
+        str, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps; auto leaves little text to the CPU.")
+    ] = "auto",
+    as_json: Json = False,
+) -> None:
+    """Translate text; line counts always match."""
+    from regard import recipe
+
+    model, texts = named(words or [])
+    if bool(texts) == (input is not None):
+        raise ValueError("give either texts, or - for standard input, or -i FILE")
+    asked = Asked(texts, input, output, settings, as_json)
+    asked.check(reads=[terms] if terms is not None else [], text=True)
+    if (html or terms is not None) and (asked.kind in ("jsonl", "csv") or nbest):
+        raise ValueError("--html and --terms give one answer as text: leave JSON, CSV and --nbest out")
+    lines = lines_of(input) if input is not None else arguments(texts, option="-i")
+    chosen = asked.options | {name: value for name, value in (("beams", beams), ("nbest", nbest)) if value is not None}
+    if nbest and "beams" not in chosen and not chosen.get("sample"):
+        chosen["beams"] = max(nbest, 4)
+    device, lines = place(device, model, lines)
+    translator = recipe.load(model, device=device, task="translation")
+    if not alternatives and not html and terms is None:
+        return _answer(translator, lines, to, chosen, asked)
+    with writer(output) as write:
+        if alternatives:
+            said = _alternatives(translator, lines, to, chosen, as_json=asked.kind == "jsonl")
+        else:
+            said = _documents(translator, lines, to, chosen, html=html, terms=terms)
+        for line in said:
+            write(line)
+
+
+def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen: dict[str, Any], asked: Asked) -> None:
+    """A line for every line; of several answers, each in a line behind its number and score."""
+    numbers, done = count(1), 0
+    with writing(asked, "source", lambda text, answer: _line(next(numbers), answer)) as write:
+        for block in blocks(lines, BLOCK):
+            to = to or guessed(translator, block)
+            for text, answer in zip(block, translator.answers(block, to=to, first=done, **chosen), strict=True):
+                write(text, answer)
+            done += len(block)  # each line has a seed of its own
+
+
+def _documents(
+    translator: Translator,
+    lines: Iterator[str],
+    to: str | None,
+    chosen: dict[str, Any],
+    *,
+    html: bool,
+    terms: Path | None,
+) -> Iterator[str]:
+    """Whole texts with their markup and placeholders, settled terms obeyed."""
+    from regard.tasks.translation.documents import document as documents
+    from regard.tasks.translation.documents import glossary as glossaries
+
+    glossary = glossaries.load(str(terms)) if terms is not None else None
+    for block in [["\n".join(lines)]] if html else blocks(lines, BLOCK):
+        to = to or guessed(translator, block)
+        answers = documents.translate(translator, block, html=html, to=to, terms=glossary, **chosen)
+        for text, answer in zip(block, answers, strict=True):
+            yield answer
+            for term in glossary.missing(text, answer) if glossary is not None else []:
+                print(f"regard: no place found for {term!r} in the answer to {text[:40]!r}", file=sys.stderr)
+
+
+def _alternatives(
+    translator: Translator, lines: Iterator[str], to: str | None, chosen: dict[str, Any], *, as_json: bool
+) -> Iterator[str]:
+    """What else might have been said, sentence by sentence."""
+    from regard.tasks.translation.alternatives import consider
+
+    for text in lines:
+        to = to or guessed(translator, [text])
+        for sentence in consider(translator, text, to=to, **chosen):
+            if as_json:
+                yield json.dumps(sentence.plain(), ensure_ascii=False)
+            else:
+                yield "\n".join(f"{left:<24} {right}".rstrip() for left, right in sentence.lines()) + "\n"
+
+
+def place(device: str, model: Path | None, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
+    """Where to translate these lines: little text on the CPU, since waking a GPU takes longer than translating it.
+
+    What counts is the characters times the megabytes of the model. The lines come back with those that were counted.
+    """
+    if device != "auto":
+        return device, lines
+    from regard.recipe import shipped
+
+    folder = shipped() if model is None else model
+    weights = (folder / part / "model.safetensors" for part in ("", "best"))
+    size = next((path.stat().st_size for path in weights if path.is_file()), 0)
+    room = LITTLE / max(size / 1e6, 1.0)
+    counted: list[str] = []
+    for line in lines:
+        counted.append(line)
+        room -= len(line) + 1
+        if room < 0:
+            return device, chain(counted, lines)
+    return "cpu", iter(counted)
+
+
+def guessed(translator: Translator, texts: list[str]) -> str | None:
+    """The language to translate into when nobody said it, and a word about the guess."""
+    to = translator.language(texts)
+    if to is not None:
+        print(f"regard: translating to {to}, guessed from the text; --to chooses", file=sys.stderr)
+    return to
+
+
+def _line(number: int, answer: Answer) -> str:
+    """The answer in one line; several answers as number, score and text."""
+    if not answer.alternatives:
+        return str(answer)
+    return "\n".join(f"{number}\t{one.score:.4f}\t{one}" for one in (answer, *answer.alternatives))

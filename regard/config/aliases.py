@@ -1,0 +1,268 @@
+"""Names by which others know our settings, and names that settings had before: each answers with the one we use.
+
+A table entry is one line. Targets are tried in order, and the first one that the recipe has is named; a target may be
+several settings joined by `and`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from regard.config.describing import describe
+from regard.config.fields import hints, sections
+from regard.config.words import join, nearest
+
+RATE = ("optim.rate",)
+WIDTH = ("model.width",)
+LAYERS = ("model.depth", "model.encoder and model.decoder")
+BATCH = ("data.batch", "data.lanes", "data.tokens")
+LENGTH = ("data.longest", "tokenizer.longest", "data.window", "model.context")
+STEPS = ("training.steps", "training.epochs")
+EPOCHS = ("training.epochs", "training.steps")
+BEAMS = ("decoding.beams",)
+
+USUAL: dict[str, tuple[str, ...]] = {
+    # Optimizer.
+    "lr": RATE,
+    "learning_rate": RATE,
+    "max_lr": RATE,
+    "peak_lr": RATE,
+    "optimizer": ("optim.name",),
+    "optim_name": ("optim.name",),
+    "adam_betas": ("optim.betas",),
+    "adam_beta1": ("optim.betas",),
+    "adam_beta2": ("optim.betas",),
+    "beta1": ("optim.betas",),
+    "beta2": ("optim.betas",),
+    "epsilon": ("optim.eps",),
+    "adam_epsilon": ("optim.eps",),
+    "weight_decay": ("optim.weight_decay",),
+    "decay": ("optim.weight_decay",),
+    "wd": ("optim.weight_decay",),
+    "warmup_steps": ("optim.warmup",),
+    "num_warmup_steps": ("optim.warmup",),
+    "warmup_updates": ("optim.warmup",),
+    "scheduler": ("optim.schedule",),
+    "lr_scheduler": ("optim.schedule",),
+    "lr_scheduler_type": ("optim.schedule",),
+    # Training.
+    "max_steps": STEPS,
+    "num_steps": STEPS,
+    "max_updates": STEPS,
+    "iterations": STEPS,
+    "max_iters": STEPS,
+    "epochs": EPOCHS,
+    "max_epochs": EPOCHS,
+    "num_epochs": EPOCHS,
+    "n_epochs": EPOCHS,
+    "num_train_epochs": EPOCHS,
+    "grad_accum": ("training.accumulate",),
+    "accumulate_grad_batches": ("training.accumulate",),
+    "gradient_accumulation": ("training.accumulate",),
+    "gradient_accumulation_steps": ("training.accumulate",),
+    "update_freq": ("training.accumulate",),
+    "max_grad_norm": ("training.clip",),
+    "grad_clip": ("training.clip",),
+    "clip_norm": ("training.clip",),
+    "gradient_clip_val": ("training.clip",),
+    "clip_grad_norm": ("training.clip",),
+    "patience": ("training.patience",),
+    "early_stopping": ("training.patience",),
+    "early_stopping_patience": ("training.patience",),
+    "eval_steps": ("training.evaluate",),
+    "eval_interval": ("training.evaluate",),
+    "eval_every": ("training.evaluate",),
+    "validate_interval": ("training.evaluate",),
+    "save_steps": ("training.save",),
+    "save_interval": ("training.save",),
+    "checkpoint_every": ("training.save",),
+    "save_total_limit": ("training.keep",),
+    "logging_steps": ("training.log",),
+    "log_interval": ("training.log",),
+    "log_every": ("training.log",),
+    "seed": ("training.seed",),
+    "random_seed": ("training.seed",),
+    "random_state": ("training.seed",),
+    "device": ("training.device",),
+    "dtype": ("training.precision",),
+    "fp16": ("training.precision",),
+    "bf16": ("training.precision",),
+    "amp": ("training.precision",),
+    "mixed_precision": ("training.precision",),
+    "torch_compile": ("training.compile",),
+    "num_workers": ("training.threads",),
+    # Data.
+    "batch": BATCH,
+    "batch_size": BATCH,
+    "train_batch_size": BATCH,
+    "per_device_train_batch_size": BATCH,
+    "max_tokens": ("data.tokens", "data.window"),
+    "max_length": LENGTH,
+    "max_len": LENGTH,
+    "max_seq_len": LENGTH,
+    "max_seq_length": LENGTH,
+    "sequence_length": LENGTH,
+    "block_size": ("data.window", "model.context"),
+    "bptt": ("data.window",),
+    "bptt_len": ("data.window",),
+    "train_file": ("data.train",),
+    "train_data": ("data.train",),
+    "validation_file": ("data.valid",),
+    "valid_data": ("data.valid",),
+    "dev": ("data.valid",),
+    "src": ("data.train.source",),
+    "tgt": ("data.train.target",),
+    "val_split": ("data.held_share", "data.held"),
+    "validation_split": ("data.held_share", "data.held"),
+    "test_size": ("data.held_share", "data.held"),
+    # Tokenizer.
+    "vocab_size": ("tokenizer.vocab", "data.most"),
+    "n_vocab": ("tokenizer.vocab", "data.most"),
+    "max_vocab": ("tokenizer.vocab", "data.most"),
+    "min_freq": ("tokenizer.least", "data.least"),
+    "min_frequency": ("tokenizer.least", "data.least"),
+    "min_count": ("tokenizer.least", "data.least"),
+    "tokenizer_type": ("tokenizer.kind",),
+    "lower": ("tokenizer.lowercase", "data.lowercase"),
+    "do_lower_case": ("tokenizer.lowercase", "data.lowercase"),
+    # Model.
+    "d_model": WIDTH,
+    "hidden_size": WIDTH,
+    "n_embd": WIDTH,
+    "dim": WIDTH,
+    "model_dim": WIDTH,
+    "vector_size": WIDTH,
+    "embedding_dim": ("model.embedding", "model.width"),
+    "embed_dim": ("model.embedding", "model.width"),
+    "embedding_size": ("model.embedding", "model.width"),
+    "d_ff": ("model.hidden",),
+    "dim_feedforward": ("model.hidden",),
+    "ffn_dim": ("model.hidden",),
+    "intermediate_size": ("model.hidden",),
+    "n_head": ("model.heads",),
+    "n_heads": ("model.heads",),
+    "num_heads": ("model.heads",),
+    "nhead": ("model.heads",),
+    "num_attention_heads": ("model.heads",),
+    "num_key_value_heads": ("model.groups",),
+    "n_layer": LAYERS,
+    "n_layers": LAYERS,
+    "layers": LAYERS,
+    "num_layers": LAYERS,
+    "num_hidden_layers": LAYERS,
+    "depth": LAYERS,
+    "num_encoder_layers": ("model.encoder",),
+    "encoder_layers": ("model.encoder",),
+    "num_decoder_layers": ("model.decoder",),
+    "decoder_layers": ("model.decoder",),
+    "dropout": ("model.dropout",),
+    "dropout_rate": ("model.dropout",),
+    "dropout_prob": ("model.dropout",),
+    "hidden_dropout_prob": ("model.dropout",),
+    "attention_probs_dropout_prob": ("model.attention_dropout",),
+    "max_position_embeddings": ("model.context",),
+    "n_ctx": ("model.context",),
+    "context_length": ("model.context",),
+    "tie_weights": ("model.share", "model.tied"),
+    "tie_word_embeddings": ("model.share", "model.tied"),
+    "model_type": ("model.name",),
+    "rnn_type": ("model.cell",),
+    "negative": ("model.negatives",),
+    "sg": ("model.architecture",),
+    # Objective and decoding.
+    "label_smoothing": ("objective.smoothing",),
+    "label_smoothing_factor": ("objective.smoothing",),
+    "class_weight": ("objective.balanced",),
+    "rdrop": ("objective.agreement",),
+    "beam": BEAMS,
+    "beams": BEAMS,
+    "beam_size": BEAMS,
+    "beam_width": BEAMS,
+    "num_beams": BEAMS,
+    "n_best": ("decoding.nbest",),
+    "num_return_sequences": ("decoding.nbest", "writing.samples"),
+    "lenpen": ("decoding.length_penalty",),
+    "alpha": ("decoding.length_penalty",),
+    "do_sample": ("decoding.sample",),
+    "no_repeat_ngram_size": ("decoding.no_repeat",),
+    "max_new_tokens": ("writing.length", "decoding.longest"),
+    "temperature": ("decoding.temperature", "writing.temperature"),
+    "top_k": ("decoding.top_k", "writing.top_k"),
+    "top_p": ("decoding.top_p", "writing.top_p"),
+}
+
+FORMER: dict[str, str] = {
+    "training.rows": "training.accumulate",
+    "training.workers": "training.threads",
+    "training.rate": "optim.rate",
+    "training.last": "optim.last",
+}
+"""What settings of ours were called before, by their full names; an entry sleeps while the old name still exists."""
+
+FORMER_VALUES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("model.name", "recurrent"): ("seq2seq", "rnn-encoder"),
+    ("model.name", "recurrent-language"): ("rnn-lm",),
+    ("model.name", "convolution"): ("cnn-encoder",),
+    ("model.name", "transformer"): ("transformer-encoder",),
+    ("objective.loss", "overlap"): ("giou",),
+}
+"""What values of ours were called before, by the setting and the old value: the one that the recipe has now."""
+
+
+class UnknownSetting(ValueError):
+    """A name that a section does not have."""
+
+    def __init__(self, where: str, name: str, known: tuple[str, ...]) -> None:
+        super().__init__(f"unknown setting {join(where, name)}{nearest(name, known)}")
+        self.where, self.name, self.known = where, name, known
+
+
+def answer(error: UnknownSetting, cls: type, where: str) -> str:
+    """What to say of an unknown setting below a dataclass that stands at `where`."""
+    asked = join(error.where, error.name)
+    helps = {row.name.replace("[]", ""): row.help for row in describe(cls, where=where)}
+    there = {join(error.where, name) for name in error.known}
+    candidates = [*([FORMER[asked]] if asked in FORMER else []), *USUAL.get(error.name.lower().replace("-", "_"), ())]
+    bare = [target.rpartition(".")[2] for target in candidates]  # `beam_size=5` where only decoding is set
+    for known in (there, names(cls, where=where)):
+        for target in (*candidates, *bare):
+            if target != asked and all(one in known for one in target.split(" and ")):
+                help = helps.get(target, "")
+                return f"unknown setting {asked}: it is called {target} here{f' ({help})' if help else ''}"
+    return str(error)
+
+
+def names(cls: type, *, where: str = "") -> set[str]:
+    """Every setting below a dataclass by its full name, of all models to choose from; lists have their entries' too."""
+    found = set()
+    for name, kind in hints(cls).items():
+        if name in getattr(cls, "__dataclass_fields__", {}):
+            found.add(join(where, name))
+            for section in sections(kind):
+                found |= names(section, where=join(where, name))
+    return found
+
+
+def renamed_value(where: str, value: Any, choices: tuple) -> str | None:
+    """What a value is called now that was called otherwise before."""
+    asked = FORMER_VALUES.get((where, value), ()) if isinstance(value, str) else ()
+    return next((new for new in asked if new in choices), None)
+
+
+def renewed(cls: type, mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that an earlier version wrote, under the names of this one; the mapping itself is left alone."""
+    known = names(cls)
+    return {name: _renewed(value, name, known) for name, value in mapping.items()}
+
+
+def _renewed(value: Any, where: str, known: set[str]) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    found = {}
+    for name, inner in value.items():
+        full = join(where, str(name))
+        new = FORMER.get(full, full)
+        moves = full not in known and new in known and new.rpartition(".")[0] == where
+        found[new.rpartition(".")[2] if moves else name] = _renewed(inner, full, known)
+    return found

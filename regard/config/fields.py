@@ -1,0 +1,52 @@
+"""What a dataclass says of its fields: annotations with their notes, defaults, the sections below."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+from collections.abc import Iterator
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+
+UNIONS = (Union, types.UnionType)
+
+
+def hints(cls: Any) -> dict[str, Any]:
+    """The annotation of each field, with the notes that `Annotated` holds."""
+    return _hints(cls)
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls, include_extras=True)
+
+
+def bare(kind: Any) -> tuple[Any, tuple]:
+    """An annotation without its notes, and the notes."""
+    if get_origin(kind) is not Annotated:
+        return kind, ()
+    return get_args(kind)[0], kind.__metadata__
+
+
+def default_of(field: dataclasses.Field) -> Any:
+    """What a field is when nobody says anything; `dataclasses.MISSING` when somebody must."""
+    return field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
+
+
+def sections(kind: Any) -> Iterator[type]:
+    """The dataclasses that an annotation holds, also inside Optional or as the entries of a list."""
+    kind, _ = bare(kind)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        yield kind
+    for inner in get_args(kind):
+        yield from sections(inner)
+
+
+def named_sections(kind: Any) -> dict[str, type]:
+    """The dataclasses of a union whose `name` tells them apart, by that name."""
+    kind, _ = bare(kind)
+    found: dict[str, type] = {}
+    for arm in get_args(kind) if get_origin(kind) in UNIONS else (kind,):
+        names = get_args(bare(hints(arm).get("name"))[0]) if dataclasses.is_dataclass(arm) else ()
+        found |= {str(name): arm for name in names}
+    return found

@@ -1,0 +1,50 @@
+"""What may change between the start of a run and its resuming, written on the field itself: `device: Free[str]`.
+
+A section passes its verdict on to the fields in it that have none of their own; what nothing is said of is warned of.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+from regard.config.fields import bare, hints, sections
+from regard.config.words import join
+
+T = TypeVar("T")
+Verdict = Literal["refused", "warned", "free", "fingerprint"]
+
+
+@dataclass(frozen=True)
+class Resume:
+    """What happens when a run is resumed with another value."""
+
+    verdict: Verdict
+
+
+Fixed = Annotated[T, Resume("refused")]
+"""The weights, or what the optimizer remembers, would no longer fit."""
+Warned = Annotated[T, Resume("warned")]
+"""The run can go on, but is no longer the one that began."""
+Free = Annotated[T, Resume("free")]
+"""No weight depends on it."""
+Fingerprinted = Annotated[T, Resume("fingerprint")]
+"""It decides which examples there are: free while their fingerprint stays the same, otherwise refused."""
+
+
+def verdicts(cls: type, *, where: str = "", inherited: Verdict = "warned") -> dict[str, Verdict]:
+    """What each setting below a dataclass says of itself, sections too, entries of lists by the list's own name."""
+    found: dict[str, Verdict] = {}
+    kinds = hints(cls)
+    for field in dataclasses.fields(cls):
+        name, kind = join(where, field.name), kinds[field.name]
+        found[name] = own = _own(kind) or inherited
+        for section in sections(kind):
+            found = verdicts(section, where=name, inherited=own) | found
+    return found
+
+
+def _own(kind: Any) -> Verdict | None:
+    said = [note.verdict for note in bare(kind)[1] if isinstance(note, Resume)]
+    return said[-1] if said else None

@@ -1,0 +1,288 @@
+"""Prepared data on disk, found by content: folders named by what they were made of, written whole, checked before use.
+
+`entry` keeps whatever files a builder writes, `cached` arrays that are mapped into memory. Both compare every byte with
+a digest before they answer; what is damaged is built again, and a note says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+FORMAT = 3  # a part of every key, and of fingerprints that runs remember
+SEAL = 4  # the version of the manifest; entries with another one are built again
+MANIFEST = "manifest.json"
+ARRAYS = "arrays.json"
+UNFINISHED = ".regard-unfinished-"
+WEEK = 7 * 24 * 3600
+PIECE = 1 << 25  # bytes that have a digest of their own, so that all cores can check a large file
+BUFFER = 1 << 20
+ABSENT = ""  # the damage of an entry that is not there, or of another version: nothing to speak of
+
+
+def folder(given: str | Path | None = None) -> Path:
+    """The cache folder: the one given, REGARD_CACHE, or ~/.cache/regard."""
+    return Path(given or os.environ.get("REGARD_CACHE") or Path("~/.cache/regard")).expanduser()
+
+
+def key(**contents: Any) -> str:
+    """SHA-256 of anything JSON can write, the format of the cache included."""
+    text = json.dumps({"format": FORMAT, **contents}, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A finished folder, every file of which is as it was written."""
+
+    place: Path
+    notes: tuple[str, ...] = ()
+    """What the user should hear: that it was damaged and had to be built again."""
+
+
+def entry(cache: Path, name: str, build: Callable[[Path], None]) -> Entry:
+    """The finished folder of this name, built now unless it is there and whole.
+
+    It is written beside its place and renamed into it, so a folder under its own name is never half written. Of two
+    processes that want the same, one builds and the other waits; where a file system knows no locks both build, and
+    the first to finish is believed.
+    """
+    place = cache / name
+    if damage(place) is None:
+        return Entry(place)
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        _sweep(cache)
+        with _alone(cache / f"{UNFINISHED}{name}.lock"):
+            found = damage(place)
+            if found is None:  # somebody else has built it meanwhile
+                return Entry(place)
+            _build(cache, place, build)
+    except OSError as error:
+        reason = error.strerror or error
+        raise ValueError(f"cannot write the cache folder {cache} ({reason}): set REGARD_CACHE to another one") from None
+    return Entry(place, (f"cached data was damaged ({place / found}): prepared again",) if found else ())
+
+
+def damage(place: Path) -> str | None:
+    """What is wrong with an entry: the file whose bytes changed, ABSENT where there is none, None if all is well."""
+    try:
+        data = (place / MANIFEST).read_bytes()
+    except OSError:
+        return MANIFEST if place.is_dir() else ABSENT
+    try:
+        manifest = json.loads(data)
+        files = manifest["files"] if manifest["format"] == SEAL else None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return MANIFEST
+    if files is None:
+        return ABSENT
+    if not isinstance(files, dict) or data != _sealed(files):
+        return MANIFEST
+    return _changed(place, files)
+
+
+# Arrays by name.
+
+
+class Builder:
+    """Arrays on their way into the cache, whole or piece by piece, and plain facts about them."""
+
+    def __init__(self, place: Path) -> None:
+        self.facts: dict[str, Any] = {}
+        """Anything JSON can write, given back with the arrays."""
+        self._place = place
+        self._files: dict[str, BinaryIO] = {}
+        self._kinds: dict[str, tuple[np.dtype, tuple[int, ...]]] = {}
+        self._lengths: dict[str, int] = {}
+
+    def add(self, name: str, piece: np.ndarray) -> None:
+        """More of an array, along its first axis; memory does not grow."""
+        kind = piece.dtype, piece.shape[1:]
+        assert piece.dtype.kind in "biuf", f"{name}: {piece.dtype} cannot be kept"
+        assert piece.ndim, f"{name} has no axis along which it could grow"
+        assert self._kinds.setdefault(name, kind) == kind, f"{name} is of {self._kinds[name]}, not of {kind}"
+        if name not in self._files:
+            assert re.fullmatch(r"[A-Za-z0-9_-]+", name), f"{name!r} cannot name a file"
+            self._files[name] = (self._place / f"{name}.bin").open("wb")
+        self._files[name].write(np.ascontiguousarray(piece).data if piece.size else b"")
+        self._lengths[name] = self._lengths.get(name, 0) + len(piece)
+
+    def finish(self) -> None:
+        """Write down what the files hold."""
+        self.close()
+        arrays = {name: [kind.str, [self._lengths[name], *shape]] for name, (kind, shape) in self._kinds.items()}
+        text = json.dumps({"arrays": arrays, "facts": self.facts})
+        (self._place / ARRAYS).write_text(text, encoding="utf-8")
+
+    def close(self) -> None:
+        """Stop writing; safe to call again."""
+        for file in self._files.values():
+            file.close()
+
+
+class Arrays(Mapping[str, np.ndarray]):
+    """Arrays in the cache by name, mapped into memory, and what was noted of them."""
+
+    def __init__(self, found: Entry) -> None:
+        plain = json.loads((found.place / ARRAYS).read_text(encoding="utf-8"))
+        self.place, self.notes = found.place, found.notes
+        self.facts: dict[str, Any] = plain["facts"]
+        self._arrays = {name: _mapped(found.place / f"{name}.bin", *kind) for name, kind in plain["arrays"].items()}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+
+def cached(
+    kind: str, contents: Mapping[str, Any], build: Callable[[Builder], None], *, cache: str | Path | None = None
+) -> Arrays:
+    """The arrays made of these contents (digests of files, settings, a version), from the cache or built now."""
+
+    def write(place: Path) -> None:
+        builder = Builder(place)
+        try:
+            build(builder)
+            builder.finish()
+        finally:
+            builder.close()
+
+    return Arrays(entry(folder(cache), f"{kind}-{key(kind=kind, **contents)}", write))
+
+
+def _mapped(path: Path, kind: str, shape: list[int]) -> np.ndarray:
+    if 0 in shape:
+        return np.zeros(shape, np.dtype(kind))  # an empty file cannot be mapped
+    return np.asarray(np.memmap(path, np.dtype(kind), "r", shape=tuple(shape)))  # a plain array over the same pages
+
+
+# Building, sealing and checking entries.
+
+
+def _build(cache: Path, place: Path, build: Callable[[Path], None]) -> None:
+    temporary = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=cache))
+    try:
+        build(temporary)
+        _seal(temporary)
+        _publish(temporary, place)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold a lock that the kernel takes back from a killed process; go on without where there is none."""
+    from filelock import FileLock
+
+    lock = FileLock(path)
+    try:
+        lock.acquire()
+    except (OSError, NotImplementedError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        lock.release()
+
+
+def _sweep(cache: Path) -> None:
+    """Remove what a killed process left half written more than a week ago."""
+    for left in cache.glob(f"{UNFINISHED}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > WEEK:
+                if left.is_dir():
+                    shutil.rmtree(left, ignore_errors=True)
+                else:
+                    left.unlink()
+
+
+def _seal(temporary: Path) -> None:
+    """Write down the size and the digests of every file, and see that all of it is on the disk."""
+    paths = {path.relative_to(temporary).as_posix(): path for path in sorted(temporary.rglob("*")) if path.is_file()}
+    sizes = {name: path.stat().st_size for name, path in paths.items()}
+    digests = _digests(temporary, sizes)
+    files = {name: {"size": sizes[name], "sha256": digests[name]} for name in paths}
+    (temporary / MANIFEST).write_bytes(_sealed(files))
+    for path in (*paths.values(), temporary / MANIFEST):
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+
+
+def _sealed(files: Mapping[str, Any]) -> bytes:
+    """The one manifest for these files, which vouches for itself as well."""
+    body = json.dumps({"files": files, "format": SEAL}, sort_keys=True)
+    digest = hashlib.sha256(body.encode()).hexdigest()
+    return json.dumps({"files": files, "format": SEAL, "sha256": digest}, sort_keys=True).encode()
+
+
+def _changed(place: Path, files: Mapping[str, Any]) -> str | None:
+    """The first file that is not as the manifest has it; sizes first, which cost nothing."""
+    for name, known in files.items():
+        try:
+            if (place / name).stat().st_size != known["size"]:
+                return name
+        except OSError:
+            return name
+    try:
+        found = _digests(place, {name: known["size"] for name, known in files.items()})
+    except OSError as error:
+        return str(error.filename or MANIFEST)
+    return next((name for name, known in files.items() if found[name] != known["sha256"]), None)
+
+
+def _digests(place: Path, sizes: Mapping[str, int]) -> dict[str, list[str]]:
+    """SHA-256 of every piece of every file, on all cores: hashing lets go of Python's lock."""
+    pieces = [(name, start) for name, size in sizes.items() for start in range(0, max(size, 1), PIECE)]
+    found: dict[str, list[str]] = {name: [] for name in sizes}
+    with ThreadPoolExecutor(min(len(pieces), os.cpu_count() or 1) or 1) as pool:
+        for (name, _), digest in zip(
+            pieces, pool.map(lambda one: _digest(place / one[0], one[1]), pieces), strict=True
+        ):
+            found[name].append(digest)
+    return found
+
+
+def _digest(path: Path, start: int) -> str:
+    digest, left = hashlib.sha256(), PIECE
+    with path.open("rb", buffering=0) as file:
+        file.seek(start)
+        while left > 0 and (data := file.read(min(BUFFER, left))):
+            digest.update(data)
+            left -= len(data)
+    return digest.hexdigest()
+
+
+def _publish(temporary: Path, place: Path) -> None:
+    for _ in range(3):  # somebody else may be mending or building the same
+        with contextlib.suppress(OSError):
+            temporary.rename(place)
+            return
+        if damage(place) is None:
+            return
+        damaged = temporary.with_name(f"{temporary.name}-damaged")
+        with contextlib.suppress(OSError):
+            place.rename(damaged)
+        shutil.rmtree(damaged, ignore_errors=True)
+    raise ValueError(f"cannot put {place} in its place: remove it by hand or set REGARD_CACHE to another folder")

@@ -1,0 +1,64 @@
+"""Files that are no UTF-8: what they look like, and the command that makes UTF-8 of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+HEAD = 1 << 16  # bytes of a file that are looked at
+MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+# Letters and signs of Western Europe but Ã and Â, with which characters in damaged UTF-8 begin.
+WESTERN = "àâäáåçéèêëíìîïñóòôöõøúùûüýßæœÀÄÁÅÇÉÈÊËÍÌÎÏÑÓÒÔÖÕØÚÙÛÜÝÆŒ«»°€‘’“”–—…¿¡\u00a0".encode("cp1252")
+
+
+def locate(name: str) -> Path:
+    """The file of this name, looked for as given and then under the folder REGARD_DATA."""
+    folder = os.environ.get("REGARD_DATA")
+    given = Path(name).expanduser()
+    found = [path for path in (given, *([Path(folder).expanduser() / name] if folder else [])) if path.exists()]
+    if not found:
+        where = f"or under REGARD_DATA={folder}" if folder else "(REGARD_DATA may name a folder to look in)"
+        raise ValueError(f"no file {name} here {where}: check the path")
+    if not found[0].is_file():
+        raise ValueError(f"{name} is not a regular file: give the path of a text, TSV, JSONL or .gz file")
+    return found[0]
+
+
+def looks_like(data: bytes) -> str | None:
+    """What text that is no UTF-8 seems to be in, by the name that iconv knows; None where nothing tells."""
+    for mark, name in MARKS.items():
+        if data.startswith(mark):
+            return name
+    for first, name in ((0, "UTF-16BE"), (1, "UTF-16LE")):
+        if len(data) >= 8 and data[first::2].count(0) > 0.9 * len(data[first::2]) and not data[1 - first :: 2].count(0):
+            return name
+    high = bytes(byte for byte in data if byte >= 0x80)
+    lone = re.search(rb"[\x80-\xff]{4}|\xed[\xa0-\xbf][\x80-\xbf]", data) is None  # letters with accents stand alone
+    return "WINDOWS-1252" if high and lone and not high.translate(None, WESTERN) else None
+
+
+def hint(data: bytes, name: str = "FILE") -> str:
+    """A few words on what text that is no UTF-8 seems to be in and how to convert it, or none."""
+    found = looks_like(data)
+    called = "Latin-1" if found == "WINDOWS-1252" else found
+    return f"it looks like {called}: iconv -f {found} -t UTF-8 {name}" if found else ""
+
+
+def hint_of(name: str) -> str:
+    """The same for a file; nothing for one that cannot be read, or is UTF-8 where one looks."""
+    try:
+        with locate(name).open("rb") as file:
+            lines = file.read(HEAD).split(b"\n")
+    except (OSError, ValueError):
+        return ""
+    bad = b"\n".join(line for line in lines[: -1 if len(lines) > 1 else None] if not _decodes(line))
+    return hint(bad, name)
+
+
+def _decodes(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

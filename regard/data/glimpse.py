@@ -1,0 +1,166 @@
+"""A first look at a file: as much of it as tells what it holds."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice, zip_longest
+from typing import Any
+
+from regard.data.encodings import locate
+from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, suffix
+
+LINES = 1000  # looked at
+TABLES = {".csv": ",;\t", ".tsv": "\t"}  # how tables are named, and what lies between their cells
+WORDS = 3  # of a label, at most
+
+
+@dataclass(frozen=True)
+class Column:
+    """Some cells of a column, one below the other."""
+
+    cells: tuple[str, ...]
+
+    @cached_property
+    def words(self) -> float:
+        """Words in a cell, in the mean."""
+        return sum(len(cell.split()) for cell in self.cells) / max(1, len(self.cells))
+
+    @cached_property
+    def distinct(self) -> int:
+        """How many different cells there are."""
+        return len(set(self.cells))
+
+    @property
+    def numeric(self) -> bool:
+        """Whether every cell is a number."""
+        return bool(self.cells) and all(map(is_number, self.cells))
+
+    @property
+    def repeats(self) -> bool:
+        """Whether it holds a few short texts again and again, as labels do; of few cells nobody can tell."""
+        few = max(2.0, 1.5 * math.sqrt(len(self.cells)))
+        return self.distinct <= few and max((len(cell.split()) for cell in self.cells), default=0) <= WORDS
+
+    @property
+    def telling(self) -> bool:
+        """Whether there are cells enough to believe in what `repeats` says."""
+        return len(self.cells) >= 10
+
+
+@dataclass(frozen=True)
+class Glimpse:
+    """The first lines of a file."""
+
+    name: str
+    lines: tuple[str, ...]
+
+    @classmethod
+    def at(cls, name: str) -> Glimpse:
+        """A look at this file; one that is not there, or empty, is an error."""
+        locate(name)
+        seen = tuple((line or b"").decode("utf-8", errors="replace") for line in islice(lines(name), LINES))
+        if not any(line.strip() for line in seen):
+            raise ValueError(f"{name} is empty: give a file with something to learn from")
+        return cls(name, seen)
+
+    @property
+    def suffix(self) -> str:
+        """How its name ends, whether or not it is gzipped."""
+        return suffix(self.name)
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it is named like JSON lines."""
+        return self.suffix in JSON_SUFFIXES
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its lines are texts, as far as one sees: neither JSON nor columns."""
+        return not self.is_json and not self.rows
+
+    @cached_property
+    def records(self) -> list[Mapping[str, Any]]:
+        """Its JSON objects."""
+        return [record for line in self.lines if (record := _record(line)) is not None] if self.is_json else []
+
+    @cached_property
+    def blanks(self) -> int:
+        """Empty lines between others."""
+        text = "\n".join(line.strip() for line in self.lines).strip("\n")
+        return text.split("\n").count("")
+
+    @cached_property
+    def rows(self) -> list[list[str]]:
+        """Its cells, line by line, where lines have as many columns as one another and two at least."""
+        if self.is_json:
+            return []
+        full = [line for line in self.lines if line.strip()]
+        marks = TABLES.get(self.suffix, "\t")
+        mark = max(marks, key=full[0].count)
+        found = _cells(full, mark) if self.suffix == ".csv" else [line.split(mark) for line in full]
+        width = len(found[0]) if found else 0
+        even = sum(len(row) == width for row in found)
+        return [row for row in found if len(row) == width] if width > 1 and even >= 0.9 * len(found) else []
+
+    @cached_property
+    def heading(self) -> list[str] | None:
+        """The names of the columns, where the first line is unlike those below it."""
+        if len(self.rows) < 2:
+            return None
+        first, rest = self.rows[0], [Column(cells) for cells in zip(*self.rows[1:], strict=True)]
+        if not all(cell.strip() and len(cell.split()) <= WORDS and not is_number(cell) for cell in first):
+            return None
+        unlike = [cell not in column.cells for cell, column in zip(first, rest, strict=True) if column.repeats]
+        numbers = [column for column in rest if column.numeric]
+        longer = [column for column in rest if column.words > 2 * WORDS]
+        return [cell.strip() for cell in first] if (numbers or unlike or longer) and all(unlike) else None
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """Its columns, without the heading."""
+        rows = self.rows[1:] if self.heading else self.rows
+        return [Column(tuple(cell.strip() for cell in cells)) for cells in zip(*rows, strict=True)]
+
+
+def text_file(look: Glimpse) -> dict[str, Any] | None:
+    """The settings by which a file is read as text: plain, or a field of JSON lines."""
+    if not look.is_json:
+        return {"path": look.name} if look.is_plain else None
+    texts = [name for name, value in (look.records or [{}])[0].items() if isinstance(value, str)]
+    if "text" in texts:
+        return {"path": look.name}
+    return {"path": look.name, "field": texts[0]} if len(texts) == 1 else None
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is a number."""
+    try:
+        return math.isfinite(float(cell))
+    except ValueError:
+        return False
+
+
+def same_length(names: Sequence[str]) -> bool:
+    """Whether files have the same number of lines."""
+    over = object()
+    return all(over not in together for together in zip_longest(*map(lines, names), fillvalue=over))
+
+
+def _cells(rows: Sequence[str], mark: str) -> list[list[str]]:
+    """Cells of a CSV file, of which a quoted one may go over lines; the last one may be cut off here."""
+    try:
+        return [row for row in csv.reader((f"{line}\n" for line in rows), delimiter=mark) if row]
+    except csv.Error:
+        return []
+
+
+def _record(line: str) -> Mapping[str, Any] | None:
+    try:
+        found = parsed(line)
+    except Refusal:
+        return None
+    return found if isinstance(found, Mapping) else None

@@ -1,0 +1,88 @@
+"""What the tokens of a tokenizer are for and what text they stand for, whoever made it: special tokens and surfaces."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tokenizers import Tokenizer as Engine
+from tokenizers import models
+
+SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
+"""Those of the tokenizers we train, which begin with them."""
+ROLES: Mapping[str, tuple[str, ...]] = {
+    "pad": ("<pad>", "[PAD]", "<|pad|>"),
+    "begin": ("<bos>", "<s>", "[CLS]", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>"),
+    "end": ("<eos>", "</s>", "[SEP]", "<|end_of_text|>", "<|endoftext|>"),
+    "unknown": ("<unk>", "[UNK]"),
+    "mask": ("<mask>", "[MASK]"),
+    "separator": ("<sep>", "[SEP]", "</s>"),
+}
+"""Names that special tokens have in one family of models or another, the likeliest first."""
+SPELLED = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+
+
+def roles(engine: Engine) -> dict[str, int | None]:
+    """The token of each role, None where there is none."""
+    special = {token.content: id for id, token in engine.get_added_tokens_decoder().items() if token.special}
+    found = {role: next((special[name] for name in names if name in special), None) for role, names in ROLES.items()}
+    own = getattr(engine.model, "unk_token", None)
+    if found["unknown"] is None and own is not None:
+        found["unknown"] = engine.token_to_id(own)
+    return found
+
+
+def surface(engine: Engine) -> Callable[[str], bytes]:
+    """How a token's name is read: the bytes of text it stands for, with the blank before a word in front.
+
+    Byte-level tokenizers (GPT-2, ours) have a sign for every byte, WordPiece (BERT) marks what continues a word,
+    SentencePiece (T5, Llama) marks the blank before one.
+    """
+    parts = [*_parts(engine.decoder), *_parts(engine.pre_tokenizer)]
+    kinds = {part["type"] for part in parts}
+    if "ByteLevel" in kinds:
+        return _bytes
+    if isinstance(engine.model, models.WordPiece):
+        mark = engine.model.continuing_subword_prefix
+        return lambda name: (name.removeprefix(mark) if name.startswith(mark) else f" {name}").encode()
+    blanks = [str(part["replacement"]) for part in parts if part["type"] == "Metaspace"]
+    blanks += [str(part["pattern"].get("String")) for part in parts if part["type"] == "Replace"]
+    suffixes = [str(part["suffix"]) for part in parts if part["type"] == "BPEDecoder"]
+
+    def read(name: str) -> bytes:
+        if "ByteFallback" in kinds and (spelled := SPELLED.fullmatch(name)):
+            return bytes.fromhex(spelled[1])
+        for mark in (*blanks[:1], *suffixes[:1]):
+            name = name.replace(mark, " ")
+        return name.encode()
+
+    return read
+
+
+def blank_between(engine: Engine) -> str:
+    """What stands between the tokens of a closed list: a blank between words, nothing between characters."""
+    return " " if any(part["type"].startswith("Whitespace") for part in _parts(engine.pre_tokenizer)) else ""
+
+
+def _parts(component: Any) -> list[dict[str, Any]]:
+    """The steps of a normaliser, pre-tokenizer or decoder."""
+    if component is None:
+        return []
+    found = json.loads(component.__getstate__())
+    return [each for name in ("pretokenizers", "decoders") for each in found.get(name, [])] or [found]
+
+
+def _symbols() -> dict[str, int]:
+    """The printable character that stands for each byte, as in GPT-2."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
+
+
+BYTES = _symbols()
+
+
+def _bytes(name: str) -> bytes:
+    return b"".join(bytes([BYTES[symbol]]) if symbol in BYTES else symbol.encode() for symbol in name)

@@ -1,0 +1,34 @@
+"""Truecasing: a text in capitals as a tokenizer's texts would have written it."""
+
+from __future__ import annotations
+
+import re
+
+from regard.data.tokenizers import Tokenizer
+
+WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+
+
+def truecased(text: str, tokenizer: Tokenizer) -> str:
+    """A text that is all in capitals with each word in the case that needs fewest tokens; any other text as it is.
+
+    Frequent words are one token in the case they are frequent in: `like`, `Tom`, `USA`. A tokenizer of texts in
+    capitals finds nothing better, and neither does one of characters.
+    """
+    if not text.isupper():
+        return text
+    words = WORD.findall(text)
+    forms = [form for word in words for form in (word, word.lower(), word.capitalize())]
+    sizes = iter([len(ids) for ids in tokenizer.encode_many(forms)])
+    chosen = []
+    for word in words:
+        own, small, capital = next(sizes), next(sizes), next(sizes)
+        form = word.lower() if small <= capital else word.capitalize()
+        kept = own < min(small, capital) or (own == min(small, capital) > 1)  # an acronym nobody knows stays one
+        chosen.append(word if kept or word == "I" else form)
+    if chosen and chosen[0].islower():
+        chosen[0] = chosen[0].capitalize()
+    rest = iter(chosen)
+    found = WORD.sub(lambda _: next(rest), text)
+    shorter = len(tokenizer.encode(found)) < len(tokenizer.encode(text))
+    return found if shorter else text

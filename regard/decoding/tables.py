@@ -1,0 +1,358 @@
+"""Rows of beams on the device: examples take them, all are stepped together, and what each round chose is recorded.
+
+A table grows and shrinks with any model's state, or, where the state is written in place, has so many rows that
+examples take from one another; its rounds then run ahead of the host, and a GPU replays them.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+from weakref import WeakMethod, ref
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.attention.hardware import kernels_run
+from regard.decoding.batching import staying
+from regard.decoding.constraints import ABSENT, Constraint
+from regard.decoding.graphs import Graph
+from regard.decoding.ledger import Book, Numbers
+from regard.decoding.ranking import Chosen, Front, Ranked
+from regard.decoding.stepper import Replayable, Stepper
+
+SPAN = 8  # rounds between two looks of the host
+KEPT = 6  # tables that a model keeps for searches of the same kind, and starts that a table keeps
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """How tokens are chosen: on the device what comes next, on the host what became of it."""
+
+    @property
+    def eos(self) -> int:
+        """The token that ends an answer; -1 if none does."""
+        ...
+
+    @property
+    def constraints(self) -> Sequence[Constraint]:
+        """What answers must obey."""
+        ...
+
+    @property
+    def beams(self) -> int:
+        """Hypotheses of an example side by side."""
+        ...
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What two policies must share for one table to serve both."""
+        ...
+
+    @property
+    def ranks(self) -> bool:
+        """Whether it is a plain ranking of all that may come next, for which there is a kernel."""
+        ...
+
+    @property
+    def draws(self) -> bool:
+        """Whether it needs a random number for every token."""
+        ...
+
+    @property
+    def reorders(self) -> bool:
+        """Whether a beam may go on from another one."""
+        ...
+
+    def first(self, batch: int, device: torch.device) -> Float[Tensor, "batch beam"]:
+        """The scores that empty hypotheses begin with."""
+        ...
+
+    def choose(self, logits: Float[Tensor, "batch beam vocab"], front: Front) -> Chosen:
+        """What may come next, and what goes on."""
+        ...
+
+    def book(self, limits: Sequence[int], longest: int | None = None) -> Book:
+        """What the host keeps of so many examples."""
+        ...
+
+
+class Lines(NamedTuple):
+    """The live hypotheses of some examples; texts and random numbers have no places where nobody needs them."""
+
+    example: Int[Tensor, "batch"]
+    length: Int[Tensor, "batch"]
+    total: Float[Tensor, "batch beam"]
+    tokens: Int[Tensor, "batch beam"]
+    parents: Int[Tensor, "batch beam"]
+    written: Int[Tensor, "batch beam text"]
+    noise: Float[Tensor, "batch beam room"]
+
+    @classmethod
+    def blank(cls, example: Int[Tensor, "batch"], policy: Policy, *, text: int, noise: Tensor | None) -> Lines:
+        """Nothing written yet; `text` places for what will be."""
+        batch, beams, device = len(example), policy.beams, example.device
+        nothing = torch.zeros(batch, beams, dtype=torch.int64, device=device)
+        written = torch.full((batch, beams, text), ABSENT, device=device)
+        noise = nothing.new_zeros((batch, beams, 0), dtype=torch.float32) if noise is None else noise
+        return cls(
+            example, torch.zeros_like(example), policy.first(batch, device), nothing, nothing.clone(), written, noise
+        )
+
+    def choose(
+        self, logits: Float[Tensor, "batch beam vocab"], policy: Policy, *, growing: bool
+    ) -> tuple[Ranked, Lines]:
+        """What was ranked, and the hypotheses a token longer; texts grow, or the newest token pushes the oldest out."""
+        noise = None
+        if self.noise.shape[2]:
+            at = self.length.clamp(max=self.noise.shape[2] - 1)[:, None, None].expand(-1, self.noise.shape[1], 1)
+            noise = self.noise.gather(2, at)[..., 0]
+        chosen = policy.choose(logits.float(), Front(self.example, self.total, self.written, noise))
+        written = self.written
+        if policy.constraints:
+            own = written.gather(1, chosen.parents[..., None].expand_as(written)) if policy.reorders else written
+            written = torch.cat([own if growing else own[..., 1:], chosen.tokens[..., None]], -1)
+        after = Lines(self.example, self.length + 1, chosen.total, chosen.tokens, chosen.parents, written, self.noise)
+        return chosen.ranked, after
+
+    def keep(self, rows: Int[Tensor, "kept"]) -> Lines:
+        """Only these examples."""
+        return Lines(*(each[rows] for each in self))
+
+    def join(self, other: Lines) -> Lines:
+        """Those of both; the newest token of a text stands last, the first random number first."""
+        text, room = (max(self[at].shape[2], other[at].shape[2]) for at in (5, 6))
+        written = [F.pad(each.written, (text - each.written.shape[2], 0), value=ABSENT) for each in (self, other)]
+        noise = [F.pad(each.noise, (0, room - each.noise.shape[2])) for each in (self, other)]
+        example, length, total, tokens, parents = (torch.cat(pair) for pair in zip(self[:5], other[:5], strict=True))
+        return Lines(example, length, total, tokens, parents, torch.cat(written), torch.cat(noise))
+
+
+class Seating(NamedTuple):
+    """Examples that take rows together: the model's inputs, their numbers out of `examples`, the room, the noise."""
+
+    rows: Numbers
+    inputs: Sequence[Any]
+    example: Numbers
+    examples: int
+    limit: int
+    noise: Float[Tensor, "batch beam room"] | None
+
+
+class Growing:
+    """Rows of any model: states are joined when examples come and kept when others go; the host looks every round."""
+
+    span, lag = 1, 0
+
+    def __init__(self, model: Stepper, policy: Policy) -> None:
+        self.model, self.policy = model, policy
+        self.state: Any = None
+        self.lines: Lines | None = None
+        self.rows: Numbers = np.zeros(0, dtype=np.int64)
+        self.room: Numbers = np.zeros(0, dtype=np.int64)
+
+    def seat(self, new: Seating) -> Int[Tensor, "1 row 5 choice"]:
+        """Read the inputs of new examples; what the first round ranked for them."""
+        self.leave(new.rows)
+        logits, state = self.model.start(*new.inputs, beams=self.policy.beams, limit=new.limit)
+        check(self.policy, new.examples, logits.shape[-1])
+        example = torch.from_numpy(new.example).to(logits.device)
+        noise = None if new.noise is None else new.noise.to(logits.device)
+        ranked, lines = Lines.blank(example, self.policy, text=0, noise=noise).choose(logits, self.policy, growing=True)
+        room = np.full(len(new.rows), new.limit)
+        if self.lines is None:
+            self.state, self.lines, self.rows, self.room = state, lines, new.rows, room
+        else:
+            self.state, self.lines = self.state.join(state), self.lines.join(lines)
+            self.rows, self.room = np.append(self.rows, new.rows), np.append(self.room, room)
+        return encoded(ranked)
+
+    def run(self, steps: int, going: Numbers) -> tuple[Int[Tensor, "1 row 5 choice"], Numbers]:
+        """One round of the rows that are still going, or of all if too few are done to move the rest."""
+        assert self.lines is not None
+        assert steps == 1
+        alive = going[self.rows]
+        fewer = staying(alive.tolist())
+        full = self.room <= self.lines.length.cpu().numpy() if fewer is None and not alive.all() else None
+        if full is not None and full.any():  # what has no room is not stepped, whatever moving costs
+            fewer = np.flatnonzero(alive).tolist()
+        lines = self.lines
+        if fewer is not None:
+            kept = torch.tensor(fewer, device=lines.total.device)
+            self.state, lines = self.state.keep(kept), lines.keep(kept)
+            self.rows, self.room = self.rows[fewer], self.room[fewer]
+        state = self.state.reorder(lines.parents) if self.policy.reorders else self.state
+        logits, self.state = self.model.step(lines.tokens, state)
+        ranked, self.lines = lines.choose(logits, self.policy, growing=True)
+        return encoded(ranked), self.rows
+
+    def leave(self, rows: Numbers) -> None:
+        """Forget these rows, before others take them."""
+        stay = np.flatnonzero(~np.isin(self.rows, rows))
+        if len(stay) == len(self.rows) or self.lines is None:
+            return
+        if not len(stay):
+            self.state, self.lines = None, None
+        else:
+            kept = torch.from_numpy(stay).to(self.lines.total.device)
+            self.state, self.lines = self.state.keep(kept), self.lines.keep(kept)
+        self.rows, self.room = self.rows[stay], self.room[stay]
+
+
+class Fixed:
+    """So many rows of a model whose state is written in place; rounds run ahead of the host."""
+
+    span, lag = SPAN, 1
+
+    def __init__(self, model: Replayable, policy: Policy, *, rows: int, longest: int) -> None:
+        self.policy, self.rows, self.longest = policy, rows, longest
+        self.device = model.device
+        self.widths: tuple[int, ...] = ()
+        self.lock = Lock()
+        self.vocab, self._examples = 0, 0
+        self._model = ref(model)  # which owns this table: they die together
+        self._state: Any = None
+        self._step = Graph(_weakly(self._round), self.device, warm=2)
+        self._starts: OrderedDict[Any, Graph] = OrderedDict()
+        example = torch.zeros(rows, dtype=torch.int64, device=self.device)
+        drawn = torch.zeros(rows, policy.beams, longest, device=self.device) if policy.draws else None
+        self._lines = Lines.blank(example, policy, text=longest if policy.constraints else 0, noise=drawn)
+        self._clock = torch.zeros_like(example)
+        self._record = torch.zeros(0, dtype=torch.int32, device=self.device)
+
+    @property
+    def model(self) -> Replayable:
+        """Whose rows these are."""
+        model = self._model()
+        assert model is not None, "a table outlived its model"
+        return model
+
+    def seat(self, new: Seating) -> Int[Tensor, "1 row kind choice"]:
+        """Read the inputs of new examples into these rows; what the first round ranked for them."""
+        if self.vocab:
+            check(self.policy, new.examples, self.vocab)
+        rows, example, inputs, noise = new.rows, new.example, list(new.inputs), new.noise
+        padding = few(len(rows)) - len(rows)
+        if padding:  # the first example again, into the same row
+            again = torch.arange(-padding, len(rows)).clamp(min=0).roll(-padding)
+            inputs = [each[again.to(each.device)] for each in inputs]
+            rows, example = rows[again.numpy()], example[again.numpy()]
+            noise = None if noise is None else noise[again]
+        numbers = torch.from_numpy(np.stack([rows, example])).to(self.device, non_blocking=True)
+        if noise is None:
+            noise = torch.zeros(len(rows), self.policy.beams, 0)
+        noise = F.pad(noise, (0, self._lines.noise.shape[2] - noise.shape[2])).to(self.device, non_blocking=True)
+        shapes = tuple(each.shape for each in inputs)
+        if shapes not in self._starts:
+            self._starts[shapes] = Graph(_weakly(self._first), self.device, warm=2)
+            while len(self._starts) > KEPT:
+                self._starts.popitem(last=False)
+        self._starts.move_to_end(shapes)
+        self._examples = new.examples
+        return self._starts[shapes](numbers, noise, *inputs)
+
+    def run(self, steps: int, going: Numbers) -> tuple[Int[Tensor, "round row kind choice"], Numbers]:
+        """Some rounds of all rows; what each of them ranked."""
+        self._clock.zero_()
+        for _ in range(steps):
+            self._step()
+        return self._record[:steps], np.arange(self.rows)
+
+    def _first(self, numbers: Tensor, noise: Tensor, *inputs: Tensor) -> Tensor:
+        """The first round of new examples, which take their rows after it."""
+        logits, state = self.model.start(*inputs, beams=self.policy.beams, limit=1)
+        if self._state is None:
+            check(self.policy, self._examples, logits.shape[-1])
+            self._state, self.vocab = state.blank(self.rows, self.longest), logits.shape[-1]
+        rows, example = numbers
+        lines = Lines.blank(example, self.policy, text=self._lines.written.shape[2], noise=noise)
+        record, lines = self._choose(logits, lines, torch.zeros_like(rows), None)
+        self._state.put(rows, state)
+        for mine, new in zip(self._lines, lines, strict=True):
+            mine.index_copy_(0, rows, new)
+        if not self._record.numel():
+            self._record = record.new_zeros(SPAN, self.rows, *record.shape[2:])
+        return record
+
+    def _round(self) -> None:
+        """Feed what was chosen last, and choose again."""
+        lines = self._lines
+        state = self._state.reorder(lines.parents) if self.policy.reorders else self._state
+        logits, _ = self.model.step(lines.tokens, state)
+        _, after = self._choose(logits, lines, self._clock, self._record)
+        for mine, new in zip(lines, after, strict=True):
+            if mine is not new:
+                mine.copy_(new)
+
+    def _choose(
+        self, logits: Tensor, lines: Lines, clock: Tensor, record: Tensor | None
+    ) -> tuple[Int[Tensor, "round row kind choice"], Lines]:
+        """Choose, in one go where a kernel can, and record it where the clock of each row points."""
+        if self.policy.ranks and kernels_run(logits):
+            from regard.decoding.kernels import choose
+
+            beams, vocab = logits.shape[1:]
+            if record is None:
+                shape = 1, len(clock), 3, min(2 * beams, beams * vocab)
+                record = torch.zeros(shape, dtype=torch.int32, device=logits.device)
+            choose(logits, lines.total, lines.tokens, lines.parents, record, clock, eos=self.policy.eos)
+            return record, lines
+        ranked, after = lines.choose(logits, self.policy, growing=False)
+        numbers = encoded(ranked)
+        if record is None:
+            return numbers, after
+        record[clock % len(record), torch.arange(len(clock), device=clock.device)] = numbers[0]
+        clock += 1
+        return record, after
+
+
+def borrow(model: Replayable, policy: Policy, *, rows: int, longest: int, widths: tuple[int, ...]) -> Fixed:
+    """A table of an earlier search with the same policy and enough room, or a new one; the model keeps the latest."""
+    rows = few(rows)
+    for table in sorted(model.tables, key=lambda table: table.longest):
+        wide = len(widths) == len(table.widths) and all(a <= b for a, b in zip(widths, table.widths, strict=True))
+        if table.rows == rows and table.longest >= longest and wide and table.policy.key == policy.key:
+            model.tables.remove(table)
+            break
+    else:
+        room = 64 if rows <= 16 else 32  # few rows are cheap: one table for texts of many lengths
+        table = Fixed(model, policy, rows=rows, longest=-(-longest // room) * room)
+        table.widths = widths
+    model.tables.append(table)
+    del model.tables[:-KEPT]
+    return table
+
+
+def few(rows: int) -> int:
+    """Few different numbers of rows, none much larger than asked."""
+    return 1 << (rows - 1).bit_length() if rows <= 64 else -(-rows // 64) * 64
+
+
+def check(policy: Policy, examples: int, vocab: int) -> None:
+    """Refuse rules that do not fit, before anything is decoded."""
+    for constraint in policy.constraints:
+        constraint.check(examples, vocab)
+
+
+def encoded(ranked: Ranked) -> Int[Tensor, "1 row 5 choice"]:
+    """What was ranked as one tensor of whole numbers, to be brought over at once."""
+    stuck = F.pad(ranked.stuck.int(), (0, ranked.score.shape[1] - ranked.stuck.shape[1]))
+    score = ranked.score.float().contiguous().view(torch.int32)
+    return torch.stack([score, ranked.parent.int(), ranked.token.int(), ranked.progress.int(), stuck], 1)[None]
+
+
+def _weakly(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method that does not keep its owner alive."""
+    weak = WeakMethod(method)
+
+    def call(*inputs: Any) -> Any:
+        bound = weak()
+        assert bound is not None
+        return bound(*inputs)
+
+    return call

@@ -1,0 +1,66 @@
+"""Teacher forcing: a model reads a given answer in one pass and says how probable it finds it, token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.masks import Row
+from regard.decoding.batching import by_length
+
+ROOM = 2048  # tokens read and written side by side
+WHOLE = 1 << 24  # logits held at once
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A model that reads a source and writes a target, with the tokens its answers begin and end with."""
+
+    model: Any
+    begin: int
+    end: int
+
+    def batches(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> list[list[int]]:
+        """Numbers of pairs that are read together."""
+        sizes = [max(len(source), len(target) + 1) for source, target in zip(read, written, strict=True)]
+        return by_length(sizes, budget=ROOM)
+
+    @torch.no_grad()
+    def forward(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> Float[Tensor, "written width"]:
+        """One pass over a packed row of pairs."""
+        device = next(self.model.parameters()).device
+        sides = read, [[self.begin, *target] for target in written]
+        rows = tuple(Row.of([len(ids) for ids in side]).to(device) for side in sides)
+        flat = (torch.tensor([id for ids in side for id in ids], device=device) for side in sides)
+        return self.model(*flat, layouts=rows)
+
+    def features(
+        self, read: Sequence[list[int]], written: Sequence[list[int]]
+    ) -> Iterator[tuple[int, Float[Tensor, "written width"]]]:
+        """(number, what the last layer says at each token of an answer and at its end) for every pair, in any order."""
+        for batch in self.batches(read, written):
+            features = self.forward([read[i] for i in batch], [written[i] for i in batch])
+            yield from zip(batch, features.split([len(written[i]) + 1 for i in batch]), strict=True)
+
+    @torch.no_grad()
+    def distribution(self, features: Float[Tensor, "token width"]) -> Float[Tensor, "token vocab"]:
+        """Log-probabilities of every next token."""
+        return self.model.logits(features).float().log_softmax(-1)
+
+    def scores(
+        self, read: Sequence[list[int]], written: Sequence[list[int]]
+    ) -> Iterator[tuple[int, Float[Tensor, "written"]]]:
+        """(number, log-probability of each written token and of the end) for every pair of token ids, in any order."""
+        for number, features in self.features(read, written):
+            labels = torch.tensor([*written[number], self.end], device=features.device)
+            chunk = max(1, WHOLE // len(self.model.prediction))
+            parts = [
+                self.distribution(some).gather(-1, own[:, None])[:, 0]
+                for some, own in zip(features.split(chunk), labels.split(chunk), strict=True)
+            ]
+            yield number, torch.cat(parts)

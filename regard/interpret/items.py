@@ -1,0 +1,49 @@
+"""What a trace is made of: the things that look or are looked at, and the weights between two lists of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jaxtyping import Float
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from regard.data.tokenizers import Tokenizer
+
+SIDES = {"source": "read", "target": "written", "fed": "already written"}
+"""What a list of items is called where people read it; any other is called by its name."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One thing that looks or is looked at: a token, a patch of an image, a node."""
+
+    text: str
+    word: int | None = None
+    box: tuple[float, float, float, float] | None = None
+    special: bool = False
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The weights of one attention, with the names of the item lists on its axes."""
+
+    name: str
+    query: str
+    key: str
+    values: Float[Tensor, "heads query key"]
+
+
+def tokens(tokenizer: Tokenizer, ids: Sequence[int], text: str | None = None) -> list[Item]:
+    """Token ids, of this text if it is known, as items with the number of their word; special ones have none."""
+    pieces, words = tokenizer.pieces(ids), tokenizer.words(ids, text)
+    return [Item(piece, word=word, special=word is None) for piece, word in zip(pieces, words, strict=True)]
+
+
+def axes(name: str) -> tuple[str, str]:
+    """Which items the queries and keys of an attention are, in a model that reads a source and writes a target."""
+    if name.startswith("encoder"):
+        return "source", "source"
+    return ("target", "source") if name.endswith("cross") else ("target", "fed")

@@ -1,0 +1,28 @@
+"""How widely a head looks, and how near the diagonal: numbers of its weights alone."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+MARGIN = 1e-6
+
+
+def entropy(weights: Float[Tensor, "heads query key"]) -> Float[Tensor, "heads query"]:
+    """How many bits of choice each look has: 0 for one key, log2 of the keys for all of them evenly."""
+    return -torch.special.xlogy(weights, weights).sum(-1) / torch.log(torch.tensor(2.0))
+
+
+def diagonality(weights: Float[Tensor, "heads query key"]) -> Float[Tensor, "heads"]:
+    """1 when all the weight lies on the diagonal, 0 when it is as far from it as that of an even look.
+
+    The distance of a weight is that between the relative heights of its query and its key.
+    """
+    _, queries, keys = weights.shape
+    heights = (torch.arange(queries) + 0.5) / queries, (torch.arange(keys) + 0.5) / keys
+    distance = (heights[0][:, None] - heights[1]).abs()
+    shares = weights / weights.sum(-1, keepdim=True).clamp(min=MARGIN)
+    straight = distance.min(-1).values.mean()
+    even = distance.mean() - straight
+    return 1.0 - ((shares * distance).sum(-1).mean(-1) - straight) / even.clamp(min=MARGIN)

@@ -1,0 +1,66 @@
+"""A small recurrent language model trained by hand: back-propagation through time in numpy, held against autograd."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from regard.lab import bptt_numpy as bptt
+from regard.lab.bptt_numpy import Weights
+
+LEAST = 1e-12  # what counts as nothing in a relative difference
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What a training by hand showed."""
+
+    losses: list[float]
+    """Nats per character before every step, and after the last."""
+    differences: dict[str, float]
+    """By weight, the largest difference between the derivatives by hand and those of autograd, relative to them."""
+    written: str
+    """What the model writes at the end, each time the likeliest character."""
+
+
+def learn(text: str, *, width: int = 16, steps: int = 200, rate: float = 0.1, seed: int = 0) -> Lesson:
+    """Train on one line of text, again and again."""
+    if len(set(text)) < 2:
+        raise ValueError(f"{text!r} has nothing to predict: give a text with at least two different characters")
+    letters = sorted(set(text))
+    numbers = [letters.index(letter) for letter in text]
+    tokens, targets = numbers[:-1], numbers[1:]
+    weights = Weights.draw(len(letters), width, np.random.default_rng(seed))
+    differences = compared(weights, tokens, targets)
+    losses = []
+    for _ in range(steps):
+        found, weights = bptt.step(weights, tokens, targets, rate=rate / len(tokens))
+        losses.append(found / len(tokens))
+    losses.append(bptt.loss(bptt.forward(weights, tokens).y, targets) / len(tokens))
+    return Lesson(losses, differences, "".join(letters[each] for each in write(weights, tokens[0], len(text))))
+
+
+def compared(weights: Weights, tokens: list[int], targets: list[int]) -> dict[str, float]:
+    """How far the derivatives by hand are from those of autograd."""
+    by_hand = bptt.backward(weights, tokens, targets, bptt.forward(weights, tokens))
+    leaves = [torch.from_numpy(each.copy()).requires_grad_() for each in weights]
+    W, V, b, U, c = leaves
+    h, total = torch.zeros_like(b), torch.zeros((), dtype=torch.float64)
+    for token, target in zip(tokens, targets, strict=True):
+        h = torch.tanh(W[:, token] + V @ h + b)
+        total = total - torch.log_softmax(U @ h + c, -1)[target]
+    theirs = [each.numpy() for each in torch.autograd.grad(total, leaves)]
+    pairs = zip(Weights._fields, by_hand, theirs, strict=True)
+    return {name: float(np.abs(a - b).max() / max(np.abs(b).max(), LEAST)) for name, a, b in pairs}
+
+
+def write(weights: Weights, first: int, length: int) -> list[int]:
+    """The likeliest characters after the first."""
+    state, tokens = None, [first]
+    while len(tokens) < length:
+        read = bptt.forward(weights, tokens[-1:], state)
+        state = read.h[-1]
+        tokens.append(int(read.y[-1].argmax()))
+    return tokens

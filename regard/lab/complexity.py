@@ -1,0 +1,220 @@
+"""What a layer costs: operations, steps that must wait, paths, memory and parameters, computed and then measured.
+
+Operations are floating-point operations of matrix products, two for each multiply-add, as profilers count them.
+With n positions of width d, kernel k and window r:
+
+    layer            complexity   operations   steps in turn   path      attention weights
+    self-attention   O(n^2 d)     4 n m d      1               1         n m   (m keys, usually n)
+    recurrent        O(n d^2)     4 n d^2      n               n         none
+    convolution      O(k n d^2)   2 k n d^2    1               log_k n   none  (dilated stack)
+    windowed         O(r n d)     4 r n d      1               n / r     n r
+
+(Vaswani et al. 2017, table 1.) Attention is counted without its projections, which are the same 8 n d^2 in both rows.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.attend import attend
+from regard.attention.masks import allow
+
+COLOURS = {  # told apart by colour-blind readers (Okabe and Ito)
+    "self-attention": "#D55E00",
+    "recurrent": "#0072B2",
+    "convolution": "#009E73",
+    "windowed": "#CC79A7",
+}
+MARKS = {"self-attention": "o", "recurrent": "s", "convolution": "^", "windowed": "D"}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One row of the complexity table for given sizes."""
+
+    name: str
+    complexity: str
+    operations: int
+    steps: int
+    """Steps that have to wait for one another."""
+    path: int
+    """Layers, or steps of a recurrent one, until a position has been reached by n positions."""
+    weights: int
+    """Attention weights of one head, where there is attention."""
+    parameters: int
+    """Learned numbers, projections of attention not counted."""
+
+
+def table(length: int, width: int, *, kernel: int = 3, window: int = 65, keys: int | None = None) -> list[Layer]:
+    """The complexity table for sequences of this length; `keys` differs from it in cross-attention."""
+    for name, value, least in (
+        ("length", length, 1),
+        ("width", width, 1),
+        ("kernel", kernel, 2),
+        ("window", window, 2),
+    ):
+        if value < least:
+            raise ValueError(f"{name} is {value}: choose {least} or more")
+    keys = length if keys is None else keys
+    seen = min(window, keys)
+    pair = 4 * width  # a score and a share of the mean, each a product of two vectors
+    return [
+        Layer("self-attention", "O(n² d)", pair * length * keys, 1, 1, length * keys, 0),
+        Layer("recurrent", "O(n d²)", 4 * length * width**2, length, length, 0, 2 * width**2),
+        Layer(
+            "convolution",
+            "O(k n d²)",
+            2 * kernel * length * width**2,
+            1,
+            powers(length, kernel),
+            0,
+            kernel * width**2,
+        ),
+        Layer(
+            "windowed", "O(r n d)", pair * length * seen, 1, max(1, -(-(length - 1) // (window - 1))), length * seen, 0
+        ),
+    ]
+
+
+def powers(length: int, factor: int) -> int:
+    """How often 1 is multiplied by the factor until it reaches the length: the logarithm, rounded up, at least 1."""
+    count, reached = 1, factor
+    while reached < length:
+        count, reached = count + 1, reached * factor
+    return count
+
+
+def image_pairs(height: int, width: int, *, patch: int = 1) -> int:
+    """How many pairs of patches of an image look at each other: pixels when a patch is one."""
+    return ((height // patch) * (width // patch)) ** 2
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One layer run at several lengths on this machine."""
+
+    name: str
+    lengths: tuple[int, ...]
+    operations: tuple[int, ...]
+    seconds: tuple[float, ...]
+
+    @property
+    def exponent(self) -> float:
+        """The p of the power law n^p that the times follow at the longer lengths, where fixed costs no longer count."""
+        longer = max(2, len(self.lengths) // 2 + 1)
+        return growth(self.lengths[-longer:], self.seconds[-longer:])
+
+
+def growth(lengths: Sequence[int] | Sequence[float], values: Sequence[float]) -> float:
+    """The exponent of the power law through the points: the slope of a least-squares line through their logarithms."""
+    x, y = ([math.log(value) for value in each] for each in (lengths, values))
+    middle, level = sum(x) / len(x), sum(y) / len(y)
+    return sum((a - middle) * (b - level) for a, b in zip(x, y, strict=True)) / sum((a - middle) ** 2 for a in x)
+
+
+@torch.no_grad()
+def measure(
+    lengths: Sequence[int] = (512, 1024, 2048, 4096, 8192),
+    *,
+    width: int = 64,
+    kernel: int = 3,
+    window: int = 65,
+    repeats: int = 5,
+    device: str = "cpu",
+) -> list[Timing]:
+    """Time the four layers at each length; the best of several repeats, because noise only ever adds."""
+    lengths = sorted(set(lengths))
+    if len(lengths) < 2:
+        raise ValueError(f"cannot see growth in lengths {lengths}: give two or more")
+    counted = [table(length, width, kernel=kernel, window=window) for length in lengths]
+    timings = []
+    for place, (name, prepare) in enumerate(layers(width, kernel=kernel, window=window, device=device).items()):
+        seconds = tuple(best(prepare(length), repeats=repeats, device=device) for length in lengths)
+        timings.append(Timing(name, tuple(lengths), tuple(rows[place].operations for rows in counted), seconds))
+    return timings
+
+
+def layers(width: int, *, kernel: int, window: int, device: str) -> dict[str, Callable[[int], Callable[[], Any]]]:
+    """For each layer of the table, what prepares a run of it at a given length."""
+    recurrent = nn.RNN(width, width, batch_first=True).to(device)
+    convolution = nn.Conv1d(width, width, kernel, padding="same").to(device)
+
+    def of(run: Callable[[Tensor], Any], *shape: int) -> Callable[[], Any]:
+        x = torch.randn(*shape, device=device)
+        return lambda: run(x)
+
+    return {
+        "self-attention": lambda length: of(lambda x: attend(x, x, x), 1, 1, length, width),
+        "recurrent": lambda length: of(recurrent, 1, length, width),
+        "convolution": lambda length: of(convolution, 1, width, length),
+        "windowed": lambda length: of(lambda x: local(x, x, x, reach=max(1, window // 2)), 1, length, width),
+    }
+
+
+def local(
+    query: Float[Tensor, "heads place depth"],
+    key: Float[Tensor, "heads place depth"],
+    value: Float[Tensor, "heads place features"],
+    *,
+    reach: int,
+) -> Float[Tensor, "heads place features"]:
+    """Attention to the keys at most `reach` places away in time O(reach n): blocks look at themselves and two others.
+
+    A window mask gives the same answer, but n^2 scores are computed for it.
+    """
+    length, blocks = query.shape[-2], -(-query.shape[-2] // reach)
+    after = blocks * reach - length
+
+    def around(x: Tensor) -> Tensor:
+        return F.pad(x, (0, 0, reach, after + reach)).unfold(-2, 3 * reach, reach).mT.transpose(0, 1)
+
+    starts = torch.arange(blocks, device=query.device)[:, None, None] * reach
+    queries = starts + torch.arange(reach, device=query.device)[:, None]
+    keys = starts + torch.arange(-reach, 2 * reach, device=query.device)
+    near = ((keys - queries).abs() <= reach) & (keys >= 0) & (keys < length)  # (block, query, key)
+    own = F.pad(query, (0, 0, 0, after)).unflatten(-2, (blocks, reach)).transpose(0, 1)
+    mixed = attend(own, around(key), around(value), mask=allow(near))
+    return mixed.transpose(0, 1).flatten(1, 2)[:, :length]
+
+
+def best(run: Callable[[], Any], *, repeats: int, device: str = "cpu") -> float:
+    """Seconds of the fastest of several runs, after one that warms up."""
+    seconds = []
+    for _ in range(repeats + 1):
+        began = time.perf_counter()
+        run()
+        if device.startswith("cuda"):
+            torch.cuda.synchronize(device)
+        seconds.append(time.perf_counter() - began)
+    return min(seconds[1:])
+
+
+def plot(timings: Sequence[Timing], path: str | Path) -> None:
+    """Measured times as points, the computed operations as lines scaled to the last point; PNG, SVG or PDF by name."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    for timing in timings:
+        colour = COLOURS[timing.name]
+        pace = timing.seconds[-1] / timing.operations[-1]
+        axes.plot(timing.lengths, [pace * count for count in timing.operations], color=colour, linewidth=1.2)
+        label = f"{timing.name}: measured n^{timing.exponent:.2f}"
+        axes.plot(timing.lengths, timing.seconds, MARKS[timing.name], color=colour, label=label)
+    axes.loglog()
+    axes.set_xticks(timings[0].lengths, [str(length) for length in timings[0].lengths])
+    axes.minorticks_off()
+    axes.set_xlabel("sequence length n")
+    axes.set_ylabel("seconds for one layer")
+    axes.set_title("Points measured on this machine, lines computed")
+    axes.grid(True, which="major", linewidth=0.4, alpha=0.5)
+    axes.legend(frameon=False)
+    figure.savefig(path, dpi=150)

@@ -1,0 +1,59 @@
+"""Positional encodings and their properties, each checked on the encoding itself; and pictures of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.positions import binary, integer, normalised, sinusoidal
+from regard.interpret import plots
+
+SCHEMES: dict[str, Callable[[int], Tensor]] = {
+    "normalised": normalised,
+    "integer": integer,
+    "binary": lambda length: binary(length, 16),
+    "sinusoidal": lambda length: sinusoidal(length, 64),
+}
+DRAWN = 128  # positions of a picture
+
+
+class Properties(NamedTuple):
+    """What is wanted of a positional encoding."""
+
+    scheme: str
+    unique: bool
+    """No two positions are encoded alike."""
+    bounded: bool
+    """No number grows with the length."""
+    steady: bool
+    """A step means the same in a sequence of any length."""
+
+
+def properties() -> list[Properties]:
+    """Those of every scheme."""
+    return [Properties(name, *_checked(code)) for name, code in SCHEMES.items()]
+
+
+def encode(scheme: str, length: int = DRAWN) -> Float[Tensor, "length features"]:
+    """The encoding of the first positions."""
+    if scheme not in SCHEMES:
+        raise ValueError(f"unknown scheme {scheme}: choose one of {', '.join(SCHEMES)}")
+    return SCHEMES[scheme](length)
+
+
+def draw(scheme: str, path: Path) -> None:
+    """A heat map of one scheme."""
+    plots.save(plots.positions(encode(scheme), title=f"{scheme}: one line per position"), path)
+
+
+def _checked(code: Callable[[int], Tensor]) -> tuple[bool, bool, bool]:
+    short, long = code(20), code(200)
+    unique = len(torch.unique(long, dim=0)) == len(long)
+    bounded = bool(code(2000).abs().max() <= 1.0)
+    steady = torch.allclose(short[1] - short[0], long[1] - long[0])
+    return unique, bounded, steady

@@ -1,0 +1,81 @@
+"""The weights of a model by name: taken out, put back, or taken over without a copy; what does not fit is named."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+ALIGNED = 64  # bytes: where torch puts its own tensors, and where kernels give the same result to the bit
+
+# What is done to weights as they are drawn; without memory it changes nothing, and asking torch for it imports seconds.
+CHANGES = (Tensor.uniform_, Tensor.normal_, Tensor.div, Tensor.__truediv__, Tensor.mul, Tensor.__mul__)
+
+
+class Unfilled(TorchFunctionMode):
+    """Inside the block weights have shapes and no memory (torch's meta device): every one is about to be replaced.
+
+    Tables that are computed, such as those of positions, are computed as ever.
+    """
+
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
+        named = named or {}
+        if function in (torch.empty, torch.randn):
+            return torch.empty(*arguments, **{**named, "device": "meta"})
+        if function in CHANGES or getattr(function, "__module__", "") == "torch.nn.init":
+            tensor = named["tensor"] if "tensor" in named else arguments[0]
+            if tensor.is_meta:
+                return tensor
+        return function(*arguments, **named)
+
+
+def identity(tensor: Tensor) -> Hashable:
+    """What two names share if they are one tensor: the same numbers in the same memory, seen in the same way."""
+    if not tensor.numel():
+        return id(tensor)  # nothing is shared where nothing is
+    place = tensor.untyped_storage()._cdata if tensor.is_meta else tensor.data_ptr()
+    return tensor.device, place, tensor.dtype, tuple(tensor.shape), tensor.stride()
+
+
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    """A model's state by name, each tensor once: of several names for the same tensor the first one stays."""
+    owners: dict[Hashable, str] = {}
+    state = model.state_dict()
+    return {name: tensor for name, tensor in state.items() if owners.setdefault(identity(tensor), name) == name}
+
+
+def fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Copy into a model the state that `weights` took."""
+    _compare(weights(model), tensors)
+    model.load_state_dict(dict(tensors), strict=False)  # the other names of a tensor follow the first
+
+
+def adopt(model: nn.Module, tensors: Mapping[str, Tensor], *, device: torch.device | str = "cpu") -> None:
+    """Let a model have these tensors as its own, uncopied where they lie well; those of two names stay one."""
+    _compare(weights(model), tensors)
+    state = model.state_dict(keep_vars=True)
+    owners: dict[Hashable, Tensor] = {}
+    for name, old in state.items():
+        if name in tensors:
+            new = _settled(tensors[name].to(device=device, dtype=old.dtype))
+            owners[identity(old)] = nn.Parameter(new, old.requires_grad) if isinstance(old, nn.Parameter) else new
+    model.load_state_dict({name: owners[identity(old)] for name, old in state.items()}, assign=True)
+
+
+def _settled(tensor: Tensor) -> Tensor:
+    """The tensor, or a copy where kernels would read it from odd addresses."""
+    return tensor.contiguous() if tensor.data_ptr() % ALIGNED == 0 else tensor.clone()
+
+
+def _compare(expected: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    if missing := [name for name in expected if name not in tensors]:
+        raise ValueError(f"weights do not fit the model: {missing[0]} is missing ({len(missing)} in all)")
+    for name, tensor in tensors.items():
+        if name not in expected:
+            raise ValueError(f"weights do not fit the model: it has no {name}")
+        if tensor.shape != expected[name].shape:
+            shapes = f"{tuple(tensor.shape)}, not {tuple(expected[name].shape)}"
+            raise ValueError(f"weights do not fit the model: {name} is {shapes}")

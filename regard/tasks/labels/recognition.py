@@ -1,0 +1,121 @@
+"""Which files are labelled texts or tagged words, and how they are laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.data.glimpse import Column, Glimpse
+from regard.tasks.labels.files import COLUMNS
+from regard.training.task import LIKELY, POSSIBLE, SURE, Claim, Given, data_section
+
+Look = tuple[dict[str, Any], str, int]  # settings of a file, how it is read in words, how sure that is
+FIELDS = ("text", "label")
+UNIVERSAL = 10  # columns of CoNLL-U, whose second is the word and whose fourth is its part of speech
+
+
+def labelled(given: Given) -> Claim | None:
+    """Texts with a label in each line; told to be labelled, plain files hold the texts of one label each."""
+    looks = [Glimpse.at(name) for name in given.files]
+    if given.told and len(looks) > 1 and all(look.is_plain for look in looks):
+        found = [({"label": _stem(look.name)}, "each file's name being the label of its lines", SURE) for look in looks]
+        valid = [{"path": name, "label": _stem(name)} for name in given.valid]
+        return _claim(given, found, "labelled texts, {}: training a classifier", valid)
+    return _claim(given, [_labelled(look) for look in looks], "labelled texts, {}: training a classifier")
+
+
+def tagged(given: Given) -> Claim | None:
+    """Words with a tag each, as word/tag with a sentence in each line, or with a word in each line."""
+    return _claim(given, [_tagged(Glimpse.at(name)) for name in given.files], "tagged words, {}: training a tagger")
+
+
+def _claim(
+    given: Given, looks: Sequence[Look | None], sentence: str, valid: list[dict[str, Any]] | None = None
+) -> Claim | None:
+    if given.to is not None:
+        return None
+    if given.told:
+        looks = [look or ({}, "as their reader finds them", SURE) for look in looks]
+    found = [look for look in looks if look is not None]
+    if len(found) < len(looks):
+        return None
+    train = [{"path": name, **how} for name, (how, _, _) in zip(given.files, found, strict=True)]
+    data = data_section(train, valid or [{**train[0], "path": name} for name in given.valid])
+    return Claim(data, sentence.format(found[0][1]), min(sure for _, _, sure in found))
+
+
+def _stem(name: str) -> str:
+    return Path(name.removesuffix(".gz")).stem
+
+
+def _labelled(look: Glimpse) -> Look | None:
+    return _fields(look) if look.is_json else _columns(look)
+
+
+def _fields(look: Glimpse) -> Look | None:
+    """The text and the label of JSON lines: those called so, or the one field that repeats and the longest text."""
+    if not look.records:
+        return None
+    names = [name for name in look.records[0] if all(name in record for record in look.records)]
+    columns = {name: Column(tuple(str(record[name]) for record in look.records)) for name in names}
+    if set(FIELDS) <= set(names):
+        return {}, "in the fields text and label", SURE
+    chosen = _chosen(list(columns.values()))
+    if chosen is None:
+        return None
+    text, label = (names[place] for place in chosen)
+    return {"fields": [text, label]}, f"the text in the field {text}, the label in {label}", LIKELY
+
+
+def _columns(look: Glimpse) -> Look | None:
+    """The columns of text and label of a table."""
+    if look.blanks > len(look.lines) // 100 and look.suffix != ".csv":
+        return None
+    chosen = _chosen(look.columns)
+    if chosen is None:
+        tiny = len(look.columns) == 2 and not look.columns[0].telling and not look.columns[0].numeric
+        return ({}, "the text in column 1, the label in column 2", POSSIBLE) if tiny else None
+    text, label = chosen
+    how: dict[str, Any] = {} if chosen == (0, 1) else {"columns": [text + 1, label + 1]}
+    if look.heading:
+        how["heading"] = True
+    called = look.heading or [f"column {number}" for number in range(1, len(look.columns) + 1)]
+    sure = SURE if look.columns[text].words >= 2 else LIKELY
+    words = f"the text in {called[text]}, the label in {called[label]}"
+    return how, words, sure if look.columns[text].telling else POSSIBLE
+
+
+def _chosen(columns: list[Column]) -> tuple[int, int] | None:
+    """Which column is the text and which the label: the one of most words, and of those that repeat the poorest."""
+    labels = [number for number, column in enumerate(columns) if column.repeats]
+    texts = [number for number, column in enumerate(columns) if not column.repeats and not column.numeric]
+    if not labels or not texts:
+        return None
+    return max(texts, key=lambda number: columns[number].words), min(
+        labels, key=lambda number: columns[number].distinct
+    )
+
+
+def _tagged(look: Glimpse) -> Look | None:
+    """Columns with empty lines between sentences, or sentences in which every word has a slash and a tag."""
+    lines = [line for line in look.lines if line.strip() and not (line.startswith("#") and "\t" not in line)]
+    if look.is_json or not lines:
+        return None
+    width = min(len(line.split("\t")) for line in lines)
+    named = look.suffix in (".conll", ".conllu")
+    if width > 1 and (named or look.blanks > len(look.lines) // 100):
+        how: dict[str, Any] = {} if look.suffix in COLUMNS else {"form": "columns"}
+        word, tag = (2, 4) if width == UNIVERSAL else (1, width)
+        if (word, tag) != (1, 2):
+            how["columns"] = [word, tag]
+        return how, f"the word in column {word}, its tag in column {tag}", SURE if named else LIKELY
+    whole = [all(_has_tag(cell) for cell in line.split()) for line in lines]
+    if look.suffix not in COLUMNS and sum(whole) >= 0.9 * len(whole):
+        return {}, "as word/tag with a sentence in each line", SURE
+    return None
+
+
+def _has_tag(cell: str) -> bool:
+    word, _, tag = cell.rpartition("/")
+    return bool(word and tag)

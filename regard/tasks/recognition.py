@@ -1,0 +1,69 @@
+"""Files without a recipe: every task is asked what it makes of them, and the surest one learns from them."""
+
+from __future__ import annotations
+
+from regard.config.words import nearest
+from regard.tasks import TASKS
+from regard.training.task import Claim, Given
+
+
+def understood(given: Given) -> tuple[str, Claim]:
+    """The name of the task that is to learn from files, and what it takes them for; who cannot tell says what would."""
+    wanted = given.settings.get("task")
+    if wanted is not None and (not isinstance(wanted, str) or wanted not in TASKS):
+        raise ValueError(f"unknown task {wanted!r}{nearest(str(wanted), TASKS)}")
+    kinds = list(dict.fromkeys(task.takes for task, _ in TASKS.values() if hasattr(task, "takes")))
+    if given.kind not in (None, *kinds):
+        raise ValueError(f"unknown kind {given.kind!r}{nearest(str(given.kind), kinds)}")
+    asked = {name: task for name, (task, _) in TASKS.items() if hasattr(task, "recognise") and wanted in (None, name)}
+    if not asked:
+        raise ValueError(f"{_joined(given.files)}: {wanted} learns from no files: leave them out")
+    fitting = {name: task for name, task in asked.items() if given.kind in (None, task.takes)}
+    if not fitting:
+        raise ValueError(f"--{given.kind} is not for {wanted}: give --{asked[str(wanted)].takes}, or leave it out")
+    claims = {name: claim for name, task in fitting.items() if (claim := task.recognise(given)) is not None}
+    if not claims:
+        raise ValueError(_strange(given, wanted))
+    ranked = sorted(claims, key=lambda name: -claims[name].confidence)
+    first, surest = ranked[0], claims[ranked[0]]
+    equal = [name for name in ranked if claims[name].confidence == surest.confidence]
+    rivals = list(dict.fromkeys(_takes(name) for name in equal))
+    if len(rivals) > 1:
+        flags = " or ".join(f"--{kind}" for kind in rivals)
+        raise ValueError(
+            f"{_joined(given.files)}: could be {' or '.join(map(_called, rivals))}: say which with {flags}"
+        )
+    return first, surest
+
+
+def introduced(given: Given, name: str, claim: Claim) -> str:
+    """In one line what files are taken for and what will be trained, with the word that chooses something else."""
+    other = [task for task, (kind, _) in TASKS.items() if task != name and getattr(kind, "takes", "") == _takes(name)]
+    choice = "" if given.told or not other else f" (--task {' or '.join(other)} chooses otherwise)"
+    return f"{_joined(given.files)}: {claim.sentence}{choice}"
+
+
+def _strange(given: Given, wanted: str | None) -> str:
+    """What to do with files that nobody knows."""
+    files = _joined(given.files)
+    if given.to is not None:
+        return f"{files}: --to names the language of translations, which {wanted or 'these files'} have none of"
+    kinds = dict.fromkeys(task.takes for task, _ in TASKS.values() if hasattr(task, "takes"))
+    if wanted is not None:
+        return f"{files}: not what {wanted} learns from, which is --{_takes(wanted)}: name them in data.train"
+    return f"{files}: cannot tell what this is: say it with {', '.join(f'--{kind}' for kind in kinds)}, or in a recipe"
+
+
+def _takes(name: str) -> str:
+    return getattr(TASKS[name][0], "takes", "")
+
+
+def _called(kind: str) -> str:
+    return {"labelled": "labelled texts", "tagged": "tagged words", "table": "a table"}.get(kind, kind)
+
+
+def _joined(files: tuple[str, ...]) -> str:
+    """Names of files, of very many the first ones."""
+    most = 4
+    shown = [*files[:most], *([f"{len(files) - most} more"] if len(files) > most else [])]
+    return " and ".join(shown) if len(shown) < 3 else f"{', '.join(shown[:-1])} and {shown[-1]}"

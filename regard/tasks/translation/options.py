@@ -1,0 +1,65 @@
+"""Whatever may be set when a text is translated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from regard.config.ranges import Batch, Count, Length, Part, Positive, Range, Seed, Small, Whole
+
+Copy = Literal["all", "addresses", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingConfig:
+    """How translations are searched for."""
+
+    beams: Small = 4
+    """Hypotheses kept side by side; 1 is greedy."""
+    nbest: Small = 1
+    """Answers returned per input; at most the beams, and fewer where several are the same text."""
+    length_penalty: Annotated[float, Range(-100, 100)] = 1.0
+    """Exponent of the length by which a score is divided: 0 prefers short answers, larger ones longer."""
+    sample: bool = False
+    """Draw tokens at random instead of searching for the likeliest."""
+    temperature: Positive = 1.0
+    """When sampling: below 1 safer, above 1 wilder."""
+    top_k: Count | None = None
+    """When sampling: only the k likeliest tokens."""
+    top_p: Annotated[float, Range(above=0, most=1)] | None = None
+    """When sampling: only the likeliest tokens that together have this probability."""
+    min_p: Part | None = None
+    """When sampling: only tokens at least this share as likely as the likeliest."""
+    seed: Seed = 0
+    """When sampling: where randomness starts."""
+    prefix: str = ""
+    """Text every answer must begin with."""
+    force: tuple[str, ...] = ()
+    """Phrases every answer must contain; the text is then translated as one piece."""
+    forbid: tuple[str, ...] = ()
+    """Phrases no answer may contain as whole words."""
+    no_repeat: Whole = 0
+    """Length of token sequences that may not occur twice; 0 allows all."""
+    minimum: Annotated[int, Range(0, 2**20)] = 0
+    """Fewest tokens of an answer."""
+    ratio: Annotated[float, Range(0, 1000)] = 2.0
+    """Longest answer, in tokens per token read, ten more always allowed."""
+    longest: Length = 128
+    """Most tokens translated as one piece; a longer sentence is cut at a comma or a space."""
+    tokens: Batch = 4096
+    """Tokens decoded side by side, padding and beams included; bounds the memory."""
+    split: bool = True
+    """Split text into sentences and rejoin the translations."""
+    copy: Copy = "addresses"
+    """What must stand in an answer as it stands in the source: addresses (and placeholders and emoji), all (numbers
+    and dates as well) or none; a sentence whose answer lacks some of it is translated again with stand-ins."""
+    truecase: bool = True
+    """Read a text in capitals in small letters where its tokenizer knows those better, and answer in capitals."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TranslationOptions(DecodingConfig):
+    """Whatever may be set when a text is translated."""
+
+    to: str | None = None
+    """Target language, where the model has several; guessed from the text when not given."""

@@ -1,0 +1,105 @@
+"""Which files are pairs of texts, and how they are laid out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.data.glimpse import TABLES, Column, Glimpse, same_length
+from regard.data.readers import JSON_SUFFIXES, suffix
+from regard.training.task import LIKELY, POSSIBLE, SURE, Claim, Given, data_section
+
+SIDES = ("source", "target")
+PROSE = {".txt", ".text", ".md", ""}  # endings that say nothing of a language
+TAGGED = (".conll", ".conllu")
+
+
+def recognise(given: Given) -> Claim | None:
+    """Two files that belong together line by line, or files with both texts in each line."""
+    if given.aligned or _beside(given.files, told=given.told):
+        for files in (given.files, given.valid):
+            if files and (len(files) != 2 or Path(files[0]).resolve() == Path(files[1]).resolve()):
+                raise ValueError(
+                    f"{' and '.join(files)}: a text is no translation of itself: give two files, one a side"
+                )
+        source, target = given.files
+        data = data_section(*([_sides(files, given.to)] if files else [] for files in (given.files, given.valid)))
+        what = f"pairs, line by line: training a translator from {source} to {target}"
+        return Claim(data, what, SURE if _stems(given.files) else LIKELY)
+    looks = [_together(Glimpse.at(name), told=given.told) for name in given.files]
+    if any(look is None for look in looks):
+        return None
+    sections = [{**section, **_tag(given.to)} for section, _ in filter(None, looks)]
+    data = data_section(sections, [{**sections[0], "path": name} for name in given.valid])
+    columns = sections[0].get("fields", SIDES) if suffix(given.files[0]) in JSON_SUFFIXES else ("column 1", "column 2")
+    what = f"pairs: training a translator from {columns[0]} to {columns[1]}"
+    return Claim(data, what, min(sure for _, sure in filter(None, looks)))
+
+
+def _beside(files: Sequence[str], *, told: bool) -> bool:
+    """Whether two files hold a text each, line n of the second translating line n of the first."""
+    if len(files) != 2 or any(suffix(name) in (*JSON_SUFFIXES, *TABLES, *TAGGED) for name in files):
+        return False
+    looks = [Glimpse.at(name) for name in files]
+    if not all(look.is_plain for look in looks):
+        return False
+    return told or _stems(files) or same_length(files)
+
+
+def _stems(files: Sequence[str]) -> bool:
+    """Whether they are named alike but for an ending such as .fr and .en."""
+    (one, first), (other, second) = (
+        (name.removesuffix(".gz").removesuffix(suffix(name)), suffix(name)) for name in files
+    )
+    return one == other and first != second and not {first, second} & PROSE
+
+
+def _sides(files: Sequence[str], to: str | None) -> dict[str, Any]:
+    return {**dict(zip(SIDES, files, strict=True)), **_tag(to)}
+
+
+def _tag(to: str | None) -> dict[str, str]:
+    return {} if to is None else {"tag": to}
+
+
+def _together(look: Glimpse, *, told: bool) -> tuple[dict[str, Any], int] | None:
+    """The corpus that a file with both texts in each line is, and how sure that is."""
+    found = _fields(look) if look.is_json else _columns(look)
+    return found or (({"path": look.name}, SURE) if told else None)
+
+
+def _fields(look: Glimpse) -> tuple[dict[str, Any], int] | None:
+    """The two texts of JSON lines: source and target, a translation by languages, or the only two there are."""
+    texts = [_texts(record) for record in look.records]
+    if not texts or any(found.keys() != texts[0].keys() for found in texts):
+        return None
+    names = tuple(texts[0])
+    if set(SIDES) <= set(names):
+        return {"path": look.name}, SURE
+    if len(names) != 2 or any(Column(tuple(found[name] for found in texts)).repeats for name in names):
+        return None
+    return {"path": look.name, "fields": list(names)}, SURE if names[0].startswith("translation.") else LIKELY
+
+
+def _texts(record: Mapping[str, Any]) -> dict[str, str]:
+    """The texts of a record, those one level down by names with a dot."""
+    inner = {
+        f"{name}.{key}": text
+        for name, value in record.items()
+        if isinstance(value, Mapping)
+        for key, text in value.items()
+    }
+    return {name: text for name, text in {**record, **inner}.items() if isinstance(text, str)}
+
+
+def _columns(look: Glimpse) -> tuple[dict[str, Any], int] | None:
+    """The two texts of a line, with a tab between them."""
+    if look.suffix in (".csv", *TAGGED) or look.blanks > len(look.lines) // 100 or not look.columns:
+        return None
+    first, second = look.columns[:2]
+    if first.numeric or second.numeric:
+        return None
+    if first.repeats or second.repeats:
+        return None if first.telling else ({"path": look.name}, POSSIBLE)
+    return {"path": look.name}, SURE if min(first.words, second.words) >= 2 else LIKELY

@@ -1,0 +1,202 @@
+"""The commands that label, from words typed to lines printed."""
+
+import csv
+import io
+import json
+import sys
+
+import pytest
+
+import regard
+from regard import checkpoint
+from regard.cli import run
+
+TRAINING = {"steps": 40, "evaluate": 40, "save": 40, "device": "cpu", "tensorboard": False}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("labels")
+    words = {"good": "yes", "fine": "yes", "bad": "no", "dull": "no"}
+    (folder / "a.tsv").write_text("".join(f"film {n} {w}\t{label}\n" for n in range(20) for w, label in words.items()))
+    (folder / "a.txt").write_text("".join(f"the/D film{n}/N is/V {w}/A\n" for n in range(20) for w in words))
+    settings = {"optim": {"rate": 0.02, "warmup": 1, "schedule": "constant"}, "training": TRAINING}
+    model = {"name": "rnn-encoder", "width": 8, "embedding": 8, "pool": "attention", "dropout": 0.0}
+    for task, name in (("classification", "a.tsv"), ("tagging", "a.txt")):
+        data = {"train": {"path": str(folder / name)}, "tokens": 128}
+        regard.train({"task": task, "data": data, "model": model, **settings}, out=folder / task, quiet=True)
+    return folder
+
+
+def said(capsys, *words: str) -> str:
+    assert run(list(words)) == 0
+    return capsys.readouterr().out
+
+
+def complaint(capsys, *words: str) -> str:
+    assert run(list(words)) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    return error
+
+
+def test_classify_prints_a_label_and_its_probability_for_each_text(models, capsys):
+    model = str(models / "classification")
+    lines = said(capsys, "classify", model, "film 3 good", "dull", "--device", "cpu").splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["yes", "no"]
+    assert all(0.5 < float(line.split("\t")[1]) <= 1 for line in lines)
+    [line] = said(capsys, "classify", model, "--all", "good", "--device", "cpu").splitlines()
+    assert line.split("\t")[::2] == ["yes", "no"]
+    told = json.loads(said(capsys, "classify", model, "--all", "--json", "bad", "--device", "cpu"))
+    assert (told["text"], told["label"], sorted(told["all"])) == ("bad", "no", ["no", "yes"])
+    assert told["probability"] == told["all"]["no"]
+
+
+def test_what_is_blank_has_no_label(models, capsys, monkeypatch):
+    model = str(models / "classification")
+    for blank in ("", "  "):
+        assert "one of the texts is empty" in complaint(capsys, "classify", model, "good", blank)
+        assert "the text is empty" in complaint(capsys, "explain", model, blank)
+    for words, expected in (([], ""), (["--json"], '{"text": "", "label": null, "probability": null}')):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"good\n\nbad\n \n")))
+        lines = said(capsys, "classify", model, *words).splitlines()
+        assert (len(lines), lines[1], lines[3]) == (4, expected, expected)
+        assert "no" in lines[2]
+
+
+def test_texts_come_from_standard_input_too(models, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"good\nbad\n")))
+    assert len(said(capsys, "classify", str(models / "classification")).splitlines()) == 2
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the film1 is bad\n")))
+    assert said(capsys, "tag", str(models / "tagging")) == "the/D film1/N is/V bad/A\n"
+
+
+def test_tag_prints_a_tag_after_each_word(models, capsys):
+    told = json.loads(said(capsys, "tag", str(models / "tagging"), "--json", "the film1 is"))
+    assert (told["words"], told["tags"]) == (["the", "film1", "is"], ["D", "N", "V"])
+    assert len(told["probabilities"]) == 3
+
+
+@pytest.mark.parametrize(("task", "file"), [("classification", "a.tsv"), ("tagging", "a.txt")])
+def test_evaluate_scores_a_file_of_labels(models, capsys, task, file):
+    table = said(capsys, "evaluate", str(models / task), str(models / file))
+    assert "accuracy" in table
+    assert "precision" in table
+    assert ("words" if task == "tagging" else "texts") in table
+    told = json.loads(said(capsys, "evaluate", str(models / task), str(models / file), "--json"))
+    assert told["accuracy"] > 0.9
+    assert told["metrics"]["accuracy, %"]["low"] <= 100 * told["accuracy"]
+    assert sum(map(sum, told["confusion"])) == sum(each["count"] for each in told["labels"].values())
+
+
+def test_explain_shows_where_a_classifier_looked(models, capsys, tmp_path):
+    model = str(models / "classification")
+    shown = said(capsys, "explain", model, "film was good")
+    assert "pool" in shown
+    assert "film" in shown
+    for name in ("a.html", "a.csv", "a.json", "a.svg"):
+        said(capsys, "explain", model, "film was good", "--output", str(tmp_path / name))
+        assert (tmp_path / name).stat().st_size > 20
+
+
+def test_what_is_wrong_is_said_in_one_line(models, capsys):
+    classifier, tagger = str(models / "classification"), str(models / "tagging")
+    assert "is a tagger; regard classify needs a classifier (try regard tag)" in complaint(
+        capsys, "classify", tagger, "x"
+    )
+    assert "is a classifier; regard tag needs a tagger (try regard classify)" in complaint(
+        capsys, "tag", classifier, "x"
+    )
+    assert "set columns=[1, 2]" in complaint(
+        capsys, "evaluate", classifier, str(models / "a.tsv"), "--columns", "2", "1"
+    )
+    assert "--gold is for translators" in complaint(capsys, "explain", classifier, "x", "--gold", "0-0")
+    assert "--step 7: pool looks from tokens 0 to 0" in complaint(capsys, "explain", classifier, "x", "--step", "7")
+    nothing = complaint(capsys, "explain", tagger, "the film is")
+    assert "no attention to show" in nothing
+    assert "pool" not in nothing, "a tagger does not pool"
+    assert "lines of a.tsv are refused: " in complaint(
+        capsys, "evaluate", classifier, str(models / "a.tsv"), "--columns", "1", "3"
+    ).replace(f"{models}/", "")
+    assert "no file nowhere.tsv" in complaint(capsys, "evaluate", classifier, "nowhere.tsv")
+
+
+def test_the_arithmetic_of_a_label_is_shown_without_a_word_of_writing(models, capsys):
+    assert run(["explain", str(models / "classification"), "the film", "--step", "0"]) == 0
+    shown = capsys.readouterr().out
+    assert "v . tanh(W q + U k)" in shown
+    assert "label    chosen: " in shown
+    assert "written" not in shown
+
+
+def test_empty_standard_input_is_not_passed_over_in_silence(models, capsys, monkeypatch):
+    for command, model in (("classify", "classification"), ("tag", "tagging")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+        assert "standard input is empty" in complaint(capsys, command, str(models / model))
+
+
+@pytest.mark.parametrize("more", [["--to", "fr"], ["-s", "beams=1"], ["--metric", "errors"]])
+def test_options_of_translators_are_refused_where_labels_are_scored(models, capsys, more):
+    told = complaint(capsys, "evaluate", str(models / "classification"), str(models / "a.tsv"), *more)
+    assert f"unknown setting file.{more[-1].split('=')[0] if '=' in more[-1] else more[0][2:]}" in told
+
+
+def test_answers_are_written_as_the_name_of_the_file_says(models, capsys, tmp_path):
+    model = str(models / "classification")
+    (tmp_path / "texts").write_text("good\n\nbad\n")
+    for name in ("a.txt", "a.jsonl", "a.csv"):
+        assert said(capsys, "classify", model, "-i", str(tmp_path / "texts"), "-o", str(tmp_path / name)) == ""
+    lines = (tmp_path / "a.txt").read_text().splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["yes", "", "no"]
+    told = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [one["label"] for one in told] == ["yes", None, "no"]
+    with (tmp_path / "a.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["text"], row["label"]) for row in rows] == [("good", "yes"), ("", ""), ("bad", "no")]
+    over = ["-i", str(tmp_path / "texts"), "-o", str(tmp_path / "texts")]
+    assert "would be overwritten" in complaint(capsys, "classify", model, *over)
+    assert "is a file: use -i" in complaint(capsys, "classify", model, str(tmp_path / "texts"))
+    assert "ask for two forms" in complaint(capsys, "classify", model, "good", "-o", "a.csv", "--json")
+
+
+def test_two_classifiers_are_compared_side_by_side(models, capsys, tmp_path):
+    model, file = str(models / "classification"), str(models / "a.tsv")
+    page = tmp_path / "both.html"
+    told = said(capsys, "evaluate", model, file, "--against", f"{model}/best", "-o", str(page))
+    assert "p, randomised" in " ".join(told.split())
+    assert page.read_text(encoding="utf-8").startswith("<!")
+    found = json.loads(said(capsys, "compare", model, model, "-i", file, "--json"))
+    assert [one["name"] for one in found["systems"]] == ["classification", "classification (2)"]
+    assert {one["metric"] for one in found["tests"]} == {"accuracy, %"}
+    assert found["systems"][0]["by_time"][0]["accuracy"] > 0.5
+
+
+def test_columns_that_were_given_hold_against_those_of_the_recipe(models, capsys, tmp_path):
+    lines = [line.split("\t")[::-1] for line in (models / "a.tsv").read_text().splitlines()]
+    (tmp_path / "b.tsv").write_text("".join("\t".join(line) + "\n" for line in lines))
+    data = {"train": {"path": str(tmp_path / "b.tsv"), "columns": [2, 1]}, "tokens": 128}
+    regard.train({"task": "classification", "data": data, "training": TRAINING}, out=tmp_path / "run", quiet=True)
+    capsys.readouterr()
+    said(capsys, "evaluate", str(tmp_path / "run"), str(tmp_path / "b.tsv"))
+    said(capsys, "evaluate", str(tmp_path / "run"), str(models / "a.tsv"), "--columns", "1", "2")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda own: own["model"].update(width=16), "weights do not fit the model"),
+        (
+            lambda own: own["model"].update(name="oracle"),
+            "model.name must be one of cnn-encoder, rnn-encoder, transformer-encoder, not 'oracle'",
+        ),
+        (lambda own: own.pop("labels"), "config.yaml and 'labels' do not fit"),
+    ],
+)
+def test_a_model_of_another_version_is_named_with_its_place(models, capsys, tmp_path, change, told):
+    own = checkpoint.read(models / "classification" / "best")
+    settings = {**own.config, "model": dict(own.config["model"])}
+    change(settings)
+    checkpoint.write(tmp_path / "m", {**{name: own.data(name) for name in own.files}, "config.yaml": settings})
+    error = complaint(capsys, "classify", str(tmp_path / "m"), "x")
+    assert f"{tmp_path / 'm'}: {told}" in error
+    assert "train again" in error

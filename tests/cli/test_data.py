@@ -1,0 +1,98 @@
+"""Making data and looking at units from the command line."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from regard.cli import run
+
+TEXT = "".join(f"le {noun} est {how} .\n" for noun in ("roi", "chat", "mur") for how in ("grand", "petit", "beau") * 5)
+
+
+def width(picture: str) -> int:
+    """The width of a PNG file in pixels, as its header says."""
+    return int.from_bytes(Path(picture).read_bytes()[16:20], "big")
+
+
+@pytest.fixture(autouse=True)
+def desk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+def test_a_dictionary_becomes_three_files_and_a_count(desk, capsys):
+    (desk / "dict").write_text(
+        "".join(f"{a}{b} B AH{b in 'aeiou':d}\n" for a in "bcdfgh" for b in "aeioubcdf") + "a1 B\n"
+    )
+    assert run(["data", "make", "cmudict", "dict", "out"]) == 0
+    said = capsys.readouterr().out
+    assert "left out: 1 words" in said
+    assert "out/train.tsv.gz: " in said
+    lines = gzip.decompress((desk / "out" / "train.tsv.gz").read_bytes()).decode().splitlines()
+    assert all(line.endswith("\tB AH") for line in lines)
+    assert run(["data", "make", "cmudict", "dict", "out", "--stress"]) == 0
+    lines = gzip.decompress((desk / "out" / "train.tsv.gz").read_bytes()).decode().splitlines()
+    assert {line[-1] for line in lines} == {"0", "1"}
+
+
+def test_sentences_of_agreement_are_written_and_shown(desk, capsys):
+    asked = [
+        "data",
+        "make",
+        "agreement",
+        "out",
+        "--count",
+        "40",
+        "--shortest",
+        "3",
+        "--longest",
+        "5",
+        "--plain",
+        "--show",
+        "2",
+    ]
+    assert run(asked) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert len(gzip.decompress((desk / "out" / "train.txt.gz").read_bytes()).decode().splitlines()) == 40
+    assert len(gzip.decompress((desk / "out" / "valid.txt.gz").read_bytes()).decode().splitlines()) == 2
+
+
+def test_units_are_told_as_tables_as_json_and_as_a_picture(desk, capsys):
+    (desk / "a.fr").write_text(TEXT)
+    (desk / "b.fr").write_text("le roi est grand .\nla reine est grande .\n")
+    asked = ["lab", "tokenizers", "a.fr", "--held", "b.fr", "--sizes", "300,320", "--words", "grand beau"]
+    assert run([*asked, "-o", "units.png"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].rstrip() == "45 lines to make units from, 2 to measure them on"
+    assert max(map(len, lines)) <= 80
+    assert width("units.png") > 800
+    assert run([*asked, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    words = next(one for one in told["units"] if one["kind"] == "words")
+    assert (words["per_line"], words["unknown"]) == (5.0, 0.3)
+    assert words["words"] == {"grand": ["grand"], "beau": ["beau"]}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["lab", "tokenizers", "none.fr"], "no file none.fr here"),
+        (["lab", "tokenizers", "a.fr", "--sizes", "many"], "--sizes 'many': give whole numbers"),
+        (["lab", "tokenizers", "a.fr", "--sizes", "100"], "the least is 300"),
+        (["lab", "tokenizers", "a.fr", "--column", "2"], "a.fr:1: 1 columns, wanted column 2"),
+        (
+            ["data", "make", "agreement", "out", "--shortest", "9", "--longest", "8"],
+            "must be from 1 to longest, 8",
+        ),
+        (["data", "make", "cmudict", "a.fr", "out"], "a.fr:1: 'le roi est grand .' is not a word and its sounds"),
+    ],
+)
+def test_bad_input_is_one_line(words, said, desk, capsys):
+    (desk / "a.fr").write_text(TEXT)
+    assert run(words) == 1
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1

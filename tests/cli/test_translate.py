@@ -1,0 +1,32 @@
+"""Where a translation runs when nobody says it: little text is not worth waking a GPU."""
+
+from pathlib import Path
+
+import pytest
+
+from regard.cli.translate import LITTLE, place
+from regard.recipe import shipped
+
+MODEL = shipped()
+ROOM = int(LITTLE / ((MODEL / "model.safetensors").stat().st_size / 1e6))
+
+
+@pytest.mark.parametrize("lines", [["Where is the station?"], [], ["word"] * (ROOM // 5), ["x" * (ROOM - 1)]])
+def test_little_text_is_left_to_the_cpu(lines: list[str]) -> None:
+    device, back = place("auto", None, iter(lines))
+    assert (device, list(back)) == ("cpu", lines)
+
+
+@pytest.mark.parametrize("lines", [["word"] * (ROOM // 5 + 1), ["x" * ROOM, "y"], ["x" * 10 * ROOM]])
+def test_much_text_goes_where_there_is_a_gpu_and_no_line_is_lost(lines: list[str]) -> None:
+    device, back = place("auto", MODEL, iter(lines))
+    assert (device, list(back)) == ("auto", lines)
+
+
+def test_a_large_model_is_soon_worth_a_gpu(tmp_path: Path) -> None:
+    (tmp_path / "best").mkdir()
+    with (tmp_path / "best" / "model.safetensors").open("wb") as file:
+        file.truncate(5_000_000_000)  # holds nothing, and takes no room
+    assert place("auto", tmp_path, iter(["A sentence."]))[0] == "auto"
+    assert place("cpu", tmp_path, iter(["A sentence."] * 1000))[0] == "cpu"
+    assert place("cuda", None, iter(["A."]))[0] == "cuda"

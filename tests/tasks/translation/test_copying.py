@@ -1,0 +1,144 @@
+"""The shipped model with text as people type it: typography changes no meaning, and what must be copied is."""
+
+import pytest
+
+import regard
+from regard import checkpoint, recipe
+from regard.data import tokenizers
+from regard.data.tokenizers import TokenizerConfig
+from regard.data.truecase import truecased
+from regard.tasks.translation.copying import lost
+from regard.tasks.translation.translator import Translator
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Translator:
+    return regard.load(device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("typed", "plain", "to"),
+    [
+        ("I can’t swim.", "I can't swim.", "fr"),
+        ("Don’t open the door.", "Don't open the door.", "fr"),
+        ("I don’t know her.", "I don't know her.", "fr"),
+        ("You mustn’t be late.", "You mustn't be late.", "fr"),
+        ("I\u00a0like\u202ftea.", "I like tea.", "fr"),
+        ("I\tlike  tea.", "I like tea.", "fr"),
+        ("I li\u00adke\u200b tea\ufeff.", "I like tea.", "fr"),
+        ("“Where is the station?”", '"Where is the station?"', "fr"),
+        ("J’aime\u00a0le thé\u202f!", "J'aime le thé !", "en"),
+        ("N’ouvre pas la porte.", "N'ouvre pas la porte.", "en"),
+    ],
+)
+def test_typography_changes_no_translation(shipped, typed, plain, to):
+    [one, other] = shipped.translate([typed, plain], to=to)
+    assert one == other
+    if "n't" in plain:
+        assert "ne " in one or "n'" in one.lower() or "pas" in one
+
+
+def test_nothing_visible_gives_nothing(shipped):
+    assert shipped.translate(["\u200b", "\ufeff\u00ad", "", " \n"], to="fr") == ["", "", "", " \n"]
+
+
+def test_the_record_is_in_the_checkpoint_and_decides(shipped):
+    kept = checkpoint.read(recipe.shipped()).config
+    assert kept["tokenizer"]["normalise"] == "full"
+    assert (shipped.source.how.normalise, shipped.decoding.copy) == ("full", "all")
+    unlike = Translator(
+        shipped.model, (tokenizers.Tokenizer.parse(shipped.source.json()),) * 2, shipped.decoding, "as it was"
+    )
+    assert unlike.source.encode("can’t") != shipped.source.encode("can’t") == shipped.source.encode("can't")
+
+
+def test_capitals_are_read_as_words_and_answered_in_capitals(shipped):
+    quiet = shipped.translate(["I like tea.", "Where is the station?"], to="fr")
+    loud = shipped.translate(["I LIKE TEA.", "WHERE IS THE STATION?"], to="fr")
+    assert loud == [answer.upper() for answer in quiet]
+    assert shipped.translate(["JE VEUX DU THÉ."], to="en") == [shipped.translate("Je veux du thé.", to="en").upper()]
+    assert shipped.translate(["I LIKE TEA."], to="fr", truecase=False) != loud[:1]
+
+
+@pytest.mark.parametrize(
+    ("text", "copied"),
+    [
+        ("The meeting is on 12/05/2024.", "12/05/2024"),
+        ("Write to john.smith@example.com.", "john.smith@example.com"),
+        ("See https://example.com/a?b=1 for details.", "https://example.com/a?b=1"),
+        ("I love you 😀.", "Je t'aime 😀."),
+        ("Call me at 555-1234.", "555-1234"),
+        ("It costs $12.50.", "12.50"),
+        ("The train leaves at 8:15.", "8:15"),
+        ("My number is 06 12 34 56 78.", "06 12 34 56 78"),
+        ("Hello {name}, you have %d messages.", "{name}"),
+        ("https://example.com", "https://example.com"),
+        ("👩\u200d👩\u200d👧", "👩\u200d👩\u200d👧"),
+    ],
+)
+def test_what_must_be_copied_is(shipped, text, copied):
+    assert copied not in shipped.translate(text, to="fr", copy="none")
+    assert shipped.translate(text, to="fr").count(copied) == 1
+
+
+def test_what_came_through_by_itself_is_left_to_the_model(shipped):
+    texts = ["I have 3 cats.", "He was born in 1987.", "It's 2:30.", "I have 1,234 books.", "I am hungry."]
+    assert shipped.translate(texts, to="fr") == shipped.translate(texts, to="fr", copy="none")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "spans"),
+    [
+        ("In 1987.", "En 1987.", []),
+        ("I have 12 cats.", "J'ai douze chats.", []),
+        ("At 3 p.m.", "À 15 heures.", []),
+        ("At 2:30.", "À 14 h 30.", []),
+        ("At 2:30.", "À deux heures et demie.", []),
+        ("At 8:15.", "À 8 h 5.", [(3, 7)]),
+        ("1,234 books", "1 234 livres", []),
+        ("1 234 livres", "17 234 books", [(0, 5)]),
+        ("It is 3.5 m.", "C'est 3,5 m.", []),
+        ("Version 2.1.3", "Version 21.3", [(8, 13)]),
+        ("on 12/05/2024", "le 12204", [(3, 13)]),
+        ("in 1987", "en 1897", [(3, 7)]),
+        ("😀 😀", "😀", [(0, 1), (2, 3)]),
+        ("a@b.fr or c@d.fr", "a@b.fr", [(10, 16)]),
+        ("{n} of 12/05/2024", "{n}", [(7, 17)]),
+    ],
+)
+def test_lost_is_what_no_other_language_would_say(text, answer, spans):
+    assert lost(text, answer) == spans
+
+
+def test_capitals_stay_where_the_tokenizer_knows_them_best():
+    loud = tokenizers.train(["I LIKE TEA AND CAKE."] * 20, TokenizerConfig(vocab=400))
+    assert truecased("I LIKE TEA.", loud) == "I LIKE TEA."
+    quiet = tokenizers.train(["I like tea and TV with Tom."] * 20, TokenizerConfig(vocab=400))
+    assert truecased("TEA AND TV WITH TOM, I LIKE.", quiet) == "Tea and TV with Tom, I like."
+    assert truecased("I like TV.", quiet) == "I like TV."
+    letters = tokenizers.train(["I like tea."] * 20, TokenizerConfig(kind="characters"))
+    assert truecased("I LIKE TEA.", letters) == "I LIKE TEA."
+
+
+def test_a_forbidden_word_is_not_written_in_other_pieces_either(shipped):
+    text = "I take care of my children."
+    own = shipped.translate(text, to="fr")
+    assert "occupe" in own  # as m'occupe, whose pieces are not those of the word alone
+    for settings in ({}, {"beams": 1}, {"sample": True, "top_k": 3, "seed": 5}):
+        answer = shipped.translate(text, to="fr", forbid=["occupe", "m'occupe"], **settings)
+        assert "occupe" not in answer.replace("'", " ").split()
+
+
+def test_the_language_is_guessed_where_nobody_says_it(shipped):
+    assert shipped.translate("Where is the station?") == shipped.translate("Where is the station?", to="fr")
+    assert shipped.translate(["Où est la gare ?"]) == shipped.translate(["Où est la gare ?"], to="en")
+    assert shipped.look("Où est la gare ?").facts["answer"] == shipped.translate("Où est la gare ?", to="en")
+    with pytest.raises(ValueError, match="say which language to translate to: en, fr"):
+        shipped.translate("Tom")
+
+
+def test_no_list_of_the_best_has_a_text_twice(shipped):
+    texts = ["I like tea.", "He was born in 1987.", "Don't open the door.", "You should do that again."]
+    for answer in shipped.answers(texts, to="fr", beams=12, nbest=12):
+        shown = [one.text for one in (answer, *answer.alternatives)]
+        assert len(set(shown)) == len(shown)
