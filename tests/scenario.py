@@ -35,13 +35,13 @@ SHARED = (2, 4)
 def life(task: str, line: Line, place: Path) -> dict[str, Any]:
     """Everything but what other tasks make of its model."""
     settings = settings_of(task, line)
-    seen = {"killed": killed(settings, place), "adapted": adapted(task, settings, place)}
+    seen = {"killed": killed(settings, place), "adapted": adapted(settings, place)}
     return seen | {"shared": shared(task, settings, place), **used(line, place), "damaged": damaged(place)}
 
 
 def settings_of(task: str, line: Line) -> dict[str, Any]:
     """The recipe of a line; adam would make much of the order in which gradients are added up."""
-    optim = {"name": "sgd", "momentum": 0.9, "rate": 0.05, "warmup": 1}
+    optim = {"name": "sgd", "momentum": 0.9, "rate": 0.05, "warmup": 1, "last": 0.01}
     known = {field.name for field in config.describe(TASKS[task][0].Recipe)}
     chosen = {name: value for name, value in optim.items() if f"optim.{name}" in known}
     return {"task": task, **line.settings, "optim": chosen, "training": BRIEF}
@@ -79,10 +79,11 @@ def killed(settings: Any, place: Path) -> dict[str, Any]:
     }
 
 
-def adapted(task: str, settings: Any, place: Path) -> dict[str, Any]:
+def adapted(settings: Any, place: Path) -> dict[str, Any]:
     """One that goes on from the finished model with a rate of nothing: what it had learnt must be there."""
-    out = place / "adapted"
-    train(bare({**settings, "optim": {**settings["optim"], "rate": STILL}}), out, start=place / "whole")
+    out, optim = place / "adapted", settings["optim"]
+    still = {**optim, **{name: STILL for name in ("rate", "last") if name in optim}}
+    train(bare({**settings, "optim": still}), out, start=place / "whole")
     before, after = (checkpoint.read(folder / "best").tensors() for folder in (place / "whole", out))
     apart = [name for name in before if not torch.allclose(before[name], after[name], rtol=0, atol=1e-12)]
     return {"said": said(out), "names": sorted(before), "apart": apart}
@@ -185,7 +186,8 @@ def lives(place: Path) -> dict[str, Any]:
             seen[task] = life(task, line, place / task)
         except Exception:
             seen[task] = {"failed": traceback.format_exc()}
-    for task, parents in bodies({task: line for task, line in table.items() if "failed" not in seen[task]}, place).items():
+    alive = {task: line for task, line in table.items() if "failed" not in seen[task]}
+    for task, parents in bodies(alive, place).items():
         seen[task]["bodies"] = parents
     return seen
 

@@ -64,22 +64,31 @@ def texts(place: Path) -> dict[str, Line]:
         "decoding": {"longest": 12},
     }
     return {
-        "translation": Line(translation, ["Le roi dort.", "Le loup dort."], [pairs], looks=True),
+        "translation": Line(
+            translation,
+            ["Le roi dort.", "Le loup dort."],
+            [pairs],
+            looks=True,
+            heads=dict.fromkeys(("classification", "tagging", "language"), "bridge, decoder"),
+        ),
         "classification": Line(
             {"data": {"train": {"path": labels}, "tokens": 64}, "model": READER},
             ["good film 1", "bad"],
             [labels],
             looks=True,
-            heads={"tagging": "output"},
+            heads={"tagging": "output", "language": "output", "translation": "output"},
         ),
         "tagging": Line(
             {"data": {"train": {"path": tags}, "tokens": 64}, "model": {**READER, "pool": "max"}},
             ["the film is good"],
             [tags],
-            heads={"classification": "output"},
+            heads={"classification": "output", "language": "output", "translation": "output"},
         ),
         "language": Line(
-            {"data": {"train": {"path": text}, "valid": {"path": text}, "lanes": 2, "window": 5}, "model": {"width": 4}},
+            {
+                "data": {"train": {"path": text}, "valid": {"path": text}, "lanes": 2, "window": 5},
+                "model": {"width": 4},
+            },
             ["ma"],
             [text],
         ),
