@@ -147,15 +147,15 @@ def damaged(place: Path) -> dict[str, str | None]:
         broken = bytearray(sound)
         broken[len(broken) // 2] ^= 1
         path.write_bytes(broken)
-        seen[path.name] = refusal(lambda: regard.load(best, device="cpu"))
+        seen[path.name] = refusal(regard.load, best, device="cpu")
         path.write_bytes(sound)
     return seen
 
 
-def refusal(action: Callable[[], Any]) -> str | None:
+def refusal(action: Callable[..., Any], *given: Any, **how: Any) -> str | None:
     """The one line that it says, or None."""
     try:
-        action()
+        action(*given, **how)
     except ValueError as error:
         return str(error)
     return None
@@ -170,7 +170,7 @@ def bodies(table: dict[str, Line], place: Path) -> dict[str, dict[str, Any]]:
             out = place / task / f"from-{parent}"
             start = place / parent / "whole"
             try:
-                no = refusal(lambda: train(bare(settings_of(task, line)), out, start=start))
+                no = refusal(train, bare(settings_of(task, line)), out, start=start)
                 seen[task][parent] = {"refused": no} if no else {"said": said(out)}
             except Exception:
                 seen[task][parent] = {"failed": traceback.format_exc()}
