@@ -289,6 +289,25 @@ def errors(place: str, who: list[list[int]]) -> list[dict[str, Any]]:
     return answers
 
 
+def late(place: str) -> dict[str, Any]:
+    """All fail at once, while process 0 takes longer to arrive than the other would wait for its words."""
+    group, manners = dist.new_group, distributed.MANNERS
+
+    def slow(*given: Any, **how: Any) -> Any:
+        made = group(*given, **how)
+        time.sleep(0.6 if os.environ["RANK"] == "0" else 0)
+        return made
+
+    def fail(team: Team, report: Report) -> None:
+        raise ValueError("train.tsv: lies on a disk that is gone")
+
+    dist.new_group, distributed.MANNERS = slow, 0.2
+    children = together(2, fail)
+    statuses = finished(children)
+    dist.new_group, distributed.MANNERS = group, manners
+    return {"statuses": statuses, "said": [child.lines for child in children]}
+
+
 def seconds(place: str) -> dict[str, Any]:
     """Time is up at the same step for all, however their clocks go."""
 
