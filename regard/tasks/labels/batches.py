@@ -62,8 +62,8 @@ class Labelled:
     files: tuple[str, ...]
     per_token: bool
     """Whether each token has a label, if only that it is not judged."""
-    written: Path | list[tuple[str, ...]]
-    """The texts as they were written, or the file that holds them."""
+    written: np.ndarray | list[tuple[str, ...]]
+    """The texts as they were written, or the bytes of a line of JSON for each."""
     filler: int = 0
     """The token that fills up a row."""
 
@@ -78,10 +78,9 @@ class Labelled:
     @cached_property
     def words(self) -> list[tuple[str, ...]]:
         """Each text as it was written: as a whole, or word by word."""
-        if not isinstance(self.written, Path):
+        if isinstance(self.written, list):
             return self.written
-        with self.written.open(encoding="utf-8") as file:
-            return [tuple(json.loads(line)) for line in file]
+        return [tuple(json.loads(line)) for line in self.written.tobytes().splitlines()]
 
     def packing(self, tokens: int, seed: int, *, padded: bool = False) -> Packing:
         """Which texts are in which row of at most so many tokens; `padded` counts each as its bucket's longest."""
@@ -167,7 +166,7 @@ def prepare(
         name: [digest(file.path) for file in some] for name, some in (("train", config.train), ("valid", config.valid))
     }
     contents = {
-        "labels": 3,
+        "labels": 4,
         "files": {
             name: list(zip(map(_like, getattr(config, name)), one, strict=True)) for name, one in digests.items()
         },
@@ -176,14 +175,10 @@ def prepare(
         "known": None if known is None else [settings.plain(known.how), known.json()],
         "told": told,
     }
-    entry = caches.entry(
-        caches.folder(cache), f"labels-{caches.key(**contents)}", lambda place: _write(place, config, how, known, told)
-    )
-    place = entry.place
-    facts = json.loads((place / "facts.json").read_text(encoding="utf-8"))
-    settled = settings.build(ReadingConfig, facts["how"], where="tokenizer")
-    own = known or Tokenizer.parse((place / "tokenizer.json").read_text(encoding="utf-8"), settled)
-    sides = {name: _opened(place / name, config, name, own.filler) for name in ("train", "valid")}
+    kept = caches.cached("labels", contents, lambda builder: _write(builder, config, how, known, told), cache=cache)
+    facts = kept.facts
+    own = known or Tokenizer.parse(facts["tokenizer"], settings.build(ReadingConfig, facts["how"], where="tokenizer"))
+    sides = {name: _opened(kept, config, name, own.filler) for name in ("train", "valid")}
     classes, held = facts["classes"], "named" if config.valid else config.held
     found = {
         name: Found(
@@ -197,7 +192,7 @@ def prepare(
     }
     report: dict[str, Any] = {name: _report(each, digests[name], held) for name, each in found.items()}
     report |= {"vocab": own.vocab, "labels": classes, "texts": {name: len(side) for name, side in sides.items()}}
-    summary = [*entry.notes, *(line for each in found.values() for line in each.summary)]
+    summary = [*kept.notes, *(line for each in found.values() for line in each.summary)]
     summary.append(
         f"{len(sides['train']):,} texts to learn from, {len(sides['valid']):,} to measure on, "
         f"{len(classes)} labels, {own.vocab:,} tokens"
@@ -206,13 +201,13 @@ def prepare(
 
 
 def _write(
-    place: Path,
+    builder: caches.Builder,
     config: LabelsConfig | TagsConfig,
     how: ReadingConfig,
     known: Tokenizer | None,
     told: list[str] | None,
 ) -> None:
-    """Read and tokenise the files, and leave everything that training needs in a folder."""
+    """Read and tokenise the files, and leave everything that training needs in the cache."""
     found = labels.read(config.train, config.names, config.reject)
     if config.valid:
         train, valid = found, labels.read(config.valid, config.names, config.reject)
@@ -220,31 +215,25 @@ def _write(
         train, valid = labels.hold(found, config.held)
     own, classes = known or learnt(train, how), labels.classes(found, told)
     for name, side in (("train", train), ("valid", valid)):
-        _save(place / name, index(side, own, classes))
+        indexed = index(side, own, classes)
+        for array in ARRAYS:
+            builder.add(f"{name}-{array}", getattr(indexed, array))
+        lines = (json.dumps(words, ensure_ascii=False) + "\n" for words in indexed.words)
+        builder.add(f"{name}-written", np.frombuffer("".join(lines).encode(), np.uint8))
     sets = {"train": found, **({"valid": valid} if config.valid else {})}
-    facts = {
+    builder.facts |= {
         "classes": classes,
         "how": settings.plain(own.how),
+        "tokenizer": own.json(),
         "tallies": {name: [tally.plain() for tally in each.tallies] for name, each in sets.items()},
         "notes": {name: each.notes for name, each in sets.items()},
     }
-    (place / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
-    (place / "tokenizer.json").write_text(own.json(), encoding="utf-8")
 
 
-def _save(place: Path, side: Labelled) -> None:
-    place.mkdir()
-    for name in ARRAYS:
-        np.save(place / f"{name}.npy", getattr(side, name))
-    lines = (json.dumps(words, ensure_ascii=False) + "\n" for words in side.words)
-    (place / "words.jsonl").write_text("".join(lines), encoding="utf-8")
-
-
-def _opened(place: Path, config: LabelsConfig | TagsConfig, name: str, filler: int) -> Labelled:
-    arrays = {array: np.asarray(np.load(place / f"{array}.npy", mmap_mode="r")) for array in ARRAYS}
+def _opened(kept: caches.Arrays, config: LabelsConfig | TagsConfig, name: str, filler: int) -> Labelled:
+    arrays = {array: kept[f"{name}-{array}"] for array in (*ARRAYS, "written")}
     paths = tuple(file.path for file in (config.valid if name == "valid" and config.valid else config.train))
-    per_token = isinstance(config, TagsConfig)
-    return Labelled(**arrays, files=paths, per_token=per_token, written=place / "words.jsonl", filler=filler)
+    return Labelled(**arrays, files=paths, per_token=isinstance(config, TagsConfig), filler=filler)
 
 
 def _like(file: Any) -> dict[str, Any]:
