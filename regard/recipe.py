@@ -14,7 +14,7 @@ import torch
 from regard import checkpoint, config, models
 from regard.config.words import nearest
 from regard.data.encodings import locate
-from regard.tasks import TASKS
+from regard.tasks import DEFAULT, TASKS
 from regard.tasks.recognition import introduced, understood
 from regard.training import adoption, distributed
 from regard.training import device as devices
@@ -28,7 +28,6 @@ AUTO = "auto"
 SPARE = 10**8  # parameters that cost nothing to allocate
 RUNS = Path("runs")
 RECIPES = (".yaml", ".yml")
-DEFAULT = "translation"  # what a recipe learns that does not say
 LENGTHS = ("steps", "epochs", "seconds")  # ways to say how long to train: one of them named, no other is chosen
 
 
