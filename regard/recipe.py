@@ -136,14 +136,14 @@ def train(
             if not run.filled:
                 record.begin()
             data = team.main_first(lambda: task.prepare(recipe, run.latest or parent))
-            begun = None if run.latest is None else config.read(run.folder / "config.yaml")
-            recipe = fitted(task, settings, recipe, data, parent, begun)
+            before = None if run.latest is None else begun(run.folder)
+            recipe = fitted(task, settings, recipe, data, parent, before)
             torch.manual_seed(recipe.training.seed)
             model = models.build(recipe.model)
             adopted = [] if parent is None else _adopted(task, model, parent, data)
             model = model.to(device)
             learner = task(recipe, data, model, fixed=devices.compiles(device, recipe.training.compile, model))
-            recipe = paced(settings, recipe, learner.rows, begun)
+            recipe = paced(settings, recipe, learner.rows, before)
             run = run.begin(recipe, data.report)
             record.begin()
             log.begin(step=run.step, tensorboard=recipe.training.tensorboard, anew=run.filled and not resume)
@@ -152,7 +152,7 @@ def train(
             with devices.threads(recipe.training.threads, features=learner.features):
                 result = fit(learner, recipe.training, recipe.optim, run, log=log)
             record.end(result.state, result.reason)
-        metrics = checkpoint.read(run.best).metrics if run.best.exists() else {}
+        metrics = checkpoint.peek(run.best).metrics if run.best.exists() else {}
         return Outcome(run.folder, run.best, metrics, result, task.usage)
 
 
@@ -163,6 +163,12 @@ def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
         raise ValueError(f"unknown task {name!r}{nearest(str(name), TASKS)}")
     task = TASKS[name][0]
     return task, config.build(task.Recipe, _named(settings))
+
+
+def begun(folder: Path) -> dict[str, Any]:
+    """The settings that a run began with, whichever version wrote them, under the names of today."""
+    name = config.read(folder / "config.yaml").get("task", DEFAULT)
+    return runs.begun(folder, TASKS[name][0].Recipe if isinstance(name, str) and name in TASKS else None)
 
 
 def fitted(
