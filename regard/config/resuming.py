@@ -1,6 +1,8 @@
 """What may change between the start of a run and its resuming, written on the field itself: `device: Free[str]`.
 
 A section passes its verdict on to the fields in it that have none of their own; what nothing is said of is warned of.
+A field of several sections whose order differs from that of another says it in its metadata, `{"resume": "refused"}`:
+to Python, annotations that differ by the order of a union are one and the same.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ def verdicts(cls: type, *, where: str = "", inherited: Verdict = "warned") -> di
     kinds = hints(cls)
     for field in dataclasses.fields(cls):
         name, kind = join(where, field.name), kinds[field.name]
-        found[name] = own = _own(kind) or inherited
+        found[name] = own = field.metadata.get("resume") or _own(kind) or inherited
         for section in sections(kind):
             found = verdicts(section, where=name, inherited=own) | found
     return found

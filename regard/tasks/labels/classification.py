@@ -28,8 +28,8 @@ class ClassificationRecipe(LabellingRecipe):
     """What is learnt."""
     data: Fingerprinted[LabelsConfig]
     """Where labelled texts come from."""
-    model: Fixed[ConvolutionEncoderConfig | RecurrentEncoderConfig | TransformerEncoderConfig] = field(
-        default_factory=ConvolutionEncoderConfig
+    model: ConvolutionEncoderConfig | RecurrentEncoderConfig | TransformerEncoderConfig = field(
+        default_factory=ConvolutionEncoderConfig, metadata={"resume": "refused"}
     )
     """The network, chosen by its name; sizes that nobody names follow from the number of texts."""
 
