@@ -88,13 +88,12 @@ def gigabytes(count: int) -> str:
 
 def _shape(model: str) -> tuple[str, Any, Any]:
     """The task, the shape and the class of a preset, a recipe file, a run folder or a checkpoint."""
-    from regard import config, recipe
+    from regard import config, models, recipe
     from regard.models.transformer import TransformerConfig
     from regard.tasks import TASKS
 
-    build = TASKS["translation"][0].build
     if model in TransformerConfig.PRESETS:
-        return "translation", TransformerConfig(vocab=VOCAB, **TransformerConfig.PRESETS[model]), build
+        return "translation", TransformerConfig(vocab=VOCAB, **TransformerConfig.PRESETS[model]), models.build
     path = Path(model) / "config.yaml" if Path(model).is_dir() else Path(model)
     if not path.is_file():
         presets = ", ".join(TransformerConfig.PRESETS)
@@ -104,13 +103,13 @@ def _shape(model: str) -> tuple[str, Any, Any]:
         task = TASKS[_known(model, settings.get("task", "translation"))][0]
         kinds = config.sections(task.Recipe, "model")
         kind = kinds.get(settings["model"].get("name", ""), next(iter(kinds.values())))
-        return settings.get("task", "translation"), config.build(kind, settings["model"], where="model"), task.build
+        return settings.get("task", "translation"), config.build(kind, settings["model"], where="model"), models.build
     task, resolved = recipe.resolve(recipe.settings(path))
     shape = resolved.model
     if not isinstance(shape, TransformerConfig) or resolved.task != "translation":
         raise ValueError(f"{model}: the sizes of this model follow from its data, train it and give its run folder")
     vocab = shape.vocab or resolved.tokenizer.vocab or VOCAB
-    return resolved.task, config.build(TransformerConfig, {**config.plain(shape), "vocab": vocab}), build
+    return resolved.task, config.build(TransformerConfig, {**config.plain(shape), "vocab": vocab}), models.build
 
 
 def _known(model: str, task: Any) -> str:
