@@ -30,7 +30,7 @@ def translate(
     input: Input = None,
     output: Answers = None,
     to: Annotated[str | None, typer.Option(help="Target language, of several; guessed if not given.")] = None,
-    beams: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept side by side; 1 is greedy.")] = None,
+    beams: Annotated[int | None, typer.Option(min=1, help="Beam width; 1 is greedy.")] = None,
     nbest: Annotated[int | None, typer.Option(min=1, help="Answers per line.")] = None,
     settings: Settings = None,
     html: Annotated[bool, typer.Option("--html", help="The input is HTML: tags come back in their places.")] = False,

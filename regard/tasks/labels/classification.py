@@ -22,7 +22,7 @@ class ClassificationRecipe(LabellingRecipe):
     task: Fixed[Literal["classification"]] = "classification"
     """What is learnt."""
     data: Fingerprinted[LabelsConfig]
-    """Where labelled texts come from."""
+    """Labelled texts."""
 
 
 class Classification(Labelling):

@@ -91,11 +91,11 @@ class TaggedFile:
     form: Literal["auto", "lines", "columns"] = "auto"
     """A sentence in each line, or a word in each; auto goes by the file's name."""
     separator: str = "/"
-    """What stands between a word and its tag where a line is a sentence; the last one in a word counts."""
+    """Separator of a word and its tag where a line is a sentence; the last one in a word counts."""
     columns: tuple[Column, Column] = (1, 2)
     """Columns of word and tag, between tabs, where a line is a word; 2 and 4 in CoNLL-U."""
     blank: str = "_"
-    """Tag of a word that is read and not judged."""
+    """Tag of a word that is read but not scored."""
 
     def __post_init__(self) -> None:
         if not self.separator or self.separator.isspace():
@@ -164,7 +164,7 @@ class ExamplesConfig:
     """How many examples are learnt from at a time, and which are measured on."""
 
     held: Some = 0.1
-    """Share of the texts to measure on when valid names no file, chosen by content: alike texts stay together."""
+    """Share of the texts held out when valid names no file, chosen by content: like texts stay together."""
     tokens: Warned[Batch] = 8192
     """Tokens of a row, padding included; a row holds texts of about the same length."""
     names: dict[str, str] = field(default_factory=dict)
@@ -182,9 +182,9 @@ class LabelsConfig(ExamplesConfig):
     """Where labelled texts come from, and how many are learnt from at a time."""
 
     train: tuple[LabelledFile, ...]
-    """Files to learn from; a single one may be written without a list."""
+    """Files to train on; a single one may be written without a list."""
     valid: tuple[LabelledFile, ...] = ()
-    """Files to measure on; none: a share of the texts to learn from."""
+    """Validation files; none: a share of the training texts is held out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,9 +192,9 @@ class TagsConfig(ExamplesConfig):
     """Where tagged sentences come from, and how many are learnt from at a time."""
 
     train: tuple[TaggedFile, ...]
-    """Files to learn from; a single one may be written without a list."""
+    """Files to train on; a single one may be written without a list."""
     valid: tuple[TaggedFile, ...] = ()
-    """Files to measure on; none: a share of the texts to learn from."""
+    """Validation files; none: a share of the training texts is held out."""
 
 
 @dataclass(frozen=True)

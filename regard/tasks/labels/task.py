@@ -38,9 +38,9 @@ class LabelObjective:
     """What is minimised, and what is shown."""
 
     smoothing: Share = 0.0
-    """Share of probability spread over all labels instead of the right one."""
+    """Label smoothing: share of probability spread over all labels instead of the right one."""
     balanced: bool = False
-    """Count rare labels for more, so that all of them matter the same."""
+    """Weight rare labels more, so that all labels count the same."""
     samples: Free[Whole] = 5
     """Held-out texts whose answers are shown at every evaluation."""
 
@@ -56,9 +56,9 @@ class LabellingRecipe:
     )
     """The network, chosen by its name."""
     objective: LabelObjective = field(default_factory=LabelObjective)
-    """What is minimised."""
+    """The loss, and how checkpoints are scored."""
     optim: OptimConfig = field(default_factory=OptimConfig)
-    """How weights follow gradients."""
+    """The optimizer and its learning rate."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """How long, how often, where."""
 

@@ -36,13 +36,13 @@ class StreamConfig:
     """Where running text comes from, and how it is laid out."""
 
     train: tuple[TextFile, ...] = ()
-    """Files to learn from, read as one; a single one may be written without a list."""
+    """Files to train on, read as one; a single one may be written without a list."""
     valid: tuple[TextFile, ...] = ()
-    """Files to measure on; none: the end of the text."""
+    """Validation files; none: the end of the text is held out."""
     text: str | None = None
     """The text itself, in place of files."""
     held: Share = 0.1
-    """Share of the characters, at the end, that are measured on when valid names no file; 0 measures on the text."""
+    """Share of the characters, at the end, held out when valid names no file; 0 measures on the training text."""
     lanes: Fixed[Batch] = 32
     """Parts of the text that are read side by side."""
     window: Warned[Length] = 128

@@ -58,17 +58,17 @@ class LanguageRecipe:
     task: Fixed[Literal["language"]] = "language"
     """What is learnt."""
     data: Fingerprinted[StreamConfig]
-    """Where text comes from, and how it is laid out."""
+    """Text and how it is batched."""
     tokenizer: Fixed[UnitsConfig] = field(default_factory=UnitsConfig)
     """What a token is."""
     model: Fixed[RecurrentLMConfig] = field(default_factory=RecurrentLMConfig)
     """Its size."""
     optim: OptimConfig = field(default_factory=OptimConfig)
-    """How weights follow gradients."""
+    """The optimizer and its learning rate."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """How long, how often, where."""
     writing: Free[WritingConfig] = field(default_factory=WritingConfig)
-    """What is written at every evaluation, and by the trained model where nothing else is said."""
+    """Text generated at every evaluation, and the defaults of `regard generate`."""
 
 
 @dataclass(frozen=True)

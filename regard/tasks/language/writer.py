@@ -40,7 +40,7 @@ class WritingConfig:
     """How a text is gone on with."""
 
     prompt: str = ""
-    """How every text begins."""
+    """Prompt: how every text begins."""
     length: Length = 200
     """Tokens written."""
     temperature: Amount = 1.0
@@ -54,7 +54,7 @@ class WritingConfig:
     samples: Annotated[int, Range(1, 10_000)] = 2
     """Texts."""
     seed: Seed = 0
-    """Where randomness starts."""
+    """Random seed."""
 
     def sampler(self) -> Sampler | None:
         """How tokens are drawn; None where the likeliest is taken."""

@@ -44,11 +44,11 @@ class TableConfig:
     """Which table, and which of its columns."""
 
     train: tuple[TableFile, ...]
-    """Tables to learn from, with the same columns; a single one may be written without a list."""
+    """Tables to train on, with the same columns; a single one may be written without a list."""
     valid: tuple[TableFile, ...] | None = None
-    """Tables to measure on; null: a share of the rows."""
+    """Validation tables; null: a share of the rows is held out."""
     held: Some = 0.2
-    """Share of the rows that are measured on when valid names no file, chosen by content: equal rows stay together."""
+    """Share of the rows held out when valid names no file, chosen by content: equal rows stay together."""
     target: str
     """Column to predict."""
     inputs: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class TableConfig:
     batch: Warned[Batch] = 64
     """Table rows in a row of training."""
     seed: Seed = 0
-    """Where the order of rows and the choice of held-out ones start."""
+    """Random seed of the order of rows and the choice of held-out ones."""
 
     def __post_init__(self) -> None:
         if not self.train or self.valid == ():

@@ -50,7 +50,7 @@ class RegressionRecipe:
     model: Fixed[PerceptronConfig] = field(default_factory=PerceptronConfig)
     """Its size."""
     optim: OptimConfig = field(default_factory=OptimConfig)
-    """How weights follow gradients."""
+    """The optimizer and its learning rate."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """How long, how often, where."""
 
