@@ -103,7 +103,7 @@ def _documents(
         for text, answer in zip(block, answers, strict=True):
             yield answer
             for term in glossary.missing(text, answer) if glossary is not None else []:
-                print(f"regard: no place found for {term!r} in the answer to {text[:40]!r}", file=sys.stderr)
+                print(f"regard: could not place the term {term!r} in the answer to {text[:40]!r}", file=sys.stderr)
 
 
 def _alternatives(

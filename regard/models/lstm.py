@@ -74,7 +74,7 @@ class Reading:
     state: Float[Tensor, "batch beam parts width"]
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> Reading:
-        """Beam k goes on from what beam `parents[k]` was."""
+        """Beam k continues what beam `parents[k]` was."""
         rows = torch.arange(len(parents), device=parents.device)[:, None]
         return Reading(self.state[rows, parents])
 

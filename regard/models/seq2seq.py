@@ -198,7 +198,7 @@ class Writing:
         return self.past.where
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> Writing:
-        """Beam k goes on from what beam `parents[k]` was."""
+        """Beam k continues what beam `parents[k]` was."""
         rows = torch.arange(len(parents), device=parents.device)[:, None]
         return Writing(self.past.reorder(parents), Carried(*(each[rows, parents] for each in self.carried)))
 

@@ -85,7 +85,7 @@ class Word2Vec(nn.Module):
         super().__init__()
         vocab = config.vocab if counts is None else len(counts)
         if vocab < 2:
-            raise ValueError(f"{vocab} words are too few to learn from: lower data.least or give more text")
+            raise ValueError(f"{vocab} words are too few to train on: lower data.least or give more text")
         self.config = config
         rows = vocab - (config.output == "hierarchical")  # a tree has one node fewer than leaves
         self.register_buffer("vectors", torch.empty(vocab, config.width).uniform_(-0.5, 0.5) / config.width)

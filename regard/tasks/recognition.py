@@ -51,7 +51,7 @@ def _strange(given: Given, wanted: str | None) -> str:
     kinds = dict.fromkeys(task.takes for task, _ in TASKS.values() if hasattr(task, "takes"))
     if wanted is not None:
         return f"{files}: not what {wanted} learns from, which is --{_takes(wanted)}: name them in data.train"
-    return f"{files}: cannot tell what this is: say it with {', '.join(f'--{kind}' for kind in kinds)}, or in a recipe"
+    return f"{files}: cannot tell what this is: name it with {', '.join(f'--{kind}' for kind in kinds)}, or in a recipe"
 
 
 def _takes(name: str) -> str:

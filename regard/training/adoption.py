@@ -1,4 +1,4 @@
-"""Going on from a model: one of the same task as it is, one of another task as the body under a new head.
+"""Starting from another model: one of the same task as it is, one of another task as the body under a new head.
 
 Every model's config says which family of bodies its model has (`FAMILY`), what its sizes are called (`BODY`, from the
 family's names to its own) and where its weights lie (`body`, from the family's prefixes to its own).
@@ -43,9 +43,9 @@ def adopt(model: Any, parent: Checkpoint, *, same: bool) -> list[str]:
     passing = getattr(model, "transient", ())
     tensors = {name: tensor for name, tensor in parent.tensors().items() if name not in passing}
     if not same or _head_differs(model, tensors):
-        return [f"going on from {parent.directory}: {_transplanted(model, parent_shape(parent), tensors)}"]
+        return [f"starting from {parent.directory}: {_transplanted(model, parent_shape(parent), tensors)}"]
     fill(model, tensors)
-    return [f"going on from {parent.directory}"]
+    return [f"starting from {parent.directory}"]
 
 
 def _head_differs(model: Any, tensors: Mapping[str, Tensor]) -> bool:
@@ -85,7 +85,7 @@ def _checked(kept: dict[str, Any], asked: Mapping[str, Any], parent: Checkpoint)
     for name, value in asked.items():
         if name in kept and name not in FREE and config.plain(kept[name]) != config.plain(value):
             raise ValueError(
-                f"model.{name} is {kept[name]} in {parent.directory}, not {value}: leave it out to go on from there"
+                f"model.{name} is {kept[name]} in {parent.directory}, not {value}: leave it out to start from there"
             )
     return kept
 

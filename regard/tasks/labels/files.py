@@ -269,5 +269,5 @@ def numbered(found: Found, known: Sequence[str]) -> list[list[int | None]]:
         for label in example.labels:
             if label is not None and label not in numbers:
                 some = ", ".join(known[:8]) + ", ..." * (len(known) > 8)
-                raise ValueError(f"{found.place(example)}: the label {label!r} is none of those learnt ({some})")
+                raise ValueError(f"{found.place(example)}: the label {label!r} is none of the training labels ({some})")
     return [[None if label is None else numbers[label] for label in example.labels] for example in found.examples]

@@ -89,7 +89,7 @@ class Labelling:
 
     @staticmethod
     def prepare(recipe: Any, known: Checkpoint | None = None) -> Prepared:
-        """Read and tokenise the texts, with the tokenizer and the labels of a model to go on from."""
+        """Read and tokenise the texts, with the tokenizer and the labels of a model to start from."""
         return prepare(recipe.data, recipe.tokenizer, *_known(known, recipe))
 
     @staticmethod
@@ -247,7 +247,7 @@ def start_from(model: Labeller, own: Tokenizer, name: str) -> str:
 
 
 def _known(found: Checkpoint | None, recipe: Any) -> tuple[Tokenizer | None, list[str] | None]:
-    """The tokens of a model to go on from and, where it learnt the same task, its labels."""
+    """The tokens of a model to start from and, where it learnt the same task, its labels."""
     if found is None:
         return None, None
     how = config.build(ReadingConfig, {**config.plain(recipe.tokenizer), **_kept(found)}, where="tokenizer")

@@ -1,4 +1,4 @@
-"""Learning to go on with a text: truncated back-propagation through time with a state that is carried on.
+"""Learning to continue a text: truncated back-propagation through time with a state that is carried on.
 
 Each row is one window of every lane. Its state begins where that of the row before ended, cut off from its gradients,
 so the memory of a step is that of a window however long the text (Williams and Peng 1990).
@@ -118,7 +118,7 @@ class Language:
 
     @staticmethod
     def prepare(recipe: LanguageRecipe, known: Checkpoint | None = None) -> Texts:
-        """Read and tokenise the text, with the tokenizer of a model to go on from."""
+        """Read and tokenise the text, with the tokenizer of a model to start from."""
         return prepare(recipe.data, recipe.tokenizer, _tokenizer(known))
 
     @staticmethod

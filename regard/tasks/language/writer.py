@@ -1,4 +1,4 @@
-"""A trained language model in use: it goes on with a text, or says how much a text surprises it."""
+"""A trained language model in use: it continues a text, or measures how probable a text is."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def prepare(config: TableConfig, known: Columns | None = None) -> Tables:
         _know(sheet.name, sheet.header, (*inputs, config.target))
     if known is not None and (known.inputs, known.target) != (inputs, config.target):
         learnt = f"{known.target} from {', '.join(known.inputs)}"
-        raise ValueError(f"{first.name}: the model to go on from predicts {learnt}: name the same columns")
+        raise ValueError(f"{first.name}: the model to start from predicts {learnt}: name the same columns")
     classes = () if config.predicts != "class" else known.classes if known else _classes(config.target, sheets)
     found = _joined([_rows(sheet, inputs, config.target, classes) for sheet in sheets])
     if config.valid is None:

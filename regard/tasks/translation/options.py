@@ -1,4 +1,4 @@
-"""Whatever may be set when a text is translated."""
+"""Settings of a translation: beam search, sampling, constraints."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class DecodingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationOptions(DecodingConfig):
-    """Whatever may be set when a text is translated."""
+    """Settings of a translation: beam search, sampling, constraints."""
 
     to: str | None = None
     """Target language, where the model has several; guessed from the text when not given."""

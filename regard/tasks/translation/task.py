@@ -114,7 +114,7 @@ class Translation:
 
     @staticmethod
     def prepare(recipe: TranslationRecipe, known: Checkpoint | None = None) -> Prepared:
-        """Read, check, tokenise and index the pairs, with the tokenizers of a model to go on from."""
+        """Read, check, tokenise and index the pairs, with the tokenizers of a model to start from."""
         tokenizers = None if known is None else read_tokenizers(known)
         return prepare(recipe.data, recipe.tokenizer, seed=recipe.training.seed, tokenizers=tokenizers)
 

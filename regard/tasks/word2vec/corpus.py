@@ -121,7 +121,7 @@ def prepare(config: WordsConfig) -> Words:
     corpora = [{**tally.report([name]), "sha256": [one]} for name, tally, one in found]
     report = {"train": {"fingerprint": key, "corpora": corpora, "words": sum(counts)}, "vocab": len(words)}
     summary = [*made.notes, *(line for name, tally, _ in found for line in tally.lines([name], unit="text"))]
-    summary.append(f"{sum(counts):,} words to learn from, {len(words):,} different ones")
+    summary.append(f"{sum(counts):,} words to train on, {len(words):,} different ones")
     return Words(words, np.array(counts, np.int64), _mapped(place / "tokens.bin"), report, summary)
 
 

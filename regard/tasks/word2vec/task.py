@@ -149,7 +149,7 @@ class SkipGram:
         mine, theirs = (torch.tensor(column, dtype=torch.long) for column in zip(*places, strict=True))
         model.get_buffer("vectors")[mine] = torch.from_numpy(before.vectors)[theirs]
         taken = f"vectors of {len(places):,} of {len(words.words):,} words taken over"
-        return [f"going on from {parent.directory}: {taken}"]
+        return [f"starting from {parent.directory}: {taken}"]
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """No optimizer."""
