@@ -107,7 +107,7 @@ def test_what_is_wrong_is_said_in_one_line(models, capsys):
     assert "is a classifier; regard tag needs a tagger (try regard classify)" in complaint(
         capsys, "tag", classifier, "x"
     )
-    assert "none of those learnt" in complaint(
+    assert "none of the training labels" in complaint(
         capsys, "evaluate", classifier, str(models / "a.tsv"), "--columns", "2", "1"
     )
     assert "--gold is for translators" in complaint(capsys, "explain", classifier, "x", "--gold", "0-0")

@@ -170,8 +170,8 @@ def test_an_interrupted_run_can_be_used_before_its_first_evaluation(
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("--pairs a.tsv --labelled b.csv", "--pairs and --labelled say different things"),
-        ("--source a.fr --target a.en --text a.fr", "--text and --source and --target say different things"),
+        ("--pairs a.tsv --labelled b.csv", "--pairs and --labelled contradict each other"),
+        ("--source a.fr --target a.en --text a.fr", "--text and --source and --target contradict each other"),
         ("--source a.fr --target a.fr", "a text is no translation of itself"),
         ("--source a.fr", "--source and --target go together"),
         ("--to fr", "--valid and --to go with files"),

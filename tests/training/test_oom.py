@@ -32,7 +32,7 @@ def test_a_row_that_does_not_fit_is_halved_and_gives_the_same_gradient(
     assert result.faults.split == splits * 2 * 3
     assert counted(split) == asdict(result.faults)
     assert result.counts == {"tokens": 48.0}, "no example is counted twice"
-    assert "step 1: row 0 (train.tsv:1, train.tsv:2, train.tsv:3 and 5 more) does not fit the memory: halved" in said(
+    assert "step 1: row 0 (train.tsv:1, train.tsv:2, train.tsv:3 and 5 more) does not fit into memory: halved" in said(
         split
     )
 
