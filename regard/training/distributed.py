@@ -255,5 +255,5 @@ def _listening() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        remedy = "look for what it said, and go on with --resume"
+        remedy = "look for its message, and continue with --resume"
         raise Lost(f"another process of this training ended or no longer answers: {remedy}") from error

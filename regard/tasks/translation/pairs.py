@@ -326,7 +326,7 @@ def _language(corpus: Corpus, known: Sequence[str]) -> str:
     if tag is None:
         raise ValueError(
             f"{corpus.files[-1]}: the model translates into {', '.join(known)}, and which of them this is cannot be "
-            f"told from the texts: say it with --to {known[0]}, or data.train.tag={known[0]}"
+            f"guessed from the texts: give --to {known[0]}, or data.train.tag={known[0]}"
         )
     return tag
 
