@@ -49,7 +49,7 @@ def train(
         list[str] | None,
         typer.Argument(
             metavar="FILE... SETTING...",
-            help="Files to learn from, or a recipe (.yaml); then settings, such as model.width=256.",
+            help="Files to train on, or a recipe (.yaml); then settings, such as model.width=256.",
         ),
     ] = None,
     pairs: Annotated[
@@ -75,7 +75,7 @@ def train(
     ] = None,
     valid: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Files to measure on; else some is held out.", rich_help_panel=WHAT),
+        typer.Option(metavar="FILE", help="Validation files; else some data is held out.", rich_help_panel=WHAT),
     ] = None,
     task: Annotated[str | None, typer.Option(help="What to train on them; see below.", rich_help_panel=WHAT)] = None,
     to: Annotated[str | None, typer.Option(help="Language of the translations.", rich_help_panel=WHAT)] = None,

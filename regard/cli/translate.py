@@ -33,7 +33,7 @@ def translate(
     beams: Annotated[int | None, typer.Option(min=1, help="Beam width; 1 is greedy.")] = None,
     nbest: Annotated[int | None, typer.Option(min=1, help="Answers per line.")] = None,
     settings: Settings = None,
-    html: Annotated[bool, typer.Option("--html", help="The input is HTML: tags come back in their places.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="The input is HTML: tags are kept.")] = False,
     terms: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Glossary to obey: a term, a tab and its translation per line.")
     ] = None,

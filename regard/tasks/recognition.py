@@ -17,7 +17,7 @@ def understood(given: Given) -> tuple[str, Claim]:
         raise ValueError(f"unknown kind {given.kind!r}{nearest(str(given.kind), kinds)}")
     asked = {name: task for name, (task, _) in TASKS.items() if hasattr(task, "recognise") and wanted in (None, name)}
     if not asked:
-        raise ValueError(f"{_joined(given.files)}: {wanted} learns from no files: leave them out")
+        raise ValueError(f"{_joined(given.files)}: {wanted} is not trained on files: leave them out")
     fitting = {name: task for name, task in asked.items() if given.kind in (None, task.takes)}
     if not fitting:
         raise ValueError(f"--{given.kind} is not for {wanted}: give --{asked[str(wanted)].takes}, or leave it out")

@@ -62,7 +62,7 @@ class Team:
                 f"{name} trains in one process, each row continues the one before: start it without torchrun"
             )
         if rows < self.size:
-            remedy = f"set training.accumulate={self.size} (every update then learns from that many rows)"
+            remedy = f"set training.accumulate={self.size} (every update then uses that many rows)"
             raise ValueError(
                 f"training.accumulate is {rows}, fewer than the {self.size} processes: {remedy}, or start {rows}"
             )

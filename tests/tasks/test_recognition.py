@@ -149,7 +149,7 @@ def test_a_task_that_is_named_learns_from_files_of_its_kind_and_from_no_others(h
     assert recipe.order(story, "task=word2vec").settings["task"] == "word2vec"
     with pytest.raises(ValueError, match="--pairs is not for word2vec: give --text"):
         recipe.order(story, "task=word2vec", given=Given((), kind="pairs"))
-    with pytest.raises(ValueError, match="counting learns from no files"):
+    with pytest.raises(ValueError, match="counting is not trained on files"):
         recipe.order(story, "task=counting")
     with pytest.raises(ValueError, match="did you mean language"):
         recipe.order(story, "task=langage")

@@ -246,7 +246,7 @@ def hold(found: Found, share: float) -> tuple[Found, Found]:
     if not sides[0]:
         raise ValueError(
             f"{' and '.join(found.files)}: {len(numbers)} texts are too few, or too much alike, to hold {share:.0%} of "
-            "them out: give more, or name a file to measure on (data.valid)"
+            "them out: give more, or name a validation file (data.valid)"
         )
     return replace(found, examples=sides[0]), replace(found, examples=sides[1])
 

@@ -197,7 +197,7 @@ class Writer:
         text = "\n".join(how.normal(unicodedata.normalize("NFC", line)) for line in text.split("\n"))
         tokens = self.tokenizer.encode_lines(text)
         if not tokens:
-            raise ValueError("an empty text surprises nobody: give at least one character")
+            raise ValueError("an empty text has no perplexity: give at least one character")
         words = sum(len(line.split()) for line in text.split("\n")) + text.count("\n")
         stream = Stream(
             torch.tensor(tokens, dtype=torch.int32).numpy(), len(text), words, before=self.tokenizer.role("end")

@@ -253,7 +253,7 @@ def _target(cell: str, column: str, classes: Sequence[str], where: str) -> float
         return _number(cell, column, where, remedy="set data.predicts=class")
     if cell not in classes:
         raise ValueError(
-            f"{where}: {cell!r} in column {column} is none of the classes learnt: {', '.join(classes[:8])}"
+            f"{where}: {cell!r} in column {column} is none of the training classes: {', '.join(classes[:8])}"
         )
     return classes.index(cell)
 
