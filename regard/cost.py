@@ -4,22 +4,20 @@ Operations are floating-point operations of matrix products, two for each multip
 training step costs three times its forward pass.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import torch
-from torch import nn
 
+from regard import models
 from regard.config.ranges import Amount, Count, Length, Range
-from regard.models import MODELS
 from regard.models.transformer import TransformerConfig
 
 
-def parameters(config: Any, build: Callable[[Any], nn.Module] | None = None) -> int:
+def parameters(config: Any) -> int:
     """How many numbers the model of this config learns: built without memory, so it is exact and instant."""
     with torch.device("meta"):
-        return sum(parameter.numel() for parameter in (build or _model(config))(config).parameters())
+        return sum(parameter.numel() for parameter in models.build(config).parameters())
 
 
 def flops(config: TransformerConfig, source: int, target: int) -> int:
@@ -158,11 +156,3 @@ def training_memory(config: TransformerConfig, *, source: int, target: int, pair
         "optimizer": 12 * learned,
         "activations": 4 * pairs * activations(config, source, target),
     }
-
-
-def _model(config: Any) -> Callable[[Any], nn.Module]:
-    """The class that a config configures."""
-    for model, settings in MODELS.values():
-        if isinstance(config, settings):
-            return model
-    raise ValueError(f"no model is configured by {type(config).__name__}")

@@ -140,7 +140,7 @@ def test_another_model_is_trained_from_two_files(
     assert run(words(f"train {files} {small} training.steps=2 objective.judged=2")) == 0
     assert "use it with" in capsys.readouterr().out
     assert run(words("cost runs/gru")) == 0
-    assert "planned for Transformers that translate" in capsys.readouterr().out
+    assert "planned for encoder-decoder Transformers" in capsys.readouterr().out
     assert run(words("train --resume --out runs/none")) == 1
     assert capsys.readouterr().err == "regard: runs/none: there is no run to resume; there are runs/gru\n"
 

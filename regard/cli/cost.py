@@ -42,19 +42,22 @@ def cost(
 
     plan = config.build(costs.Plan, config.override({}, settings or []))
     costs.gpu(plan.gpu)
-    name, shape, build = _shape(model)
-    if isinstance(shape, TransformerConfig) and name == "translation":
+    shape = _shape(model)
+    if isinstance(shape, TransformerConfig):
         found = {**asdict(costs.estimate(shape, plan))}
     else:
-        learned = costs.parameters(shape, build)
+        learned = costs.parameters(shape)
         found = {"parameters": learned, "weights": 4 * learned, "optimizer": 12 * learned}
     if as_json:
-        print(json.dumps({"model": model, "task": name, "plan": asdict(plan), **found}, indent=1))
+        print(json.dumps({"model": model, "name": shape.name, "plan": asdict(plan), **found}, indent=1))
         return
     title = f"{model}: {plan.steps:,} steps of {plan.pairs:,} pairs on {plan.count} x {plan.gpu}"
     note = None
     if "operations" not in found:
-        title, note = model, "Operations, time and price are planned for Transformers that translate."
+        title, note = (
+            model,
+            f"Operations, time and price are planned for encoder-decoder Transformers, not for {shape.name}.",
+        )
     Console(highlight=False).print(Fitted(("what", "how much"), _lines(found, plan), title, note))
 
 
@@ -86,35 +89,22 @@ def gigabytes(count: int) -> str:
     return f"{count / 1e9:.2f} GB" if count >= 1e7 else f"{count / 1e6:.2f} MB"
 
 
-def _shape(model: str) -> tuple[str, Any, Any]:
-    """The task, the shape and the class of a preset, a recipe file, a run folder or a checkpoint."""
+def _shape(model: str) -> Any:
+    """The config of a preset, of a recipe file, or of what lies in a run folder or a checkpoint."""
     from regard import config, models, recipe
     from regard.models.transformer import TransformerConfig
-    from regard.tasks import TASKS
 
     if model in TransformerConfig.PRESETS:
-        return "translation", TransformerConfig(vocab=VOCAB, **TransformerConfig.PRESETS[model]), models.build
+        return TransformerConfig(vocab=VOCAB, **TransformerConfig.PRESETS[model])
     path = Path(model) / "config.yaml" if Path(model).is_dir() else Path(model)
     if not path.is_file():
         presets = ", ".join(TransformerConfig.PRESETS)
         raise ValueError(f"{model} is neither a recipe file, a run folder, a checkpoint nor one of {presets}")
     if Path(model).is_dir():  # where the model has all its sizes
-        settings = config.read(path)
-        task = TASKS[_known(model, settings.get("task", "translation"))][0]
-        kinds = config.sections(task.Recipe, "model")
-        kind = kinds.get(settings["model"].get("name", ""), next(iter(kinds.values())))
-        return settings.get("task", "translation"), config.build(kind, settings["model"], where="model"), models.build
-    task, resolved = recipe.resolve(recipe.settings(path))
+        return models.config_of(models.modern(config.read(path))["model"])
+    _, resolved = recipe.resolve(recipe.settings(path))
     shape = resolved.model
-    if not isinstance(shape, TransformerConfig) or resolved.task != "translation":
+    if not isinstance(shape, TransformerConfig):
         raise ValueError(f"{model}: the sizes of this model follow from its data, train it and give its run folder")
     vocab = shape.vocab or resolved.tokenizer.vocab or VOCAB
-    return resolved.task, config.build(TransformerConfig, {**config.plain(shape), "vocab": vocab}), models.build
-
-
-def _known(model: str, task: Any) -> str:
-    from regard.tasks import TASKS
-
-    if task not in TASKS:
-        raise ValueError(f"{model}: made for the task {task!r}, this version knows {', '.join(TASKS)}")
-    return task
+    return config.build(TransformerConfig, {**config.plain(shape), "vocab": vocab})

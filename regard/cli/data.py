@@ -37,7 +37,6 @@ def check(
 
     from regard import recipe as recipes
     from regard.cli.tables import Fitted
-    from regard.tasks.translation.check import check
     from regard.training.task import Given
 
     kind, files = told({}, source, target)
@@ -45,10 +44,10 @@ def check(
     settings = recipes.order(asked, *changes, given=Given(files, kind=kind, aligned=source is not None)).settings
     if "data" not in settings:
         raise ValueError("nothing to check: give files, or a recipe")
-    _, resolved = recipes.resolve(settings)
-    if resolved.task != "translation":
-        raise ValueError(f"`regard data check` handles sentence pairs only, not the data of {resolved.task}")
-    found = check(resolved.data, resolved.tokenizer if tokens else None)
+    task, resolved = recipes.resolve(settings)
+    if not hasattr(task, "check"):
+        raise ValueError(f"`regard data check` knows no way to check the data of {resolved.task}: train on it")
+    found = task.check(resolved, tokens=tokens)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))
     else:

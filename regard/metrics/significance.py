@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from regard.metrics.overlap import References, Score
 
@@ -96,10 +97,11 @@ def statistics(metric: str, answers: Sequence[str], references: References, *, t
     return Statistics(metric, counts, str(scorer.get_signature()), lower=metric in LOWER)
 
 
-def averaged(values: Sequence[Any], weights: Sequence[Any] | None = None, *, lower: bool = False) -> Statistics:
+def averaged(values: ArrayLike, weights: ArrayLike | None = None, *, lower: bool = False) -> Statistics:
     """A metric that is a mean over examples, such as the share of right ones; `weights` say how much each counts."""
-    heavy = np.ones(len(values)) if weights is None else np.asarray(weights, dtype=np.float64)
-    return Statistics("mean", np.column_stack([np.asarray(values, dtype=np.float64), heavy]), lower=lower)
+    each = np.asarray(values, dtype=np.float64)
+    heavy = np.ones(len(each)) if weights is None else np.asarray(weights, dtype=np.float64)
+    return Statistics("mean", np.column_stack([each, heavy]), lower=lower)
 
 
 def corpus(statistics: Statistics) -> Score:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -13,8 +13,9 @@ from torch.nn import functional as F
 class TextConvolution(nn.Module):
     """`relu(W [x_i ... x_{i+k-1}] + b)` around every word, for filters of several widths k, side by side.
 
-    Beyond the ends of a text, and on padding, there are zeros: a text shorter than a filter is read all the same. A
-    width may be given several times (Zhang and Wallace 2017).
+    Texts may lie in one row or in the lines of a batch: `segment` says which text a word is of, and beyond its ends
+    there are zeros, so a text shorter than a filter is read all the same. A width may be given several times (Zhang and
+    Wallace 2017).
     """
 
     def __init__(self, inputs: int, maps: int, widths: Sequence[int]):
@@ -23,13 +24,31 @@ class TextConvolution(nn.Module):
         self.features = maps * len(widths)
 
     def forward(
-        self, x: Float[Tensor, "batch time inputs"], filled: Bool[Tensor, "batch time"]
-    ) -> Float[Tensor, "batch time features"]:
+        self, x: Float[Tensor, "*token inputs"], segment: Int[Tensor, "*token"]
+    ) -> Float[Tensor, "*token features"]:
         """What the filters see around every word."""
-        x = x.masked_fill(~filled[..., None], 0.0).mT
+        words, texts = x.flatten(0, -2), segment.flatten()
+        around: dict[int, Tensor] = {0: words}
         seen = []
         for each in self.filters:
             assert isinstance(each, nn.Conv1d)
-            beyond = each.kernel_size[0] - 1
-            seen.append(F.relu(each(F.pad(x, (beyond // 2, beyond - beyond // 2)))))
-        return torch.cat(seen, 1).mT
+            assert each.bias is not None
+            total, before = each.bias, (each.kernel_size[0] - 1) // 2
+            for place, weight in enumerate(each.weight.unbind(-1)):
+                away = place - before
+                if away not in around:
+                    around[away] = _shifted(words, texts, away)
+                total = total + F.linear(around[away], weight)
+            seen.append(F.relu(total))
+        return torch.cat(seen, -1).reshape(*x.shape[:-1], self.features)
+
+
+def _shifted(
+    x: Float[Tensor, "token inputs"], segment: Int[Tensor, "token"], away: int
+) -> Float[Tensor, "token inputs"]:
+    """At every word the one so far away, or zeros where that is of another text."""
+    ends = (0, 0, 0, away) if away > 0 else (0, 0, -away, 0)
+    there = F.pad(x, ends)[away:] if away > 0 else F.pad(x, ends)[:away]
+    texts = F.pad(segment, ends[2:], value=-1)
+    same = (texts[away:] if away > 0 else texts[:away]) == segment
+    return there.masked_fill(~same[:, None], 0.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -52,6 +52,9 @@ class RecurrentLMConfig:
     fused: bool = True
     """Use kernels for whole layers where there are some; false writes every step out."""
 
+    FAMILY: ClassVar[str] = "recurrent layers"
+    BODY: ClassVar[dict[str, str]] = {name: name for name in ("cell", "embedding", "width", "depth")}
+
     def __post_init__(self) -> None:
         affordable(self.parameters, "lower width, depth or the vocabulary")
 
@@ -60,6 +63,17 @@ class RecurrentLMConfig:
         """About how many numbers are learnt."""
         embedding = self.embedding or self.width
         return 2 * self.vocab * embedding + 4 * self.width * (embedding + (2 * self.depth - 1) * self.width)
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """What another model must share to go on with its layers."""
+        own = {name: getattr(self, field) for name, field in self.BODY.items()}
+        return {**own, "embedding": self.embedding or self.width, "bidirectional": False}
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights lie that another model of the family can go on with."""
+        return {"embedding": "embedding", **{f"layer {n}": f"layers.{n}.layers.0" for n in range(self.depth)}}
 
     @property
     def phrase(self) -> str:

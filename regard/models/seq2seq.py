@@ -22,6 +22,7 @@ from regard.config.ranges import Length, Share, Small, Vocabulary, Width, afford
 from regard.config.resuming import Warned
 from regard.models.blocks import Tied
 from regard.models.cells import Kind, Layers
+from regard.models.spread import spread
 
 Layout = Row | Grid
 
@@ -61,6 +62,13 @@ class Seq2SeqConfig:
     context: Length = 1024
     """Longest sequence read or written, in tokens."""
 
+    FAMILY: ClassVar[str] = "recurrent layers"
+    BODY: ClassVar[dict[str, str]] = {
+        **{name: name for name in ("cell", "embedding", "bidirectional")},
+        "width": "reading",
+        "depth": "encoder",
+    }
+
     def __post_init__(self) -> None:
         if self.target_vocab not in (None, self.vocab) and self.share == "all":
             raise ValueError("model.share: all needs one vocabulary for both sides; set it to target or none")
@@ -84,6 +92,22 @@ class Seq2SeqConfig:
     def memory(self) -> int:
         """Features of a source token that was read."""
         return (self.reading or self.width) * (1 + self.bidirectional)
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """What another model must share to go on with the encoder."""
+        own = {name: getattr(self, field) for name, field in self.BODY.items()}
+        return {**own, "width": self.reading or self.width}
+
+    @property
+    def scale(self) -> float:
+        """What vectors of tokens are multiplied by when they are read."""
+        return math.sqrt(self.embedding)
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights of the encoder lie, which another model can go on with."""
+        return {"embedding": "embedding", **{f"layer {n}": f"encoder.layers.{n}" for n in range(self.encoder)}}
 
     @property
     def phrase(self) -> str:
@@ -255,7 +279,7 @@ class Seq2Seq(Tied):
     ) -> Float[Tensor, "*target width"]:
         """Features of every target position, from which `logits` predicts the next token."""
         with _full_precision(source):
-            (read, sources, _), (written, targets, back) = map(_spread, (source, target), layouts)
+            (read, sources, _), (written, targets, back) = map(spread, (source, target), layouts)
             memory, carried, sources = self._read(read, sources, lines=len(written))
             features, _ = self._write(written, carried, memory, padded(sources, targets))
             return features if back is None else features.flatten(0, 1).index_select(0, back)
@@ -361,23 +385,6 @@ def _embedding(vocab: int, width: int) -> nn.Embedding:
     table = nn.Embedding(vocab, width)
     nn.init.normal_(table.weight, std=1 / math.sqrt(width))
     return table
-
-
-def _spread(tokens: Tensor, layout: Layout) -> tuple[Int[Tensor, "line token"], Grid, Tensor | None]:
-    """A packed row as a padded batch, with the way back; a padded batch as it is.
-
-    The tail of a row whose bounds are known is left out: nobody reads what comes back for it.
-    """
-    if isinstance(layout, Grid):
-        return tokens, layout, None
-    if layout.most is not None:
-        lines, longest = layout.most, layout.longest
-        cells = layout.offsets[:lines, None].long() + torch.arange(longest, device=tokens.device)
-        back = (layout.segment * longest + layout.place).clamp(max=lines * longest - 1)
-        return tokens[cells.clamp(max=len(tokens) - 1)], Grid(layout.lengths[:lines], longest), back
-    longest = int(layout.lengths.max()) if len(layout.lengths) else 0  # every column is a step: worth the measuring
-    cells, back, grid = replace(layout, longest=longest).grid
-    return tokens.index_select(0, cells).reshape(len(grid.lengths), grid.longest), grid, back
 
 
 def _lined(tensor: Tensor, lines: int) -> Tensor:

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.masks import Grid, causal, padded
+from regard.attention.masks import Grid, Row, between, causal, padded
 from regard.attention.multihead import Heads
 from regard.attention.positions import scheme
 from regard.attention.scores import Additive
@@ -26,6 +26,7 @@ from regard.config.resuming import Warned
 from regard.models.blocks import BlockShape, EncoderBlock
 from regard.models.cells import Kind, Layers
 from regard.models.convolution import TextConvolution
+from regard.models.spread import spread
 
 UNKNOWN = 3  # the token of words that are not known, which dropped words become
 
@@ -50,6 +51,11 @@ class EncoderConfig:
     """Dropout rate of embeddings, the same features in a whole text."""
     word_dropout: Warned[Share] = 0.0
     """Share of tokens replaced by the unknown one in training."""
+
+    FEW: ClassVar[dict[str, Any]] = {}
+    """Sizes that suit a few thousand texts."""
+    RATE: ClassVar[float] = 1e-3
+    """The highest learning rate that suits it with few texts."""
 
     def __post_init__(self) -> None:
         affordable(self.vocab * self.embedding + self.layers, "lower its width, its depth or the vocabulary")
@@ -77,6 +83,16 @@ class RecurrentEncoderConfig(EncoderConfig):
     pool: Literal["last", "mean", "max", "attention"] = "max"
     """Pooling of the states of a text into one vector; tags need none."""
 
+    FEW: ClassVar[dict[str, Any]] = {"embedding": 64, "width": 64, "dropout": 0.3}
+    RATE: ClassVar[float] = 3e-3
+    FAMILY: ClassVar[str] = "recurrent layers"
+    BODY: ClassVar[dict[str, str]] = {name: name for name in ("cell", "embedding", "width", "depth", "bidirectional")}
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights lie that another model of the family can go on with."""
+        return {"embedding": "embedding", **{f"layer {n}": f"reader.layers.layers.{n}" for n in range(self.depth)}}
+
     @property
     def layers(self) -> int:
         """About how many numbers are learnt beside the embeddings."""
@@ -101,6 +117,16 @@ class ConvolutionEncoderConfig(EncoderConfig):
     """Filters of each width."""
     pool: Literal["max", "mean", "attention"] = "max"
     """Pooling of the filters' outputs into one vector; tags need none."""
+
+    FEW: ClassVar[dict[str, Any]] = {"embedding": 100, "widths": [1, 3], "maps": 64, "dropout": 0.5}
+    RATE: ClassVar[float] = 4e-3
+    FAMILY: ClassVar[str] = "convolutions"
+    BODY: ClassVar[dict[str, str]] = {name: name for name in ("embedding", "widths", "maps")}
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights lie that another model of the family can go on with."""
+        return {"embedding": "embedding", "filters": "reader.convolution"}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -145,6 +171,27 @@ class TransformerEncoderConfig(EncoderConfig):
     context: Length = 1024
     """Longest text the position tables serve, in tokens."""
 
+    FEW: ClassVar[dict[str, Any]] = {
+        "embedding": 64,
+        "width": 64,
+        "heads": 4,
+        "hidden": 128,
+        "depth": 2,
+        "dropout": 0.3,
+    }
+    RATE: ClassVar[float] = 2e-3
+    FAMILY: ClassVar[str] = "encoder blocks"
+    BODY: ClassVar[dict[str, str]] = {
+        **{name: name for name in ("embedding", "width", "heads", "hidden", "depth")},
+        **{name: name for name in ("norm", "positions", "activation", "causal", "context")},
+    }
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights lie that another model of the family can go on with."""
+        parts = {"fit": "fit", "blocks": "encoder", "norm": "norm", "positions": "positions"}
+        return {"embedding": "embedding", **{role: f"reader.{own}" for role, own in parts.items()}}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         divided(self.width, self.heads)
@@ -165,11 +212,14 @@ class TransformerEncoderConfig(EncoderConfig):
 AnyEncoderConfig = RecurrentEncoderConfig | ConvolutionEncoderConfig | TransformerEncoderConfig
 
 
-class Read(NamedTuple):
-    """What was read at every token, and of the text as a whole where the model knows."""
+Layout = Row | Grid
 
-    features: Float[Tensor, "batch time features"]
-    whole: Float[Tensor, "batch features"] | None = None
+
+class Read(NamedTuple):
+    """What was read at every token, and of each text as a whole where the model knows."""
+
+    features: Float[Tensor, "*token features"]
+    whole: Float[Tensor, "text features"] | None = None
 
 
 class RecurrentEncoder(nn.Module):
@@ -187,11 +237,12 @@ class RecurrentEncoder(nn.Module):
         )
         self.features = config.width * self.layers.directions
 
-    def forward(self, x: Float[Tensor, "batch time inputs"], grid: Grid) -> Read:
-        """The states, and the last of either direction."""
+    def forward(self, x: Float[Tensor, "*token inputs"], layout: Layout) -> Read:
+        """The states, and the last of either direction; each text is read on a line of its own."""
         with torch.autocast(x.device.type, enabled=False):
-            seen, last = self.layers(x.float(), lengths=grid.lengths)
-            return Read(seen, self.layers.last(last))
+            lines, grid, back = spread(x.float(), layout)
+            seen, last = self.layers(lines, lengths=grid.lengths)
+            return Read(seen if back is None else seen.flatten(0, 1).index_select(0, back), self.layers.last(last))
 
 
 class ConvolutionEncoder(nn.Module):
@@ -202,9 +253,9 @@ class ConvolutionEncoder(nn.Module):
         self.convolution = TextConvolution(config.embedding, config.maps, config.widths)
         self.features = self.convolution.features
 
-    def forward(self, x: Float[Tensor, "batch time inputs"], grid: Grid) -> Read:
+    def forward(self, x: Float[Tensor, "*token inputs"], layout: Layout) -> Read:
         """What the filters see around every token."""
-        return Read(self.convolution(x, grid.filled))
+        return Read(self.convolution(x, _texts(layout)))
 
 
 class TransformerEncoder(nn.Module):
@@ -225,20 +276,18 @@ class TransformerEncoder(nn.Module):
         if config.pool == "class" and not config.per_token:
             self.token = nn.Parameter(torch.randn(width))
 
-    def forward(self, x: Float[Tensor, "batch time inputs"], grid: Grid) -> Read:
+    def forward(self, x: Float[Tensor, "*token inputs"], layout: Layout) -> Read:
         """Tokens that have looked at one another."""
-        x = self.fit(x) * math.sqrt(x.shape[-1])
-        whole = hasattr(self, "token")
-        if whole:
-            x = torch.cat([self.token.to(x.dtype).expand(len(x), 1, -1), x], 1)
-            grid = Grid(grid.lengths + 1, grid.longest + 1)
-        added = self.positions.embed(grid.place, grid.span)
+        x, inner = self.fit(x) * math.sqrt(x.shape[-1]), layout
+        if hasattr(self, "token"):
+            x, inner = _fronted(x, layout, self.token.to(x.dtype))
+        added = self.positions.embed(inner.place, inner.span)
         x = self.dropout(x if added is None else x + added)
-        mask = padded(grid, grid) & causal() if self.config.causal else padded(grid, grid)
+        mask = between(inner, inner) & causal() if self.config.causal else between(inner, inner)
         for block in self.encoder:
             x = block(x, mask=mask, positions=self.positions)
         x = self.norm(x)
-        return Read(x[:, 1:], x[:, 0]) if whole else Read(x)
+        return Read(*_parted(x, layout, inner)) if hasattr(self, "token") else Read(x)
 
 
 ENCODERS: dict[str, tuple[Any, type[EncoderConfig]]] = {
@@ -249,9 +298,10 @@ ENCODERS: dict[str, tuple[Any, type[EncoderConfig]]] = {
 
 
 class Labeller(nn.Module):
-    """Vectors of tokens, a reader, and one number for every label: of the text, or of each token."""
+    """Vectors of tokens, a reader, and one number for every label: of the text, or of each token.
 
-    capturable: ClassVar[bool] = False  # a row is as long as its longest text
+    Texts lie in a packed row or in the lines of a padded batch, with the same answers.
+    """
 
     def __init__(self, config: AnyEncoderConfig):
         super().__init__()
@@ -266,32 +316,72 @@ class Labeller(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.output = nn.Linear(features, config.classes)
 
-    def forward(
-        self, tokens: Int[Tensor, "batch time"], lengths: Int[Tensor, "batch"]
-    ) -> Float[Tensor, "batch classes"] | Float[Tensor, "batch time classes"]:
-        """Logits of the labels."""
-        grid = Grid(lengths, tokens.shape[1])
-        read = self.reader(self._embed(tokens), grid)
-        return self.output(self.dropout(read.features if self.config.per_token else self._pooled(read, grid)))
+    @property
+    def compilable(self) -> bool:
+        """A compiler would unroll every step of recurrent layers; recorded they cost nothing to launch."""
+        return not isinstance(self.reader, RecurrentEncoder)
 
-    def _embed(self, tokens: Int[Tensor, "batch time"]) -> Float[Tensor, "batch time embedding"]:
+    def forward(self, tokens: Int[Tensor, "*token"], layout: Layout) -> Float[Tensor, "*label classes"]:
+        """Logits of the labels: of every token, or of every text (of a row of fixed shape, as many as there may be)."""
+        read = self.reader(self._embed(tokens, layout), layout)
+        return self.output(self.dropout(read.features if self.config.per_token else self._pooled(read, layout)))
+
+    def _embed(self, tokens: Int[Tensor, "*token"], layout: Layout) -> Float[Tensor, "*token embedding"]:
         """Vectors of tokens; in training some words are unknown, and some features missing throughout a text."""
         words, features = self.config.word_dropout, self.config.embedding_dropout
         if self.training and words:
             tokens = tokens.masked_fill(torch.rand(tokens.shape, device=tokens.device) < words, UNKNOWN)
         x = self.embedding(tokens)
-        return x * F.dropout(torch.ones_like(x[:, :1]), features) if self.training and features else x
+        if not (self.training and features):
+            return x
+        kept = F.dropout(x.new_ones(len(layout.lengths), x.shape[-1]), features)
+        return x * (kept.index_select(0, layout.segment) if isinstance(layout, Row) else kept[:, None])
 
-    def _pooled(self, read: Read, grid: Grid) -> Float[Tensor, "batch features"]:
+    def _pooled(self, read: Read, layout: Layout) -> Float[Tensor, "text features"]:
         """One vector for a text."""
-        features, filled = read.features, grid.filled[..., None]
         if read.whole is not None and self.config.pool in ("last", "class"):
             return read.whole
+        features, grid, _ = spread(read.features, layout)
         if self.config.pool == "attention":
             memory = self.pool.remember(features)
             return self.pool(self.query.to(features.dtype).expand(len(features), -1, -1), memory, mask=padded(grid))[
                 :, 0
             ]
+        filled = grid.filled[..., None]
         if self.config.pool == "max":
             return features.masked_fill(~filled, torch.finfo(features.dtype).min).amax(1)
-        return features.masked_fill(~filled, 0.0).sum(1) / grid.lengths[:, None].to(features.dtype)
+        total = features.masked_fill(~filled, 0.0).sum(1)
+        return total / grid.lengths[:, None].clamp(min=1).to(features.dtype)  # a line of a fixed row may be empty
+
+
+def _texts(layout: Layout) -> Int[Tensor, "*token"]:
+    """The number of the text that every token is of; -1 on padding."""
+    if isinstance(layout, Row):
+        return layout.segment
+    numbers = torch.arange(len(layout.lengths), device=layout.lengths.device)
+    return torch.where(layout.filled, numbers[:, None], -1)
+
+
+def _fronted(
+    x: Float[Tensor, "*token width"], layout: Layout, token: Float[Tensor, "width"]
+) -> tuple[Float[Tensor, "*more width"], Layout]:
+    """Every text with one more token in front of it."""
+    if isinstance(layout, Grid):
+        return torch.cat([token.expand(len(x), 1, -1), x], 1), Grid(layout.lengths + 1, layout.longest + 1)
+    numbers = torch.arange(len(layout.lengths), device=x.device)
+    order = torch.argsort(torch.cat([numbers, layout.segment]), stable=True)
+    segment = torch.cat([numbers, layout.segment])[order]
+    place = torch.cat([torch.zeros_like(numbers), layout.place + 1])[order]
+    offsets = layout.offsets + torch.arange(len(layout.offsets), device=x.device, dtype=layout.offsets.dtype)
+    row = Row(offsets, layout.longest + 1, segment, place, layout.count, layout.most)
+    return torch.cat([token.expand(len(numbers), -1), x]).index_select(0, order), row
+
+
+def _parted(x: Float[Tensor, "*more width"], layout: Layout, inner: Layout) -> tuple[Tensor, Tensor]:
+    """The texts without the tokens that were put in front of them, and these."""
+    if isinstance(layout, Grid):
+        return x[:, 1:], x[:, 0]
+    assert isinstance(inner, Row)
+    own = torch.arange(len(layout.segment), device=x.device) + layout.segment + 1
+    lines = len(layout.lengths) if layout.most is None else layout.most
+    return x.index_select(0, own), x.index_select(0, inner.offsets[:lines].long())

@@ -62,6 +62,12 @@ class TransformerConfig:
     context: Length = 1024
     """Longest sequence the position tables serve, in tokens."""
 
+    FAMILY: ClassVar[str] = "encoder blocks"
+    BODY: ClassVar[dict[str, str]] = {
+        **{name: name for name in ("width", "heads", "hidden", "norm", "positions", "activation", "context")},
+        "embedding": "width",
+        "depth": "encoder",
+    }
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {"width": 128, "heads": 4, "hidden": 256, "encoder": 4, "decoder": 4, "dropout": 0.3},
         "small": {"width": 256, "heads": 4, "hidden": 1024, "encoder": 6, "decoder": 6, "dropout": 0.2},
@@ -86,6 +92,19 @@ class TransformerConfig:
     def phrase(self) -> str:
         """What it is, in a few words."""
         return f"A Transformer of {self.encoder}+{self.decoder} blocks, {self.width} wide, {self.heads} heads"
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """What another model must share to go on with the encoder."""
+        own = {name: getattr(self, field) for name, field in self.BODY.items()}
+        grouped = self.groups is not None and self.groups != self.heads
+        return {**own, "groups of keys": grouped, "attention without biases": not self.attention_bias}
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights of the encoder lie, which another model can go on with."""
+        parts = {"blocks": "encoder", "norm": "encoder_norm", "positions": "encoder_positions"}
+        return {"embedding": "embedding", **parts}
 
     @property
     def shape(self) -> BlockShape:

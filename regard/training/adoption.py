@@ -1,20 +1,23 @@
 """Starting from another model: one of the same task as it is, one of another task as the body under a new head.
 
-Every model's config says which family of bodies its model has (`FAMILY`), what its sizes are called (`BODY`, from the
-family's names to its own) and where its weights lie (`body`, from the family's prefixes to its own).
+The config of a model with a body that others can use says which family that is of (`FAMILY`), what its sizes are called
+(`BODY`, from the family's names to its own), where its weights lie (`body`, from roles in the family to its own
+prefixes) and, where fields alone do not tell, its `sizes` by the family's names. `scale` is what it multiplies the
+vectors of tokens by, if it does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from regard import config, models
 from regard.checkpoint import Checkpoint, fill
 
 FREE = ("dropout", "attention_dropout", "embedding_dropout", "word_dropout", "recurrent_dropout", "vectors")
+FILLED = ("vocab", "target_vocab", "classes", "per_token")  # what follows from the data
 
 
 def shape(parent: Checkpoint, asked: Any, *, task: str, kinds: Iterable[type]) -> dict[str, Any]:
@@ -25,38 +28,39 @@ def shape(parent: Checkpoint, asked: Any, *, task: str, kinds: Iterable[type]) -
     before = parent_shape(parent)
     asked = asked if isinstance(asked, Mapping) else {}
     if parent.config.get("task") == task:
-        kept = {name: value for name, value in config.plain(before).items() if name not in FREE or name not in asked}
+        kept = {name: value for name, value in config.plain(before).items() if name not in FILLED}
+        kept = {name: value for name, value in kept.items() if name not in FREE or name not in asked}
         return _checked(kept, asked, parent)
-    kind = next((kind for kind in kinds if getattr(kind, "FAMILY", None) == getattr(before, "FAMILY", "")), None)
+    kind: Any = next((kind for kind in kinds if getattr(kind, "FAMILY", None) == getattr(before, "FAMILY", "")), None)
     if kind is None:
         raise ValueError(
             f"{parent.directory} holds {_article(before)}, whose body no model for {task} has: "
             "leave out --from, or give a model of the same kind"
         )
-    own, theirs = kind.BODY, type(before).BODY  # type: ignore[attr-defined]
-    kept = {own[name]: getattr(before, theirs[name]) for name in own if name in theirs}
-    return _checked({"name": kind.name, **config.plain(kept)}, asked, parent)  # type: ignore[attr-defined]
+    sizes = _sizes(before)
+    if strange := [name for name, value in sizes.items() if name not in kind.BODY and value]:
+        raise ValueError(
+            f"{parent.directory} holds {_article(before)} ({strange[0]}), which {kind.name} for {task} has not: "
+            "leave out --from, or give another model"
+        )
+    kept = {own: sizes[name] for name, own in kind.BODY.items() if name in sizes}
+    return _checked({"name": kind.name, **config.plain(kept)}, asked, parent)
 
 
 def adopt(model: Any, parent: Checkpoint, *, same: bool) -> list[str]:
-    """Give a model the weights of one of the same task, or the body of another's; what was made anew is named."""
+    """Give a model the weights of one of the same task, or the body of another's; what was made anew is named.
+
+    `same` says that it has learnt the same, down to the labels.
+    """
     passing = getattr(model, "transient", ())
     tensors = {name: tensor for name, tensor in parent.tensors().items() if name not in passing}
-    if not same or _head_differs(model, tensors):
-        return [f"starting from {parent.directory}: {_transplanted(model, parent_shape(parent), tensors)}"]
-    fill(model, tensors)
-    return [f"starting from {parent.directory}"]
-
-
-def _head_differs(model: Any, tensors: Mapping[str, Tensor]) -> bool:
-    """Whether a model of the same task has other labels, so that only its body fits."""
-    state = model.state_dict()
-    unlike = {name for name in state if name in tensors and tensors[name].shape != state[name].shape}
-    return (
-        bool(unlike)
-        and hasattr(model.config, "body")
-        and not any(name == own or name.startswith(f"{own}.") for name in unlike for own in model.config.body.values())
-    )
+    if same:
+        fill(model, tensors)
+        return [f"starting from {parent.directory}"]
+    before = parent_shape(parent)
+    if not hasattr(model.config, "body") or not hasattr(before, "body"):
+        raise ValueError(f"{parent.directory} holds {_article(before)}, of which nothing fits here: leave out --from")
+    return [f"starting from {parent.directory}: {_transplanted(model, before, tensors, parent)}"]
 
 
 def parent_shape(parent: Checkpoint) -> Any:
@@ -64,21 +68,42 @@ def parent_shape(parent: Checkpoint) -> Any:
     return models.config_of(parent.config["model"])
 
 
-def _transplanted(model: Any, before: Any, tensors: Mapping[str, Tensor]) -> str:
-    """Copy what lies in the body; say what was taken and what is new."""
-    state, taken = model.state_dict(), set()
-    theirs: Mapping[str, str] = before.body
-    for role, own in model.config.body.items():
-        for name in (name for name in state if name == own or name.startswith(f"{own}.")):
-            other = theirs.get(role, "") + name.removeprefix(own)
-            if role in theirs and other in tensors and tensors[other].shape == state[name].shape:
-                state[name].copy_(tensors[other])
-                taken.add(name)
+def _transplanted(model: nn.Module, before: Any, tensors: Mapping[str, Tensor], parent: Checkpoint) -> str:
+    """Copy the body, all of it; say what was taken and what is new."""
+    state, taken, shape = model.state_dict(), set(), model.config
+    for name, other, role in _shared(state, shape, before):
+        if other not in tensors:
+            raise ValueError(f"{parent.directory} has no {other}, from which {name} would go on: leave out --from")
+        mine, theirs = state[name], tensors[other]
+        if role == "positions" and mine.shape[1:] == theirs.shape[1:]:  # a table for more places, or for fewer
+            mine, theirs = mine[: len(theirs)], theirs[: len(mine)]
+        if mine.shape != theirs.shape:
+            sizes = " and ".join("x".join(map(str, each.shape)) or "one number" for each in (theirs, mine))
+            raise ValueError(
+                f"{parent.directory}: {other} and {name} have other sizes, {sizes}: leave out --from, or what was set"
+            )
+        scale = getattr(before, "scale", 1.0) / getattr(shape, "scale", 1.0) if role == "embedding" else 1.0
+        mine.copy_(theirs if scale == 1.0 else theirs * scale)
+        taken.add(name)
     anew = sorted({name.split(".")[0] for name in state if name not in taken})
-    if not taken:
-        raise ValueError("nothing of that model fits this one: leave out --from, or make the sizes equal")
     said = f"{len(taken)} of {len(state)} tensors taken over"
     return f"{said}, made anew: {', '.join(anew)}" if anew else said
+
+
+def _shared(state: Mapping[str, Tensor], shape: Any, before: Any) -> Iterator[tuple[str, str, str]]:
+    """Every weight of the body, what it is called in the other model, and its role; only roles that both have."""
+    for role, own in shape.body.items():
+        theirs = before.body.get(role)
+        for name in state if theirs is not None else ():
+            if name == own or name.startswith(f"{own}."):
+                yield name, theirs + name.removeprefix(own), role
+
+
+def _sizes(before: Any) -> dict[str, Any]:
+    """What a model's body is like, by the family's names."""
+    if hasattr(before, "sizes"):
+        return before.sizes
+    return {name: getattr(before, field) for name, field in before.BODY.items()}
 
 
 def _checked(kept: dict[str, Any], asked: Mapping[str, Any], parent: Checkpoint) -> dict[str, Any]:

@@ -299,7 +299,20 @@ def translate(place: str) -> dict[str, Any]:
         (Path(place) / f"train.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     files = {"source": f"{place}/train.fr", "target": f"{place}/train.en"}
     changes = ("objective.judged=2", "training.evaluate=4", "training.save=3", "training.accumulate=4")
-    settings = recipe.settings({**TINY, "data": {**TINY["data"], "train": files}}, *changes)
+    return alike(place, recipe.settings({**TINY, "data": {**TINY["data"], "train": files}}, *changes))
+
+
+def classify(place: str) -> dict[str, Any]:
+    """The same of texts with labels, with dropout, and more held-out texts than one process looks at in one go."""
+    lines = [f"{'very ' * (n % 9)}{'good' if n % 2 else 'bad'} film {n},{'ab'[n % 2]}\n" for n in range(120)]
+    (Path(place) / "train.csv").write_text("".join(lines), encoding="utf-8")
+    data = {"train": {"path": f"{place}/train.csv"}, "held": 0.3, "tokens": 96}
+    training = {"steps": 6, "accumulate": 4, "log": 2, "evaluate": 3, "save": 3, "device": "cpu", "tensorboard": False}
+    return alike(place, {"task": "classification", "data": data, "training": training})
+
+
+def alike(place: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """A recipe by one process and by two that find no cache."""
     os.environ["REGARD_CACHE"] = f"{place}/cache-one"
     recipe.train(settings, out=f"{place}/one", quiet=True)
     os.environ["REGARD_CACHE"] = f"{place}/cache-many"
@@ -321,6 +334,7 @@ def translate(place: str) -> dict[str, Any]:
         "made": [[line for line in child.lines if line.startswith("made")] for child in children],
         "endings": sorted({child.lines[-1] for child in children}),
         "measured": [measured(Path(place) / name) for name in ("many", "one")],
+        "difference": difference(Path(place) / "many", Path(place) / "one"),
         "said once": (Path(place) / "many" / "train.log").read_text().count("training "),
     }
 

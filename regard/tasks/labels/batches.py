@@ -1,11 +1,13 @@
-"""Labelled examples as tokens in memory, and rows of them: texts of about the same length, padded to the longest."""
+"""Labelled texts as packed rows: from files to tokens in the cache, and from a row number to tensors."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,42 +15,39 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from regard.data import cache
-from regard.data.packing import Packing, buckets, pack
-from regard.data.readers import digest
+from regard import config as settings
+from regard.attention.masks import Row
+from regard.data import cache as caches
+from regard.data.line_report import LineReport
+from regard.data.packing import Cell, Packing, buckets, pack
+from regard.data.readers import digest, suffix
 from regard.data.tokenizers import Tokenizer
 from regard.tasks.labels import files as labels
 from regard.tasks.labels import reading
 from regard.tasks.labels.files import Example, Found, LabelsConfig, TagsConfig
 from regard.tasks.labels.reading import ReadingConfig
 
-IGNORE = -100  # the label of a token that is not judged
+IGNORE = -100  # the label of a token that is not judged, and of a line of a fixed row that is no text
 BLOCK = 4096  # texts tokenised at a time
+ROUND = 256  # what the size of a row that is fuller than planned is rounded up to
+ARRAYS = ("tokens", "starts", "labels", "origins")
 
 
 @dataclass(frozen=True)
 class LabelBatch:
-    """Texts of a row with their labels: one for each, or one for each token."""
+    """One packed row of texts with their labels: one for each, or one for each token."""
 
-    examples: Int[Tensor, "batch"]
-    tokens: Int[Tensor, "batch time"]
-    lengths: Int[Tensor, "batch"]
-    labels: Int[Tensor, "batch"] | Int[Tensor, "batch time"]
+    examples: Int[Tensor, "text"]
+    """Numbers of the texts, to name their places."""
+    tokens: Int[Tensor, "token"]
+    row: Row
+    labels: Int[Tensor, "label"]
+    """Of every text or of every token; -100 on the tail, and for texts that a fixed row has room for."""
 
     def to(self, device: torch.device | str) -> LabelBatch:
-        """The same on a device."""
-        tokens, lengths, labels = (
-            each.to(device, non_blocking=True) for each in (self.tokens, self.lengths, self.labels)
-        )
-        return LabelBatch(self.examples, tokens, lengths, labels)
-
-    def halves(self) -> list[LabelBatch]:
-        """Two batches of half the texts; itself when it is one text."""
-        half = len(self.examples) // 2
-        return [self._some(slice(half)), self._some(slice(half, None))] if half else [self]
-
-    def _some(self, lines: slice) -> LabelBatch:
-        return LabelBatch(self.examples[lines], self.tokens[lines], self.lengths[lines], self.labels[lines])
+        """The same on a device; the numbers of the texts stay."""
+        tokens, labels = (each.to(device, non_blocking=True) for each in (self.tokens, self.labels))
+        return LabelBatch(self.examples, tokens, self.row.to(device), labels)
 
 
 @dataclass(frozen=True)
@@ -58,16 +57,15 @@ class Labelled:
     tokens: Int[np.ndarray, "token"]
     starts: Int[np.ndarray, "bound"]
     labels: Int[np.ndarray, "label"]
-    examples: list[Example]
-    """What was read; an example that was too long for one text stands here several times."""
-    found: Found
+    origins: Int[np.ndarray, "text 2"]
+    """File and line of each text; one that was too long for one row stands here several times."""
+    files: tuple[str, ...]
+    per_token: bool
+    """Whether each token has a label, if only that it is not judged."""
+    written: np.ndarray | list[tuple[str, ...]]
+    """The texts as they were written, or the bytes of a line of JSON for each."""
     filler: int = 0
-    """The token that fills up a batch."""
-
-    @property
-    def per_token(self) -> bool:
-        """Whether each token has a label, if only that it is not judged."""
-        return self.found.per_token
+    """The token that fills up a row."""
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -77,34 +75,56 @@ class Labelled:
         """Tokens of each text."""
         return np.diff(self.starts)
 
-    def packing(self, tokens: int, seed: int) -> Packing:
-        """Which texts are in which row of at most so many tokens."""
+    @cached_property
+    def words(self) -> list[tuple[str, ...]]:
+        """Each text as it was written: as a whole, or word by word."""
+        if isinstance(self.written, list):
+            return self.written
+        return [tuple(json.loads(line)) for line in self.written.tobytes().splitlines()]
+
+    def packing(self, tokens: int, seed: int, *, padded: bool = False) -> Packing:
+        """Which texts are in which row of at most so many tokens; `padded` counts each as its bucket's longest."""
         bounds = buckets(int(self.lengths[-1]))
-        counts = np.diff(np.searchsorted(self.lengths, [0, *bounds], side="right"))
-        return pack(
-            [[int(count)] for count in counts], bounds, weights=[1.0], tokens=max(tokens, bounds[-1]), seed=seed
-        )
+        ends = np.searchsorted(self.lengths, bounds, side="right")
+        sums = [np.concatenate([[0], np.cumsum(self.lengths.astype(float) ** power)]) for power in (1, 2)]
+        cells: list[list[Cell | int]] = []
+        for first, last in zip([0, *ends[:-1]], ends, strict=True):
+            total, squares = ((float(of[last] - of[first]),) for of in sums)
+            cells.append([int(last - first) if padded else Cell(int(last - first), total, squares)])
+        return pack(cells, bounds, weights=[1.0], tokens=max(tokens, bounds[-1]), seed=seed)
 
-    def batch(self, chosen: Int[np.ndarray, "batch"]) -> LabelBatch:
-        """These texts, padded to the longest of them."""
+    def batch(
+        self, chosen: Int[np.ndarray, "text"], longest: int | None = None, *, fixed: Packing | None = None
+    ) -> LabelBatch:
+        """These texts in a row, none of them over `longest` tokens; `fixed` fills it up to the shape of all rows."""
         lengths = self.lengths[chosen]
-        columns = np.arange(int(lengths.max()))
-        filled = columns < lengths[:, None]
-        cells = np.where(filled, self.starts[chosen][:, None] + columns, 0)
-        tokens = np.where(filled, self.tokens[cells], self.filler)
-        marked = np.where(filled, self.labels[cells], IGNORE) if self.per_token else self.labels[chosen]
-        parts = (torch.from_numpy(part.astype(np.int64)) for part in (chosen, tokens, lengths, marked))
-        return LabelBatch(*parts)
+        ends = np.cumsum(lengths)
+        places = np.arange(int(ends[-1])) + np.repeat(self.starts[chosen] - ends + lengths, lengths)
+        tokens = self.tokens[places].astype(np.int64)
+        marks = (self.labels[places] if self.per_token else self.labels[chosen]).astype(np.int64)
+        shape: dict[str, int] = {}
+        if fixed is not None:
+            assert longest is not None, "a row of fixed shape needs a bound"
+            over = len(tokens) > fixed.tokens  # so rare that it may have a shape of its own
+            size = -(-len(tokens) // ROUND) * ROUND if over else fixed.tokens
+            shape = {"size": size, "segments": fixed.segments, "most": fixed.most[longest]}
+            room = (size if self.per_token else fixed.most[longest]) - len(marks)
+            tokens = np.concatenate([tokens, np.full(size - len(tokens), self.filler)])
+            marks = np.concatenate([marks, np.full(room, IGNORE)])
+        row = Row.of(torch.from_numpy(lengths), longest=longest, **shape)
+        numbers, ids, labels = (torch.from_numpy(part) for part in (np.asarray(chosen, np.int64), tokens, marks))
+        return LabelBatch(numbers, ids, row, labels)
 
-    def every(self, tokens: int) -> Iterator[LabelBatch]:
-        """All texts in order, as many at a time as make so many tokens with their padding."""
-        first = 0
-        while first < len(self):
-            last = first + 1
-            while last < len(self) and int(self.lengths[last]) * (last + 1 - first) <= tokens:
-                last += 1
-            yield self.batch(np.arange(first, last))
-            first = last
+    def halves(self, batch: LabelBatch) -> list[LabelBatch]:
+        """The same texts as two batches; the batch itself when it has only one."""
+        chosen, longest = batch.examples.numpy(), batch.row.longest
+        half = len(chosen) // 2
+        return [self.batch(some, longest) for some in (chosen[:half], chosen[half:])] if half else [batch]
+
+    def truth(self, number: int) -> Int[np.ndarray, "label"]:
+        """The label of a text, or those of its tokens."""
+        first, last = (self.starts[number], self.starts[number + 1]) if self.per_token else (number, number + 1)
+        return self.labels[first:last]
 
     def counts(self, classes: int) -> Int[np.ndarray, "class"]:
         """How often each label occurs."""
@@ -112,7 +132,8 @@ class Labelled:
 
     def place(self, number: int) -> str:
         """Where a text stands, as file:line."""
-        return self.found.place(self.examples[number])
+        file, line = self.origins[number].tolist()
+        return f"{self.files[file]}:{line}"
 
 
 @dataclass(frozen=True)
@@ -134,25 +155,90 @@ def prepare(
     how: ReadingConfig,
     known: Tokenizer | None = None,
     told: list[str] | None = None,
+    *,
+    cache: str | Path | None = None,
 ) -> Prepared:
-    """Read and tokenise the files; tokens that are `known` and labels that are `told` are used as they are."""
-    found = labels.read(config.train, config.names, config.reject)
-    if config.valid:
-        train, valid = found, labels.read(config.valid, config.names, config.reject)
-    else:
-        train, valid = labels.hold(found, config.held)
-    own, classes = known or _learnt(train, how), told or labels.classes(found)
-    sides = {"train": index(train, own, classes), "valid": index(valid, own, classes)}
-    files = {"train": found, **({"valid": valid} if config.valid else {})}
-    held = "named" if config.valid else config.held
-    report: dict[str, Any] = {name: _report(each, held) for name, each in files.items()}
+    """Texts of these files as tokens, read once and cached by content.
+
+    Tokens that are `known` are used as they are, and labels that are `told` if there are no others in the files.
+    """
+    digests = {
+        name: [digest(file.path) for file in some] for name, some in (("train", config.train), ("valid", config.valid))
+    }
+    contents = {
+        "labels": 4,
+        "files": {
+            name: list(zip(map(_like, getattr(config, name)), one, strict=True)) for name, one in digests.items()
+        },
+        "rules": [config.names, config.held, config.reject],
+        "how": settings.plain(how),
+        "known": None if known is None else [settings.plain(known.how), known.json()],
+        "told": told,
+    }
+    kept = caches.cached("labels", contents, lambda builder: _write(builder, config, how, known, told), cache=cache)
+    facts = kept.facts
+    own = known or Tokenizer.parse(facts["tokenizer"], settings.build(ReadingConfig, facts["how"], where="tokenizer"))
+    sides = {name: _opened(kept, config, name, own.filler) for name in ("train", "valid")}
+    classes, held = facts["classes"], "named" if config.valid else config.held
+    found = {
+        name: Found(
+            tuple(file.path for file in getattr(config, name)),
+            [],
+            [LineReport.parse(tally) for tally in facts["tallies"][name]],
+            sides["train"].per_token,
+            tuple(facts["notes"][name]),
+        )
+        for name in facts["tallies"]
+    }
+    report: dict[str, Any] = {name: _report(each, digests[name], held) for name, each in found.items()}
     report |= {"vocab": own.vocab, "labels": classes, "texts": {name: len(side) for name, side in sides.items()}}
-    summary = [line for each in files.values() for line in each.summary]
+    summary = [*kept.notes, *(line for each in found.values() for line in each.summary)]
     summary.append(
         f"{len(sides['train']):,} texts to train on, {len(sides['valid']):,} held out, "
         f"{len(classes)} labels, {own.vocab:,} tokens"
     )
     return Prepared(own, classes, sides["train"], sides["valid"], report, summary, fresh=known is None)
+
+
+def _write(
+    builder: caches.Builder,
+    config: LabelsConfig | TagsConfig,
+    how: ReadingConfig,
+    known: Tokenizer | None,
+    told: list[str] | None,
+) -> None:
+    """Read and tokenise the files, and leave everything that training needs in the cache."""
+    found = labels.read(config.train, config.names, config.reject)
+    if config.valid:
+        train, valid = found, labels.read(config.valid, config.names, config.reject)
+    else:
+        train, valid = labels.hold(found, config.held)
+    own, classes = known or learnt(train, how), labels.classes(found, told)
+    for name, side in (("train", train), ("valid", valid)):
+        indexed = index(side, own, classes)
+        for array in ARRAYS:
+            builder.add(f"{name}-{array}", getattr(indexed, array))
+        lines = (json.dumps(words, ensure_ascii=False) + "\n" for words in indexed.words)
+        builder.add(f"{name}-written", np.frombuffer("".join(lines).encode(), np.uint8))
+    sets = {"train": found, **({"valid": valid} if config.valid else {})}
+    builder.facts |= {
+        "classes": classes,
+        "how": settings.plain(own.how),
+        "tokenizer": own.json(),
+        "tallies": {name: [tally.plain() for tally in each.tallies] for name, each in sets.items()},
+        "notes": {name: each.notes for name, each in sets.items()},
+    }
+
+
+def _opened(kept: caches.Arrays, config: LabelsConfig | TagsConfig, name: str, filler: int) -> Labelled:
+    arrays = {array: kept[f"{name}-{array}"] for array in (*ARRAYS, "written")}
+    paths = tuple(file.path for file in (config.valid if name == "valid" and config.valid else config.train))
+    return Labelled(**arrays, files=paths, per_token=isinstance(config, TagsConfig), filler=filler)
+
+
+def _like(file: Any) -> dict[str, Any]:
+    """What decides how a file is read, but for where it lies."""
+    return {**settings.plain(file), "path": suffix(file.path)}
 
 
 def index(found: Found, own: Tokenizer, classes: Sequence[str]) -> Labelled:
@@ -165,8 +251,10 @@ def index(found: Found, own: Tokenizer, classes: Sequence[str]) -> Labelled:
         np.concatenate([np.array(ids, np.int32) for ids in tokens]),
         np.cumsum([0, *map(len, tokens)]),
         np.concatenate([np.array(mark, np.int32) for mark in marks]),
-        list(examples),
-        found,
+        np.array([example.place for example in examples], np.int64).reshape(-1, 2),
+        found.files,
+        found.per_token,
+        [example.words for example in examples],
         own.filler,
     )
 
@@ -219,16 +307,16 @@ def cut(own: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[Part]]:
     return found
 
 
-def _learnt(train: Found, how: ReadingConfig) -> Tokenizer:
+def learnt(train: Found, how: ReadingConfig) -> Tokenizer:
     """The tokens of the texts to learn from."""
     if not train.per_token:
+        how = reading.settled(how, (example.words[0] for example in train.examples))
         return reading.learn((how.normal(example.words[0]) for example in train.examples), how)
     return reading.learn((" ".join(map(how.normal_word, example.words)) for example in train.examples), how)
 
 
-def _report(found: Found, held: float | str) -> dict[str, Any]:
+def _report(found: Found, digests: Sequence[str], held: float | str) -> dict[str, Any]:
     """What is known of some files, for data.json."""
-    digests = [digest(name) for name in found.files]
     both = zip(found.files, found.tallies, digests, strict=True)
     corpora = [{**tally.report([name]), "sha256": [one]} for name, tally, one in both]
-    return {"fingerprint": cache.key(labels=1, files=digests, held=held), "corpora": corpora}
+    return {"fingerprint": caches.key(labels=1, files=list(digests), held=held), "corpora": corpora}

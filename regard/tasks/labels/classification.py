@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.models.text_classifier import (
+    ConvolutionEncoderConfig,
+    RecurrentEncoderConfig,
+    TransformerEncoderConfig,
+)
 from regard.tasks.labels.batches import Labelled
 from regard.tasks.labels.files import LabelsConfig
 from regard.tasks.labels.recognition import labelled
@@ -23,6 +28,10 @@ class ClassificationRecipe(LabellingRecipe):
     """What is learnt."""
     data: Fingerprinted[LabelsConfig]
     """Labelled texts."""
+    model: ConvolutionEncoderConfig | RecurrentEncoderConfig | TransformerEncoderConfig = field(
+        default_factory=ConvolutionEncoderConfig
+    )
+    """The network, chosen by its name; sizes that nobody names follow from the number of texts."""
 
 
 class Classification(Labelling):
@@ -39,7 +48,7 @@ class Classification(Labelling):
         names = self.prepared.classes
         return [
             {
-                "read": side.examples[number].words[0][:SHOWN],
+                "read": side.words[number][0][:SHOWN],
                 "label": names[int(side.labels[number])],
                 "answer": names[int(found.answers[number][0])],
             }

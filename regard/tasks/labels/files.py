@@ -1,83 +1,143 @@
 """Texts with a label, and sentences whose words have tags, as they stand in files.
 
-Labels: JSON lines, columns between tabs or commas, or one file per label. Tags: `word/tag` with a sentence in each
+Labels: JSON lines, columns of a table, or one file per label. Tags: `word/tag` with a sentence in each
 line, or a word and its tag in each line with an empty one between sentences (CoNLL). A bad line is refused, counted and
 remembered by its place.
 """
 
 from __future__ import annotations
 
-import csv
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from regard.config.ranges import Batch, Column, Part, Some
 from regard.config.resuming import Free, Warned
 from regard.data.holdout import sentence
 from regard.data.line_report import LineReport
-from regard.data.readers import JSON_SUFFIXES, Refusal, cleaned, parsed, records, suffix, text_at, value_at
+from regard.data.readers import Refusal, cleaned, parsed, records, suffix, text_at, value_at
+from regard.tasks.labels.layout import Layout, Wanted, cells, first_record, is_json, names, suspicion, table
 
 COLUMNS = (".conll", ".conllu", ".tsv")  # how files are named that have a word in each line
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledFile:
-    """A file with a text and its label in each line; it may be gzipped."""
+    """A file of texts with their labels, maybe gzipped; what is not named here is recognised from its first lines."""
 
     SHORT: ClassVar[str] = "path"
 
     path: Free[str]
-    """JSON lines if named .jsonl, .json or .ndjson; columns between commas if named .csv, else between tabs."""
+    """JSON lines if named .jsonl, .json or .ndjson; else columns, quoted as spreadsheets do if named .csv."""
+    text: str | Column | None = None
+    """Column of the text: its name in the heading or in JSON lines, or its number, counted from 1."""
+    label: str | Column | None = None
+    """Column of the label, with `text` or as a number; a name alone is the label of every line of the file."""
     fields: tuple[str, str] = ("text", "label")
     """Names of text and label in JSON lines; a dot reaches inside. A label may be a text or a whole number."""
-    columns: tuple[Column, Column] = (1, 2)
-    """Columns of text and label in a table, counted from 1; others are ignored."""
-    heading: bool = False
-    """Whether the first line of a table names its columns."""
-    label: str | None = None
-    """The label of every line, for a file that holds the texts of one class and nothing else."""
+    columns: tuple[Column, Column] | None = None
+    """Numbers of the columns of text and label in a table, counted from 1; others are ignored."""
+    heading: bool | None = None
+    """Whether the first line of a table names its columns; null: recognised."""
+    delimiter: str | None = None
+    """Separator of columns, such as ';'; null: recognised among commas, semicolons, tabs and bars."""
 
     def __post_init__(self) -> None:
-        if self.columns[0] == self.columns[1]:
+        if self.columns is not None and self.columns[0] == self.columns[1]:
             raise ValueError(f"columns must be two different numbers counted from 1, not {list(self.columns)}")
+        if self.columns is not None and (self.text is not None or isinstance(self.label, int)):
+            raise ValueError("columns and text or label name the same columns: leave one of them out")
+        for name in ("text", "label"):
+            if isinstance(number := getattr(self, name), int) and number < 1:
+                raise ValueError(f"{name} is counted from 1, not {number}")
+        if self.text is not None and self.text == self.label:
+            raise ValueError(f"text and label are both {self.text!r}: name two different columns")
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise ValueError(f"delimiter must be one character, not {self.delimiter!r}")
+
+    @property
+    def whole(self) -> str | None:
+        """The label of every line, for a file that holds the texts of one class and nothing else."""
+        return self.label if isinstance(self.label, str) and self.text is None else None
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
         """What is in it; `number` is that of the file."""
-        for line, (text, label) in records(self.path, tally, self._taker()):
-            if not (self.heading and line == 1 and suffix(self.path) not in JSON_SUFFIXES):
-                yield Example((text,), (label,), (number, line))
+        for line, (text, label) in self._pairs(tally):
+            yield Example((text,), (label,), (number, line))
 
-    def _taker(self) -> Callable[[str], tuple[str, str]]:
-        """The function that takes a line apart into text and label."""
-        if suffix(self.path) in JSON_SUFFIXES:
-            return self._from_json
-        if self.label is not None:
-            return lambda line: (cleaned(line), str(self.label))
-        return self._from_columns
+    def layout(self) -> Layout | None:
+        """Where text and label stand, if it is a table."""
+        if is_json(self.path) or self.whole is not None:
+            return None
+        text, label = self.columns or (self.text, self.label)
+        return table(self.path, Wanted(text, label, self.heading, self.delimiter))
 
-    def _from_json(self, line: str) -> tuple[str, str]:
-        record, (text, label) = parsed(line), self.fields
-        found = self.label if self.label is not None else value_at(record, label)
-        if isinstance(found, bool | int):
-            found = str(found).lower()  # true and false as JSON writes them
-        if not isinstance(found, str) or not found.strip():
-            raise Refusal(f"without a label named {label}")
-        return cleaned(text_at(record, text)), cleaned(found)
+    def like(self) -> dict[str, Any]:
+        """The settings by which another file of the same kind is read."""
+        kept = {name: value for name, value in vars(self).items() if name not in ("path", "label" * bool(self.whole))}
+        layout = self.layout() if self.text is None and self.label is None else None
+        return kept if layout is None else {**kept, "columns": layout.columns}
 
-    def _from_columns(self, line: str) -> tuple[str, str]:
-        if suffix(self.path) == ".csv":
-            try:
-                [cells] = csv.reader([line], strict=True)
-            except (csv.Error, ValueError):
-                raise Refusal("with a quotation mark that is never closed") from None
-        else:
-            cells = line.split("\t")
-        if len(cells) < max(self.columns):
-            raise Refusal(f"fewer than {max(self.columns)} columns")
-        text, label = (cleaned(cells[column - 1]) for column in self.columns)
-        return text, label
+    def remedy(self) -> str:
+        """What to do when that which was read for labels cannot be labels."""
+        layout = self.layout()
+        if layout is None:
+            return f"{self._names()[1]} does not look like a label: name other fields, as text: ... and label: ..."
+        text, label = layout.columns
+        called = f" ({layout.heading[label - 1]})" if layout.heading else ""
+        return f"column {label}{called} does not look like labels: set columns=[{label}, {text}] if it holds the texts"
+
+    def _names(self) -> tuple[str, str]:
+        """What text and label are called in JSON lines."""
+        if self.whole is not None:
+            return self.fields
+        text, label = (str(one or other) for one, other in zip((self.text, self.label), self.fields, strict=True))
+        return names(self.path, (text, label))
+
+    def _pairs(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, str]]]:
+        """(line, (text, label)) of every good record."""
+        if is_json(self.path):
+            yield from self._from_json(tally)
+        elif self.whole is not None:
+            yield from records(self.path, tally, lambda line: (cleaned(line), str(self.label)))
+        elif layout := self.layout():
+            found = cells(self.path, tally, layout.delimiter, quoted=layout.quoted)
+            if layout.heading and next(found, None) is not None:
+                tally.read -= 1  # it is not a text
+            for line, record in found:
+                try:
+                    pair = _chosen(record, layout.columns)
+                except Refusal as refusal:
+                    tally.refuse(refusal.reason, refusal.file, line)
+                else:
+                    yield line, pair
+
+    def _from_json(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, str]]]:
+        text, label = self._names()
+        if self.whole is not None and self.whole in (first_record(self.path) or ()):
+            raise ValueError(
+                f"{self.path}: label: {self.whole} would be the label of every line, and there is such a field: "
+                "name the field of the text too, as text: ..."
+            )
+
+        def take(line: str) -> tuple[str, str]:
+            record = parsed(line)
+            found = self.whole if self.whole is not None else value_at(record, label)
+            if isinstance(found, bool | int):
+                found = str(found).lower()  # true and false as JSON writes them
+            if not isinstance(found, str) or not found.strip():
+                raise Refusal(f"without a label named {label}")
+            return cleaned(text_at(record, text)), cleaned(found)
+
+        yield from records(self.path, tally, take)
+
+
+def _chosen(record: list[str], columns: tuple[int, int]) -> tuple[str, str]:
+    if len(record) < max(columns):
+        raise Refusal(f"fewer than {max(columns)} columns")
+    text, label = (cleaned(record[column - 1]) for column in columns)
+    return text, label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +160,10 @@ class TaggedFile:
     def __post_init__(self) -> None:
         if not self.separator or self.separator.isspace():
             raise ValueError("separator must be a sign such as /, not a blank")
+
+    def like(self) -> dict[str, Any]:
+        """The settings by which another file of the same kind is read."""
+        return {name: value for name, value in vars(self).items() if name != "path"}
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
         """What is in it; `number` is that of the file."""
@@ -124,10 +188,10 @@ class TaggedFile:
         """A bad line spoils its sentence, which is left out."""
         refused, first, words = 0, 1, list[tuple[str, str]]()
         line = 0
-        for line, cells in records(self.path, tally, self._word):
+        for line, pair in records(self.path, tally, self._word):
             bad = sum(found.count for found in tally.refused.values())
-            if cells is not None:
-                words.append(cells)
+            if pair is not None:
+                words.append(pair)
                 continue
             if words and bad == refused:
                 yield self._example(words, (number, first))
@@ -206,6 +270,8 @@ class Found:
     tallies: list[LineReport]
     per_token: bool
     """Whether each word has a label, not the text as a whole."""
+    notes: tuple[str, ...] = ()
+    """How each file is laid out, where that was recognised; an empty line where there is nothing to say."""
 
     def place(self, example: Example) -> str:
         """Where an example stands, as file:line."""
@@ -215,25 +281,43 @@ class Found:
     @property
     def summary(self) -> list[str]:
         """In words, one line a matter."""
-        both = zip(self.files, self.tallies, strict=True)
-        return [line for name, tally in both for line in tally.lines([name], unit="line")]
+        each = zip(self.files, self.tallies, self.notes or [""] * len(self.files), strict=True)
+        return [
+            line
+            for name, tally, note in each
+            for line in (*tally.lines([name], unit="line"), *([f"  {note}"] if note else []))
+        ]
 
 
 def read(files: Sequence[LabelledFile | TaggedFile], names: dict[str, str], reject: float) -> Found:
     """All examples of these files, labels called by their names; too many bad lines are an error."""
-    examples, tallies = [], []
+    examples: list[Example] = []
+    tallies, notes = [], []
     for number, file in enumerate(files):
-        tally = LineReport()
+        tally, first = LineReport(), len(examples)
         for example in file.examples(number, tally):
             tally.kept += 1
             called = tuple(names.get(label, label) if label is not None else None for label in example.labels)
             examples.append(example._replace(labels=called))
         tally.check(reject, [file.path], unit="text")
         tallies.append(tally)
+        notes.append(_looked_over(file, examples[first:]))
     paths = tuple(file.path for file in files)
     if not examples:
         raise ValueError(f"{' and '.join(paths)}: no text in them: give at least one")
-    return Found(paths, examples, tallies, isinstance(files[0], TaggedFile))
+    return Found(paths, examples, tallies, isinstance(files[0], TaggedFile), tuple(notes))
+
+
+def _looked_over(file: LabelledFile | TaggedFile, examples: Sequence[Example]) -> str:
+    """How a file was read, in words; labels that cannot be any are an error that says which columns were read."""
+    if isinstance(file, TaggedFile) or file.whole is not None:
+        return ""
+    odd = suspicion([str(example.labels[0]) for example in examples])
+    if odd is not None:
+        such = str(examples[0].labels[0])
+        raise ValueError(f"{file.path}: {odd}, such as {such[:60]!r}: {file.remedy()}")
+    layout = file.layout()
+    return "" if layout is None else layout.note
 
 
 def hold(found: Found, share: float) -> tuple[Found, Found]:
@@ -251,9 +335,11 @@ def hold(found: Found, share: float) -> tuple[Found, Found]:
     return replace(found, examples=sides[0]), replace(found, examples=sides[1])
 
 
-def classes(found: Found) -> list[str]:
-    """The labels there are, sorted."""
+def classes(found: Found, told: list[str] | None = None) -> list[str]:
+    """The labels there are, sorted; or those that a model was `told` of, if there are no others."""
     known = sorted({label for example in found.examples for label in example.labels if label is not None})
+    if told is not None and set(known) <= set(told):
+        return told
     if len(known) < 2:
         raise ValueError(
             f"{' and '.join(found.files)}: all texts have the label {' '.join(known) or 'that is not judged'}: "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -13,10 +13,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard import config
+from regard.attention.masks import Row
 from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
 from regard.data.normalise import recorded
 from regard.data.tokenizers import Tokenizer
+from regard.decoding.batching import by_length, in_order
 from regard.interpret import items as traced
 from regard.interpret.items import Item, Weights
 from regard.interpret.steps import Prediction, Steps, inside
@@ -105,10 +107,11 @@ class Labels:
 
     def measure(self, *paths: str, **changes: Any) -> tuple[Labelled, Measured]:
         """How files are labelled, read as those it was trained on; `changes` are settings of the files."""
-        named = [
-            config.build(self.file, {**self.data["file"], "path": path, **changes}, where="file") for path in paths
-        ]
-        side = index(files.read(named, self.data["names"], reject=0.0), self.tokenizer, self.classes)
+        own = dict(self.data["file"])
+        if "columns" in changes:
+            own = {name: value for name, value in own.items() if name not in ("text", "label")}
+        read = [config.build(self.file, {**own, "path": path, **changes}, where="file") for path in paths]
+        side = index(files.read(read, self.data["names"], reject=0.0), self.tokenizer, self.classes)
         return side, measure(self.model, side, self.classes, tokens=BUDGET)
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
@@ -129,14 +132,13 @@ class Labels:
     @torch.no_grad()
     def _probabilities(self, texts: Sequence[Sequence[int]]) -> list[Float[Tensor, "..."]]:
         """Of the labels of each list of tokens, or of each of its tokens; texts of a length are read together."""
-        found: dict[int, Tensor] = {}
-        for group in _grouped(texts):
-            longest = max(len(texts[number]) for number in group)
-            padded = [[*texts[number], *[self.tokenizer.filler] * (longest - len(texts[number]))] for number in group]
-            lengths = torch.tensor([len(texts[number]) for number in group], device=self.device)
-            logits = self.model(torch.tensor(padded, device=self.device), lengths)
-            found |= dict(zip(group, logits.float().softmax(-1).cpu(), strict=True))
-        return [found[number] for number in range(len(texts))]
+        batches, found = by_length([len(tokens) for tokens in texts], budget=BUDGET), []
+        for batch in batches:
+            lengths = [len(texts[number]) for number in batch]
+            tokens = torch.tensor([token for number in batch for token in texts[number]], device=self.device)
+            chances = self.model(tokens, Row.of(lengths).to(self.device)).float().softmax(-1).cpu()
+            found.append(chances.split(lengths) if self.config.per_token else chances.unbind())
+        return in_order(batches, found)
 
     @torch.no_grad()
     def _watched(self, tokens: Sequence[int]) -> tuple[Tensor, dict[str, Float[Tensor, "heads query key"]]]:
@@ -266,15 +268,3 @@ class Tagger(Labels):
         return Tagged(
             words, [self.classes[n] for n in best], [float(row[n]) for row, n in zip(rows, best, strict=True)]
         )
-
-
-def _grouped(texts: Sequence[Sequence[int]]) -> Iterator[list[int]]:
-    """Numbers of texts of about the same length, as many as may be read together."""
-    group: list[int] = []
-    for number in sorted(range(len(texts)), key=lambda place: len(texts[place])):
-        if group and len(texts[number]) * (len(group) + 1) > BUDGET:
-            yield group
-            group = []
-        group.append(number)
-    if group:
-        yield group

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from regard.config.expressions import expressions
@@ -15,6 +15,8 @@ from regard.data.tokenizers.units import Kind, UnitsConfig
 
 Thing = TypeVar("Thing")
 
+WORDS = r"\w+(?:['’]\w+)*|[^\w\s]"  # words and signs
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingConfig(UnitsConfig):
@@ -23,8 +25,9 @@ class ReadingConfig(UnitsConfig):
     normalise: Level = "full"
     """Text normalisation before tokenising: full (quotes, apostrophes, hyphens, blanks, and all that is invisible),
     clean (only what is invisible) or none."""
-    kind: Kind = "words"
-    """A word (what `pattern` finds, or whatever is between spaces), a character, or a piece of a word."""
+    kind: Kind | None = None  # type: ignore[assignment]
+    """A word (what `pattern` finds, or whatever is between spaces), a character, or a piece of a word; null: words
+    and signs, or characters where most texts are a single word."""
     lowercase: bool = False
     """Whether capitals count as small letters."""
     ignore: str | None = None
@@ -37,6 +40,9 @@ class ReadingConfig(UnitsConfig):
     """Which part of a text that is too long is read."""
 
     def __post_init__(self) -> None:
+        if self.kind is None:
+            replace(self, kind="words")  # which checks the rest
+            return
         super().__post_init__()
         expressions(self, "pattern", "ignore")
 
@@ -56,6 +62,16 @@ class ReadingConfig(UnitsConfig):
 def read(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """Tokens of each text, at most `longest`; a text without any is one unknown token."""
     return [_kept(tokenizer, ids) or _nothing(tokenizer) for ids in tokenizer.encode_many(texts)]
+
+
+def settled(how: ReadingConfig, texts: Iterable[str]) -> ReadingConfig:
+    """The same with a kind of token that suits these texts, if none was named."""
+    if how.kind is not None:
+        return how
+    words = [len(text.split()) for text in texts]
+    if sum(count == 1 for count in words) > len(words) / 2:
+        return replace(how, kind="characters")
+    return replace(how, kind="words", pattern=how.pattern or WORDS)
 
 
 def read_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
@@ -79,6 +95,7 @@ def shown(tokenizer: Tokenizer, text: str) -> list[str]:
 def learn(texts: Iterable[str], how: ReadingConfig) -> Tokenizer:
     """The tokens of these texts, already normal."""
     kept = list(texts)
+    how = how if how.kind is not None else replace(how, kind="words")
     return units.train(kept, how, characters=sum(map(len, kept)))
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from jaxtyping import Int
-
 from regard.metrics.labels import Labels
 from regard.metrics.likelihood import IGNORE
 from regard.metrics.scores import Judged, Scores, Table
@@ -22,12 +19,12 @@ def scores(name: str, task: str, side: Labelled, found: Measured, classes: Seque
     """Accuracy by example, every label by itself, and what is taken for what."""
     right, judged, examples = [], [], []
     for number in range(len(side)):
-        truth = _truth(side, number)
+        truth = side.truth(number)
         pairs = [(int(t), int(a)) for t, a in zip(truth, found.answers[number], strict=False) if int(t) != IGNORE]
         right.append(sum(t == a for t, a in pairs))
         judged.append(len(pairs))
         truths, answers = (" ".join(classes[pair[side_of]] for pair in pairs) for side_of in (0, 1))
-        text = " ".join(side.examples[number].words)[:LONG]
+        text = " ".join(side.words[number])[:LONG]
         examples.append(Judged(number + 1, text, truths, answers, right[-1] / max(len(pairs), 1)))
     unit = "text" if found.whole is None else "sentence"
     measures = {"macro F1": f"{found.labels.f1:.2%}", "loss": f"{found.loss:.4f}"}
@@ -36,7 +33,7 @@ def scores(name: str, task: str, side: Labelled, found: Measured, classes: Seque
     return Scores(
         name,
         task,
-        {"accuracy, %": averaged([100.0 * count for count in right], judged)},
+        {"accuracy, %": averaged([100.0 * count for count in right], [float(count) for count in judged])},
         examples,
         measures=measures,
         tables=_tables(found.labels, "texts" if found.whole is None else "words"),
@@ -44,12 +41,6 @@ def scores(name: str, task: str, side: Labelled, found: Measured, classes: Seque
         unit=unit,
         counted="accuracy",
     )
-
-
-def _truth(side: Labelled, number: int) -> Int[np.ndarray, "label"]:
-    if side.per_token:
-        return side.labels[side.starts[number] : side.starts[number + 1]]
-    return side.labels[number : number + 1]
 
 
 def _tables(labels: Labels, judged: str) -> list[Table]:

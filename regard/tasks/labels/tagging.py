@@ -37,14 +37,14 @@ class Tagging(Labelling):
         """A few sentences, and what is said of their judged words; where that is wrong, also the truth."""
         names, samples = self.prepared.classes, []
         for number in evenly(range(len(side)), self.recipe.objective.samples):
-            truth = side.labels[side.starts[number] : side.starts[number + 1]]
-            pairs = [(int(right), int(said)) for right, said in zip(truth, found.answers[number], strict=False)]
+            both = zip(side.truth(number), found.answers[number], strict=True)
+            pairs = [(int(right), int(said)) for right, said in both]
             said = [
                 names[answer] if answer == right else f"{names[answer]} (not {names[right]})"
                 for right, answer in pairs
                 if right != IGNORE
             ]
-            samples.append({"sentence": " ".join(side.examples[number].words), "answer": " ".join(said)})
+            samples.append({"sentence": " ".join(side.words[number]), "answer": " ".join(said)})
         return samples
 
     def card(self) -> str:

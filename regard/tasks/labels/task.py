@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,7 +18,9 @@ from regard.config.ranges import Share, Whole
 from regard.config.resuming import Fixed, Free
 from regard.data import vectors
 from regard.data.normalise import recorded
+from regard.data.packing import Packing
 from regard.data.tokenizers import Tokenizer
+from regard.decoding.batching import by_length, in_order
 from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
 from regard.models.text_classifier import (
@@ -27,10 +30,22 @@ from regard.models.text_classifier import (
     TransformerEncoderConfig,
 )
 from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared, prepare
+from regard.tasks.labels.check import Report, check
+from regard.tasks.labels.files import ExamplesConfig
 from regard.tasks.labels.reading import ReadingConfig
+from regard.training import adoption
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
+
+# What follows from the number of texts where nobody named it.
+ROWS = 100  # rows of an epoch, unless they would be very short or very long
+FEWEST = 1024  # tokens of a row
+EPOCHS = 5
+STEPS = 400  # of a training, however few texts there are
+RARELY = 1000  # steps between evaluations at most
+PATIENCE = 10
+MANY = 20_000  # texts from which on a model has its full size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +95,8 @@ class Labelling:
 
     def __init__(self, recipe: Any, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.prepared, self.model = recipe, prepared, model
-        self.packing = prepared.train.packing(recipe.data.tokens, recipe.training.seed)
+        self.fixed = fixed
+        self.packing = packing(recipe, prepared.train, recipe.data.tokens)
         self.rows = self.packing.rows
         self.features = recipe.data.tokens * recipe.model.embedding
         self.notes = [f"an epoch has {self.rows:,} rows of at most {self.packing.tokens:,} tokens"]
@@ -93,15 +109,38 @@ class Labelling:
         return prepare(recipe.data, recipe.tokenizer, *_known(known, recipe))
 
     @staticmethod
+    def check(recipe: Any, *, tokens: bool = False) -> Report:
+        """What there is to say of the data before anything is trained on it."""
+        return check(recipe.data, recipe.tokenizer if tokens else None)
+
+    @staticmethod
     def suited(recipe: Any, prepared: Prepared) -> dict[str, Any]:
-        """An end once nothing more is learnt."""
-        return {"training": {"patience": 10}}
+        """Rows, sizes, rate, warm-up and length that so many texts ask for, and an end once nothing more is learnt."""
+        train, model = prepared.train, recipe.model
+        tokens = recipe.data.tokens
+        if tokens == ExamplesConfig.tokens:
+            tokens = min(max(len(train.tokens) // ROWS, FEWEST), tokens)
+        epoch = math.ceil(packing(recipe, train, tokens).rows / recipe.training.accumulate)
+        steps = _planned(recipe.training, epoch) or max(EPOCHS * epoch, STEPS)
+        return {
+            "data": {"tokens": tokens},
+            "model": dict(model.FEW) if len(train) < MANY else {},
+            "optim": {"rate": model.RATE, "warmup": steps // 20, "schedule": "linear"},
+            "training": {"steps": steps, "evaluate": min(max(epoch, steps // 20, 1), RARELY), "patience": PATIENCE},
+        }
 
     @classmethod
     def sized(cls, recipe: Any, prepared: Prepared) -> Any:
         """The recipe with the numbers of tokens and labels that the data turned out to have."""
         sizes = {"vocab": prepared.tokenizer.vocab, "classes": len(prepared.classes), "per_token": cls.per_token}
-        return replace(recipe, model=replace(recipe.model, **sizes))
+        return replace(recipe, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
+
+    @staticmethod
+    def adopt(model: Labeller, parent: Checkpoint, prepared: Prepared) -> list[str]:
+        """Weights of a model that knows the same labels, or only the body of another under a new head."""
+        per_token = parent.config.get("model", {}).get("per_token")
+        same = parent.config.get("labels") == prepared.classes and per_token == model.config.per_token
+        return adoption.adopt(model, parent, same=same)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""
@@ -109,11 +148,11 @@ class Labelling:
 
     def batch(self, row: int) -> LabelBatch:
         """The texts of a row."""
-        return self.prepared.train.batch(self.packing.row(row)[0])
+        return self.prepared.train.batch(*self.packing.row(row), fixed=self.packing if self.fixed else None)
 
     def split(self, batch: LabelBatch) -> list[LabelBatch]:
         """A row that does not fit the memory, in halves."""
-        return batch.halves()
+        return self.prepared.train.halves(batch)
 
     def origins(self, batch: LabelBatch) -> list[str]:
         """Where the texts of a row come from, the longest first."""
@@ -122,11 +161,11 @@ class Labelling:
     def step(self, batch: LabelBatch, part: str) -> Step:
         """The surprise at every label, summed."""
         batch = batch.to(self.model.output.bias.device)
-        logits, labels = flat(self.model(batch.tokens, batch.lengths), batch.labels)
+        logits, labels = self.model(batch.tokens, batch.row), batch.labels
         weights = self._weights.to(logits.device) if self.recipe.objective.balanced else None
         loss = cross_entropy(logits, labels, smoothing=self.recipe.objective.smoothing, weights=weights)
         judged = count(labels) if weights is None else weights[labels.clamp(min=0)].where(labels != IGNORE, 0.0).sum()
-        return Step(loss=loss, weight=judged, counts={"tokens": batch.lengths.sum()})
+        return Step(loss=loss, weight=judged, counts={"tokens": batch.row.filled})
 
     @cached_property
     def _weights(self) -> Float[Tensor, "classes"]:
@@ -150,7 +189,7 @@ class Labelling:
         """What a checkpoint directory holds beside weights and metrics."""
         recipe = config.plain(replace(self.recipe, model=replace(self.recipe.model, vectors=None)))
         kept = {name: recipe[name] for name in ("task", "model", "tokenizer")}
-        file = {name: value for name, value in recipe["data"]["train"][0].items() if name not in ("path", "label")}
+        file = config.plain(self.recipe.data.train[0].like())
         return {
             "config.yaml": {
                 "format": 1,
@@ -203,17 +242,17 @@ def measure(model: Labeller, side: Labelled, classes: list[str], *, tokens: int,
     model.eval()
     device = model.output.bias.device
 
-    def labelled(batch: LabelBatch) -> tuple[float, list[list[int]]]:
-        there = batch.to(device)
-        scores = model(there.tokens, there.lengths)
-        lost = float(cross_entropy(*flat(scores, there.labels)))
-        return lost, scores.argmax(-1).reshape(len(batch.examples), -1).tolist()
+    def labelled(chosen: list[int]) -> tuple[float, list[list[int]]]:
+        batch = side.batch(np.array(chosen)).to(device)
+        scores = model(batch.tokens, batch.row)
+        answers = scores.argmax(-1).split(side.lengths[chosen].tolist() if side.per_token else 1)
+        return float(cross_entropy(scores, batch.labels)), [answer.tolist() for answer in answers]
 
-    batches = list(side.every(tokens))
+    batches = by_length(side.lengths.tolist(), budget=tokens)
     found = spread(labelled, batches)
     model.train(training)
-    answers = [np.array(line) for _, lines in found for line in lines]
-    truth = [line for batch in batches for line in batch.labels.reshape(len(batch.examples), -1).numpy()]
+    answers = [np.array(line) for line in in_order(batches, (lines for _, lines in found))]
+    truth = [side.truth(number) for number in range(len(side))]
     whole = None
     if side.per_token:
         right = [bool(((one == other) | (other == IGNORE)).all()) for one, other in zip(answers, truth, strict=True)]
@@ -224,9 +263,17 @@ def measure(model: Labeller, side: Labelled, classes: list[str], *, tokens: int,
     return Measured(labels, sum(lost for lost, _ in found) / max(int(judged.sum()), 1), answers, whole)
 
 
-def flat(logits: Tensor, labels: Tensor) -> tuple[Float[Tensor, "label classes"], Int[Tensor, "label"]]:
-    """Logits and labels in one list, whatever they are of."""
-    return logits.flatten(0, -2), labels.flatten()
+def packing(recipe: Any, train: Labelled, tokens: int) -> Packing:
+    """Which texts are in which row; recurrent networks read each on a line of its own, whose padding counts."""
+    padded = isinstance(recipe.model, RecurrentEncoderConfig)
+    return train.packing(tokens, recipe.training.seed, padded=padded)
+
+
+def _planned(training: TrainingConfig, epoch: int) -> int | None:
+    """The steps that a recipe asks for, if it does."""
+    if training.epochs is not None:
+        return max(1, math.ceil(training.epochs * epoch))
+    return training.steps if training.steps != TrainingConfig.steps else None
 
 
 def start_from(model: Labeller, own: Tokenizer, name: str) -> str:

@@ -140,7 +140,9 @@ class Language:
     @staticmethod
     def sized(recipe: LanguageRecipe, texts: Texts) -> LanguageRecipe:
         """The recipe with the number of tokens that the text turned out to have."""
-        return replace(recipe, model=replace(recipe.model, vocab=texts.tokenizer.vocab))
+        how = texts.tokenizer.how
+        assert isinstance(how, UnitsConfig)
+        return replace(recipe, model=replace(recipe.model, vocab=texts.tokenizer.vocab), tokenizer=how)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""
@@ -215,7 +217,9 @@ def _tokenizer(found: Checkpoint | None) -> Tokenizer | None:
     """A run goes on with the tokens it began with."""
     if found is None:
         return None
-    how = config.build(UnitsConfig, recorded(found.config["tokenizer"]), where="tokenizer")
+    known = recorded(found.config.get("tokenizer")).items()
+    shared = {name: value for name, value in known if name in UnitsConfig.__dataclass_fields__}
+    how = config.build(UnitsConfig, shared, where="tokenizer")
     return Tokenizer.parse(found.text("tokenizer.json"), how)
 
 

@@ -12,13 +12,14 @@ import numpy as np
 
 from regard.data import cache as caches
 from regard.data.dedup import Keys, Marks, again, differing, key, origin, place
+from regard.data.findings import Finding, Lengths
 from regard.data.holdout import sentence
 from regard.data.line_report import REMEMBERED, LineReport, places
 from regard.data.readers import Corpus
 from regard.data.shards import SIDES
 from regard.data.tokenizers import EXCERPT, Tokenizer, TokenizerConfig
 from regard.tasks.translation import indexing
-from regard.tasks.translation.findings import OVER, Finding, Lengths, Report
+from regard.tasks.translation.findings import OVER, Report
 from regard.tasks.translation.indexing import BATCH, WAITING, Survey, ratio
 from regard.tasks.translation.pairs import PairsConfig
 from regard.tasks.translation.sources import Sources

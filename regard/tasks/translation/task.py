@@ -20,7 +20,9 @@ from regard.metrics.likelihood import count, linear_cross_entropy, rdrop
 from regard.metrics.overlap import bleu
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks.translation.check import check
 from regard.tasks.translation.error_rate import judge
+from regard.tasks.translation.findings import Report
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.pairs import PairBatch, PairsConfig, Prepared, Text, prepare
 from regard.tasks.translation.recognition import recognise
@@ -117,6 +119,11 @@ class Translation:
         """Read, check, tokenise and index the pairs, with the tokenizers of a model to start from."""
         tokenizers = None if known is None else read_tokenizers(known)
         return prepare(recipe.data, recipe.tokenizer, seed=recipe.training.seed, tokenizers=tokenizers)
+
+    @staticmethod
+    def check(recipe: TranslationRecipe, *, tokens: bool = False) -> Report:
+        """What there is to say of the data before anything is trained on it."""
+        return check(recipe.data, recipe.tokenizer if tokens else None)
 
     @staticmethod
     def suited(recipe: TranslationRecipe, prepared: Prepared) -> dict[str, Any]:

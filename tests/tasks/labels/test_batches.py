@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from regard import config
+from regard.tasks.labels import files
 from regard.tasks.labels.batches import IGNORE, cut, prepare
 from regard.tasks.labels.files import LabelledFile, LabelsConfig, TaggedFile, TagsConfig
 from regard.tasks.labels.reading import ReadingConfig, learn, read, shown
@@ -26,37 +27,51 @@ def sentences(tmp_path):
     return TagsConfig(train=(TaggedFile(path=str(path)),), tokens=64)
 
 
-def test_an_epoch_shows_every_text_once_with_its_label_and_rows_are_known_by_their_number(texts):
+def lined(batch):
+    """The tokens of each text of a row."""
+    lengths = batch.row.lengths[: len(batch.examples)].tolist()
+    return batch.tokens[: sum(lengths)].split(lengths)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_an_epoch_shows_every_text_once_with_its_label_and_rows_are_known_by_their_number(texts, padded, fixed):
     found = prepare(texts, ReadingConfig())
-    packing = found.train.packing(128, seed=3)
-    seen = []
+    packing = found.train.packing(128, seed=3, padded=padded)
+    shape = packing if fixed else None
+    seen, shapes = [], set()
     for row in range(packing.rows):
-        batch = found.train.batch(packing.row(row)[0])
-        again = found.train.batch(packing.row(row)[0])
+        batch, again = (found.train.batch(*packing.row(row), fixed=shape) for _ in range(2))
         assert torch.equal(batch.tokens, again.tokens)
-        assert batch.tokens.numel() <= 128
-        assert batch.tokens.shape[1] == batch.lengths.max()
-        for number, tokens, length, label in zip(
-            batch.examples, batch.tokens, batch.lengths, batch.labels, strict=True
-        ):
-            example = found.train.examples[number]
-            assert found.tokenizer.decode(tokens[:length].tolist()) == example.words[0]
-            assert (tokens[length:] == found.tokenizer.pad).all()
-            assert found.classes[label] == example.labels[0]
-            seen.append(int(number))
+        assert len(batch.tokens) <= 128
+        if padded:
+            assert len(batch.examples) * batch.row.longest <= 128
+        shapes.add((len(batch.tokens), len(batch.row.offsets), batch.row.longest, batch.row.most, len(batch.labels)))
+        assert (batch.tokens[int(batch.row.filled) :] == found.tokenizer.pad).all()
+        assert (batch.labels[len(batch.examples) :] == IGNORE).all()
+        for number, tokens, label in zip(batch.examples.tolist(), lined(batch), batch.labels.tolist(), strict=False):
+            [text] = found.train.words[number]
+            assert found.tokenizer.decode(tokens.tolist()) == text
+            assert found.classes[label] == text[0]
+            seen.append(number)
     assert sorted(seen) == list(range(len(found.train)))
-    assert [b.examples.tolist() for b in found.train.every(128)] != [
-        found.train.batch(packing.row(0)[0]).examples.tolist()
-    ]
-    assert [n for b in found.train.every(128) for n in b.examples.tolist()] == list(range(len(found.train)))
+    if fixed:
+        assert len(shapes) == len(packing.groups), "one shape for every bound"
+
+
+def test_packed_rows_hold_more_texts_than_padded_ones(texts):
+    train = prepare(texts, ReadingConfig()).train
+    assert train.packing(512, seed=0).rows < train.packing(512, seed=0, padded=True).rows
 
 
 def test_halves_of_a_row_are_the_row(texts):
-    batch = prepare(texts, ReadingConfig()).train.batch(np.arange(5))
-    halves = batch.halves()
+    train = prepare(texts, ReadingConfig()).train
+    packing = train.packing(128, seed=0)
+    batch = train.batch(np.arange(5), packing.row(0)[1])
+    halves = train.halves(batch)
     assert torch.equal(torch.cat([half.tokens for half in halves]), batch.tokens)
     assert [len(half.labels) for half in halves] == [2, 3]
-    assert len(halves[0].halves()[0].halves()) == 1
+    assert len(train.halves(train.halves(halves[0])[0])) == 1
 
 
 def test_words_have_a_label_and_those_that_are_not_judged_none(sentences):
@@ -64,9 +79,33 @@ def test_words_have_a_label_and_those_that_are_not_judged_none(sentences):
     assert found.classes == ["D", "N", "V"]
     batch = found.train.batch(np.arange(len(found.train)))
     assert batch.labels.shape == batch.tokens.shape
-    assert (batch.labels[:, :4] == torch.tensor([0, 1, 2, 0])).all()
-    assert set(batch.labels[:, 4].tolist()) == {1, IGNORE}
+    labels = batch.labels.reshape(-1, 5)
+    assert (labels[:, :4] == torch.tensor([0, 1, 2, 0])).all()
+    assert set(labels[:, 4].tolist()) == {1, IGNORE}
     assert found.train.counts(3).sum() == (batch.labels != IGNORE).sum()
+
+
+def test_what_was_read_once_is_found_by_content_wherever_it_lies(texts, tmp_path, monkeypatch):
+    home = tmp_path / "cache"
+    first = prepare(texts, ReadingConfig(), cache=home)
+    moved = tmp_path / "elsewhere" / "b.tsv"
+    moved.parent.mkdir()
+    moved.write_bytes((tmp_path / "a.tsv").read_bytes())
+    other = LabelsConfig(train=(LabelledFile(path=str(moved)),), tokens=64)
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "read", lambda *_: pytest.fail("read again"))
+        again = prepare(other, ReadingConfig(), cache=home)
+        with pytest.raises(pytest.fail.Exception):
+            prepare(other, ReadingConfig(lowercase=True), cache=home)
+    for side in ("train", "valid"):
+        one, two = getattr(first, side), getattr(again, side)
+        for name in ("tokens", "starts", "labels", "origins", "words"):
+            assert np.array_equal(getattr(one, name), getattr(two, name))
+        assert two.place(3) == one.place(3).replace(str(tmp_path / "a.tsv"), str(moved))
+    assert (again.classes, again.tokenizer.how) == (first.classes, first.tokenizer.how)
+    assert read(again.tokenizer, ["a b c"]) == read(first.tokenizer, ["a b c"])
+    assert again.report["train"]["fingerprint"] == first.report["train"]["fingerprint"]
+    assert [line.replace(str(moved), str(tmp_path / "a.tsv")) for line in again.summary] == first.summary
 
 
 @pytest.mark.parametrize("kind", ["characters", "bpe"])

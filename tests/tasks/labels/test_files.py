@@ -1,6 +1,8 @@
 """Labelled texts from files: what is read, refused and held out, and how a wrong label is told."""
 
+import csv
 import gzip
+import io
 import json
 
 import pytest
@@ -61,6 +63,112 @@ def test_an_open_quotation_mark_in_a_table_is_refused(tmp_path):
     found = read(LabelledFile(path=str(tmp_path / "a.csv")))
     assert len(found.examples) == 2
     assert list(found.tallies[0].refused) == ["with a quotation mark that is never closed"]
+
+
+FILMS = [(f"a film {n}, which was {'good' if n % 3 else 'bad'}", "up" if n % 3 else "down") for n in range(60)]
+
+
+def table(path, rows, *, heading=(), delimiter=",", mark=b"", zipped=False):
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows([*([heading] if heading else []), *rows])
+    data = mark + text.getvalue().encode()
+    path.write_bytes(gzip.compress(data) if zipped else data)
+    return LabelledFile(path=str(path))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"heading": ("text", "label")},
+        {"heading": ("Review", "Stars")},
+        {"heading": ("ce qui", "est dit")},  # no usual name: a label that never comes again
+        {"delimiter": ";"},
+        {"delimiter": "\t", "heading": ("text", "class")},
+        {"delimiter": "|"},
+        {"mark": b"\xef\xbb\xbf", "heading": ("text", "label")},
+        {"zipped": True},
+        {},
+    ],
+)
+def test_delimiter_heading_mark_and_compression_of_a_table_are_recognised(tmp_path, how):
+    found = read(table(tmp_path / f"a.csv{'.gz' * how.get('zipped', False)}", FILMS, **how))
+    assert pairs(found) == [((text,), (label,)) for text, label in FILMS]
+    assert found.place(found.examples[0]).endswith(f":{1 + bool(how.get('heading'))}")
+    assert found.tallies[0].read == 60
+    said = " ".join(found.summary)
+    assert ("is a heading" in said) == bool(how.get("heading"))
+    assert ("between semicolons" in said) == (how.get("delimiter") == ";")
+
+
+def test_a_first_line_that_is_a_text_stays_one(tmp_path):
+    words = [("être", "verbe"), ("lentement", "adverbe"), ("chat", "nom"), ("manger", "verbe"), ("ici", "adverbe")]
+    assert len(read(table(tmp_path / "a.csv", [*words, ("chien", "nom")])).examples) == 6
+    assert len(read(table(tmp_path / "b.csv", [("text", "up"), *FILMS])).examples) == 61
+    given = table(tmp_path / "c.csv", FILMS, heading=("text", "label"))
+    assert len(read(LabelledFile(path=given.path, heading=False)).examples) == 61
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"text": "words", "label": "stars"}, {"text": 3, "label": 1}, {"columns": (3, 1)}, {}]
+)
+def test_columns_are_named_numbered_or_found(tmp_path, chosen):
+    rows = [(label, str(n), text) for n, (text, label) in enumerate(FILMS)]
+    path = table(tmp_path / "a.csv", rows, heading=("stars", "number", "words")).path
+    file = LabelledFile(path=path, **chosen)
+    found = read(file)
+    assert pairs(found) == [((text,), (label,)) for text, label in FILMS]
+    assert pairs(read(LabelledFile(path=path, **file.like()))) == pairs(found)
+    with pytest.raises(
+        ValueError, match=r"no column named 'star', did you mean stars\?.*: its first line is stars, number"
+    ):
+        read(LabelledFile(path=path, text="words", label="star"))
+
+
+def test_fields_of_json_lines_have_usual_names_or_are_named(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"id": 1, "Review": text, "sentiment": label}) + "\n" for text, label in FILMS))
+    expected = [((text,), (label,)) for text, label in FILMS]
+    assert pairs(read(LabelledFile(path=str(path)))) == expected
+    assert pairs(read(LabelledFile(path=str(path), text="Review", label="sentiment"))) == expected
+    with pytest.raises(ValueError, match="sentiment would be the label of every line"):
+        read(LabelledFile(path=str(path), label="sentiment", fields=("Review", "sentiment")))
+
+
+def test_a_cell_may_go_over_lines_and_is_placed_by_its_first(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('text,label\n"good\nfilm",a\n\nbad,b\n"never ""closed",b\n"open,a\nlast,a\n')
+    found = read(LabelledFile(path=str(path)))
+    assert [(example.words[0], example.place[1]) for example in found.examples] == [
+        ("good\nfilm", 2),
+        ("bad", 5),
+        ('never "closed', 6),
+        ("last", 8),
+    ]
+    [(why, bad)] = found.tallies[0].refused.items()
+    assert (why, bad.places) == ("with a quotation mark that is never closed", [(0, 7)])
+    assert found.tallies[0].dropped["blank"].places == [(0, 4)]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_swapped_columns_are_refused_in_one_line_with_the_remedy(tmp_path, ending):
+    path = tmp_path / f"a.{ending}"
+    if ending == "csv":
+        table(path, FILMS)
+        swapped, remedy = LabelledFile(path=str(path), columns=(2, 1)), r"set columns=\[1, 2\]"
+    else:
+        path.write_text("".join(json.dumps({"text": label, "label": text}) + "\n" for text, label in FILMS))
+        swapped, remedy = LabelledFile(path=str(path)), "name other fields"
+    with pytest.raises(ValueError, match=rf"60 different labels for 60 texts, such as 'a film 0.*{remedy}") as error:
+        read(swapped)
+    assert "\n" not in str(error.value)
+
+
+def test_labels_that_come_first_are_found_and_sentences_are_no_labels(tmp_path):
+    turned = [(label, text) for text, label in FILMS]
+    assert pairs(read(table(tmp_path / "a.csv", turned))) == [((text,), (label,)) for text, label in FILMS]
+    long = [(f"text {n}", f"this is a very long sentence about number {n % 25}") for n in range(100)]
+    with pytest.raises(ValueError, match="labels of 9 words, such as 'this is"):
+        read(table(tmp_path / "b.csv", long))
 
 
 def test_sentences_have_a_tag_after_each_word(tmp_path):
@@ -128,6 +236,10 @@ def test_one_label_is_not_enough(tmp_path):
     ("make", "said"),
     [
         (lambda: LabelledFile(path="x", columns=(1, 1)), "two different numbers"),
+        (lambda: LabelledFile(path="x", columns=(1, 2), text="a"), "name the same columns"),
+        (lambda: LabelledFile(path="x", text=2, label=2), "two different columns"),
+        (lambda: LabelledFile(path="x", text=0, label=2), "text is counted from 1"),
+        (lambda: LabelledFile(path="x", delimiter="ab"), "delimiter must be one character"),
         (lambda: TaggedFile(path="x", separator=" "), "separator must be a sign"),
         (lambda: LabelsConfig(train=()), "at least one file"),
         (lambda: config.build(TagsConfig, {"train": {"path": "x"}, "held": 0}), "held must be a number above 0 and"),

@@ -9,7 +9,8 @@ import torch
 from torch.nn import functional as F
 
 import regard
-from regard import checkpoint, recipe
+from regard import checkpoint, config, recipe
+from regard.attention.masks import Row
 from regard.data.vectors import write
 from regard.interpret.page import render
 from regard.metrics.likelihood import cross_entropy
@@ -17,6 +18,7 @@ from regard.models.text_classifier import Labeller
 from regard.tasks import TASKS
 from regard.tasks.labels.batches import prepare
 from regard.tasks.labels.classification import Classification
+from regard.tasks.labels.reading import shown
 from regard.tasks.labels.tagging import Tagging
 from regard.tasks.labels.task import start_from
 from regard.training.task import Task
@@ -53,7 +55,7 @@ def reviews(tmp_path):
         "task": "classification",
         "data": {"train": {"path": str(tmp_path / "train.jsonl")}, "names": {"1": "positive"}, "tokens": 256},
         "tokenizer": {"ignore": "<br />", "longest": 10, "keep": "end"},
-        "optim": {"rate": 0.01, "warmup": 5},
+        "optim": {"rate": 0.01, "warmup": 5, "schedule": "inverse_root"},
         "training": TRAINING,
     }
 
@@ -73,7 +75,7 @@ def sentences(tmp_path):
     return {
         "task": "tagging",
         "data": {"train": {"path": str(tmp_path / "train.txt")}, "tokens": 128},
-        "optim": {"rate": 0.02, "warmup": 5},
+        "optim": {"rate": 0.02, "warmup": 5, "schedule": "inverse_root"},
         "training": TRAINING,
     }
 
@@ -109,7 +111,7 @@ def test_every_model_learns_one_row_by_heart(kind, model, request):
 def test_a_run_that_was_stopped_goes_on_to_the_same_bit(kind, model, tmp_path, request):
     settings = {**request.getfixturevalue(kind), "model": model}
     whole = train(settings, tmp_path / "whole")
-    first = train(settings, tmp_path / "parts", "training.steps=20", "optim.schedule=inverse_root")
+    first = train(settings, tmp_path / "parts", "training.steps=20")
     assert first.result.step == 20
     second = train(settings, tmp_path / "parts", resume=True)
     one, other = (checkpoint.read(out.folder / "checkpoints" / "step-30").tensors() for out in (whole, second))
@@ -148,6 +150,22 @@ def test_a_tagger_is_trained_loaded_and_used(sentences, model, tmp_path):
     assert (none.words, none.tags) == ([], [])
     assert listed.tags == ["D", "N"]
     assert tagger.measure(str(tmp_path / "train.txt"))[1].whole > 0.9
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
+@pytest.mark.parametrize("kind", ["reviews", "sentences"])
+def test_rows_of_fixed_shape_teach_the_same(kind, model, request):
+    task = made(request.getfixturevalue(kind), {**model, "dropout": 0.0, "word_dropout": 0.0})
+    steps = []
+    for task.fixed in (False, True):
+        task.model.zero_grad()
+        step = task.step(task.batch(1), "model")
+        step.loss.backward()
+        gradients = [parameter.grad.clone() for parameter in task.model.parameters()]
+        steps.append((step.loss.detach(), torch.as_tensor(step.weight), step.counts["tokens"], *gradients))
+    for bare, fixed in zip(*steps, strict=True):
+        torch.testing.assert_close(bare, fixed, atol=1e-5, rtol=1e-4)
+    assert len(task.batch(1).tokens) == task.packing.tokens
 
 
 def test_labels_and_tags_do_not_depend_on_what_is_asked_beside(reviews, tmp_path):
@@ -209,7 +227,7 @@ def test_where_texts_say_nothing_a_rare_label_is_as_likely_as_it_is_heard(tmp_pa
         (sum(step.loss for step in steps) / sum(step.weight for step in steps)).backward()
         optimizer.step()
     [tokens] = task.prepared.tokenizer.encode_many(["word"])
-    chances = task.model.eval()(torch.tensor([tokens]), torch.tensor([len(tokens)])).softmax(-1)[0]
+    chances = task.model.eval()(torch.tensor(tokens), Row.of([len(tokens)])).softmax(-1)[0]
     assert chances.detach()[task.prepared.classes.index("rare")].item() == pytest.approx(rare, abs=0.03)
 
 
@@ -235,7 +253,7 @@ def test_words_may_start_from_vectors_of_a_file(reviews, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (["model.name=cnn"], "model.name must be one of rnn-encoder, cnn-encoder, transformer-encoder"),
+        (["model.name=cnn"], "model.name must be one of cnn-encoder, rnn-encoder, transformer-encoder"),
         (["model.widht=3"], "unknown setting model.widht, did you mean width"),
         (
             ["tokenizer.longest=2000", "model.name=transformer-encoder"],
@@ -283,6 +301,74 @@ def test_letters_tell_what_a_french_word_is(tmp_path, monkeypatch):
     assert len(told.items() & right.items()) >= 3, told
     assert classifier.evaluate("regard/samples/french-words.train.tsv").metrics["accuracy, %"] > 75
     assert outcome.metrics["accuracy"] > 0.7
+
+
+@pytest.fixture
+def news(tmp_path):
+    """A table of 400 texts on three matters, of which each word is said of all and some more of one."""
+    chance = random.Random(0)
+    words = [f"word{number}" for number in range(300)]
+    topics = {"sport": words[:30], "money": words[30:60], "science": words[60:90]}
+    rows = []
+    for number in range(400):
+        topic = list(topics)[number % 3]
+        said = [
+            chance.choice(topics[topic] if chance.random() < 0.3 else words) for _ in range(chance.randrange(6, 16))
+        ]
+        rows.append(f"{' '.join(said)},{topic}\n")
+    (tmp_path / "news.csv").write_text("".join(["body,topic\n", *rows]))
+    return tmp_path / "news.csv"
+
+
+def test_without_any_setting_a_table_of_texts_is_learnt(news, tmp_path):
+    outcome = train({"task": "classification", "data": {"train": {"path": str(news)}}}, tmp_path / "run")
+    assert outcome.metrics["accuracy"] > 0.85  # a third by chance
+    assert outcome.result.step <= 400
+
+
+def fitted(settings):
+    task, found = recipe.resolve(settings)
+    return recipe.fitted(task, settings, found, task.prepare(found, None))
+
+
+def test_rows_rate_warm_up_and_length_follow_from_the_texts_where_nobody_names_them(news):
+    data = {"train": {"path": str(news)}}
+    bare = fitted({"task": "classification", "data": data})
+    assert (bare.data.tokens, bare.training.steps, bare.training.evaluate, bare.training.patience) == (
+        1024,
+        400,
+        20,
+        10,
+    )
+    assert bare.optim.warmup == 20
+    assert (bare.model.maps, bare.optim.rate) == (64, 0.004)
+    short = fitted({"task": "classification", "data": data, "training": {"steps": 60}, "model": {"dropout": 0.1}})
+    assert (short.training.steps, short.optim.warmup, short.training.evaluate) == (60, 3, 5)  # an epoch has 5 rows
+    assert (short.model.maps, short.model.dropout) == (64, 0.1)
+    named = {"optim": {"rate": 0.1, "warmup": 7}, "data": {**data, "tokens": 99}, "training": {"patience": None}}
+    given = fitted({"task": "classification", **named, "model": {"name": "rnn-encoder", "width": 8}})
+    assert (given.optim.rate, given.optim.warmup, given.data.tokens) == (0.1, 7, 99)
+    assert (given.model.width, given.training.patience) == (8, None)
+
+
+def test_recipes_that_name_their_settings_keep_them(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    given = recipe.settings(ROOT / "recipes" / "word-class.yaml")
+    found = config.plain(fitted(given))
+    for section in ("tokenizer", "model", "optim", "training"):
+        assert found[section] | given[section] == found[section]
+    assert found["data"]["tokens"] == given["data"]["tokens"]
+
+
+def test_single_words_are_read_by_letters_and_texts_by_words_and_signs(tmp_path):
+    (tmp_path / "names.csv").write_text("".join(f"Name{n % 50}x,{'ab'[n % 2]}\n" for n in range(100)))
+    (tmp_path / "texts.csv").write_text("".join(f"It's good! {n},{'ab'[n % 2]}\n" for n in range(100)))
+    for name, kind, tokens in (("names", "characters", list("Name7x")), ("texts", "words", ["It's", "good", "!", "7"])):
+        settings = {"task": "classification", "data": {"train": {"path": str(tmp_path / f"{name}.csv")}}}
+        _, found = recipe.resolve(settings)
+        assert fitted(settings).tokenizer.kind == kind
+        text = "Name7x" if name == "names" else "It's good! 7"
+        assert shown(Classification.prepare(found).tokenizer, text) == tokens
 
 
 def test_both_tasks_are_known_by_name():

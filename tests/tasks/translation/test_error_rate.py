@@ -89,11 +89,11 @@ def test_a_source_is_asked_once_with_all_that_is_right_for_it():
 def test_the_command_tells_errors_as_a_table_and_as_json(spoken, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "test.tsv").write_text("bad\tB AA D\nbad\tB EH D\ncab\tK AA D\n")
-    asked = ["evaluate", str(spoken), "--pairs", "test.tsv", "--metric", "errors"]
+    asked = ["evaluate", str(spoken), "test.tsv", "--metric", "errors"]
     assert run(asked) == 0
     said = capsys.readouterr().out
     assert "wrong answers" in said
-    assert "50.00 %  (1)" in said
+    assert "50 ± 50" in said
     assert "K AA D" in said
     (tmp_path / "answers").write_text("B AA D\nB AA D\nK AA D\n")
     assert run([*asked, "--against", "answers", "--json"]) == 0
@@ -105,14 +105,14 @@ def test_the_command_tells_errors_as_a_table_and_as_json(spoken, tmp_path, monke
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--metric", "errors", "--plot", "x.png"], "--plot and --page show overlap"),
-        (["--metric", "wrong"], "'wrong' is not one of"),
+        (["--metric", "errors", "-o", "x.png"], "has no scores by length to draw"),
+        (["--metric", "wrong"], "unknown metric 'wrong': choose one of overlap, errors"),
     ],
 )
 def test_what_cannot_be_asked_is_said_in_one_line(words, said, spoken, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "test.tsv").write_text("bad\tB AA D\n")
-    assert run(["evaluate", str(spoken), "--pairs", "test.tsv", *words]) != 0
+    assert run(["evaluate", str(spoken), "test.tsv", *words]) != 0
     told = capsys.readouterr().err
     assert said in told
     assert told.count("\n") == 1

@@ -70,7 +70,7 @@ def test_a_run_leaves_what_runs_leave(text, tmp_path):
     told = summary(folder)
     assert (told.state, told.step) == ("finished", outcome.result.step)
     assert set(outcome.metrics) == {"loss"}
-    assert f"use it with: regard similar {folder} WORD" in outcome.summary
+    assert f"use it with: regard words similar {folder} WORD" in outcome.summary
     assert json.loads((folder / "data.json").read_text())["train"]["words"] == outcome.result.counts["words"] / 4
 
 

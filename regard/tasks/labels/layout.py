@@ -1,0 +1,261 @@
+"""How a labelled file is laid out: what separates its columns, whether its first line is a heading, what stands where.
+
+What a recipe names is taken as it says; the rest is recognised from the first lines, and what was recognised is said.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from regard.config.words import nearest
+from regard.data.line_report import LineReport
+from regard.data.readers import JSON_SUFFIXES, LINE, Refusal, lines, parsed, suffix, value_at
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+SAMPLE = 2000  # records from which a layout is recognised
+SPAN = 1000  # lines that a quoted cell may go over; an open quotation mark must not swallow a file
+FEW = 20  # texts below which nothing can be said of how their labels are spread
+LONG = 8  # words of a mean label that is none
+OPEN = "with a quotation mark that is never closed"
+TEXTS = (
+    *("text", "texts", "sentence", "review", "content", "body", "comment", "message", "tweet", "post", "document"),
+    *("description", "headline", "title", "question", "query", "utterance", "input", "name", "word", "abstract"),
+    *("texte", "phrase", "avis", "commentaire", "contenu", "titre", "mot", "nom"),
+)
+LABELS = (
+    *("label", "labels", "class", "category", "sentiment", "target", "stars", "rating", "score", "topic", "intent"),
+    *("emotion", "language", "lang", "tag", "polarity", "stance", "genre", "type", "output", "y"),
+    *("classe", "catégorie", "categorie", "étiquette", "etiquette", "note", "langue", "thème", "theme"),
+)
+
+
+class Wanted(NamedTuple):
+    """What a recipe says of a file: names or numbers of its columns, and the rest where it is not to be recognised."""
+
+    text: str | int | None = None
+    label: str | int | None = None
+    heading: bool | None = None
+    delimiter: str | None = None
+
+
+class Layout(NamedTuple):
+    """Where text and label stand in every record of a table."""
+
+    delimiter: str
+    quoted: bool
+    """Whether cells may stand between quotation marks, as spreadsheets write them."""
+    heading: tuple[str, ...]
+    """The names in the first line; none if it is a text like the others."""
+    columns: tuple[int, int]
+    """Numbers of text and label, counted from 1."""
+
+    @property
+    def note(self) -> str:
+        """What there is to say of it; nothing of the plainest kind."""
+        usual = self.delimiter == "\t" or (self.delimiter == "," and self.quoted)
+        if usual and not self.heading and self.columns == (1, 2):
+            return ""
+        named = [self.heading[column - 1] if self.heading else f"column {column}" for column in self.columns]
+        words = f"text is {named[0]}, label is {named[1]}, between {DELIMITERS.get(self.delimiter, self.delimiter)}"
+        return f"{words}, the first line is a heading" if self.heading else words
+
+
+def table(path: str, wanted: Wanted) -> Layout:
+    """The layout of a file of columns; what was named and is not there is an error."""
+    delimiter = wanted.delimiter or _delimiter(path)
+    quoted = suffix(path) == ".csv" or delimiter != "\t"
+    sample = [found for _, found in islice(cells(path, LineReport(), delimiter, quoted=quoted), SAMPLE)]
+    first, rows = (tuple(cell.strip() for cell in sample[0]), sample[1:]) if sample else ((), [])
+    named = [each for each in (wanted.text, wanted.label) if isinstance(each, str)]
+    for each in named:
+        if each not in first:
+            raise ValueError(
+                f"{path} has no column named {each!r}{nearest(each, first)}: its first line is {_line(first)}"
+            )
+    columns = _columns(first, rows, wanted)
+    heading = wanted.heading
+    if heading is None:
+        heading = bool(named) or _is_heading(first, rows, columns[1])
+    return Layout(delimiter, quoted, first if heading else (), columns)
+
+
+def names(path: str, fields: tuple[str, str]) -> tuple[str, str]:
+    """What text and label are called in JSON lines: as asked, or as the first record calls them."""
+    record = first_record(path)
+    known = [name for name in record if isinstance(name, str)] if isinstance(record, dict) else []
+    if not known or all(value_at(record, name) is not None for name in fields):
+        return fields
+    found = [next((name for name in known if name.lower() in usual), None) for usual in (TEXTS, LABELS)]
+    return (found[0], found[1]) if fields == ("text", "label") and found[0] and found[1] else fields
+
+
+def first_record(path: str) -> Any:
+    """What the first line of a file of JSON lines holds; None if it cannot be read."""
+    for line in lines(path):
+        try:
+            return parsed((line or b"").decode("utf-8"))
+        except (Refusal, UnicodeDecodeError):
+            return None
+    return None
+
+
+def cells(path: str, tally: LineReport, delimiter: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+    """(line, cells) of every record, by its first line; blank lines are left out, bad ones refused."""
+    feed = _Feed(path, tally)
+    while feed.more():
+        line = feed.number
+        tally.read += 1
+        try:
+            found = _record(feed, delimiter, quoted=quoted)
+        except Refusal as refusal:
+            tally.refuse(refusal.reason, refusal.file, line)
+            feed.back_to(line + 1)
+            continue
+        if any(cell.strip() for cell in found):
+            yield line, found
+        else:
+            tally.drop("blank", 0, line)
+
+
+def suspicion(labels: Sequence[str]) -> str | None:
+    """Why these labels cannot be labels, in a few words: nearly every text has its own, or they are sentences."""
+    if len(labels) < FEW:
+        return None
+    different = len(set(labels))
+    if different > len(labels) / 2:
+        return f"{different:,} different labels for {len(labels):,} texts"
+    words = sum(len(label.split()) for label in labels) / len(labels)
+    return f"labels of {words:.0f} words" if words > LONG and different > FEW else None
+
+
+class _Feed:
+    """The lines of a file as text, with a way back to one that was read too early."""
+
+    def __init__(self, path: str, tally: LineReport) -> None:
+        self._lines, self._tally = iter(lines(path)), tally
+        self.number = 1
+        self._read: list[bytes | None] = []  # from the line `self._start` on
+        self._start = 1
+
+    def more(self) -> bool:
+        """Whether there is another line; what was read before it is forgotten."""
+        del self._read[: self.number - self._start]
+        self._start = self.number
+        return bool(self._read) or self._ahead()
+
+    def back_to(self, number: int) -> None:
+        """Read on from this line."""
+        self.number = number
+
+    def __iter__(self) -> Iterator[str]:
+        while self.number - self._start < len(self._read) or self._ahead():
+            line = self._read[self.number - self._start]
+            self.number += 1
+            if line is None:
+                raise Refusal(f"longer than {LINE:,} bytes")
+            try:
+                yield line.decode("utf-8") + "\n"
+            except UnicodeDecodeError:
+                raise Refusal("invalid UTF-8") from None
+            if self.number - self._start > SPAN:
+                raise Refusal(OPEN)
+
+    def _ahead(self) -> bool:
+        for line in self._lines:
+            self._read.append(line)
+            return True
+        return False
+
+
+def _record(feed: Iterable[str], delimiter: str, *, quoted: bool) -> list[str]:
+    """The next cells; a quoted one may go over several lines."""
+    if not quoted:
+        return next(iter(feed)).removesuffix("\n").split(delimiter)
+    csv.field_size_limit(LINE)
+    try:
+        return next(csv.reader(feed, delimiter=delimiter, strict=True), [])
+    except csv.Error:
+        raise Refusal(OPEN) from None
+
+
+def _delimiter(path: str) -> str:
+    """What cuts the first lines into the same number of columns most regularly; tabs where a file is not named .csv."""
+    spread = suffix(path) == ".csv"
+    fits = {delimiter: _regular(path, delimiter, quoted=spread or delimiter != "\t") for delimiter in DELIMITERS}
+    if not spread and (fits["\t"] or max(fits.values()) < 0.95):
+        return "\t"
+    return max(fits, key=fits.__getitem__)  # of equal ones the first
+
+
+def _regular(path: str, delimiter: str, *, quoted: bool) -> float:
+    """The share of the first lines that this cuts into the same number of cells without blanks before them."""
+    found = [row for _, row in islice(cells(path, LineReport(), delimiter, quoted=quoted), 200)]
+    widths = Counter(len(row) for row in found if len(row) > 1)
+    if not widths:
+        return 0.0
+    [(width, count)] = widths.most_common(1)
+    blanks = sum(cell.startswith(" ") for row in found if len(row) == width for cell in row[1:])
+    return (count - blanks / (width - 1) / 2) / len(found)  # after a comma of a text there is a blank
+
+
+def _columns(first: tuple[str, ...], rows: list[list[str]], wanted: Wanted) -> tuple[int, int]:
+    """Numbers of text and label: as named, by the names in the first line, or the first two that can be it."""
+    text, label = (first.index(each) + 1 if isinstance(each, str) else each for each in wanted[:2])
+    lower = [name.lower() for name in first]
+    if text is None and label is None:
+        one, other = (next((lower.index(name) + 1 for name in usual if name in lower), 0) for usual in (TEXTS, LABELS))
+        if len(first) == 2 and (one or other):
+            one, other = one or 3 - other, other or 3 - one
+        return (one, other) if one and other and one != other else _likely(rows) or (1, 2)
+    others = [number for number in range(1, max(len(first), 2) + 1) if number not in (text, label)]
+    return text or others[0], label or others[0]
+
+
+def _likely(rows: list[list[str]]) -> tuple[int, int] | None:
+    """Of columns without names one that can be a label, and the longest other; nothing if the second can be."""
+    width = min((len(row) for row in rows), default=0)
+    if width < 2:
+        return None
+    columns = [[row[number].strip() for row in rows] for number in range(width)]
+    odd = [suspicion(column) is not None or len(set(column)) < 2 for column in columns]
+    if not odd[1] or all(odd):
+        return None
+    label = odd.index(False)
+    length = [sum(map(len, column)) if number != label else -1 for number, column in enumerate(columns)]
+    return length.index(max(length)) + 1, label + 1
+
+
+def _is_heading(first: tuple[str, ...], rows: list[list[str]], label: int) -> bool:
+    """Whether a first line names columns: by usual names, or short cells with a label that never comes again."""
+    if len(first) < max(2, label) or not all(first) or len(set(first)) < len(first) or any(map(_number, first)):
+        return False
+    below = Counter(row[label - 1].strip() for row in rows if len(row) >= label)
+    if below[first[label - 1]]:
+        return False
+    if any(name.lower() in TEXTS + LABELS for name in first):
+        return True
+    repeated = len(rows) >= FEW and len(below) <= len(rows) / 5 and min(below.values()) > 1
+    length = sorted(max(map(len, row)) for row in rows)[len(rows) // 2] if rows else 0
+    return repeated and max(map(len, first)) < length / 3
+
+
+def _number(cell: str) -> bool:
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return False
+    return True
+
+
+def _line(first: Sequence[str]) -> str:
+    shown = ", ".join(first)
+    return f"{shown[:100]}..." if len(shown) > 100 else shown or "empty"
+
+
+def is_json(path: str) -> bool:
+    """Whether a file is one of JSON lines, by its name."""
+    return suffix(path) in JSON_SUFFIXES
