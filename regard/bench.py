@@ -86,7 +86,7 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
     asked = {**settings, "training": {**settings.get("training", {}), **short, **quiet}}
     task = settings.get("task", "translation")
     if task == "word2vec":
-        raise ValueError("word vectors are learnt in epochs, not steps: their runs say words a second themselves")
+        raise ValueError("word vectors are trained in epochs, not steps: their runs report words a second")
     if task == "translation":
         asked["objective"] = {**settings.get("objective", {}), "judged": 1, "samples": 1}
     if torch.cuda.is_available():

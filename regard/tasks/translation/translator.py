@@ -230,7 +230,7 @@ class Translator:
                 raise ValueError(f"say which language to translate to: {', '.join(self.languages)}")
             return [self.source.tag(name) for name in self.languages]
         if not self.languages:
-            raise ValueError(f"this model has one direction and cannot be sent to {to!r}: leave the language out")
+            raise ValueError(f"this model has only one direction: leave out --to {to}")
         return [self.source.tag(to)]
 
     def _faithful(
