@@ -29,7 +29,7 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.models.inference import Ready
-from regard.tasks.trained import described, revived
+from regard.tasks.trained import Workload, described, revived
 from regard.tasks.translation.copying import mended
 from regard.tasks.translation.options import DecodingConfig, TranslationOptions
 
@@ -130,6 +130,27 @@ class Translator:
         from regard.tasks.translation import scoring
 
         return scoring.score(self, scoring.pairs(*files, columns=columns), **options)
+
+    @staticmethod
+    def judge(
+        answers: str | Path,
+        *files: str | Path,
+        name: str,
+        columns: tuple[int, int] | None = None,
+        metric: str = "overlap",
+        tokenize: str = "13a",
+    ) -> Scores:
+        """Scores of translations that are in a file already, line by line."""
+        from regard.tasks.translation import scoring
+
+        test = scoring.pairs(*files, columns=columns)
+        return scoring.given(name, answers, test, metric=metric, tokenize=tokenize)
+
+    def workloads(self, inputs: Sequence[str], batches: Sequence[int], to: str | None = None) -> Iterator[Workload]:
+        """What to time: searches by one and by many."""
+        from regard.tasks.translation.speed import workloads
+
+        return workloads(self, inputs, batches, to)
 
     def answers(
         self, texts: str | Sequence[str], *, to: str | None = None, first: int = 0, **settings: Any
