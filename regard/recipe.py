@@ -84,7 +84,7 @@ def order(
     named = config.override(base, changes)
     if not given.files:
         if given.valid or given.to is not None:
-            raise ValueError("--valid and --to go with files to learn from: name some, or set data.valid and a tag")
+            raise ValueError("--valid and --to go with files to train on: name some, or set data.valid and a tag")
         return Order(named, Path(sheets[0]).stem if sheets else _called(named.get("data")))
     if base:
         named.setdefault("task", DEFAULT)
@@ -116,7 +116,7 @@ def train(
 ) -> Outcome:
     """Files in, a scored model out, in the folder `out`, or in runs/NAME, with a number where that is taken.
 
-    `start` names a model to go on from: one of the same task goes on as it is, one of another gives its body and its
+    `start` names a model to start from: one of the same task goes on as it is, one of another gives its body and its
     tokenizer to a new head. Started by torchrun, several processes share the work; each returns the same.
     """
     order = asked if isinstance(asked, Order) else Order(dict(asked))

@@ -27,11 +27,19 @@ SIZED = ("width", "heads", "hidden", "encoder", "decoder", "dropout")
 SMALL = (
     (
         "Finding digits",
-        "A recipe with `task: localisation` learns [which digit, and where](shapes.md).",
+        "A recipe with `task: localisation` learns to [find a digit in a picture](shapes.md).",
         LocalisationRecipe,
     ),
-    ("Counting digits", "A recipe with `task: counting` learns [how many in every frame](shapes.md).", CountingRecipe),
-    ("Tables", "A recipe with `task: regression` learns [a column of a table](shapes.md).", RegressionRecipe),
+    (
+        "Counting digits",
+        "A recipe with `task: counting` learns to [count digits in every frame](shapes.md).",
+        CountingRecipe,
+    ),
+    (
+        "Tables",
+        "A recipe with `task: regression` learns to [predict a column of a table](shapes.md).",
+        RegressionRecipe,
+    ),
 )
 CHARACTERS = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
 
@@ -89,10 +97,10 @@ def reference() -> str:
         parts.append(_section(section, inside))
         parts += _others(section, rows)
     words = "A recipe with `task: word2vec` learns [word vectors](word2vec.md) and has these sections."
-    texts = "A recipe with `task: language` learns to [go on with a text](language.md) and has these sections."
+    texts = "A recipe with `task: language` trains a [language model](language.md) and has these sections."
     parts += [_other("Word vectors", words, EmbeddingRecipe), _other("Language models", texts, LanguageRecipe)]
-    labels = "A recipe with `task: classification` learns [what a text is](labels.md) and has these sections."
-    tags = "A recipe with `task: tagging` learns [what each word is](labels.md); other sections are those just told."
+    labels = "A recipe with `task: classification` trains a [classifier of texts](labels.md) and has these sections."
+    tags = "A recipe with `task: tagging` trains a [tagger of words](labels.md); its other sections are the same."
     parts.append(_other("Classification", labels, ClassificationRecipe))
     parts.append(_other("Tagging", tags, TaggingRecipe, only=("data",)))
     parts += [_other(*small, only=("data", "model", "objective")) for small in SMALL]

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents import ROOT, Desk, blocks, lay, regards, targets
+from tests.documents import ROOT, Desk, blocks, lay, lay_labels, regards, targets
 
 README = ROOT / "README.md"
+DESIGN = ROOT / "docs" / "design.md"
 TEXT = README.read_text(encoding="utf-8")
 MADE = {"build", "dist", "runs"}  # folders that commands make
 
@@ -16,12 +17,13 @@ MADE = {"build", "dist", "runs"}  # folders that commands make
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     lay(tmp_path)
+    lay_labels(tmp_path)
     return Desk(tmp_path, monkeypatch)
 
 
-def tree() -> dict[str, str]:
-    """Every path of the README's tree with its purpose."""
-    [block] = [block for block in blocks(README, "text") if block.text.startswith("regard/\n")]
+def tree(document: Path) -> dict[str, str]:
+    """Every path of a document's tree with its purpose."""
+    [block] = [block for block in blocks(document, "text") if block.text.startswith("regard/\n")]
     found, folders = {}, []
     for line in block.text.rstrip("\n").split("\n"):
         name, _, purpose = line.strip().partition(" ")
@@ -33,7 +35,7 @@ def tree() -> dict[str, str]:
 
 def test_a_reader_can_follow_the_readme_from_top_to_bottom(desk):
     desk.follow(README)
-    assert {path.name for path in (desk.folder / "runs").iterdir()} == {"a", "b"}
+    assert {path.name for path in (desk.folder / "runs").iterdir()} == {"a", "b", "word-class"}
 
 
 def test_make_demo_is_regard_demo():
@@ -52,23 +54,31 @@ def test_the_sentences_shown_are_those_the_demo_is_tested_on():
     assert f"BLEU {score} on 500 pairs never seen in training" in page
 
 
-def test_the_tree_names_every_module_and_folder():
+def top() -> set[str]:
+    """The folders of the repository that are kept."""
+    names = {f"{path.name}/" for path in ROOT.iterdir() if path.is_dir() and path.name not in MADE}
+    return {name for name in names if not name.startswith((".", "__")) and not name.endswith(".egg-info/")}
+
+
+def test_the_tree_of_the_design_names_every_module_and_folder():
     modules = {path.relative_to(ROOT).as_posix() for path in (ROOT / "regard").rglob("*.py")}
     inner = {path for path in modules if path.endswith("/__init__.py") and path.count("/") > 1}
     packages = {path.removesuffix("__init__.py") for path in inner}
-    top = {f"{path.name}/" for path in ROOT.iterdir() if path.is_dir() and path.name not in MADE}
-    top = {name for name in top if not name.startswith((".", "__")) and not name.endswith(".egg-info/")}
-    assert (modules - inner) | packages | top <= set(tree())
+    assert (modules - inner) | packages | top() <= set(tree(DESIGN))
 
 
-def test_the_tree_names_nothing_that_is_not_there():
-    missing = [path for path in tree() if not (ROOT / path).exists()]
-    assert not missing
-    assert all((ROOT / path).is_dir() == path.endswith("/") for path in tree())
+def test_the_short_tree_names_every_package_and_wing():
+    packages = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "regard").glob("*/__init__.py")}
+    wings = {path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "regard" / "tasks").glob("*/__init__.py")}
+    assert wings
+    assert {f"{path}/" for path in packages | wings} | top() <= set(tree(README))
 
 
-def test_everything_in_the_tree_has_a_purpose():
-    assert not [path for path, purpose in tree().items() if not purpose and path != "regard/"]
+@pytest.mark.parametrize("document", [README, README.with_suffix(".fr.md"), DESIGN], ids=lambda path: path.name)
+def test_a_tree_names_nothing_that_is_not_there_and_gives_everything_a_purpose(document):
+    assert not [path for path in tree(document) if not (ROOT / path).exists()]
+    assert all((ROOT / path).is_dir() == path.endswith("/") for path in tree(document))
+    assert not [path for path, purpose in tree(document).items() if not purpose and path != "regard/"]
 
 
 def test_the_reading_order_names_files():

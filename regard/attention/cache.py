@@ -80,7 +80,7 @@ class DecoderState:
         return replace(self, where=self.where.advance())
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> DecoderState:
-        """Beam k goes on from what beam `parents[k]` was; only the index of slots is gathered."""
+        """Beam k continues what beam `parents[k]` was; only the index of slots is gathered."""
         slots = self.where.slots
         chosen = slots.gather(1, parents[:, :, None].expand(-1, -1, slots.shape[2]))
         return replace(self, where=replace(self.where, slots=chosen))
@@ -157,7 +157,7 @@ class StaticDecoderState(DecoderState):
         return self
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> StaticDecoderState:
-        """Beam k goes on from what beam `parents[k]` was."""
+        """Beam k continues what beam `parents[k]` was."""
         where = self.where
         if where.beams > 1 and kernels_run(where.slots):
             from regard.attention.kernels.step import reorder

@@ -250,7 +250,7 @@ class Edges:
 
     def places(self, queries: int, keys: int) -> tuple[Tensor, Tensor]:
         """Nodes of a graph stand nowhere."""
-        raise ValueError("a graph has no places: use no position scheme on edges")
+        raise ValueError("a graph has no positions: use no positional encoding on edges")
 
 
 Where = Packed | Padded | Stepping | Edges

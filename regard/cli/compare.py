@@ -118,7 +118,7 @@ def _directed(models: Sequence[Path], to: str | None) -> None:
         return
     loaded = (recipe.load(path, device="cpu") for path in models if not path.is_file())
     if not any(getattr(one, "languages", []) for one in loaded):
-        raise ValueError(f"--to {to}: no model here has several languages to be sent to, leave it out")
+        raise ValueError(f"--to {to}: no model here translates to several languages, leave it out")
 
 
 @dataclass(frozen=True)

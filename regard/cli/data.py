@@ -81,7 +81,7 @@ def agreement(
     shortest: Annotated[int, typer.Option(min=1, help="Fewest words between subject and participle.")] = 1,
     longest: Annotated[int, typer.Option(min=1, max=200, help="Most of them.")] = 16,
     plain: Annotated[bool, typer.Option("--plain", help="Without participles beside the nouns in between.")] = False,
-    count: Annotated[int, typer.Option(min=20, help="Sentences to train on; a twentieth more to measure on.")] = 20_000,
+    count: Annotated[int, typer.Option(min=20, help="Training sentences; a twentieth more for validation.")] = 20_000,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.", show_default=False)] = 0,
     show: Annotated[int, typer.Option(min=0, help="Sentences to print.")] = 5,
 ) -> None:

@@ -209,7 +209,7 @@ def _reader(trained: Any, to: str | None) -> tuple[Any, list[Gold]]:
     from regard.metrics import alignment
 
     if to not in ("en", "fr"):
-        raise ValueError("the alignments are English and French: say --to en or --to fr")
+        raise ValueError("the alignments are English and French: give --to en or --to fr")
     golds = alignment.read()
     turned = [gold.turned() for gold in golds] if to == "en" else golds
     return Reader(trained, to if trained.languages else None), turned

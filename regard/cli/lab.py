@@ -159,12 +159,12 @@ def tokenizers(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Text, one sentence per line; may be gzipped.")],
     column: Annotated[int | None, typer.Option(min=1, help="The column with the text, in a TSV file.")] = None,
     held: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Other text to measure on; else a tenth is held out.")
+        Path | None, typer.Option(metavar="FILE", help="Other text to evaluate on; else a tenth is held out.")
     ] = None,
     sizes: Annotated[
         str, typer.Option(metavar="NUMBERS", help="Sizes of vocabularies, between commas.")
     ] = "500,1000,2000,4000,8000",
-    words: Annotated[str, typer.Option(metavar="WORDS", help="Words to cut, between blanks.")] = (
+    words: Annotated[str, typer.Option(metavar="WORDS", help="Words to tokenise, between spaces.")] = (
         "grand grande grandement"
     ),
     output: Picture = None,

@@ -79,7 +79,7 @@ def writable(path: Path | None, kinds: Sequence[str] = (), *, reads: Sequence[Pa
     if not path.absolute().parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}, make it first")
     if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
-        raise ValueError(f"{path}: writing is not allowed there, choose another place")
+        raise ValueError(f"{path}: writing is not allowed there, choose another folder")
 
 
 def counted(count: int, name: str) -> str:

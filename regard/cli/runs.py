@@ -1,4 +1,4 @@
-"""What became of runs: the list of them, how two differ, and what a model answered as its training went on."""
+"""The status of runs: the list of them, how two differ, and what a model answered as its training went on."""
 
 from __future__ import annotations
 

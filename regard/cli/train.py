@@ -49,7 +49,7 @@ def train(
         list[str] | None,
         typer.Argument(
             metavar="FILE... SETTING...",
-            help="Files to learn from, or a recipe (.yaml); then settings, such as model.width=256.",
+            help="Files to train on, or a recipe (.yaml); then settings, such as model.width=256.",
         ),
     ] = None,
     pairs: Annotated[
@@ -75,12 +75,12 @@ def train(
     ] = None,
     valid: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="Files to measure on; else some is held out.", rich_help_panel=WHAT),
+        typer.Option(metavar="FILE", help="Validation files; else some data is held out.", rich_help_panel=WHAT),
     ] = None,
-    task: Annotated[str | None, typer.Option(help="What to learn from them; see below.", rich_help_panel=WHAT)] = None,
+    task: Annotated[str | None, typer.Option(help="What to train on them; see below.", rich_help_panel=WHAT)] = None,
     to: Annotated[str | None, typer.Option(help="Language of the translations.", rich_help_panel=WHAT)] = None,
     start: Annotated[
-        str | None, typer.Option("--from", help="A model to go on from or to adapt.", rich_help_panel=WHERE)
+        str | None, typer.Option("--from", help="A model to start from (fine-tuning).", rich_help_panel=WHERE)
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the run; runs/NAME when not given.", rich_help_panel=WHERE)
@@ -96,7 +96,7 @@ def train(
     from regard.training.task import Given
 
     if resume and overwrite:
-        raise ValueError("--resume goes on with a run and --overwrite starts anew: give one of them")
+        raise ValueError("--resume continues a run and --overwrite starts anew: give one of them")
     kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table}
     kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
@@ -115,7 +115,7 @@ def _trained(asked: list[str], changes: list[str], given: Given, *, out: Path | 
         if options["resume"] and "data" not in order.settings:
             order = recipes.order(recipes.begun(_begun(out)), *changes)
         if not order.settings.keys() & {"data", "task"}:
-            raise ValueError("nothing to train on: give a recipe file with data, or files to learn from")
+            raise ValueError("nothing to train on: give a recipe file with data, or files to train on")
         outcome = recipes.train(order, out=out, command=sys.argv, **options)
         if team.is_main:
             say(outcome.summary)
@@ -140,7 +140,7 @@ def told(
     if sides:
         said["--source and --target"] = [side for side in sides if side is not None]
     if len(said) > 1:
-        raise ValueError(f"{' and '.join(said)} say different things of the files: give one of them")
+        raise ValueError(f"{' and '.join(said)} contradict each other about the files: give one of them")
     kind = next((kind for kind, paths in kinds.items() if paths), "pairs" if sides else None)
     return kind, tuple(str(path) for paths in said.values() for path in paths)
 

@@ -30,10 +30,10 @@ def translate(
     input: Input = None,
     output: Answers = None,
     to: Annotated[str | None, typer.Option(help="Target language, of several; guessed if not given.")] = None,
-    beams: Annotated[int | None, typer.Option(min=1, help="Hypotheses kept side by side; 1 is greedy.")] = None,
+    beams: Annotated[int | None, typer.Option(min=1, help="Beam width; 1 is greedy.")] = None,
     nbest: Annotated[int | None, typer.Option(min=1, help="Answers per line.")] = None,
     settings: Settings = None,
-    html: Annotated[bool, typer.Option("--html", help="The input is HTML: tags come back in their places.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="The input is HTML: tags are kept.")] = False,
     terms: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Glossary to obey: a term, a tab and its translation per line.")
     ] = None,
@@ -103,7 +103,7 @@ def _documents(
         for text, answer in zip(block, answers, strict=True):
             yield answer
             for term in glossary.missing(text, answer) if glossary is not None else []:
-                print(f"regard: no place found for {term!r} in the answer to {text[:40]!r}", file=sys.stderr)
+                print(f"regard: could not place the term {term!r} in the answer to {text[:40]!r}", file=sys.stderr)
 
 
 def _alternatives(

@@ -83,4 +83,4 @@ Positive = Annotated[float, Range(above=0)]
 Amount = Annotated[float, Range(0)]
 """The same where 0 turns it off."""
 Seed = Annotated[int, Range(1 - 2**63, 2**63 - 1)]
-"""Where randomness starts."""
+"""Random seed."""

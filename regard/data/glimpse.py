@@ -64,7 +64,7 @@ class Glimpse:
         locate(name)
         seen = tuple((line or b"").decode("utf-8", errors="replace") for line in islice(lines(name), LINES))
         if not any(line.strip() for line in seen):
-            raise ValueError(f"{name} is empty: give a file with something to learn from")
+            raise ValueError(f"{name} is empty: give a file with something to train on")
         return cls(name, seen)
 
     @property

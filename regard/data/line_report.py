@@ -9,6 +9,7 @@ from typing import Any
 from regard.data.encodings import hint_of
 
 NOT_UTF8 = "invalid UTF-8"
+HELD = "held out for validation"
 REMEMBERED = 5  # places kept per reason; the rest is only counted
 
 
@@ -101,7 +102,8 @@ class LineReport:
         """In words, one line a matter."""
         words = [f"{' and '.join(files)}: {self.kept:,} of {self.read:,} {unit}s kept"]
         words += [f"  refused: {text}" for text in said(self.refused, files)]
-        words += [f"  left out: {text}" for text in said(self.dropped, files)]
+        dropped = said(self.dropped, files, unit=unit)
+        words += [f"  {text}" if HELD in text else f"  left out: {text}" for text in dropped]
         return words + [f"  shortened: {text}" for text in said({"too long": self.cut}, files) if self.cut.count]
 
 
@@ -110,9 +112,15 @@ def places(found: Found, files: Sequence[str]) -> list[str]:
     return [f"{files[file]}:{line}" for file, line in found.places]
 
 
-def said(reasons: dict[str, Found], files: Sequence[str]) -> list[str]:
-    """Reasons in words: `2 invalid UTF-8 (a.fr:7, a.fr:9)`."""
+def said(reasons: dict[str, Found], files: Sequence[str], *, unit: str = "") -> list[str]:
+    """Reasons in words: `2 invalid UTF-8 (a.fr:7, a.fr:9)`, or `2 pairs longer than 9 tokens (...)`."""
     return [
-        f"{found.count:,} {reason} ({', '.join(places(found, files))}{', ...' * (found.count > len(found.places))})"
+        f"{_counted(found.count, unit)} {reason} "
+        f"({', '.join(places(found, files))}{', ...' * (found.count > len(found.places))})"
         for reason, found in reasons.items()
     ]
+
+
+def _counted(count: int, unit: str) -> str:
+    """So many of a unit: `2`, `1 pair`, `2 pairs`."""
+    return f"{count:,} {unit}{'s' * (count != 1)}" if unit else f"{count:,}"

@@ -33,7 +33,7 @@ class TextConfig:
     """How a text is prepared before it is cut into tokens."""
 
     normalise: Level = "full"
-    """What is evened out before tokenising: full (quotes, apostrophes, hyphens, blanks, and all that is invisible;
+    """Text normalisation before tokenising: full (quotes, apostrophes, hyphens, blanks, and all that is invisible;
     answers keep their typography), clean (only what is invisible) or none."""
 
     def normal(self, text: str, *, written: bool = False) -> str:

@@ -16,7 +16,7 @@ class State(Protocol):
     """What a model remembers between steps; its memory belongs to its newest descendant, so copy it to branch."""
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> State:
-        """Beam k of an example goes on from what its beam `parents[k]` was."""
+        """Beam k of an example continues what its beam `parents[k]` was."""
         ...
 
     def keep(self, rows: Int[Tensor, "kept"]) -> State:

@@ -30,13 +30,13 @@ class LocatorConfig:
     size: Annotated[int, Range(0, 4096)] = 0
     """Pixels on each side of a picture; filled in from the data."""
     classes: Annotated[int, Range(2, 10_000_000)] = 10
-    """Classes to tell apart."""
+    """Number of classes."""
     channels: tuple[Width, ...] = (16, 32, 64, 64)
     """Features of each stage of convolutions; a stage halves the sides. Multiples of 4."""
     width: Width = 128
-    """Features that the box is told from."""
+    """Features that the box is predicted from."""
     dropout: Warned[Share] = 0.0
-    """Share of what the convolutions saw that is dropped in training."""
+    """Dropout rate of the output of the convolutions."""
 
     def __post_init__(self) -> None:
         _check(self.channels, self.size, self.width)
@@ -55,13 +55,13 @@ class CounterConfig:
     channels: tuple[Width, ...] = (16, 32, 32)
     """Features of each stage of convolutions; a stage halves the sides. Multiples of 4."""
     cell: Kind | Literal["none"] = "gru"
-    """What carries from frame to frame; none: each frame is counted by itself."""
+    """Recurrent cell that carries a state from frame to frame; none: each frame is counted by itself."""
     width: Width = 96
     """Features of a frame, and of a layer's state."""
     depth: Small = 1
     """Recurrent layers on top of one another; without a cell, plain ones."""
     dropout: Warned[Share] = 0.0
-    """Share of features dropped in training: of a frame, and between layers."""
+    """Dropout rate, applied to the features of a frame and between layers."""
 
     def __post_init__(self) -> None:
         _check(self.channels, self.size, self.width, self.depth)

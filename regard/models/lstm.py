@@ -34,7 +34,7 @@ class RecurrentLMConfig:
     vocab: Vocabulary = 0
     """Tokens of the vocabulary; filled in from the text."""
     cell: Kind = "lstm"
-    """What a step computes; gru resets its state after the product as cuDNN does, gru_before as first published."""
+    """Recurrent cell; gru resets its state after the product as cuDNN does, gru_before as first published."""
     width: Width = 256
     """Features of every layer's state."""
     embedding: Width | None = None
@@ -44,11 +44,11 @@ class RecurrentLMConfig:
     tied: bool = False
     """Predict tokens with the matrix that embeds them."""
     dropout: Warned[Share] = 0.0
-    """Share of features dropped in training: of embeddings, between layers and of what is predicted from."""
+    """Dropout rate, applied to embeddings, between layers, and before the output."""
     locked: bool = False
     """Drop the same features at all steps of a window."""
     recurrent_dropout: Warned[Share] = 0.0
-    """Share of the weights from state to state dropped in training, the same ones at all steps of a window."""
+    """Dropout rate of the recurrent weights, the same ones at all steps of a window."""
     fused: bool = True
     """Use kernels for whole layers where there are some; false writes every step out."""
 
@@ -88,7 +88,7 @@ class Reading:
     state: Float[Tensor, "batch beam parts width"]
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> Reading:
-        """Beam k goes on from what beam `parents[k]` was."""
+        """Beam k continues what beam `parents[k]` was."""
         rows = torch.arange(len(parents), device=parents.device)[:, None]
         return Reading(self.state[rows, parents])
 

@@ -27,7 +27,7 @@ class PerceptronConfig:
     hidden: tuple[Width, ...] = (64, 64)
     """Features of each layer in between; none makes it linear regression."""
     dropout: Warned[Share] = 0.0
-    """Share of those features dropped in training."""
+    """Dropout rate of those features."""
 
     def __post_init__(self) -> None:
         sizes = (self.inputs, *self.hidden, self.outputs)

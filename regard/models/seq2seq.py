@@ -38,11 +38,11 @@ class Seq2SeqConfig:
     target_vocab: Vocabulary | None = None
     """Tokens of the target vocabulary when it is another one."""
     cell: Kind = "gru"
-    """What a step computes; gru resets its state after the product as cuDNN does, gru_before as first published."""
+    """Recurrent cell; gru resets its state after the product as cuDNN does, gru_before as first published."""
     attention: Literal["none", "bahdanau", "luong_dot", "luong_general", "luong_concat"] = "bahdanau"
-    """How the decoder looks at the source: not at all, before each step, or after it with one of three scores."""
+    """Attention to the source: none, before each step (Bahdanau), or after it with one of three scores (Luong)."""
     feed: bool = False
-    """Luong: what was seen goes into the next step, too; training then takes one step after the other."""
+    """Luong's input feeding: each step also reads the last context; training then goes step by step."""
     width: Width = 256
     """Features of the decoder's state."""
     reading: Width | None = None
@@ -50,15 +50,15 @@ class Seq2SeqConfig:
     embedding: Width = 256
     """Features of a token, and of what tokens are predicted from."""
     encoder: Small = 1
-    """Layers that read."""
+    """Encoder layers."""
     decoder: Small = 1
-    """Layers that write."""
+    """Decoder layers."""
     bidirectional: bool = True
     """Read from both ends."""
     share: Literal["all", "target", "none"] = "all"
     """Which embeddings are one matrix: source, target and output; target and output; or none."""
     dropout: Warned[Share] = 0.3
-    """Share of features dropped in training: of embeddings, between layers, of what was read and of what is said."""
+    """Dropout rate, applied to embeddings, between layers, and to encoder and decoder outputs."""
     context: Length = 1024
     """Longest sequence read or written, in tokens."""
 
@@ -222,7 +222,7 @@ class Writing:
         return self.past.where
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> Writing:
-        """Beam k goes on from what beam `parents[k]` was."""
+        """Beam k continues what beam `parents[k]` was."""
         rows = torch.arange(len(parents), device=parents.device)[:, None]
         return Writing(self.past.reorder(parents), Carried(*(each[rows, parents] for each in self.carried)))
 

@@ -46,11 +46,11 @@ class EncoderConfig:
     vectors: str | None = None
     """File of word vectors, in the text format of word2vec, that the features of known words start from."""
     dropout: Warned[Share] = 0.5
-    """Share of features dropped in training: between layers, and of what the labels are predicted from."""
+    """Dropout rate, applied between layers and before the output."""
     embedding_dropout: Warned[Share] = 0.0
-    """Share of the features of tokens dropped in training, the same ones in a whole text."""
+    """Dropout rate of embeddings, the same features in a whole text."""
     word_dropout: Warned[Share] = 0.0
-    """Share of tokens that are made unknown in training."""
+    """Share of tokens replaced by the unknown one in training."""
 
     FEW: ClassVar[dict[str, Any]] = {}
     """Sizes that suit a few thousand texts."""
@@ -73,7 +73,7 @@ class RecurrentEncoderConfig(EncoderConfig):
     name: Literal["rnn-encoder"] = "rnn-encoder"
     """Which model this is."""
     cell: Kind = "lstm"
-    """What a step computes; gru resets its state after the product as cuDNN does, gru_before as first published."""
+    """Recurrent cell; gru resets its state after the product as cuDNN does, gru_before as first published."""
     width: Width = 128
     """Features of a state, in each direction."""
     depth: Small = 1
@@ -81,7 +81,7 @@ class RecurrentEncoderConfig(EncoderConfig):
     bidirectional: bool = True
     """Read from both ends; false sees, at each word, only what came before."""
     pool: Literal["last", "mean", "max", "attention"] = "max"
-    """How the states of a text become one vector; tags need none."""
+    """Pooling of the states of a text into one vector; tags need none."""
 
     FEW: ClassVar[dict[str, Any]] = {"embedding": 64, "width": 64, "dropout": 0.3}
     RATE: ClassVar[float] = 3e-3
@@ -116,7 +116,7 @@ class ConvolutionEncoderConfig(EncoderConfig):
     maps: Width = 100
     """Filters of each width."""
     pool: Literal["max", "mean", "attention"] = "max"
-    """How what the filters saw becomes one vector; tags need none."""
+    """Pooling of the filters' outputs into one vector; tags need none."""
 
     FEW: ClassVar[dict[str, Any]] = {"embedding": 100, "widths": [1, 3], "maps": 64, "dropout": 0.5}
     RATE: ClassVar[float] = 4e-3
@@ -159,15 +159,15 @@ class TransformerEncoderConfig(EncoderConfig):
     depth: Small = 2
     """Blocks on top of one another."""
     norm: Literal["pre", "post"] = "pre"
-    """Normalise before each sub-layer, or after it as in the paper."""
+    """Layer norm before each sub-layer (pre), or after it as in the paper (post)."""
     positions: Literal["none", "sinusoidal", "learned", "rotary", "alibi", "relative"] = "sinusoidal"
-    """How tokens know where they stand."""
+    """Positional encoding: how tokens know their positions."""
     activation: Literal["relu", "gelu", "silu"] = "gelu"
     """Function inside the feed-forward part."""
     causal: bool = False
     """See, at each token, only what came before."""
     pool: Literal["class", "mean", "max", "attention"] = "mean"
-    """How a text becomes one vector, which tags need not; class takes what became of a token put in front of it."""
+    """Pooling of a text into one vector (tags need none); class takes the output of a token put in front of it."""
     context: Length = 1024
     """Longest text the position tables serve, in tokens."""
 

@@ -43,20 +43,20 @@ class TransformerConfig:
     decoder: Small = 6
     """Decoder blocks; one or two translate faster, and a deep encoder makes up for it."""
     norm: Literal["post", "pre"] = "post"
-    """Normalise after each sub-layer as in the paper, or before it."""
+    """Layer norm after each sub-layer as in the paper (post), or before it (pre)."""
     positions: Literal[
         "none", "sinusoidal", "sinusoidal_halves", "learned", "binary", "integer", "normalised", "rotary", "alibi",
         "relative",
     ] = "sinusoidal"  # fmt: skip
-    """How tokens know where they stand."""
+    """Positional encoding: how tokens know their positions."""
     share: Literal["all", "target", "none"] = "all"
     """Which embeddings are one matrix: source, target and output; target and output; or none."""
     activation: Literal["relu", "gelu", "silu"] = "relu"
     """Function inside the feed-forward part."""
     dropout: Warned[Share] = 0.1
-    """Share of features dropped in training."""
+    """Dropout rate."""
     attention_dropout: Warned[Share] = 0.0
-    """Share of attention weights dropped in training; above 0 the fastest kernels cannot be used."""
+    """Dropout rate of attention weights; above 0 the fastest kernels cannot be used."""
     attention_bias: bool = True
     """Whether the attention projections have biases."""
     context: Length = 1024

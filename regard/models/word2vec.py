@@ -34,13 +34,13 @@ class Word2VecConfig:
     width: Width = 100
     """Features of a word."""
     architecture: Literal["skipgram", "cbow"] = "skipgram"
-    """Whether each neighbour by itself predicts a word, or the mean of all of them: faster, weaker on rare words."""
+    """Whether each neighbour by itself predicts a word, or their mean (CBOW): faster, weaker on rare words."""
     output: Literal["negative", "hierarchical"] = "negative"
-    """Whether a word is told from a few drawn ones, or found in a Huffman tree."""
+    """Negative sampling (a word against a few drawn ones), or hierarchical softmax (a Huffman tree)."""
     window: Small = 5
     """Most words to either side that count as neighbours; each word draws its own reach up to this."""
     negatives: Small = 5
-    """Words drawn to tell a word from; unused in a tree."""
+    """Negative samples: words drawn to tell a word from; unused in a tree."""
     power: Annotated[float, Range(-10, 10)] = 0.75
     """They are drawn in proportion to their count raised to this."""
     sample: Positive | None = 1e-3
@@ -85,7 +85,7 @@ class Word2Vec(nn.Module):
         super().__init__()
         vocab = config.vocab if counts is None else len(counts)
         if vocab < 2:
-            raise ValueError(f"{vocab} words are too few to learn from: lower data.least or give more text")
+            raise ValueError(f"{vocab} words are too few to train on: lower data.least or give more text")
         self.config = config
         rows = vocab - (config.output == "hierarchical")  # a tree has one node fewer than leaves
         self.register_buffer("vectors", torch.empty(vocab, config.width).uniform_(-0.5, 0.5) / config.width)

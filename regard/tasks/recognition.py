@@ -17,7 +17,7 @@ def understood(given: Given) -> tuple[str, Claim]:
         raise ValueError(f"unknown kind {given.kind!r}{nearest(str(given.kind), kinds)}")
     asked = {name: task for name, (task, _) in TASKS.items() if hasattr(task, "recognise") and wanted in (None, name)}
     if not asked:
-        raise ValueError(f"{_joined(given.files)}: {wanted} learns from no files: leave them out")
+        raise ValueError(f"{_joined(given.files)}: {wanted} is not trained on files: leave them out")
     fitting = {name: task for name, task in asked.items() if given.kind in (None, task.takes)}
     if not fitting:
         raise ValueError(f"--{given.kind} is not for {wanted}: give --{asked[str(wanted)].takes}, or leave it out")
@@ -51,7 +51,7 @@ def _strange(given: Given, wanted: str | None) -> str:
     kinds = dict.fromkeys(task.takes for task, _ in TASKS.values() if hasattr(task, "takes"))
     if wanted is not None:
         return f"{files}: not what {wanted} learns from, which is --{_takes(wanted)}: name them in data.train"
-    return f"{files}: cannot tell what this is: say it with {', '.join(f'--{kind}' for kind in kinds)}, or in a recipe"
+    return f"{files}: cannot tell what this is: name it with {', '.join(f'--{kind}' for kind in kinds)}, or in a recipe"
 
 
 def _takes(name: str) -> str:

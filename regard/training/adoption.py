@@ -1,4 +1,4 @@
-"""Going on from a model: one of the same task as it is, one of another task as the body under a new head.
+"""Starting from another model: one of the same task as it is, one of another task as the body under a new head.
 
 The config of a model with a body that others can use says which family that is of (`FAMILY`), what its sizes are called
 (`BODY`, from the family's names to its own), where its weights lie (`body`, from roles in the family to its own
@@ -56,11 +56,11 @@ def adopt(model: Any, parent: Checkpoint, *, same: bool) -> list[str]:
     tensors = {name: tensor for name, tensor in parent.tensors().items() if name not in passing}
     if same:
         fill(model, tensors)
-        return [f"going on from {parent.directory}"]
+        return [f"starting from {parent.directory}"]
     before = parent_shape(parent)
     if not hasattr(model.config, "body") or not hasattr(before, "body"):
         raise ValueError(f"{parent.directory} holds {_article(before)}, of which nothing fits here: leave out --from")
-    return [f"going on from {parent.directory}: {_transplanted(model, before, tensors, parent)}"]
+    return [f"starting from {parent.directory}: {_transplanted(model, before, tensors, parent)}"]
 
 
 def parent_shape(parent: Checkpoint) -> Any:
@@ -110,7 +110,7 @@ def _checked(kept: dict[str, Any], asked: Mapping[str, Any], parent: Checkpoint)
     for name, value in asked.items():
         if name in kept and name not in FREE and config.plain(kept[name]) != config.plain(value):
             raise ValueError(
-                f"model.{name} is {kept[name]} in {parent.directory}, not {value}: leave it out to go on from there"
+                f"model.{name} is {kept[name]} in {parent.directory}, not {value}: leave it out to start from there"
             )
     return kept
 

@@ -104,8 +104,8 @@ class Books:
             return True
         if minutes is None or step % self.config.log:
             return False
-        late = self.worth_saving and time.monotonic() - self.written >= 60 * minutes
-        return bool(self.team.broadcast(late if self.team.is_main else None))
+        late = time.monotonic() - self.written >= 60 * minutes
+        return bool(self.team.broadcast(late if self.team.is_main else None)) and self.worth_saving  # reads all weights
 
     @property
     def is_saved(self) -> bool:
@@ -173,7 +173,7 @@ class Books:
         return better
 
     def save(self) -> None:
-        """A checkpoint to go on from."""
+        """A checkpoint to resume from."""
         progress = self.progress
         progress.seconds = self.seconds
         self.guard.saving(progress.step)
@@ -185,7 +185,7 @@ class Books:
         self.log.saved(progress.step, directory)
 
     def _state(self) -> dict[str, Any]:
-        """What a checkpoint must hold for training to go on from it."""
+        """What a checkpoint must hold for training to resume from it."""
         files = resume.files(self.task.model, self.optimizers, self.progress)
         files[resume.NUMBERS]["health"] = asdict(self.guard.remembered())
         return files

@@ -15,7 +15,7 @@ class Changes:
     """What differs, each as `model.width: 128 -> 256`, by what is to be done about it."""
 
     refused: list[str] = field(default_factory=list)
-    """The run cannot go on with these."""
+    """The run cannot be resumed with these."""
     warned: list[str] = field(default_factory=list)
     """It can, but is no longer the run that began."""
     free: list[str] = field(default_factory=list)

@@ -58,9 +58,11 @@ class Team:
     def admit(self, task: Any, name: str, rows: int) -> None:
         """Refuse a task whose rows cannot be shared, and steps that have no row for some process, which would wait."""
         if self.size > 1 and not task.shared:
-            raise ValueError(f"{name} trains in one process, each row goes on from the one before: start it by itself")
+            raise ValueError(
+                f"{name} trains in one process, each row continues the one before: start it without torchrun"
+            )
         if rows < self.size:
-            remedy = f"set training.accumulate={self.size} (every update then learns from that many rows)"
+            remedy = f"set training.accumulate={self.size} (every update then uses that many rows)"
             raise ValueError(
                 f"training.accumulate is {rows}, fewer than the {self.size} processes: {remedy}, or start {rows}"
             )
@@ -255,5 +257,5 @@ def _listening() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        remedy = "look for what it said, and go on with --resume"
+        remedy = "look for its message, and continue with --resume"
         raise Lost(f"another process of this training ended or no longer answers: {remedy}") from error

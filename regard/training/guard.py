@@ -204,9 +204,9 @@ class Guard:
         halves = self.task.split(piece.batch) if hasattr(self.task, "split") else [piece.batch]
         place = f"step {step}: row {piece.row}{self._places(piece.batch)}"
         if len(halves) > 1:
-            self._count(step, "split", f"{place} does not fit the memory: halved and done again")
+            self._count(step, "split", f"{place} does not fit into memory: halved and redone")
             return halves
-        self._count(step, "dropped", f"{place} does not fit the memory and cannot be halved: left out")
+        self._count(step, "dropped", f"{place} does not fit into memory and cannot be halved: left out")
         return []
 
     def news(self, step: int) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""What became of runs: each one's state, last step and best score, and how two of them differ."""
+"""The status of runs: each one's state, last step and best score, and how two of them differ."""
 
 from __future__ import annotations
 

@@ -43,13 +43,13 @@ class TrainingConfig:
     epochs: Positive | None = None
     """Passes over the training data, in place of steps."""
     seconds: Free[Positive | None] = None
-    """Stop after this long, whatever was reached; time before a resume counts."""
+    """Stop after this many seconds; time before a resume counts."""
     accumulate: Count = 1
-    """Rows of data behind every update; their gradients are added up before it."""
+    """Gradient accumulation: rows of data whose gradients are summed before an update."""
     clip: Positive | None = 1.0
-    """Longest gradient; a longer one is scaled down to it. null: as long as it is."""
+    """Gradient clipping: largest norm, to which larger gradients are scaled down; null: no clipping."""
     seed: Seed = 0
-    """Where the order of data and all dropout start."""
+    """Random seed of the order of data and of dropout."""
     log: Free[Count] = 50
     """Steps between lines of training loss."""
     evaluate: Free[Count] = 500
@@ -61,17 +61,17 @@ class TrainingConfig:
     keep: Free[Count] = 5
     """Newest checkpoints that are kept."""
     keep_every: Free[Count | None] = None
-    """Keep, besides, each checkpoint whose step divides by this."""
+    """Also keep each checkpoint whose step is a multiple of this."""
     average: Free[Whole] = 0
-    """Newest checkpoints whose mean is the last candidate for the best weights; it wins by score or loss (0: none)."""
+    """Checkpoint averaging: the mean of this many newest checkpoints is kept if it scores best; 0: none."""
     patience: Free[Count | None] = None
-    """Stop after this many evaluations without a better one."""
+    """Early stopping: end after this many evaluations without a better one."""
     spike: Positive | None = 10.0
-    """Deviations above its running mean at which a step's loss is a leap and not learnt from; null: never."""
+    """Standard deviations above the running mean at which a loss is a spike and its step skipped; null: never."""
     failures: Count = 5
-    """Steps in a row without an update (not finite, or leaps) that send training back to the last good checkpoint."""
+    """Skipped steps in a row (not finite, or spikes) after which training returns to the last good checkpoint."""
     retreats: Whole = 3
-    """Times training goes back, and on with other rows, without getting any further before it stops."""
+    """Such returns without further progress before training stops."""
     device: Free[str] = "auto"
     """auto takes the first there is of cuda, mps, cpu."""
     threads: Small | None = None

@@ -1,4 +1,4 @@
-"""What training measures between two reports: sums that stay on the device until they are read."""
+"""What is measured between two reports: sums that stay on the device until they are read."""
 
 from __future__ import annotations
 

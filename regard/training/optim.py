@@ -19,24 +19,24 @@ LARGEST = 1e18  # norm of a gradient: adam squares it, and float32 ends at 3e38
 
 @dataclass(frozen=True, kw_only=True)
 class OptimConfig:
-    """How weights follow gradients."""
+    """The optimizer and its learning rate."""
 
     name: Fixed[Literal["adam", "adamw", "sgd"]] = "adam"
     """The rule: adam (decay added to the gradient), adamw (decay apart from it), sgd."""
     rate: Positive = 1e-3
     """The highest learning rate, reached at the end of the warm-up."""
     betas: tuple[Share, Share] = (0.9, 0.98)
-    """How much of the past the two averages of adam keep."""
+    """Decay rates of adam's two moving averages."""
     eps: Positive = 1e-9
     """What adam adds to its denominator."""
     momentum: Share = 0.0
     """How much of the past sgd keeps."""
     weight_decay: Amount = 0.0
-    """Pull of matrices towards zero; biases and norms are left alone."""
+    """Weight decay of matrices; biases and norms have none."""
     warmup: Whole = 400
     """Steps over which the rate rises."""
     schedule: Literal["inverse_root", "constant", "linear", "cosine"] = "inverse_root"
-    """How the rate goes on after the warm-up; linear and cosine end at zero with the last step."""
+    """Learning-rate schedule after the warm-up; linear and cosine end at zero with the last step."""
 
 
 def build(parameters: Iterable[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:

@@ -64,7 +64,7 @@ def lay(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 def files(
     model: nn.Module, optimizers: Mapping[str, torch.optim.Optimizer], progress: Progress
 ) -> dict[str, dict[str, Any]]:
-    """What a checkpoint must hold for training to go on from it."""
+    """What a checkpoint must hold for training to resume from it."""
     tensors: dict[str, Tensor] = {}
     numbers: dict[str, Any] = {}
     for part, optimizer in optimizers.items():

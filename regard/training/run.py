@@ -1,4 +1,4 @@
-"""The run folder: everything one training leaves behind, and the rules for going on in it."""
+"""The run folder: everything one training leaves behind, and the rules for resuming it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ EARLY = {NAME, "state.json", "command.txt", "env.json", "train.log"}  # what a r
 
 @dataclass(frozen=True)
 class Run:
-    """An open run folder; `latest` is the checkpoint to go on from, `notes` what the user should hear."""
+    """An open run folder; `latest` is the checkpoint to resume from, `notes` what the user should hear."""
 
     folder: Path
     latest: Checkpoint | None = None
@@ -292,16 +292,16 @@ def _resumed(
     latest, damaged = run.latest, run.doubtful
     if latest is None:
         notes = [_quarantined(directory, error) for directory, error in damaged]
-        notes.append(f"{folder} holds no checkpoint to go on from: starting from step 0")
+        notes.append(f"{folder} holds no checkpoint to resume from: starting from step 0")
         forget(folder / "metrics.jsonl", after=0)
         return replace(run, latest=None, notes=tuple(notes), damaged=len(damaged))
     found = changes(*settings, _seen(folder), data, verdicts=verdicts)
     if fixed := found.refused:
         shown = ", ".join(fixed[:8]) + (f" and {len(fixed) - 8} more" if len(fixed) > 8 else "")
-        raise ValueError(f"{folder} cannot go on with what it was not begun with: {shown}; use another folder")
+        raise ValueError(f"{folder} cannot be resumed with these changes: {shown}; use another folder")
     notes = [_quarantined(directory, error) for directory, error in damaged]
     notes += [f"changed since the run began: {change}" for change in found.warned]
-    notes.append(f"going on from step {latest.step}")
+    notes.append(f"resuming from step {latest.step}")
     forget(folder / "metrics.jsonl", after=latest.step)
     return replace(run, latest=latest, notes=tuple(notes), damaged=len(damaged))
 
@@ -311,7 +311,7 @@ def _seen(folder: Path) -> Any:
     try:
         return json.loads((folder / "data.json").read_bytes())
     except (OSError, ValueError) as error:
-        raise ValueError(f"{folder / 'data.json'} cannot be read, which going on needs: {error}") from None
+        raise ValueError(f"{folder / 'data.json'} cannot be read, but is needed to resume: {error}") from None
 
 
 def _newest(folder: Path) -> tuple[Checkpoint | None, list[tuple[Path, CheckpointError]]]:

@@ -141,7 +141,7 @@ class Task(Learner, Protocol):
 
     @staticmethod
     def prepare(recipe: Any, known: Any) -> Data:
-        """Read the data; `known`, a checkpoint to go on from or None, gives its tokenizer, labels and scales."""
+        """Read the data; `known`, a checkpoint to resume from or None, gives its tokenizer, labels and scales."""
 
     @staticmethod
     def suited(recipe: Any, data: Any) -> Mapping[str, Any]:

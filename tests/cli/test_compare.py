@@ -152,7 +152,7 @@ def test_checkpoints_of_runs_are_called_by_both_names(desk):
 
 def test_a_language_is_refused_where_no_model_has_a_choice(desk, capsys):
     assert run(["compare", "one", "two", "-i", "test.fr", "-i", "test.en", "--to", "fr"]) == 1
-    assert "--to fr: no model here has several languages" in capsys.readouterr().err
+    assert "--to fr: no model here translates to several languages" in capsys.readouterr().err
     assert run(["compare", "one", "two", "--to", "fr"]) == 1
     assert "to is for test files: name some by -i" in capsys.readouterr().err
     assert run(["compare", "one", "two", "--labels", "a,b,c"]) == 1

@@ -141,7 +141,7 @@ def test_the_shipped_model_is_adapted_by_its_short_name_into_a_language_that_is_
     Path("x.en").write_text("1\n2\n3\n")
     Path("x.fr").write_text("1\n2\n3\n")
     assert run(["train", "--from", "en-fr", "x.en", "x.fr", *few]) == 1
-    assert "say it with --to en" in capsys.readouterr().err
+    assert "give --to en" in capsys.readouterr().err
 
 
 def test_an_interrupted_run_can_be_used_before_its_first_evaluation(
@@ -170,8 +170,8 @@ def test_an_interrupted_run_can_be_used_before_its_first_evaluation(
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("--pairs a.tsv --labelled b.csv", "--pairs and --labelled say different things"),
-        ("--source a.fr --target a.en --text a.fr", "--text and --source and --target say different things"),
+        ("--pairs a.tsv --labelled b.csv", "--pairs and --labelled contradict each other"),
+        ("--source a.fr --target a.en --text a.fr", "--text and --source and --target contradict each other"),
         ("--source a.fr --target a.fr", "a text is no translation of itself"),
         ("--source a.fr", "--source and --target go together"),
         ("--to fr", "--valid and --to go with files"),

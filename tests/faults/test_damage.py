@@ -116,7 +116,7 @@ def test_a_run_goes_on_around_damage_and_ends_the_same(trained: Path, copied: Pa
     assert "skipped, and renamed to damaged-step-6: " in lines
     assert "training.safetensors is damaged" in lines
     assert "skipped, and renamed to damaged-step-4: " in lines
-    assert "going on from step 2" in lines
+    assert "resuming from step 2" in lines
     records = [json.loads(line) for line in (copied / "metrics.jsonl").read_text().splitlines()]
     assert [record["damaged"] for record in records if "damaged" in record] == [2]
 
@@ -179,4 +179,4 @@ def test_a_tokenizer_swapped_in_a_run_is_not_gone_on_with(corpus: Corpus, tmp_pa
     assert outcome.result.step == 2
     log = (tmp_path / "run" / "train.log").read_text()
     assert "tokenizer.json is damaged" in log
-    assert "going on from step 1" in log
+    assert "resuming from step 1" in log

@@ -97,10 +97,10 @@ def test_a_command_that_is_stopped_says_how_to_go_on(number: int, corpus: Corpus
     process.send_signal(number)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 128 + INT, "it was stopped, and says so"
-    assert f"go on with: regard train --resume --out {tmp_path / 'run'}" in out
+    assert f"resume with: regard train --resume --out {tmp_path / 'run'}" in out
     (saved,) = [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()]
     steps = int(saved.removeprefix("step-")) + 1
     again = ["--resume", "--out", str(tmp_path / "run"), f"training.steps={steps}"]
     done = subprocess.run([*words, *again], **pipes, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert f"going on from {saved.replace('-', ' ')}" in log.read_text()
+    assert f"resuming from {saved.replace('-', ' ')}" in log.read_text()

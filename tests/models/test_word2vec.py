@@ -188,7 +188,7 @@ def test_bad_settings_and_too_few_words_are_said_in_one_line():
     ):
         with pytest.raises(ValueError, match=words):
             build(Word2VecConfig, wrong)
-    with pytest.raises(ValueError, match="too few to learn from"):
+    with pytest.raises(ValueError, match="too few to train on"):
         Word2Vec(Word2VecConfig(), np.array([3]))
 
 

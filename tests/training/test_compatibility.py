@@ -296,7 +296,7 @@ def test_a_run_goes_on_with_moved_files_and_stops_at_changed_ones(corpus, tmp_pa
     assert "training.steps: 2 -> 3" in said
     assert "data.train" not in said
     moved.write_text(moved.read_text(encoding="utf-8").replace("chat", "rat", 1), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"cannot go on .*moved\.fr: sha256 \w{12} -> \w{12}") as error:
+    with pytest.raises(ValueError, match=r"cannot be resumed .*moved\.fr: sha256 \w{12} -> \w{12}") as error:
         recipe.train(config.override(changed, ["training.steps=4"]), out=out, resume=True, quiet=True)
     assert "train.en" not in str(error.value)
 

@@ -17,7 +17,7 @@ def told(folder: Path, *, terminal: bool) -> str:
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=terminal, width=80, color_system=None, legacy_windows=False)
     with Log(folder, console=console) as log:
-        log.note("going on from step 100")
+        log.note("resuming from step 100")
         values = {"loss": 3.21456, "tokens_per_second": 12345.6, "rate": 0.000698, "skipped": 0}
         log.step(100_000, values, total=200_000, left=7000.0)
         log.best(19.234)
@@ -30,7 +30,7 @@ def told(folder: Path, *, terminal: bool) -> str:
 
 def test_plain_lines_where_there_is_no_terminal(tmp_path: Path) -> None:
     lines = told(tmp_path, terminal=False).splitlines()
-    assert lines[0] == "going on from step 100"
+    assert lines[0] == "resuming from step 100"
     assert lines[1] == "step 100000 of 200000  loss 3.215 12.3k tokens/s rate 7.0e-04  117 min left"
     assert lines[2] == "step 100000  evaluation: loss 2.9  bleu 19.23  (best so far)"
     assert lines[5] == "    answer    The cat"

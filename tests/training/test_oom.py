@@ -32,7 +32,7 @@ def test_a_row_that_does_not_fit_is_halved_and_gives_the_same_gradient(
     assert result.faults.split == splits * 2 * 3
     assert counted(split) == asdict(result.faults)
     assert result.counts == {"tokens": 48.0}, "no example is counted twice"
-    assert "step 1: row 0 (train.tsv:1, train.tsv:2, train.tsv:3 and 5 more) does not fit the memory: halved" in said(
+    assert "step 1: row 0 (train.tsv:1, train.tsv:2, train.tsv:3 and 5 more) does not fit into memory: halved" in said(
         split
     )
 
@@ -57,7 +57,7 @@ def test_an_example_that_does_not_fit_alone_is_left_out_and_named(train: Any) ->
     assert close(state(run, 3), state(without, 3))
     assert (result.faults.split, result.faults.dropped) == (2, 1)
     assert counted(run) == asdict(result.faults)
-    assert "step 2: row 1 (train.tsv:7) does not fit the memory and cannot be halved: left out" in said(run)
+    assert "step 2: row 1 (train.tsv:7) does not fit into memory and cannot be halved: left out" in said(run)
     assert result.counts == {"tokens": 11.0}
 
 
@@ -92,7 +92,7 @@ def test_a_task_that_cannot_split_leaves_the_row_out(train: Any) -> None:
     assert not hasattr(Whole(most=0), "split")
     result, run = train(Whole(most=0), steps=4)
     assert (result.faults.split, result.faults.dropped) == (0, 4)
-    assert "step 1: row 0 does not fit the memory and cannot be halved: left out" in said(run)
+    assert "step 1: row 0 does not fit into memory and cannot be halved: left out" in said(run)
 
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory(train: Any) -> None:

@@ -143,7 +143,7 @@ def test_a_damaged_newest_checkpoint_gives_way_to_the_one_before(regression: Any
     _, parts = train(regression(), "parts", resume=True, **settings)
     text = (run.folder / "train.log").read_text()
     assert "damaged-step-6" in text
-    assert "going on from step 2" in text
+    assert "resuming from step 2" in text
     assert Path(run.folder / "checkpoints" / "damaged-step-4").is_dir()
     weights = checkpoint.read(whole.directory(STEPS)).tensors()
     assert all(torch.equal(final(parts)[name], tensor) for name, tensor in weights.items())

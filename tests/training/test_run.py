@@ -74,7 +74,7 @@ def test_resuming_where_nothing_was_saved_starts_from_0_and_says_so(tmp_path: Pa
     for folder in (tmp_path / "none", begun(tmp_path / "begun")):
         run = runs.start(folder, settings=RECIPE, data=DATA, resume=True)
         assert run.latest is None
-        assert "holds no checkpoint to go on from: starting from step 0" in run.notes[-1]
+        assert "holds no checkpoint to resume from: starting from step 0" in run.notes[-1]
 
 
 def test_resuming_goes_on_from_the_newest_checkpoint(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def crowded(place: str) -> dict[str, Any]:
         "alike": len({tuple(child.lines) for child in children}) == 1,
         "difference": difference(many, one),
         "split": health(many)["faults"]["split"],
-        "said": [line for line in noted(many) if "does not fit the memory" in line],
+        "said": [line for line in noted(many) if "does not fit into memory" in line],
     }
 
 

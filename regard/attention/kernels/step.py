@@ -58,7 +58,7 @@ def attend_memory(query: Tensor, keys: Tensor, values: Tensor, *, lengths: Tenso
 
 
 def reorder(slots: Tensor, taken: Tensor, parents: Tensor) -> None:
-    """Beam k goes on from beam `parents[k]`, in place; the slots to come stay each beam's own."""
+    """Beam k continues beam `parents[k]`, in place; the slots to come stay each beam's own."""
     batch, beams, limit = slots.shape
     sizes = {"BEAMS": triton.next_power_of_2(beams), "LIMIT": triton.next_power_of_2(limit)}
     _reorder[(batch,)](slots, taken, parents, beams, limit, num_warps=1, **sizes)

@@ -30,10 +30,10 @@ class UnitsConfig(TextConfig):
     """What a token of a running text is."""
 
     normalise: Level = "none"
-    """What is evened out before tokenising: full (quotes, apostrophes, hyphens, blanks, and all that is invisible),
+    """Text normalisation before tokenising: full (quotes, apostrophes, hyphens, blanks, and all that is invisible),
     clean (only what is invisible) or none, since what is read is also what will be written."""
     kind: Kind = "characters"
-    """A character, a word (whatever stands between blanks), or a piece of a word (bpe, unigram)."""
+    """A character, a word (whatever is between spaces), or a piece of a word (bpe, unigram)."""
     vocab: Annotated[int, Range(len(SPECIALS) + 1, LARGEST)] | None = None
     """Most tokens; null takes all characters or words, and as many pieces as the amount of text suggests."""
     least: Count = 1

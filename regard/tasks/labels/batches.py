@@ -194,7 +194,7 @@ def prepare(
     report |= {"vocab": own.vocab, "labels": classes, "texts": {name: len(side) for name, side in sides.items()}}
     summary = [*kept.notes, *(line for each in found.values() for line in each.summary)]
     summary.append(
-        f"{len(sides['train']):,} texts to learn from, {len(sides['valid']):,} to measure on, "
+        f"{len(sides['train']):,} texts to train on, {len(sides['valid']):,} held out, "
         f"{len(classes)} labels, {own.vocab:,} tokens"
     )
     return Prepared(own, classes, sides["train"], sides["valid"], report, summary, fresh=known is None)

@@ -27,7 +27,7 @@ class ClassificationRecipe(LabellingRecipe):
     task: Fixed[Literal["classification"]] = "classification"
     """What is learnt."""
     data: Fingerprinted[LabelsConfig]
-    """Where labelled texts come from."""
+    """Labelled texts."""
     model: ConvolutionEncoderConfig | RecurrentEncoderConfig | TransformerEncoderConfig = field(
         default_factory=ConvolutionEncoderConfig, metadata={"resume": "refused"}
     )

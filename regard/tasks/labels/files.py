@@ -41,7 +41,7 @@ class LabelledFile:
     heading: bool | None = None
     """Whether the first line of a table names its columns; null: recognised."""
     delimiter: str | None = None
-    """What stands between columns, such as ';'; null: recognised among commas, semicolons, tabs and bars."""
+    """Separator of columns, such as ';'; null: recognised among commas, semicolons, tabs and bars."""
 
     def __post_init__(self) -> None:
         if self.columns is not None and self.columns[0] == self.columns[1]:
@@ -151,11 +151,11 @@ class TaggedFile:
     form: Literal["auto", "lines", "columns"] = "auto"
     """A sentence in each line, or a word in each; auto goes by the file's name."""
     separator: str = "/"
-    """What stands between a word and its tag where a line is a sentence; the last one in a word counts."""
+    """Separator of a word and its tag where a line is a sentence; the last one in a word counts."""
     columns: tuple[Column, Column] = (1, 2)
     """Columns of word and tag, between tabs, where a line is a word; 2 and 4 in CoNLL-U."""
     blank: str = "_"
-    """Tag of a word that is read and not judged."""
+    """Tag of a word that is read but not scored."""
 
     def __post_init__(self) -> None:
         if not self.separator or self.separator.isspace():
@@ -228,7 +228,7 @@ class ExamplesConfig:
     """How many examples are learnt from at a time, and which are measured on."""
 
     held: Some = 0.1
-    """Share of the texts to measure on when valid names no file, chosen by content: alike texts stay together."""
+    """Share of the texts held out when valid names no file, chosen by content: like texts stay together."""
     tokens: Warned[Batch] = 8192
     """Tokens of a row, padding included; a row holds texts of about the same length."""
     names: dict[str, str] = field(default_factory=dict)
@@ -246,9 +246,9 @@ class LabelsConfig(ExamplesConfig):
     """Where labelled texts come from, and how many are learnt from at a time."""
 
     train: tuple[LabelledFile, ...]
-    """Files to learn from; a single one may be written without a list."""
+    """Files to train on; a single one may be written without a list."""
     valid: tuple[LabelledFile, ...] = ()
-    """Files to measure on; none: a share of the texts to learn from."""
+    """Validation files; none: a share of the training texts is held out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,9 +256,9 @@ class TagsConfig(ExamplesConfig):
     """Where tagged sentences come from, and how many are learnt from at a time."""
 
     train: tuple[TaggedFile, ...]
-    """Files to learn from; a single one may be written without a list."""
+    """Files to train on; a single one may be written without a list."""
     valid: tuple[TaggedFile, ...] = ()
-    """Files to measure on; none: a share of the texts to learn from."""
+    """Validation files; none: a share of the training texts is held out."""
 
 
 @dataclass(frozen=True)
@@ -330,7 +330,7 @@ def hold(found: Found, share: float) -> tuple[Found, Found]:
     if not sides[0]:
         raise ValueError(
             f"{' and '.join(found.files)}: {len(numbers)} texts are too few, or too much alike, to hold {share:.0%} of "
-            "them out: give more, or name a file to measure on (data.valid)"
+            "them out: give more, or name a validation file (data.valid)"
         )
     return replace(found, examples=sides[0]), replace(found, examples=sides[1])
 
@@ -355,5 +355,5 @@ def numbered(found: Found, known: Sequence[str]) -> list[list[int | None]]:
         for label in example.labels:
             if label is not None and label not in numbers:
                 some = ", ".join(known[:8]) + ", ..." * (len(known) > 8)
-                raise ValueError(f"{found.place(example)}: the label {label!r} is none of those learnt ({some})")
+                raise ValueError(f"{found.place(example)}: the label {label!r} is none of the training labels ({some})")
     return [[None if label is None else numbers[label] for label in example.labels] for example in found.examples]

@@ -243,7 +243,7 @@ class Tagger(Labels):
         ]
 
     def words(self, sentence: str) -> list[str]:
-        """The words of a sentence: what the recipe's pattern finds, or whatever stands between blanks."""
+        """The words of a sentence: what the recipe's pattern finds, or whatever is between spaces."""
         pattern = settings(self.tokenizer).pattern
         return re.findall(pattern, sentence) if pattern else sentence.split()
 

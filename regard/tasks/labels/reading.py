@@ -23,17 +23,17 @@ class ReadingConfig(UnitsConfig):
     """How a text becomes tokens."""
 
     normalise: Level = "full"
-    """What is evened out before tokenising: full (quotes, apostrophes, hyphens, blanks, and all that is invisible),
+    """Text normalisation before tokenising: full (quotes, apostrophes, hyphens, blanks, and all that is invisible),
     clean (only what is invisible) or none."""
     kind: Kind | None = None  # type: ignore[assignment]
-    """A word (what `pattern` finds, or whatever stands between blanks), a character, or a piece of a word; null: words
+    """A word (what `pattern` finds, or whatever is between spaces), a character, or a piece of a word; null: words
     and signs, or characters where most texts are a single word."""
     lowercase: bool = False
     """Whether capitals count as small letters."""
     ignore: str | None = None
     """Regular expression of what is no text, such as <[^>]+>; it counts as a blank."""
     pattern: str | None = None
-    """Regular expression of a word or sign, such as [\\w']+; null: whatever stands between blanks."""
+    """Regular expression of a word or sign, such as [\\w']+; null: whatever is between spaces."""
     longest: Length = 512
     """Most tokens of a text; of a longer one only a part is read."""
     keep: Literal["begin", "end"] = "begin"

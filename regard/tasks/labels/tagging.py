@@ -21,7 +21,7 @@ class TaggingRecipe(LabellingRecipe):
     task: Fixed[Literal["tagging"]] = "tagging"
     """What is learnt."""
     data: Fingerprinted[TagsConfig]
-    """Where tagged sentences come from."""
+    """Tagged sentences."""
 
 
 class Tagging(Labelling):

@@ -53,9 +53,9 @@ class LabelObjective:
     """What is minimised, and what is shown."""
 
     smoothing: Share = 0.0
-    """Share of probability spread over all labels instead of the right one."""
+    """Label smoothing: share of probability spread over all labels instead of the right one."""
     balanced: bool = False
-    """Count rare labels for more, so that all of them matter the same."""
+    """Weight rare labels more, so that all labels count the same."""
     samples: Free[Whole] = 5
     """Held-out texts whose answers are shown at every evaluation."""
 
@@ -71,9 +71,9 @@ class LabellingRecipe:
     )
     """The network, chosen by its name."""
     objective: LabelObjective = field(default_factory=LabelObjective)
-    """What is minimised."""
+    """The loss, and how checkpoints are scored."""
     optim: OptimConfig = field(default_factory=OptimConfig)
-    """How weights follow gradients."""
+    """The optimizer and its learning rate."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """How long, how often, where."""
 
@@ -105,7 +105,7 @@ class Labelling:
 
     @staticmethod
     def prepare(recipe: Any, known: Checkpoint | None = None) -> Prepared:
-        """Read and tokenise the texts, with the tokenizer and the labels of a model to go on from."""
+        """Read and tokenise the texts, with the tokenizer and the labels of a model to start from."""
         return prepare(recipe.data, recipe.tokenizer, *_known(known, recipe))
 
     @staticmethod
@@ -294,7 +294,7 @@ def start_from(model: Labeller, own: Tokenizer, name: str) -> str:
 
 
 def _known(found: Checkpoint | None, recipe: Any) -> tuple[Tokenizer | None, list[str] | None]:
-    """The tokens of a model to go on from and, where it learnt the same task, its labels."""
+    """The tokens of a model to start from and, where it learnt the same task, its labels."""
     if found is None:
         return None, None
     how = config.build(ReadingConfig, {**config.plain(recipe.tokenizer), **_kept(found)}, where="tokenizer")

@@ -36,13 +36,13 @@ class StreamConfig:
     """Where running text comes from, and how it is laid out."""
 
     train: tuple[TextFile, ...] = ()
-    """Files to learn from, read as one; a single one may be written without a list."""
+    """Files to train on, read as one; a single one may be written without a list."""
     valid: tuple[TextFile, ...] = ()
-    """Files to measure on; none: the end of the text."""
+    """Validation files; none: the end of the text is held out."""
     text: str | None = None
     """The text itself, in place of files."""
     held: Share = 0.1
-    """Share of the characters, at the end, that are measured on when valid names no file; 0 measures on the text."""
+    """Share of the characters, at the end, held out when valid names no file; 0 measures on the training text."""
     lanes: Fixed[Batch] = 32
     """Parts of the text that are read side by side."""
     window: Warned[Length] = 128
@@ -185,7 +185,7 @@ def _build(config: StreamConfig, how: UnitsConfig, known: Tokenizer | None, plac
     cut = total if config.valid else int(total * (1 - config.held))
     other = (config.valid, 0, more) if config.valid else (config.train, cut if config.held else 0, total)
     if not cut or other[1] == other[2]:
-        raise ValueError(f"the text has {total} characters, of which none is left to learn from or to measure on")
+        raise ValueError(f"the text has {total} characters, of which none is left for training or for validation")
     learnt = (text for text, _ in _between(_texts(config, config.train, LineReport(), normal), 0, cut))
     own = known or units.train(learnt, how, characters=cut)
     numbers: dict[str, Any] = {}
@@ -271,7 +271,7 @@ def _encode(pieces: Iterator[tuple[str, bool]], own: Tokenizer, file: BufferedIO
 
 def _said(own: Tokenizer, train: Stream, valid: Stream) -> str:
     """The sizes in words."""
-    sizes = f"{len(train.tokens):,} tokens to learn from, {len(valid.tokens):,} to measure on"
+    sizes = f"{len(train.tokens):,} tokens to train on, {len(valid.tokens):,} held out"
     strange = f", of which {valid.unknown:,} are <unk>" if own.closed and valid.unknown else ""
     return f"{sizes}{strange}, {own.vocab:,} different ones"
 

@@ -1,4 +1,4 @@
-"""Learning to go on with a text: truncated back-propagation through time with a state that is carried on.
+"""Learning to continue a text: truncated back-propagation through time with a state that is carried on.
 
 Each row is one window of every lane. Its state begins where that of the row before ended, cut off from its gradients,
 so the memory of a step is that of a window however long the text (Williams and Peng 1990).
@@ -58,17 +58,17 @@ class LanguageRecipe:
     task: Fixed[Literal["language"]] = "language"
     """What is learnt."""
     data: Fingerprinted[StreamConfig]
-    """Where text comes from, and how it is laid out."""
+    """Text and how it is batched."""
     tokenizer: Fixed[UnitsConfig] = field(default_factory=UnitsConfig)
     """What a token is."""
     model: Fixed[RecurrentLMConfig] = field(default_factory=RecurrentLMConfig)
     """Its size."""
     optim: OptimConfig = field(default_factory=OptimConfig)
-    """How weights follow gradients."""
+    """The optimizer and its learning rate."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """How long, how often, where."""
     writing: Free[WritingConfig] = field(default_factory=WritingConfig)
-    """What is written at every evaluation, and by the trained model where nothing else is said."""
+    """Text generated at every evaluation, and the defaults of `regard generate`."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Language:
 
     @staticmethod
     def prepare(recipe: LanguageRecipe, known: Checkpoint | None = None) -> Texts:
-        """Read and tokenise the text, with the tokenizer of a model to go on from."""
+        """Read and tokenise the text, with the tokenizer of a model to start from."""
         return prepare(recipe.data, recipe.tokenizer, _tokenizer(known))
 
     @staticmethod

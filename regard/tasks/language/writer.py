@@ -1,4 +1,4 @@
-"""A trained language model in use: it goes on with a text, or says how much a text surprises it."""
+"""A trained language model in use: it continues a text, or measures how probable a text is."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class WritingConfig:
     """How a text is gone on with."""
 
     prompt: str = ""
-    """How every text begins."""
+    """Prompt: how every text begins."""
     length: Length = 200
     """Tokens written."""
     temperature: Amount = 1.0
@@ -56,7 +56,7 @@ class WritingConfig:
     samples: Annotated[int, Range(1, 10_000)] = 2
     """Texts."""
     seed: Seed = 0
-    """Where randomness starts."""
+    """Random seed."""
 
     def sampler(self) -> Sampler | None:
         """How tokens are drawn; None where the likeliest is taken."""
@@ -207,7 +207,7 @@ class Writer:
         text = "\n".join(how.normal(unicodedata.normalize("NFC", line)) for line in text.split("\n"))
         tokens = self.tokenizer.encode_lines(text)
         if not tokens:
-            raise ValueError("an empty text surprises nobody: give at least one character")
+            raise ValueError("an empty text has no perplexity: give at least one character")
         words = sum(len(line.split()) for line in text.split("\n")) + text.count("\n")
         stream = Stream(
             torch.tensor(tokens, dtype=torch.int32).numpy(), len(text), words, before=self.tokenizer.role("end")

@@ -44,11 +44,11 @@ class TableConfig:
     """Which table, and which of its columns."""
 
     train: tuple[TableFile, ...]
-    """Tables to learn from, with the same columns; a single one may be written without a list."""
+    """Tables to train on, with the same columns; a single one may be written without a list."""
     valid: tuple[TableFile, ...] | None = None
-    """Tables to measure on; null: a share of the rows."""
+    """Validation tables; null: a share of the rows is held out."""
     held: Some = 0.2
-    """Share of the rows that are measured on when valid names no file, chosen by content: equal rows stay together."""
+    """Share of the rows held out when valid names no file, chosen by content: equal rows stay together."""
     target: str
     """Column to predict."""
     inputs: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class TableConfig:
     batch: Warned[Batch] = 64
     """Table rows in a row of training."""
     seed: Seed = 0
-    """Where the order of rows and the choice of held-out ones start."""
+    """Random seed of the order of rows and the choice of held-out ones."""
 
     def __post_init__(self) -> None:
         if not self.train or self.valid == ():
@@ -137,7 +137,7 @@ def prepare(config: TableConfig, known: Columns | None = None) -> Tables:
         _know(sheet.name, sheet.header, (*inputs, config.target))
     if known is not None and (known.inputs, known.target) != (inputs, config.target):
         learnt = f"{known.target} from {', '.join(known.inputs)}"
-        raise ValueError(f"{first.name}: the model to go on from predicts {learnt}: name the same columns")
+        raise ValueError(f"{first.name}: the model to start from predicts {learnt}: name the same columns")
     classes = () if config.predicts != "class" else known.classes if known else _classes(config.target, sheets)
     found = _joined([_rows(sheet, inputs, config.target, classes) for sheet in sheets])
     if config.valid is None:
@@ -253,7 +253,7 @@ def _target(cell: str, column: str, classes: Sequence[str], where: str) -> float
         return _number(cell, column, where, remedy="set data.predicts=class")
     if cell not in classes:
         raise ValueError(
-            f"{where}: {cell!r} in column {column} is none of the classes learnt: {', '.join(classes[:8])}"
+            f"{where}: {cell!r} in column {column} is none of the training classes: {', '.join(classes[:8])}"
         )
     return classes.index(cell)
 

@@ -50,7 +50,7 @@ class RegressionRecipe:
     model: Fixed[PerceptronConfig] = field(default_factory=PerceptronConfig)
     """Its size."""
     optim: OptimConfig = field(default_factory=OptimConfig)
-    """How weights follow gradients."""
+    """The optimizer and its learning rate."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """How long, how often, where."""
 
@@ -74,7 +74,7 @@ class Regression:
 
     @staticmethod
     def prepare(recipe: RegressionRecipe, known: Checkpoint | None = None) -> Tables:
-        """Read the table; a model to go on from gives the scales of its columns and its classes."""
+        """Read the table; a model to start from gives the scales of its columns and its classes."""
         kept = None if known is None or COLUMNS not in known.files else read_columns(known)
         return tables.prepare(recipe.data, kept)
 

@@ -1,4 +1,4 @@
-"""A look at parallel corpora before anything is trained on them, with the same eyes as training."""
+"""A look at parallel corpora before anything is trained on them, exactly as training will read them."""
 
 from __future__ import annotations
 

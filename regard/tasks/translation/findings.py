@@ -54,7 +54,7 @@ class Report:
         """One sentence: whether this can be trained on."""
         if self.problems:
             return f"cannot be trained on: {'; '.join(self.problems)}"
-        return f"can be trained on: {self.kept['train']:,} pairs to learn from, {self.kept['valid']:,} to measure on"
+        return f"can be trained on: {self.kept['train']:,} pairs for training, {self.kept['valid']:,} for validation"
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""

@@ -11,7 +11,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from regard.data.dedup import Keys, Marks, again, key, place
 from regard.data.holdout import Choice, Held, share
-from regard.data.line_report import LineReport, said
+from regard.data.line_report import HELD, LineReport, said
 from regard.data.packing import buckets
 from regard.data.readers import Corpus, pairs
 from regard.data.shards import Writer
@@ -262,7 +262,7 @@ def index(corpora: Sequence[Corpus], found: Survey, train: Sink, valid: Sink | N
             if reason := found.against(number, line, source, target):
                 tally.drop(reason, 0, line)
             elif valid and (number, line) in found.held.lines:
-                tally.drop("held out for validation", 0, line)
+                tally.drop(HELD, 0, line)
                 apart.read += 1
                 valid.add(line, source, target)
             elif found.held.touches(source, target):

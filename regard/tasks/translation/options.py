@@ -1,4 +1,4 @@
-"""Whatever may be set when a text is translated."""
+"""Settings of a translation: beam search, sampling, constraints."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Copy = Literal["all", "addresses", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class DecodingConfig:
-    """How translations are searched for."""
+    """Beam search or sampling."""
 
     beams: Small = 4
-    """Hypotheses kept side by side; 1 is greedy."""
+    """Beam width: hypotheses kept side by side; 1 is greedy."""
     nbest: Small = 1
     """Answers returned per input; at most the beams, and fewer where several are the same text."""
     length_penalty: Annotated[float, Range(-100, 100)] = 1.0
-    """Exponent of the length by which a score is divided: 0 prefers short answers, larger ones longer."""
+    """Length penalty of beam search: scores are divided by the length to this power; larger prefers longer answers."""
     sample: bool = False
     """Draw tokens at random instead of searching for the likeliest."""
     temperature: Positive = 1.0
@@ -31,7 +31,7 @@ class DecodingConfig:
     min_p: Part | None = None
     """When sampling: only tokens at least this share as likely as the likeliest."""
     seed: Seed = 0
-    """When sampling: where randomness starts."""
+    """When sampling: random seed."""
     prefix: str = ""
     """Text every answer must begin with."""
     force: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class DecodingConfig:
     split: bool = True
     """Split text into sentences and rejoin the translations."""
     copy: Copy = "addresses"
-    """What must stand in an answer as it stands in the source: addresses (and placeholders and emoji), all (numbers
+    """What an answer must copy from the source unchanged: addresses (and placeholders and emoji), all (numbers
     and dates as well) or none; a sentence whose answer lacks some of it is translated again with stand-ins."""
     truecase: bool = True
     """Read a text in capitals in small letters where its tokenizer knows those better, and answer in capitals."""
@@ -59,7 +59,7 @@ class DecodingConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class TranslationOptions(DecodingConfig):
-    """Whatever may be set when a text is translated."""
+    """Settings of a translation: beam search, sampling, constraints."""
 
     to: str | None = None
     """Target language, where the model has several; guessed from the text when not given."""

@@ -38,9 +38,9 @@ class PairsConfig:
     """What a translator learns from and how its batches are cut."""
 
     train: tuple[Corpus, ...]
-    """Corpora to learn from; a single one may be written without a list."""
+    """Corpora to train on; a single one may be written without a list."""
     valid: tuple[Corpus, ...] | None = None
-    """Corpora to measure on; null holds out some training pairs, none of whose sentences stays in training."""
+    """Validation corpora; null holds out some training pairs, none of whose sentences stays in training."""
     held: Count = 1000
     """Most pairs held out when there is no validation corpus."""
     held_share: Some = 0.02
@@ -52,9 +52,9 @@ class PairsConfig:
     overlong: Literal["drop", "cut"] = "drop"
     """What happens to longer training pairs; validation pairs are cut for the loss and kept whole for the score."""
     ratio: Annotated[float, Range(1)] | None = None
-    """Leave out training pairs of which one side is over this many times as long as the other, in characters."""
+    """Leave out training pairs whose sides differ in length by more than this factor, in characters."""
     duplicates: Literal["keep", "drop"] = "keep"
-    """What happens to training pairs that were there before, with the same tag; the first always stays."""
+    """What happens to repeated training pairs with the same tag; the first always stays."""
     reject: Free[Part] = 0.01
     """Share of unusable lines above which nothing is trained."""
 
@@ -326,7 +326,7 @@ def _language(corpus: Corpus, known: Sequence[str]) -> str:
     if tag is None:
         raise ValueError(
             f"{corpus.files[-1]}: the model translates into {', '.join(known)}, and which of them this is cannot be "
-            f"told from the texts: say it with --to {known[0]}, or data.train.tag={known[0]}"
+            f"guessed from the texts: give --to {known[0]}, or data.train.tag={known[0]}"
         )
     return tag
 

@@ -50,7 +50,7 @@ class ObjectiveConfig:
     """What is minimised, and how progress is judged."""
 
     smoothing: Share = 0.1
-    """Share of probability spread over all tokens instead of the right one."""
+    """Label smoothing: share of probability spread over all tokens instead of the right one."""
     agreement: Amount = 0.0
     """Strength with which two passes with different dropout are made to agree (R-Drop); 0: one pass, twice as fast."""
     beams: Small = 1
@@ -70,19 +70,19 @@ class TranslationRecipe:
     task: Fixed[Literal["translation"]] = "translation"
     """What is learnt."""
     data: Fingerprinted[PairsConfig]
-    """Where pairs come from and how they are packed."""
+    """Sentence pairs and how they are batched."""
     tokenizer: Fixed[TokenizerConfig] = field(default_factory=TokenizerConfig)
     """How text becomes tokens."""
     model: Fixed[TransformerConfig | Seq2SeqConfig] = field(default_factory=TransformerConfig)
     """The network, chosen by its name; sizes that nobody names follow from the amount of data."""
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
-    """What is minimised."""
+    """The loss, and how checkpoints are scored."""
     optim: OptimConfig = field(default_factory=OptimConfig)
-    """How weights follow gradients."""
+    """The optimizer and its learning rate."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """How long, how often, where."""
     decoding: DecodingConfig = field(default_factory=DecodingConfig)
-    """How translations are searched for."""
+    """Beam search or sampling."""
 
     def __post_init__(self) -> None:
         if self.data.longest > self.model.context:
@@ -117,7 +117,7 @@ class Translation:
 
     @staticmethod
     def prepare(recipe: TranslationRecipe, known: Checkpoint | None = None) -> Prepared:
-        """Read, check, tokenise and index the pairs, with the tokenizers of a model to go on from."""
+        """Read, check, tokenise and index the pairs, with the tokenizers of a model to start from."""
         tokenizers = None if known is None else read_tokenizers(known)
         return prepare(recipe.data, recipe.tokenizer, seed=recipe.training.seed, tokenizers=tokenizers)
 

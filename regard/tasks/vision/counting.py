@@ -47,7 +47,7 @@ class CountingRecipe:
     model: Fixed[CounterConfig] = field(default_factory=CounterConfig)
     """Its size, and whether it remembers."""
     optim: OptimConfig = field(default_factory=OptimConfig)
-    """How weights follow gradients."""
+    """The optimizer and its learning rate."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """How long, how often, where."""
 

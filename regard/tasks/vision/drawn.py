@@ -50,9 +50,9 @@ class DrawnConfig:
     batch: Warned[Batch] = 64
     """Examples in a row."""
     valid: Count = 500
-    """Examples to measure on; none of them is learnt from."""
+    """Validation examples; none of them is trained on."""
     seed: Annotated[int, Range(0, 2**63 - 1)] = 0
-    """Where chance starts."""
+    """Random seed."""
 
     def __post_init__(self) -> None:
         if not self.smallest <= self.largest <= self.size:

@@ -44,7 +44,7 @@ class BoxConfig:
     loss: Literal["smooth_l1", "giou"] = "smooth_l1"
     """How far the four sides are off, or how little the boxes overlap (generalised, so that it helps boxes apart)."""
     weight: Positive = 10.0
-    """How much the box counts."""
+    """Weight of the box in the loss."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +58,9 @@ class LocalisationRecipe:
     model: Fixed[LocatorConfig] = field(default_factory=LocatorConfig)
     """Its size."""
     objective: BoxConfig = field(default_factory=BoxConfig)
-    """What mistakes cost."""
+    """The loss."""
     optim: OptimConfig = field(default_factory=OptimConfig)
-    """How weights follow gradients."""
+    """The optimizer and its learning rate."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """How long, how often, where."""
 

@@ -38,11 +38,11 @@ class WordsConfig:
     """What word vectors are learnt from and tested on."""
 
     train: tuple[TextFile, ...]
-    """Files to learn from; a single one may be written without a list."""
+    """Files to train on; a single one may be written without a list."""
     ignore: str | None = None
     """Regular expression of what is no text, such as <[^>]+>; it counts as a blank."""
     pattern: str = r"[^\W_]+(?:['’][^\W_]+)*"
-    """Regular expression of a word; \\S+ takes what stands between blanks."""
+    """Regular expression of a word; \\S+ takes whatever is between spaces."""
     lowercase: bool = True
     """Whether capitals count as small letters."""
     least: Count = 5
@@ -54,9 +54,9 @@ class WordsConfig:
     discount: Whole = 5
     """Taken from the count of a pair of words before it is scored, so that rare pairs are no phrases."""
     similarity: Free[str | None] = None
-    """File of word pairs judged by people, such as WordSim-353, to measure on after every epoch."""
+    """File of word pairs judged by people, such as WordSim-353, evaluated after every epoch."""
     analogies: Free[str | None] = None
-    """File of questions like questions-words.txt, to measure on after every epoch."""
+    """File of questions like questions-words.txt, evaluated after every epoch."""
     reject: Free[Part] = 0.01
     """Share of unusable lines above which nothing is trained."""
 
@@ -121,7 +121,7 @@ def prepare(config: WordsConfig) -> Words:
     corpora = [{**tally.report([name]), "sha256": [one]} for name, tally, one in found]
     report = {"train": {"fingerprint": key, "corpora": corpora, "words": sum(counts)}, "vocab": len(words)}
     summary = [*made.notes, *(line for name, tally, _ in found for line in tally.lines([name], unit="text"))]
-    summary.append(f"{sum(counts):,} words to learn from, {len(words):,} different ones")
+    summary.append(f"{sum(counts):,} words to train on, {len(words):,} different ones")
     return Words(words, np.array(counts, np.int64), _mapped(place / "tokens.bin"), report, summary)
 
 

@@ -38,12 +38,12 @@ TOGETHER = 32  # blocks of a step: threads wait for one another only at its end
 
 @dataclass(frozen=True, kw_only=True)
 class RateConfig:
-    """How fast vectors move."""
+    """The learning rate."""
 
     rate: Positive | None = None
     """Learning rate at the start; null takes 0.025 for skip-gram and 0.075 for CBOW."""
     last: Positive = 1e-4
-    """Learning rate at the end; it falls in a straight line."""
+    """Learning rate at the end; it falls linearly."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,11 +53,11 @@ class EmbeddingRecipe:
     task: Fixed[Literal["word2vec"]] = "word2vec"
     """What is learnt."""
     data: Fingerprinted[WordsConfig]
-    """Where text comes from and what its words are."""
+    """Text and what counts as a word."""
     model: Fixed[Word2VecConfig] = field(default_factory=Word2VecConfig)
     """How words are predicted."""
     optim: RateConfig = field(default_factory=RateConfig)
-    """How fast vectors move."""
+    """The learning rate."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """How long, how often; a row is a block of about 10,000 words, and threads share the rows of a step."""
 
@@ -149,7 +149,7 @@ class SkipGram:
         mine, theirs = (torch.tensor(column, dtype=torch.long) for column in zip(*places, strict=True))
         model.get_buffer("vectors")[mine] = torch.from_numpy(before.vectors)[theirs]
         taken = f"vectors of {len(places):,} of {len(words.words):,} words taken over"
-        return [f"going on from {parent.directory}: {taken}"]
+        return [f"starting from {parent.directory}: {taken}"]
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """No optimizer."""

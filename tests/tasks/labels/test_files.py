@@ -222,7 +222,7 @@ def test_a_label_that_was_not_learnt_is_told_with_its_place(tmp_path):
     (tmp_path / "b.tsv").write_text("x\ta\ny\tc\n")
     known = labels.classes(read(LabelledFile(path=str(tmp_path / "a.tsv"))))
     assert known == ["a", "b"]
-    with pytest.raises(ValueError, match=r"b.tsv:2: the label 'c' is none of those learnt \(a, b\)"):
+    with pytest.raises(ValueError, match=r"b.tsv:2: the label 'c' is none of the training labels \(a, b\)"):
         labels.numbered(read(LabelledFile(path=str(tmp_path / "b.tsv"))), known)
 
 

@@ -262,7 +262,9 @@ def test_what_cannot_be_learnt_is_told_in_one_line_before_anything_is_written(re
 def test_a_label_that_only_the_validation_file_has_is_told_with_its_place(reviews, tmp_path):
     (tmp_path / "valid.jsonl").write_text('{"text": "x", "label": 1}\n{"text": "x", "label": 7}\n')
     reviews["data"]["valid"] = {"path": str(tmp_path / "valid.jsonl")}
-    with pytest.raises(ValueError, match=r"valid.jsonl:2: the label '7' is none of those learnt \(0, positive\)"):
+    with pytest.raises(
+        ValueError, match=r"valid.jsonl:2: the label '7' is none of the training labels \(0, positive\)"
+    ):
         train(reviews, tmp_path / "run")
 
 

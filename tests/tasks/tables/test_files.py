@@ -156,7 +156,7 @@ def test_what_is_no_table_is_refused_with_its_place(tmp_path, header, rows, chan
 
 def test_a_class_that_was_never_learnt_is_named(tmp_path):
     columns = tables.prepare(settings(table(tmp_path), target="kind", predicts="class")).columns
-    with pytest.raises(ValueError, match=r"n\.csv:2: 'both' in column kind is none of the classes learnt: even, odd"):
+    with pytest.raises(ValueError, match=r"n\.csv:2: 'both' in column kind is none of the training classes: even, odd"):
         tables.read(table(tmp_path, name="n.csv", rows=["1,2,both,5"]), columns)
 
 

@@ -169,7 +169,7 @@ def test_the_report_is_plain_data_and_a_table_of_short_names(tmp_path):
     table = dict(report.lines())
     assert all(len(name) <= 28 for name in table)
     assert table["repeated pairs"] == f"3: {path}:2, 3, 5"
-    assert table["verdict"] == "can be trained on: 2 pairs to learn from, 1 to measure on"
+    assert table["verdict"] == "can be trained on: 2 pairs for training, 1 for validation"
 
 
 def test_the_tokenizer_of_a_check_is_the_one_training_uses(corpus, tmp_path):

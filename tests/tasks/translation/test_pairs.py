@@ -270,9 +270,7 @@ def test_the_language_of_a_new_corpus_is_guessed_from_its_translations_or_asked_
     for side in ("one", "other"):
         (tmp_path / side).write_text("42\n43\n")
     numbers = replace(there, source=str(tmp_path / "one"), target=str(tmp_path / "other"))
-    with pytest.raises(
-        ValueError, match=r"other: the model translates into en, fr.*say it with --to en, or data\.train\.tag"
-    ):
+    with pytest.raises(ValueError, match=r"other: the model translates into en, fr.*give --to en, or data\.train\.tag"):
         prepare(settings(corpus, train=(numbers,)), SMALL, seed=0, tokenizers=kept)
 
 
