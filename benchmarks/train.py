@@ -109,7 +109,7 @@ def profiled(steps: int) -> Iterator[None]:
     watcher, step = profile(activities=[ProfilerActivity.CUDA, ProfilerActivity.CPU]), _Loop.step
 
     def watched(loop: _Loop) -> None:
-        done = loop.progress.step - steps
+        done = loop.books.progress.step - steps
         if done == -2 * WATCHED:
             torch.cuda.synchronize()
             watcher.start()

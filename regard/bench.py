@@ -11,7 +11,7 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,20 +20,12 @@ from typing import Any
 import torch
 
 from regard import checkpoint, cost, recipe
-from regard.models.inference import pays
 from regard.models.transformer import TransformerConfig
-from regard.tasks.language.writer import Writer
-from regard.tasks.translation.translator import Translator
+from regard.tasks.trained import SENTENCES, Workload
 from regard.training import device as devices
 
-NEVER, MANY = 10**12, 1 << 24  # a step that never comes, more tokens than there are
+NEVER = 10**12  # a step that never comes
 BATCHES = (1, 8, 64)
-SENTENCES = (
-    "The man in the red coat walks slowly along the river with his two dogs.",
-    "Nobody knows where she bought the old house in which her parents used to live.",
-    "A few children are playing football on the grass behind the school this afternoon.",
-    "If it had not rained so much yesterday, we would have gone to the mountains together.",
-)
 
 
 @dataclass(frozen=True)
@@ -82,13 +74,9 @@ def limits(place: torch.device) -> Limits:
 def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Speed:
     """So many steps of a recipe, in a folder that is forgotten."""
     short = {"steps": steps, "log": max(1, steps // 20), "evaluate": NEVER, "save": NEVER, "average": 0}
-    quiet = {"seconds": None, "patience": None, "tensorboard": False}
-    asked = {**settings, "training": {**settings.get("training", {}), **short, **quiet}}
-    task = settings.get("task", "translation")
-    if task == "word2vec":
-        raise ValueError("word vectors are trained in epochs, not steps: their runs report words a second")
-    if task == "translation":
-        asked["objective"] = {**settings.get("objective", {}), "judged": 1, "samples": 1}
+    quiet = {"epochs": None, "seconds": None, "patience": None, "tensorboard": False}
+    task, _ = recipe.resolve(settings)
+    asked = recipe.merged(settings, {"training": {**short, **quiet}, **getattr(task, "brief", {})})
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     with tempfile.TemporaryDirectory() as folder:
@@ -103,30 +91,34 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
     tokens = counts[unit] / outcome.result.step
     counted = isinstance(model, TransformerConfig)  # of other models only the bytes are known
     operations = 3 * cost.flops(model, 100, 100) / 200 * tokens if counted else 0  # of sentences of a hundred tokens
-    least = max(operations / bounds.operations, 28 * size / bounds.bytes)  # adam reads and writes 28 bytes a weight
+    touched = 0 if hasattr(task, "learn") else 28 * size  # adam reads and writes 28 bytes a weight
+    least = max(operations / bounds.operations, touched / bounds.bytes)
     memory = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None
     return Speed("training", rate, unit, 1000 * tokens / rate, 1000 * least, memory)
 
 
-def answering(trained: Any, inputs: Sequence[Any], bounds: Limits, *, to: str | None = None) -> list[Speed]:
+def answering(trained: Any, inputs: Sequence[Any], bounds: Limits, **options: Any) -> list[Speed]:
     """Answers a second through the public door, by one and by many; of models that write, tokens a second."""
-    if isinstance(trained, Translator):
-        tag = to or (trained.languages[0] if len(trained.languages) > 1 else None)
-        return generating(trained, inputs or SENTENCES, bounds, to=tag)
-    if isinstance(trained, Writer) and not inputs:
-        return writing(trained, bounds)
-    given = inputs or _examples(trained)
     weights = [] if trained.model is None else list(trained.model.parameters())
     place = weights[0].device if weights else torch.device("cpu")
-    least = 1000 * sum(weight.nbytes for weight in weights) / bounds.bytes
+    if hasattr(trained, "workloads"):
+        loads, unit = trained.workloads(inputs, BATCHES, **options), "tokens"
+    else:
+        size = sum(weight.nbytes for weight in weights)
+        loads, unit = _answers(trained, inputs or _examples(trained), size), "answers"
     found = []
+    for load in loads:
+        spent, memory = _seconds(load.action, place, repeats=3), _peak(load.action, place)
+        least = 1000 * load.read / bounds.bytes
+        found.append(Speed(load.name, load.tokens / spent, unit, 1000 * spent, least, memory))
+    return found
+
+
+def _answers(trained: Any, given: Sequence[Any], size: int) -> Iterator[Workload]:
+    """Answers by one and by many, for which all weights are read once."""
     for batch in BATCHES:
         some = [given[number % len(given)] for number in range(batch)]
-        answer = partial(trained.answer, some)
-        spent, memory = _seconds(answer, place, repeats=3), _peak(answer, place)
-        name = f"{trained.verb}, {batch} at a time"
-        found.append(Speed(name, batch / spent, "answers", 1000 * spent, least, memory))
-    return found
+        yield Workload(f"{trained.verb}, {batch} at a time", partial(trained.answer, some), batch, size)
 
 
 def _examples(trained: Any) -> Sequence[Any]:
@@ -139,54 +131,6 @@ def _examples(trained: Any) -> Sequence[Any]:
     except ValueError:  # a sentence is no word
         raise needs from None
     return SENTENCES
-
-
-def generating(translator: Translator, texts: Sequence[str], bounds: Limits, *, to: str | None = None) -> list[Speed]:
-    """Translations of these texts, greedily and with beams, by one and by many."""
-    place = next(translator.model.parameters()).device
-    once, again = _read(translator.model)
-    translator.ready.warm()
-    found = []
-    for beams in dict.fromkeys((1, max(4, translator.decoding.beams))):
-        for batch in BATCHES:
-            chosen = [texts[number % len(texts)] for number in range(batch)]
-            write = partial(translator.translate, chosen, to=to, beams=beams, split=False, tokens=MANY)
-            lengths = [len(translator.target.encode(answer)) + 1 for answer in write()]
-            spent, memory = _seconds(write, place, repeats=3), _peak(write, place)
-            name = f"{'greedy' if beams == 1 else f'beam {beams}'}, {batch} at a time"
-            least = 1000 * (once + max(lengths) * again) / bounds.bytes
-            found.append(Speed(name, sum(lengths) / spent, "tokens", 1000 * spent, least, memory))
-    return found
-
-
-def writing(writer: Writer, bounds: Limits, *, length: int = 100) -> list[Speed]:
-    """Texts of so many tokens from a language model, by one and by many."""
-    weights = sum(parameter.nbytes for parameter in writer.model.parameters())
-    found = []
-    for batch in BATCHES:
-        write = partial(writer.write, length=length, samples=batch)
-        spent, memory = _seconds(write, writer.device, repeats=3), _peak(write, writer.device)
-        least = 1000 * length * weights / bounds.bytes
-        name = f"writing, {batch} at a time"
-        found.append(Speed(name, batch * length / spent, "tokens", 1000 * spent, least, memory))
-    return found
-
-
-def _read(model: Any) -> tuple[int, int]:
-    """Bytes of weights that are read once for a batch of sources, and those read again for every token written.
-
-    Tables of tokens are looked up, not read, unless they predict as well. On a GPU a Transformer writes with a copy in
-    half precision.
-    """
-    halved, once, again = hasattr(model, "stack") and pays(next(model.parameters()).device), 0, 0
-    for name, weight in model.named_parameters():
-        size = 2 * weight.numel() if halved else weight.nbytes
-        part = name.partition(".")[0]
-        if part.startswith(("encoder", "bridge")):
-            once += size
-        elif part not in ("embedding", "target_embedding") or weight is model.prediction:
-            again += size
-    return once, again
 
 
 def _peak(action: Callable[[], Any], place: torch.device) -> int | None:

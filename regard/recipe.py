@@ -14,7 +14,7 @@ import torch
 from regard import checkpoint, config, models
 from regard.config.words import nearest
 from regard.data.encodings import locate
-from regard.tasks import TASKS
+from regard.tasks import DEFAULT, TASKS
 from regard.tasks.recognition import introduced, understood
 from regard.training import adoption, distributed
 from regard.training import device as devices
@@ -28,7 +28,6 @@ AUTO = "auto"
 SPARE = 10**8  # parameters that cost nothing to allocate
 RUNS = Path("runs")
 RECIPES = (".yaml", ".yml")
-DEFAULT = "translation"  # what a recipe learns that does not say
 LENGTHS = ("steps", "epochs", "seconds")  # ways to say how long to train: one of them named, no other is chosen
 
 
@@ -127,6 +126,8 @@ def train(
         team.admit(task, recipe.task, recipe.training.accumulate)
         device = team.device(devices.choose(recipe.training.device))
         parent = None if start is None else opened(start)
+        if parent is not None:
+            inherited(task, settings, recipe, parent)  # a body that does not fit is refused before data is read
         if out is None:
             place = RUNS / order.name
             out = place if overwrite else team.broadcast(runs.vacant(place, resume=resume))
@@ -135,14 +136,14 @@ def train(
             if not run.filled:
                 record.begin()
             data = team.main_first(lambda: task.prepare(recipe, run.latest or parent))
-            begun = None if run.latest is None else config.read(run.folder / "config.yaml")
-            recipe = fitted(task, settings, recipe, data, parent, begun)
+            before = None if run.latest is None else begun(run.folder)
+            recipe = fitted(task, settings, recipe, data, parent, before)
             torch.manual_seed(recipe.training.seed)
             model = models.build(recipe.model)
             adopted = [] if parent is None else _adopted(task, model, parent, data)
             model = model.to(device)
             learner = task(recipe, data, model, fixed=devices.compiles(device, recipe.training.compile, model))
-            recipe = paced(settings, recipe, learner.rows, begun)
+            recipe = paced(settings, recipe, learner.rows, before)
             run = run.begin(recipe, data.report)
             record.begin()
             log.begin(step=run.step, tensorboard=recipe.training.tensorboard, anew=run.filled and not resume)
@@ -151,7 +152,7 @@ def train(
             with devices.threads(recipe.training.threads, features=learner.features):
                 result = fit(learner, recipe.training, recipe.optim, run, log=log)
             record.end(result.state, result.reason)
-        metrics = checkpoint.read(run.best).metrics if run.best.exists() else {}
+        metrics = checkpoint.peek(run.best).metrics if run.best.exists() else {}
         return Outcome(run.folder, run.best, metrics, result, task.usage)
 
 
@@ -162,6 +163,12 @@ def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
         raise ValueError(f"unknown task {name!r}{nearest(str(name), TASKS)}")
     task = TASKS[name][0]
     return task, config.build(task.Recipe, _named(settings))
+
+
+def begun(folder: Path) -> dict[str, Any]:
+    """The settings that a run began with, whichever version wrote them, under the names of today."""
+    name = config.read(folder / "config.yaml").get("task", DEFAULT)
+    return runs.begun(folder, TASKS[name][0].Recipe if isinstance(name, str) and name in TASKS else None)
 
 
 def fitted(
@@ -184,9 +191,14 @@ def fitted(
         suited["training"] = {key: value for key, value in suited.get("training", {}).items() if key not in LENGTHS}
     suited = chosen_before(suited, begun)
     if parent is not None:
-        kinds = config.sections(task.Recipe, "model").values()
-        suited["model"] = adoption.shape(parent, named.get("model", {}), task=recipe.task, kinds=kinds)
+        suited["model"] = inherited(task, settings, recipe, parent)
     return task.sized(config.build(task.Recipe, merged(suited, named)), data)
+
+
+def inherited(task: Any, settings: Mapping[str, Any], recipe: Any, parent: checkpoint.Checkpoint) -> dict[str, Any]:
+    """The model section of a run that goes on from a parent."""
+    kinds = config.sections(task.Recipe, "model").values()
+    return adoption.shape(parent, _named(settings).get("model", {}), task=recipe.task, kinds=kinds)
 
 
 def paced(settings: Mapping[str, Any], recipe: Any, rows: int, begun: Mapping[str, Any] | None = None) -> Any:

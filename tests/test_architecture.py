@@ -5,6 +5,7 @@ import graphlib
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -51,6 +52,16 @@ RUNNERS = {
     "runpy",
 }
 BANNED = PICKLES | LOADERS | RUNNERS
+TRANSLATING = (  # what translates, or shows it
+    "regard/tasks/translation/",
+    "regard/tasks/__init__.py",
+    "regard/cli/translate.py",
+    "regard/demo.py",
+)
+TASK_NAMED = {  # "file": why it may say the name of a task
+    "regard/models/__init__.py": "models had other names in version 0.1, by task",
+    "regard/models/word2vec.py": "the model is called so too",
+}
 MACHINE_PATH = re.compile(r"""(?<![\w.~/>-])/(?:home|root|work|Users|tmp|mnt|media|opt|var|usr|data|scratch)/\w""")
 
 
@@ -93,6 +104,37 @@ def offenders(wrong: Callable[[str], bool], *, allowed: tuple[str, ...] = (), wi
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Every function and method."""
     return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+@cache
+def tasks() -> set[str]:
+    """The names of all tasks, as their registry has them."""
+    [table] = [
+        node.value
+        for node in sources()["regard/tasks/__init__.py"].body
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "TASKS"
+    ]
+    return {ast.literal_eval(key) for key in table.keys}
+
+
+def named_tasks(tree: ast.AST, *, command: bool = False) -> list[str]:
+    """Where a file says the name of a task; a command of one task may, when it loads a model: `load(..., task="x")`."""
+    loads = [word.value for word in ast.walk(tree) if isinstance(word, ast.keyword) and word.arg == "task"]
+    excused = {id(node) for node in loads} if command else set()
+    return [
+        f"{node.lineno}: {node.value!r}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and id(node) not in excused
+        if isinstance(node.value, str) and node.value in tasks()
+    ]
+
+
+def translators(tree: ast.AST) -> set[str]:
+    """Names of translators in a file: imported from their wing, or of variables, attributes and parameters."""
+    nodes = list(ast.walk(tree))
+    own = {getattr(node, kind, None) for node in nodes for kind in ("id", "attr", "arg", "name")}
+    named = {name for name in own if isinstance(name, str) and re.fullmatch(r"_?[Tt]ranslators?", name)}
+    return named | {name for name in mentions(tree) if under(name, "regard.tasks.translation")}
 
 
 def last(name: str) -> str:
@@ -186,6 +228,48 @@ def test_a_path_of_somebodys_machine_would_be_found(text, found):
     assert bool(MACHINE_PATH.search(text)) == found
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        'if task == "translation":\n    pass',
+        'if "tagging" in (settings["task"],):\n    pass',
+        'names = {"language": 1}',
+        'TASKS["word2vec"]',
+        'settings.get("task", "translation")',
+        'match task:\n    case "counting":\n        pass',
+    ],
+)
+def test_the_name_of_a_task_would_be_found(code):
+    assert named_tasks(ast.parse(code), command=True)
+    assert not named_tasks(ast.parse('recipe.load(path, task="tagging")'), command=True)
+    assert named_tasks(ast.parse('recipe.load(path, task="tagging")'))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from regard.tasks.translation.translator import Translator",
+        "def f():\n    from regard.tasks.translation import scoring",
+        "def f(translator):\n    pass",
+        "self.translator.model",
+        "class Translator:\n    pass",
+    ],
+)
+def test_a_translator_would_be_found(code):
+    assert translators(ast.parse(code))
+    assert not translators(ast.parse("text.translate(table)"))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [("import regard.b", "from regard import a"), ("from regard.b import x", "def f():\n    from regard.a import y")],
+)
+def test_a_circle_would_be_found(a, b):
+    trees = {"regard/__init__.py": ast.parse(""), "regard/a.py": ast.parse(a), "regard/b.py": ast.parse(b)}
+    with pytest.raises(graphlib.CycleError):
+        in_order(trees)
+
+
 # Who may import whom.
 
 
@@ -215,6 +299,31 @@ def test_models_never_import_one_another():
 
 def test_only_one_file_knows_of_other_processes():
     assert not offenders(lambda name: under(name, "torch.distributed"), allowed=("regard/training/distributed.py",))
+
+
+def test_only_the_tasks_themselves_and_their_commands_know_what_a_task_is_called():
+    """Whoever else asks `if task ==` has found something that belongs on Task or Trained."""
+    found = {
+        path: named
+        for path, tree in sources().items()
+        if not path.startswith("regard/tasks/") and path not in TASK_NAMED
+        if (named := named_tasks(tree, command=path.startswith("regard/cli/")))
+    }
+    assert not found
+    assert all(named_tasks(sources()[path]) for path in TASK_NAMED), "an exception that nobody needs"
+
+
+def test_nothing_but_translating_names_a_translator():
+    found = {path: translators(tree) for path, tree in sources().items() if not path.startswith(TRANSLATING)}
+    assert not {path: names for path, names in found.items() if names}
+
+
+def test_every_wing_is_a_stranger_to_the_others():
+    """The contract names wings one by one: a new one must be in it."""
+    wings = {Path(path).parts[2] for path in sources() if path.startswith("regard/tasks/") and path.count("/") > 2}
+    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    [contract] = [one for one in told if one["type"] == "independence"]
+    assert {f"regard.tasks.{wing}" for wing in wings} == set(contract["modules"])
 
 
 def test_other_peoples_models_are_met_in_tests_only():
@@ -363,12 +472,16 @@ def test_nobody_knows_the_numbers_of_special_tokens():
 
 
 def test_no_file_imports_itself_by_way_of_others():
-    names = {path: path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in sources()}
+    assert len(in_order(sources())) == len(sources()) - 1
+
+
+def in_order(trees: dict[str, ast.Module]) -> list[str]:
+    """All modules but the public doors, which open late, each after those it imports; a circle raises and is named."""
+    names = {path: path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in trees}
     modules = set(names.values())
-    graph = {names[path]: imported(tree, modules) - {names[path]} for path, tree in sources().items()}
-    del graph["regard"]  # the public doors open late
-    order = list(graphlib.TopologicalSorter(graph).static_order())  # a circle raises and is named
-    assert set(order) == modules - {"regard"}
+    graph = {names[path]: imported(tree, modules) - {names[path]} for path, tree in trees.items()}
+    del graph["regard"]
+    return list(graphlib.TopologicalSorter(graph).static_order())
 
 
 def imported(tree: ast.Module, modules: set[str]) -> set[str]:

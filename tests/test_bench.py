@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 from regard import bench, recipe
 from regard.cli import app
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks.translation.speed import weights_read
 from tests.conftest import Corpus
+from tests.tasks import words
 
 SMALL = bench.Limits("a fast device", operations=1e18, bytes=1e18)
 
@@ -66,7 +68,7 @@ def test_training_is_measured_in_a_folder_that_is_forgotten(corpus: Corpus, tmp_
 
 def test_generating_is_measured_by_one_and_by_many() -> None:
     translator = recipe.load()
-    found = bench.generating(translator, ["A cat.", "Two dogs run."], SMALL, to="fr")
+    found = bench.answering(translator, ["A cat.", "Two dogs run."], SMALL, to="fr")
     assert [one.what for one in found][::3] == ["greedy, 1 at a time", "beam 5, 1 at a time"]
     assert all(one.rate > 1 and one.milliseconds > one.least for one in found)
 
@@ -74,7 +76,7 @@ def test_generating_is_measured_by_one_and_by_many() -> None:
 @pytest.mark.parametrize("share", ["all", "target", "none"])
 def test_the_encoder_is_read_once_the_decoder_and_the_output_for_every_token(share: str) -> None:
     model = Transformer(TransformerConfig(vocab=50, width=16, heads=2, hidden=24, encoder=5, decoder=1, share=share))
-    once, again = bench._read(model)
+    once, again = weights_read(model)
     decoder = sum(weight.nbytes for weight in model.decoder.parameters())
     assert once == sum(weight.nbytes for weight in model.encoder.parameters())
     assert again == decoder + 50 * 16 * 4
@@ -82,10 +84,10 @@ def test_the_encoder_is_read_once_the_decoder_and_the_output_for_every_token(sha
 
 def test_a_models_least_time_is_that_of_the_weights_it_reads() -> None:
     translator, bounds = recipe.load(), bench.Limits("a slow device", operations=1e18, bytes=1e6)
-    once, again = bench._read(translator.model)
+    once, again = weights_read(translator.model)
     answer = translator.translate("A cat.", to="fr", beams=1)
     tokens = len(translator.target.encode(answer)) + 1
-    assert bench.generating(translator, ["A cat."], bounds, to="fr")[0].least == (once + tokens * again) / 1000
+    assert bench.answering(translator, ["A cat."], bounds, to="fr")[0].least == (once + tokens * again) / 1000
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_recurrent_translators_and_language_models_are_measured_too(corpus: Corp
     outcome = recipe.train(
         recipe.settings(recipes / "masse.yaml", "training.steps=2"), out=tmp_path / "run", quiet=True
     )
-    found = bench.writing(recipe.load(outcome.best), SMALL, length=5)
+    found = bench.answering(recipe.load(outcome.best), [], SMALL)
     assert found[0].what == "writing, 1 at a time"
     done = CliRunner().invoke(app, ["bench", str(tmp_path / "run"), "--device", "cpu", "--json"])
     assert done.exit_code == 0, done.output
@@ -151,6 +153,10 @@ def test_any_model_is_measured_by_its_answers(tmp_path: Path) -> None:
         CliRunner().invoke(app, ["bench", str(tmp_path / "run"), "--device", "cpu"], catch_exceptions=False)
 
 
-def test_word_vectors_are_refused_in_one_line() -> None:
-    with pytest.raises(ValueError, match="learnt in epochs"):
-        bench.training({"task": "word2vec"}, SMALL, steps=20)
+def test_word_vectors_are_measured_in_words_whatever_the_epochs(tmp_path: Path) -> None:
+    pytest.importorskip("numba", reason="numba is not installed (pip install 'regard[words]')")
+    asked = words.recipe(words.write(tmp_path / "text.txt", lines=300))
+    assert asked["training"]["epochs"] == 4, "which would be fewer steps"
+    found = bench.training(asked, SMALL, steps=20)
+    assert (found.unit, found.least) == ("words", 0), "no optimizer, of whose work the least is known"
+    assert found.rate > 100

@@ -72,7 +72,7 @@ def _model(words: list[str], file: Path | None, place: str, to: str | None, limi
         inputs = [trained.parse(text) for text in lines if text.strip()]
     if to is not None and not getattr(trained, "languages", []):
         raise ValueError(f"--to {to}: {trained.name} has no languages to choose from, leave it out")
-    return bench.answering(trained, inputs, limits, to=to)
+    return bench.answering(trained, inputs, limits, **({} if to is None else {"to": to}))
 
 
 def _table(limits: Limits, found: list[Speed]) -> object:

@@ -181,11 +181,12 @@ def _shared(folders: Mapping[str, Path]) -> str:
 def _alike(folders: Mapping[str, Path]) -> None:
     """Refuse runs of different tasks, and say which were not measured on the same data in the same way."""
     from regard import config
+    from regard.tasks import DEFAULT
 
     ways, tasks = {}, {}
     for name, folder in folders.items():
         settings = config.read(folder / "config.yaml")
-        tasks[name] = settings.get("task", "translation")
+        tasks[name] = settings.get("task", DEFAULT)
         try:
             facts = json.loads((folder / "data.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):

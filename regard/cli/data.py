@@ -66,7 +66,7 @@ def cmudict(
     stress: Annotated[bool, typer.Option("--stress", help="Keep the digits that say which vowel is stressed.")] = False,
 ) -> None:
     """Pairs of letters and sounds from the CMU Pronouncing Dictionary; no word is in two parts."""
-    from regard.tasks.translation import cmudict
+    from regard.lab import cmudict
 
     _folder(out)
     found = cmudict.read(str(file), stress=stress)

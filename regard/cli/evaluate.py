@@ -81,15 +81,13 @@ def scored(
 ) -> Scores:
     """The scores of a model, or of the answers in a file; among others, a model may not know some of the options."""
     from regard import recipe
+    from regard.tasks import TASKS
 
     name = name or called(path)
     if path.is_file():
-        from regard.data import testset
-        from regard.tasks.translation import scoring
-
-        test = scoring.pairs(*files, columns=chosen.get("columns"))
-        how = {key: chosen[key] for key in ("metric", "tokenize") if key in chosen}
-        return scoring.given(name, testset.answers(str(path), len(test)), test, **how)
+        judge = next(trained.judge for _, trained in TASKS.values() if hasattr(trained, "judge"))
+        known = inspect.signature(judge).parameters  # the others are for models
+        return judge(path, *files, name=name, **{key: value for key, value in chosen.items() if key in known})
     trained = recipe.load(path, device=device)
     if among and not getattr(trained, "languages", True):
         chosen = {key: value for key, value in chosen.items() if key != "to"}  # of one direction: nothing to choose

@@ -12,14 +12,12 @@ import typer
 
 from regard.cli.answers import typed
 from regard.cli.grammar import Device, named
-from regard.cli.lines import PICTURES, lines_of, writable
-from regard.cli.translate import guessed
+from regard.cli.lines import PICTURES, guessed, lines_of, writable
 from regard.cli.views import PAGES, View, judged, links, show
 
 if TYPE_CHECKING:
     from regard.interpret.trace import Trace
     from regard.metrics.alignment import Gold
-    from regard.tasks.translation.translator import Translator
 
 KINDS = ("html", "png", "json", "csv", "npy", "htm", *PICTURES)
 SHOWN, MEASURED = "What is shown", "For translators"
@@ -157,14 +155,14 @@ def _only(lines: Iterator[str]) -> str:
     return given[0]
 
 
-def _link(translator: Translator, lines: Iterator[str], to: str | None, view: View) -> None:
+def _link(trained: Any, lines: Iterator[str], to: str | None, view: View) -> None:
     """The links of every line; line n answers line n."""
     for text in lines:
-        seen = translator.look(text, to=to or guessed(translator, [text])) if text.strip() else None
+        seen = trained.look(text, to=to or guessed(trained, [text])) if text.strip() else None
         print(links(seen, view) if seen is not None else "")
 
 
-def measure(translator: Translator, to: str | None, path: Path | None, *, interventions: bool, as_json: bool) -> None:
+def measure(trained: Any, to: str | None, path: Path | None, *, interventions: bool, as_json: bool) -> None:
     """What the heads do over the sentences that were aligned by hand: in sentences, then the main numbers in tables."""
     from rich.console import Console
 
@@ -173,7 +171,7 @@ def measure(translator: Translator, to: str | None, path: Path | None, *, interv
 
     if path is not None and path.suffix.lower() != ".json":
         raise ValueError(f"{path}: measures are written as .json, or shown in the terminal without -o")
-    reader, golds = _reader(translator, to)
+    reader, golds = _reader(trained, to)
     tables = summary(reader, golds, intervene=interventions)
     whole = json.dumps([asdict(table) for table in tables], ensure_ascii=False, indent=1)
     if as_json:
@@ -194,21 +192,19 @@ def measure(translator: Translator, to: str | None, path: Path | None, *, interv
     console.print("\nEvery head by itself: --json, or -o heads.json.")
 
 
-def _extra(
-    translator: Translator, trace: Trace, view: View, to: str | None, measured: bool, gold: str | None
-) -> dict[str, Any]:
+def _extra(trained: Any, trace: Trace, view: View, to: str | None, measured: bool, gold: str | None) -> dict[str, Any]:
     """What a page shows beside the weights: numbers of the heads, and links made by hand with their score."""
     from regard.interpret.alignment import measures, summary
 
     numbers: dict[str, Any] = dict(judged(trace, view, gold))
     if measured:
-        reader, golds = _reader(translator, to)
+        reader, golds = _reader(trained, to)
         numbers |= summary.for_page(measures.examples(reader, golds))
     return {"measures": numbers, "gold": gold}
 
 
-def _reader(translator: Translator, to: str | None) -> tuple[Any, list[Gold]]:
-    """The translator that is told the answers, and the pairs aligned by hand in its direction."""
+def _reader(trained: Any, to: str | None) -> tuple[Any, list[Gold]]:
+    """The model that is told the answers, and the pairs aligned by hand in its direction."""
     from regard.interpret.alignment.forced import Reader
     from regard.metrics import alignment
 
@@ -216,4 +212,4 @@ def _reader(translator: Translator, to: str | None) -> tuple[Any, list[Gold]]:
         raise ValueError("the alignments are English and French: give --to en or --to fr")
     golds = alignment.read()
     turned = [gold.turned() for gold in golds] if to == "en" else golds
-    return Reader(translator, to if translator.languages else None), turned
+    return Reader(trained, to if trained.languages else None), turned

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from regard.data.encodings import hint
 
@@ -29,6 +30,14 @@ def _given(texts: list[str]) -> Iterator[str]:
             yield from decoded(sys.stdin.buffer, "standard input")
         else:
             yield text
+
+
+def guessed(trained: Any, texts: list[str]) -> str | None:
+    """The language that a model with several is to write in when nobody said it, and a word about the guess."""
+    to = trained.language(texts)
+    if to is not None:
+        print(f"regard: translating to {to}, guessed from the text; --to chooses", file=sys.stderr)
+    return to
 
 
 def lines_of(path: Path) -> Iterator[str]:

@@ -113,7 +113,7 @@ def _trained(asked: list[str], changes: list[str], given: Given, *, out: Path | 
     with distributed.team() as team:  # from here on, an error that all processes meet is said once
         order = recipes.order(asked, *changes, given=given)
         if options["resume"] and "data" not in order.settings:
-            order = recipes.order(_begun(out) / "config.yaml", *changes)
+            order = recipes.order(recipes.begun(_begun(out)), *changes)
         if not order.settings.keys() & {"data", "task"}:
             raise ValueError("nothing to train on: give a recipe file with data, or files to train on")
         outcome = recipes.train(order, out=out, command=sys.argv, **options)

@@ -13,7 +13,7 @@ import typer
 
 from regard.cli.answers import Asked, writing
 from regard.cli.grammar import Answers, Input, Json, Settings, named
-from regard.cli.lines import arguments, blocks, lines_of, writer
+from regard.cli.lines import arguments, blocks, guessed, lines_of, writer
 
 if TYPE_CHECKING:
     from regard.tasks.translation.translator import Answer, Translator
@@ -141,14 +141,6 @@ def place(device: str, model: Path | None, lines: Iterator[str]) -> tuple[str, I
         if room < 0:
             return device, chain(counted, lines)
     return "cpu", iter(counted)
-
-
-def guessed(translator: Translator, texts: list[str]) -> str | None:
-    """The language to translate into when nobody said it, and a word about the guess."""
-    to = translator.language(texts)
-    if to is not None:
-        print(f"regard: translating to {to}, guessed from the text; --to chooses", file=sys.stderr)
-    return to
 
 
 def _line(number: int, answer: Answer) -> str:

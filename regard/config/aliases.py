@@ -193,6 +193,7 @@ USUAL: dict[str, tuple[str, ...]] = {
 }
 
 FORMER: dict[str, str] = {
+    "model.each": "model.per_token",
     "training.rows": "training.accumulate",
     "training.workers": "training.threads",
     "training.rate": "optim.rate",

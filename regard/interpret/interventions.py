@@ -99,7 +99,7 @@ def loss_of(reader: Reader, pairs: Sequence[tuple[str, str]]) -> Callable[[], fl
 def deletions(reader: Reader, source: str, target: str) -> list[float]:
     """By how much the log-probability of the answer falls without each word of the source."""
     read, written = reader.encode(source, target)
-    words = reader.translator.source.words(read)
+    words = reader.trained.source.words(read)
     count = 1 + max((word for word in words if word is not None), default=-1)
     without = [[id for id, own in zip(read, words, strict=True) if own != word] for word in range(count)]
     whole, *parts = reader.scores([read, *without], [written] * (count + 1))

@@ -15,6 +15,7 @@ from regard.tasks.vision.localisation import Localisation, Locator
 from regard.tasks.word2vec.task import SkipGram
 from regard.tasks.word2vec.vectors import WordVectors
 
+DEFAULT = "translation"  # what a recipe learns that does not say
 TASKS: dict[str, tuple[Any, Any]] = {
     "classification": (Classification, Classifier),
     "counting": (Counting, Counter),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -11,6 +11,14 @@ from regard import config, models
 from regard.checkpoint import Checkpoint
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
+
+SENTENCES = (
+    "The man in the red coat walks slowly along the river with his two dogs.",
+    "Nobody knows where she bought the old house in which her parents used to live.",
+    "A few children are playing football on the grass behind the school this afternoon.",
+    "If it had not rained so much yesterday, we would have gone to the mountains together.",
+)
+"""What a model is timed with that reads sentences, where nobody gives any."""
 
 
 @runtime_checkable
@@ -26,7 +34,9 @@ class Trained(Protocol):
     """A trained model, ready to use: what `load` gives.
 
     Where inputs are files, it says `opens = True`; where they belong together, as the frames of a film do, `together =
-    True`; where a file of inputs is more than its lines, `read(file)` gives them.
+    True`; where a file of inputs is more than its lines, `read(file)` gives them. Where answers can be scored that
+    somebody else wrote into a file, `judge(file, *files, name, ...)` is a static method that does. Where it writes, and
+    speed is told in tokens, `workloads(inputs, batches, ...)` gives what to time.
     """
 
     task: ClassVar[str]
@@ -54,6 +64,16 @@ class Trained(Protocol):
 
     def look(self, given: Any, **options: Any) -> Trace:
         """Answer one input and keep where every attention looked; a model that has none says so in a line."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Something a model does that can be timed, how many tokens that writes and the bytes of weights it must read."""
+
+    name: str
+    action: Callable[[], Any]
+    tokens: int
+    read: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,8 +104,8 @@ class Books:
             return True
         if minutes is None or step % self.config.log:
             return False
-        late = self.worth_saving and time.monotonic() - self.written >= 60 * minutes
-        return bool(self.team.broadcast(late if self.team.is_main else None))
+        late = time.monotonic() - self.written >= 60 * minutes
+        return bool(self.team.broadcast(late if self.team.is_main else None)) and self.worth_saving  # reads all weights
 
     @property
     def is_saved(self) -> bool:

@@ -208,7 +208,9 @@ def _join() -> Team:
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timedelta(seconds=STALL))
     patient = dist.new_group(backend="gloo", timeout=timedelta(seconds=PATIENCE))
-    return Team(rank, size, patient, store)
+    member = Team(rank, size, patient, store)
+    member.wait()  # an error of one that is here is a broken connection to one that is not yet
+    return member
 
 
 def _leave(member: Team, error: BaseException) -> None:

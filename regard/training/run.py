@@ -21,6 +21,7 @@ import regard
 from regard import checkpoint, config
 from regard.checkpoint import Checkpoint, CheckpointError
 from regard.config.resuming import Verdict
+from regard.data.normalise import recorded
 from regard.models import modern
 from regard.training import distributed
 from regard.training.compatibility import changes
@@ -135,7 +136,8 @@ class Run:
         run = self
         with _told(self.folder):
             if self.resumed:
-                run = _resumed(self, settings, data, verdicts)
+                before = {} if self.latest is None else begun(self.folder, type(recipe))
+                run = _resumed(self, (before, settings), data, verdicts)
             elif self.filled:
                 _clear(self.folder)
             checkpoint.replace(self.folder / "config.yaml", config.dump(settings).encode("utf-8"))
@@ -152,6 +154,16 @@ class Run:
     def show(self, step: int, samples: Sequence[Mapping[str, Any]]) -> None:
         """Keep what the model answered at a step."""
         checkpoint.replace(self.folder / "samples" / f"step-{step}.json", checkpoint.render(list(samples)))
+
+
+def begun(folder: Path, kind: type | None = None) -> dict[str, Any]:
+    """The settings that a run began with, whichever version wrote them, under the names that its recipe has today."""
+    found = modern(config.read(folder / "config.yaml"))
+    if kind is not None and is_dataclass(kind):
+        found = config.renewed(kind, found)
+    if isinstance(found.get("tokenizer"), Mapping):
+        found["tokenizer"] = recorded(found["tokenizer"])
+    return found
 
 
 def vacant(folder: Path, *, resume: bool = False) -> Path:
@@ -266,8 +278,16 @@ def _filled(folder: Path) -> bool:
     return folder.is_dir() and any(path.name not in EARLY for path in folder.iterdir())
 
 
-def _resumed(run: Run, settings: Mapping[str, Any], data: Mapping[str, Any], verdicts: Mapping[str, Verdict]) -> Run:
-    """The run to go on with, or one that starts from 0 where there is nothing to go on from, and says so."""
+def _resumed(
+    run: Run,
+    settings: tuple[Mapping[str, Any], Mapping[str, Any]],
+    data: Mapping[str, Any],
+    verdicts: Mapping[str, Verdict],
+) -> Run:
+    """The run to go on with, or one that starts from 0 where there is nothing to go on from, and says so.
+
+    `settings` are those it was begun with and those of now.
+    """
     folder = run.folder
     latest, damaged = run.latest, run.doubtful
     if latest is None:
@@ -275,8 +295,7 @@ def _resumed(run: Run, settings: Mapping[str, Any], data: Mapping[str, Any], ver
         notes.append(f"{folder} holds no checkpoint to resume from: starting from step 0")
         forget(folder / "metrics.jsonl", after=0)
         return replace(run, latest=None, notes=tuple(notes), damaged=len(damaged))
-    before = modern(config.read(folder / "config.yaml"))
-    found = changes(before, settings, _seen(folder), data, verdicts=verdicts)
+    found = changes(*settings, _seen(folder), data, verdicts=verdicts)
     if fixed := found.refused:
         shown = ", ".join(fixed[:8]) + (f" and {len(fixed) - 8} more" if len(fixed) > 8 else "")
         raise ValueError(f"{folder} cannot be resumed with these changes: {shown}; use another folder")

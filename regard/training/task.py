@@ -118,6 +118,8 @@ class Learner(Protocol):
 class Task(Learner, Protocol):
     """A kind of learning, from the files of a recipe to something the loop can train.
 
+    Where evaluations take long, `brief` are settings that shorten them for whoever does not need them.
+
     One that learns from files also has `takes`, what it calls their contents (`pairs`), and
     `recognise(given: Given) -> Claim | None`, a static method. Another is used where there is one:
     `check(recipe, *, tokens=False)`, a report on the data with `lines()` for a person, `plain()` for JSON, and

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -10,65 +10,41 @@ import pytest
 
 from regard import recipe
 from regard.cli import run
-from regard.data import images
 from regard.tasks import TASKS
-from regard.tasks.vision import drawn
-from regard.tasks.vision.drawn import FramesConfig, PictureConfig
 from regard.tasks.word2vec.vectors import WordVectors
 from tests.documents import ROOT
+from tests.tasks.every import lines
 
 BRIEF = {"steps": 2, "evaluate": 2, "save": 2, "tensorboard": False, "device": "cpu"}
 FROZEN = ROOT / "tests" / "checkpoints" / "format-1"
-SEES = ("translation", "classification")
 
 
 @dataclass(frozen=True)
 class Case:
-    """A tiny model, inputs for it, and files or options to score it by."""
+    """A hardly trained model, inputs for it, and files or options to score it by."""
 
     model: Path
     inputs: list[str]
-    files: list[str] = field(default_factory=list)
-    options: list[str] = field(default_factory=list)
+    files: list[str]
+    options: list[str]
+    looks: bool
 
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
-    """One of each task, hardly trained."""
+    """One of each task."""
     here = tmp_path_factory.mktemp("tasks")
-    (here / "pairs.tsv").write_text("Le roi dort.\tThe king sleeps.\nLe loup dort.\tThe wolf sleeps.\n")
-    words = [(word, n) for n in range(20) for word in ("good", "bad")]
-    (here / "labels.tsv").write_text("".join(f"{word} film {n}\t{word}\n" for word, n in words))
-    (here / "tags.txt").write_text("".join(f"the/D film{n}/N is/V {word}/A\n" for word, n in words))
-    (here / "text.txt").write_text("masse masse\n" * 20)
-    (here / "questions.txt").write_text(": royal\nman woman king queen\n")
-    table = ROOT / "regard" / "samples" / "pendulum.csv"
-    reader = {"name": "rnn-encoder", "width": 8, "embedding": 8, "pool": "attention"}
-    settings = {
-        "classification": {"data": {"train": {"path": str(here / "labels.tsv")}, "tokens": 64}, "model": reader},
-        "tagging": {"data": {"train": {"path": str(here / "tags.txt")}, "tokens": 64}, "model": reader},
-        "language": {"data": {"text": "masse\n" * 40, "lanes": 2, "window": 5}, "model": {"width": 4}},
-        "regression": {"data": {"train": str(table), "target": "period", "inputs": ["length", "angle", "gravity"]}},
-        "localisation": {"data": {"valid": 4, "batch": 2}, "model": {"channels": [4, 4, 4]}},
-        "counting": {"data": {"valid": 4, "batch": 2}, "model": {"channels": [4, 4, 4]}},
-    }
-    for task, own in settings.items():
-        recipe.train({"task": task, "training": BRIEF, **own}, out=here / task, quiet=True)
-    WordVectors(["man", "woman", "king", "queen"], np.eye(4, 3, dtype=np.float32) + 0.1).save(here / "word2vec")
-    images.write(here / "digit.png", drawn.album(PictureConfig(), "valid")[0].picture)
-    for number, frame in enumerate(drawn.album(FramesConfig(), "valid")[0].pictures[:3]):
-        images.write(here / f"frame{number}.png", frame)
-    frames = [str(here / f"frame{number}.png") for number in range(3)]
-    return {
-        "translation": Case(FROZEN, ["Le roi dort.", "Le loup dort."], [str(here / "pairs.tsv")]),
-        "classification": Case(here / "classification", ["good film 1"], [str(here / "labels.tsv")]),
-        "tagging": Case(here / "tagging", ["the film is good"], [str(here / "tags.txt")]),
-        "language": Case(here / "language", ["ma"], [str(here / "text.txt")]),
-        "regression": Case(here / "regression", ["length=1,angle=10,gravity=9.81"], [str(table)]),
-        "localisation": Case(here / "localisation", [str(here / "digit.png")], options=["-s", "count=4"]),
-        "counting": Case(here / "counting", frames, options=["-s", "count=4"]),
-        "word2vec": Case(here / "word2vec", ["man", "king"], [str(here / "questions.txt")]),
-    }
+    words = ["nouna", "nounb", "verba", "verbb"]
+    WordVectors(words, np.eye(4, 3, dtype=np.float32) + 0.1).save(here / "word2vec")
+    made = {"translation": FROZEN, "word2vec": here / "word2vec"}
+    found = {}
+    for task, line in lines(here).items():
+        model = made.get(task, here / task)
+        if task not in made:
+            recipe.train({"task": task, **line.settings, "training": BRIEF}, out=model, quiet=True)
+        options = [word for name, value in line.options.items() for word in ("-s", f"{name}={value}")]
+        found[task] = Case(model, line.inputs, line.files, options, line.looks)
+    return found
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: object) -> str:
@@ -116,7 +92,7 @@ def test_evaluate_scores_every_task_and_holds_two_models_together(task, cases, t
 @pytest.mark.parametrize("task", TASKS)
 def test_explain_shows_where_it_looked_or_says_that_there_is_nothing(task, cases, tmp_path, capsys):
     case = cases[task]
-    if task in SEES:
+    if case.looks:
         assert "%" in said(capsys, "explain", case.model, case.inputs[0])
         told = json.loads(said(capsys, "explain", case.model, case.inputs[0], "--json"))
         assert len(told["weights"]) == len(told["rows"])

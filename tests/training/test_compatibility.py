@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard import config, recipe
+from regard import checkpoint, config, recipe
+from regard.cli import run
 from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.data.readers import Corpus
 from regard.data.tokenizers import TokenizerConfig
@@ -311,3 +313,49 @@ def test_a_text_that_is_read_on_keeps_its_lanes(setting, verdict, entry):
     before = config.plain(config.build(LanguageRecipe, {"data": {"text": "a b", "held": 0.1}}))
     found = changes(before, config.override(before, [setting]), DATA, DATA, recipe=LanguageRecipe)
     assert getattr(found, verdict) == [entry]
+
+
+def aged(folder: Path, model: str, **names: str) -> None:
+    """Give a run folder the settings that version 0.1 would have written: other names, and some unheard of."""
+    found = config.read(folder / "config.yaml")
+    found["model"]["name"] = model
+    found["tokenizer"].pop("normalise")
+    for name in ("epochs", "save_minutes"):
+        found["training"].pop(name)
+    for new, old in {**names, "training.accumulate": "training.rows"}.items():
+        (section, new), (_, old) = new.split("."), old.split(".")
+        found[section][old] = found[section].pop(new)
+    (folder / "config.yaml").write_text(config.dump(found), encoding="utf-8")
+
+
+@pytest.mark.parametrize("task", ["translation", "classification"])
+def test_a_run_of_version_0_1_is_resumed_by_its_folder_alone(task, corpus, tmp_path, capsys):
+    (tmp_path / "labels.tsv").write_text("".join(f"{'good' if n % 2 else 'bad'} {n}\t{n % 2}\n" for n in range(40)))
+    own = {
+        "translation": {
+            "data": {"train": {"source": str(corpus.source), "target": str(corpus.target)}, "tokens": 256},
+            "tokenizer": {"vocab": 320, "normalise": "none"},
+            "model": {"name": "seq2seq", "width": 8, "embedding": 8},
+            "objective": {"judged": 2},
+        },
+        "classification": {
+            "data": {"train": {"path": str(tmp_path / "labels.tsv")}, "tokens": 64},
+            "tokenizer": {"normalise": "none"},
+            "model": {"name": "rnn-encoder", "width": 8, "embedding": 8},
+        },
+    }
+    training = {"steps": 3, "accumulate": 2, "save": 1, "tensorboard": False, "device": "cpu"}
+    optim = {"warmup": 1, "schedule": "constant"}
+    settings = {"task": task, **own[task], "optim": optim, "training": training}
+    whole = recipe.train(settings, out=tmp_path / "whole", quiet=True)
+    out = recipe.train(config.override(settings, ["training.steps=2"]), out=tmp_path / "run", quiet=True).folder
+    aged(out, "recurrent", **({"model.per_token": "model.each"} if task == "classification" else {}))
+    assert run(["train", "--resume", "--out", str(out), "training.steps=3"]) == 0, capsys.readouterr().err
+    said = (out / "train.log").read_text(encoding="utf-8")
+    assert "going on from step 2" in said
+    assert [line.partition(": ")[2] for line in said.splitlines() if "changed since" in line] == [
+        "training.steps: 2 -> 3"
+    ]
+    assert config.read(out / "config.yaml")["training"]["accumulate"] == 2
+    ends = [checkpoint.read(folder / "checkpoints" / "step-3").tensors() for folder in (whole.folder, out)]
+    assert all(ends[0][name].equal(ends[1][name]) for name in ends[0])

@@ -37,6 +37,7 @@ SCENARIOS = {
     "killed": ["lost", {"how": "is killed", "victim": 1}],
     "hung": ["lost", {"how": "hangs", "victim": 0}],
     "errors": ["errors", {"who": [[0, 1, 2], [2], [0]]}],
+    "late": ["late", {}],
     "seconds": ["seconds", {}],
     "translate": ["translate", {}],
     "classify": ["classify", {}],
@@ -130,6 +131,11 @@ def test_an_error_ends_all_and_is_said_once(found: dict[str, Any]) -> None:
     assert last["said"][1:] == [[], [said.replace("error ", "error process 2: ")]]
     assert last["said"][0][0].startswith("error another process of this training ended")
     assert first["said"] == [[said], [], []]
+
+
+def test_an_error_is_said_once_even_if_somebody_comes_late(found: dict[str, Any]) -> None:
+    assert found["late"]["statuses"] == [1, 1]
+    assert found["late"]["said"] == [["error train.tsv: lies on a disk that is gone"], []]
 
 
 def test_time_is_up_for_all_at_one_step(found: dict[str, Any]) -> None:

@@ -12,6 +12,8 @@ import pytest
 import torch
 
 from regard import checkpoint, config
+from regard.training import bookkeeping
+from regard.training.guard import Guard
 from regard.training.loop import Evaluation, Learner, TrainingConfig, hash64, mean
 from regard.training.optim import OptimConfig
 
@@ -89,6 +91,34 @@ def test_it_evaluates_saves_and_reports_when_due_and_at_the_end(regression: Any,
         "step-7.json",
     ]
     assert checkpoint.read(run.best).metrics == result.best.metrics
+
+
+def test_it_saves_by_minutes_too_and_reads_the_weights_only_then(regression: Any, train: Any, monkeypatch: Any) -> None:
+    """Looking at every weight costs as much as a step: not with every line of the log."""
+    clock, read, saved = Clock(), [], []
+    monkeypatch.setattr(bookkeeping.time, "monotonic", clock)
+    unsound = Guard.unsound
+    monkeypatch.setattr(Guard, "unsound", lambda guard: (read.append(clock.steps), unsound(guard))[1])
+    save = bookkeeping.Books.save
+    monkeypatch.setattr(bookkeeping.Books, "save", lambda books: (saved.append(clock.steps), save(books))[1])
+
+    class Slow(regression):  # type: ignore[valid-type,misc]
+        def step(self, batch: Any, part: str) -> Any:
+            clock.steps += 1
+            return super().step(batch, part)
+
+    train(Slow(), steps=10, evaluate=100, save=100, save_minutes=3.0, log=1)
+    assert saved == [3, 6, 9, 10]
+    assert set(read) == {3, 6, 9, 10}
+
+
+class Clock:
+    """A minute goes by with every step."""
+
+    steps = 0
+
+    def __call__(self) -> float:
+        return 60.0 * self.steps
 
 
 def test_checkpoints_hold_what_the_task_says_and_what_training_needs(regression: Any, train: Any) -> None:

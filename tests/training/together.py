@@ -29,17 +29,21 @@ from tests.faults.nursery import Child, Quick, Report, answer, temporary, weight
 from tests.test_recipe import TINY
 from tests.training.lines import Lines, Narrow, Numbered, records
 
-Train = Callable[[Path, Team, Report], Any]
+PORT = 5  # digits
 SETTINGS = {"steps": 12, "accumulate": 6, "log": 2, "evaluate": 4, "save": 3, "device": "cpu", "tensorboard": False}
 
 
 def together(size: int, action: Callable[[Team, Report], Any]) -> list[Child]:
-    """Processes that are a team, as torchrun would start them; each reports the error it ends with."""
-    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    here = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port), "TORCHELASTIC_USE_AGENT_STORE": "True"}
+    """Processes that are a team, as torchrun would start them; each reports the error it ends with.
+
+    The store they meet at has a thread, whose locks a fork would copy: it is opened after the last of them is there.
+    """
+    doors, key = os.pipe()
 
     def member(rank: int) -> Callable[[Report], None]:
         def act(report: Report) -> None:
+            port = os.read(doors, PORT).decode()
+            here = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_USE_AGENT_STORE": "True"}
             os.environ.update(here, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size))
             try:
                 with distributed.team() as team:
@@ -53,7 +57,11 @@ def together(size: int, action: Callable[[Team, Report], Any]) -> list[Child]:
         return act
 
     children = [Child(member(rank)) for rank in range(size)]
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     children[0].store = store  # type: ignore[attr-defined] # it stays as long as they
+    os.write(key, f"{store.port:0{PORT}}".encode() * size)
+    os.close(doors)
+    os.close(key)
     return children
 
 
@@ -279,6 +287,25 @@ def errors(place: str, who: list[list[int]]) -> list[dict[str, Any]]:
         children = together(3, train)
         answers.append({"statuses": finished(children), "said": [child.lines for child in children]})
     return answers
+
+
+def late(place: str) -> dict[str, Any]:
+    """All fail at once, while process 0 takes longer to arrive than the other would wait for its words."""
+    group, manners = dist.new_group, distributed.MANNERS
+
+    def slow(*given: Any, **how: Any) -> Any:
+        made = group(*given, **how)
+        time.sleep(0.6 if os.environ["RANK"] == "0" else 0)
+        return made
+
+    def fail(team: Team, report: Report) -> None:
+        raise ValueError("train.tsv: lies on a disk that is gone")
+
+    dist.new_group, distributed.MANNERS = slow, 0.2
+    children = together(2, fail)
+    statuses = finished(children)
+    dist.new_group, distributed.MANNERS = group, manners
+    return {"statuses": statuses, "said": [child.lines for child in children]}
 
 
 def seconds(place: str) -> dict[str, Any]:

@@ -175,6 +175,12 @@ class Tokenizer:
             return self.between.join(self.pieces(kept))
         return self._engine.decode(list(ids), skip_special_tokens=True)
 
+    def decode_many(self, texts: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each list of ids; many at once are decoded in parallel."""
+        if self.closed:
+            return [self.decode(ids) for ids in texts]
+        return self._engine.decode_batch([list(ids) for ids in texts], skip_special_tokens=True)
+
     def decode_lines(self, ids: Sequence[int]) -> str:
         """The text of these ids, a line end for every end token."""
         lines: list[list[int]] = [[]]

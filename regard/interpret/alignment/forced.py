@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.teacher_forcing import Teacher
@@ -17,13 +17,14 @@ from regard.interpret.watch import watch
 
 
 @runtime_checkable
-class Translates(Protocol):
-    """What is needed of a translator: its model, a tokenizer for each side, its name, and how it reads a sentence."""
+class Sided(Protocol):
+    """A trained model that reads one text and writes another, with a tokenizer for each side."""
 
     model: Any
     source: Tokenizer
     target: Tokenizer
     name: str
+    task: ClassVar[str]
 
     def encode(self, text: str, to: str | None = None) -> list[int]:
         """Token ids of a sentence as the model reads it."""
@@ -31,15 +32,15 @@ class Translates(Protocol):
 
 @dataclass(frozen=True)
 class Reader:
-    """A translator that is told the answers; `to` is the language asked for where there are several."""
+    """A model that is told the answers; `to` is the language asked for where there are several."""
 
-    translator: Translates
+    trained: Sided
     to: str | None = None
 
     @property
     def model(self) -> Any:
         """The model that reads."""
-        return self.translator.model
+        return self.trained.model
 
     @property
     def teacher(self) -> Teacher:
@@ -50,11 +51,11 @@ class Reader:
     @property
     def _ends(self) -> tuple[int, int]:
         """What an answer begins and ends with."""
-        return self.translator.target.role("begin"), self.translator.target.role("end")
+        return self.trained.target.role("begin"), self.trained.target.role("end")
 
     def encode(self, source: str, target: str) -> tuple[list[int], list[int]]:
         """Token ids of what is read, tag and end included, and of what is written, without its end."""
-        return self.translator.encode(source, self.to), self.translator.target.encode(target, written=True)
+        return self.trained.encode(source, self.to), self.trained.target.encode(target, written=True)
 
     def look(self, source: str, target: str) -> Trace:
         """Where every head looks while the model reads this answer."""
@@ -63,13 +64,13 @@ class Reader:
         with watch(self.model) as seen:
             [score] = self.scores([read], [written])
         items = {
-            "source": tokens(self.translator.source, read, source),
-            "target": tokens(self.translator.target, [*written, end]),
-            "fed": tokens(self.translator.target, [begin, *written]),
+            "source": tokens(self.trained.source, read, source),
+            "target": tokens(self.trained.target, [*written, end]),
+            "fed": tokens(self.trained.target, [begin, *written]),
         }
         weights = [Weights(name, *axes(name), values=seen[name][0]) for name in seen]
         facts = {"text": source, "answer": target, "score": score, "forced": True}
-        return Trace(self.translator.name, "translation", items, weights, facts)
+        return Trace(self.trained.name, self.trained.task, items, weights, facts)
 
     def scores(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> list[float]:
         """The log-probability of each answer, its end included, given what was read."""

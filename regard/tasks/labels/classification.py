@@ -28,7 +28,7 @@ class ClassificationRecipe(LabellingRecipe):
     """What is learnt."""
     data: Fingerprinted[LabelsConfig]
     """Labelled texts."""
-    model: ConvolutionEncoderConfig | RecurrentEncoderConfig | TransformerEncoderConfig = field(
+    model: Fixed[ConvolutionEncoderConfig | RecurrentEncoderConfig | TransformerEncoderConfig] = field(
         default_factory=ConvolutionEncoderConfig
     )
     """The network, chosen by its name; sizes that nobody names follow from the number of texts."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -28,11 +29,12 @@ from regard.metrics.significance import averaged
 from regard.models.lstm import RecurrentLM
 from regard.tasks.language import streams
 from regard.tasks.language.streams import Stream
-from regard.tasks.trained import blind, described, revived
+from regard.tasks.trained import Workload, blind, described, revived
 
 CARRIED = "carried"  # the buffer in which training keeps the state of every lane
 SPAN = 2048  # tokens of a text read at a time to measure it
 HELD = 1 << 22  # logits held at once
+TIMED = 100  # tokens written to measure speed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +134,14 @@ class Writer:
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Text]:
         """One continuation of every beginning; options are those of `WritingConfig`."""
         return [self.write(prompt, **{**options, "samples": 1})[0] for prompt in inputs]
+
+    def workloads(self, inputs: Sequence[str], batches: Sequence[int]) -> Iterator[Workload]:
+        """What to time: texts that go on from the first input, by one and by many."""
+        weights = sum(parameter.nbytes for parameter in self.model.parameters())
+        begun = {"prompt": inputs[0]} if inputs else {}
+        for batch in batches:
+            write = partial(self.write, length=TIMED, samples=batch, **begun)
+            yield Workload(f"writing, {batch} at a time", write, batch * TIMED, TIMED * weights)
 
     def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
         """How much text files surprise the model."""

@@ -51,8 +51,9 @@ def score(
     return overlapping(evaluation.evaluate(translator, test, to=to, name=called, tokenize=tokenize, **settings))
 
 
-def given(name: str, answers: Sequence[str], test: Pairs, *, metric: str = "overlap", tokenize: str = "13a") -> Scores:
-    """Score answers that somebody else gave."""
+def given(name: str, file: str | Path, test: Pairs, *, metric: str = "overlap", tokenize: str = "13a") -> Scores:
+    """Score answers that somebody else gave, line by line in a file."""
+    answers = testset.answers(str(file), len(test))
     if _known(metric) == "errors":
         return wrong(error_rate.judge(name, answers, test))
     return overlapping(evaluation.judge(name, answers, test, tokenize=tokenize))

@@ -99,6 +99,7 @@ class Translation:
     takes: ClassVar[str] = "pairs"
     usage: ClassVar[str] = 'regard translate {folder} "..."'
     shared: ClassVar[bool] = True
+    brief: ClassVar[dict[str, Any]] = {"objective": {"judged": 1, "samples": 1}}
     recognise = staticmethod(recognise)
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
@@ -29,7 +29,7 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.models.inference import Ready
-from regard.tasks.trained import described, revived
+from regard.tasks.trained import Workload, described, revived
 from regard.tasks.translation.copying import mended
 from regard.tasks.translation.options import DecodingConfig, TranslationOptions
 
@@ -131,6 +131,27 @@ class Translator:
 
         return scoring.score(self, scoring.pairs(*files, columns=columns), **options)
 
+    @staticmethod
+    def judge(
+        answers: str | Path,
+        *files: str | Path,
+        name: str,
+        columns: tuple[int, int] | None = None,
+        metric: str = "overlap",
+        tokenize: str = "13a",
+    ) -> Scores:
+        """Scores of translations that are in a file already, line by line."""
+        from regard.tasks.translation import scoring
+
+        test = scoring.pairs(*files, columns=columns)
+        return scoring.given(name, answers, test, metric=metric, tokenize=tokenize)
+
+    def workloads(self, inputs: Sequence[str], batches: Sequence[int], to: str | None = None) -> Iterator[Workload]:
+        """What to time: searches by one and by many."""
+        from regard.tasks.translation.speed import workloads
+
+        return workloads(self, inputs, batches, to)
+
     def answers(
         self, texts: str | Sequence[str], *, to: str | None = None, first: int = 0, **settings: Any
     ) -> list[Answer]:
@@ -200,7 +221,12 @@ class Translator:
         if not decoding.split or decoding.force or decoding.prefix:
             return sentences.whole(text)
         most = min(decoding.longest, self._context)
-        return sentences.split(text, fits=lambda part: len(self.source.encode(part)) + 2 <= most)
+
+        def fits(part: str) -> bool:
+            surely = 2 * len(part.encode()) + 2 <= most  # no token is less than a byte, or a mark of a word
+            return surely or len(self.source.encode(part)) + 2 <= most
+
+        return sentences.split(text, fits=fits)
 
     @property
     def _context(self) -> int:
@@ -208,11 +234,15 @@ class Translator:
 
     def encode(self, text: str, to: str | None = None) -> list[int]:
         """Token ids of a sentence as the model reads it: the tag of the language asked for, the text, the end."""
-        ids = [*self.tag(to), *self.source.encode(text)]
-        room = self._context - 1
-        if len(ids) > room:
-            raise ValueError(f"{len(ids)} tokens in one sentence, the model reads {room}: split the text")
-        return [*ids, self.source.role("end")]
+        return self._encode_many([text], to)[0]
+
+    def _encode_many(self, texts: Sequence[str], to: str | None) -> list[list[int]]:
+        tag, end, room = self.tag(to), self.source.role("end"), self._context - 1
+        found = [[*tag, *ids, end] for ids in self.source.encode_many(texts)]
+        longest = max(map(len, found), default=0) - 1
+        if longest > room:
+            raise ValueError(f"{longest} tokens in one sentence, the model reads {room}: split the text")
+        return found
 
     def tag(self, to: str | None = None) -> list[int]:
         """What asks for a language: one token, or none where there is nothing to choose."""
@@ -237,12 +267,11 @@ class Translator:
         self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, seeds: Sequence[int]
     ) -> list[Answer]:
         """Answers for sentences, decoded in batches of similar length."""
-        read = [self.encode(text, to) for text in texts]
+        read = self._encode_many(texts, to) if texts else []
         copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
         batches = by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // copies))
         groups = self._found(read, batches, decoding, seeds)
-        found = ([_answer(self.target, each, drawn=decoding.sample) for each in own] for own in groups)
-        return in_order(batches, found)
+        return in_order(batches, (list(_answers(self.target, group, drawn=decoding.sample)) for group in groups))
 
     def _found(
         self,
@@ -336,13 +365,17 @@ def _noise(policy: Searching | Drawing, limits: Sequence[int], seeds: Sequence[i
     return noise([torch.Generator().manual_seed(seed) for seed in seeds], limits, policy.beams)
 
 
-def _answer(tokenizer: Tokenizer, hypotheses: Sequence[Hypothesis], *, drawn: bool = False) -> Answer:
-    """The best hypothesis in words, with the others behind it; the same text in other pieces counts once."""
-    found = [Answer(tokenizer.decode(each.tokens), each.score) for each in hypotheses]
-    if not drawn:
-        found = [answer for place, answer in enumerate(found) if answer.text not in {one.text for one in found[:place]}]
-    best, *others = found
-    return replace(best, alternatives=tuple(others))
+def _answers(tokenizer: Tokenizer, group: Sequence[Sequence[Hypothesis]], *, drawn: bool = False) -> Iterator[Answer]:
+    """The best hypothesis of each in words, the others behind it; the same text in other pieces counts once."""
+    texts = iter(tokenizer.decode_many([each.tokens for hypotheses in group for each in hypotheses]))
+    for hypotheses in group:
+        found = [Answer(next(texts), each.score) for each in hypotheses]
+        if len(found) > 1 and not drawn:
+            unique: dict[str, Answer] = {}
+            for answer in found:
+                unique.setdefault(answer.text, answer)
+            found = list(unique.values())
+        yield Answer(found[0].text, found[0].score, tuple(found[1:]))
 
 
 def _upper(answer: Answer) -> Answer:
@@ -352,6 +385,8 @@ def _upper(answer: Answer) -> Answer:
 
 def _rejoin(plan: Sequence[sentences.Piece], found: Sequence[Answer]) -> Answer:
     """Translations of the pieces with the white space that stood between them; the k-th best of each together."""
+    if len(plan) == 1 and not plan[0].gap:
+        return found[0]
     ranks = 1 + min((len(answer.alternatives) for answer in found), default=0)
     joined = []
     for rank in range(ranks):
@@ -364,4 +399,4 @@ def _rejoin(plan: Sequence[sentences.Piece], found: Sequence[Answer]) -> Answer:
                 score += answer.score
             parts.append(piece.gap)
         joined.append(Answer("".join(parts), score))
-    return replace(joined[0], alternatives=tuple(joined[1:]))
+    return Answer(joined[0].text, joined[0].score, tuple(joined[1:]))

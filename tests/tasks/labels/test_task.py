@@ -107,19 +107,6 @@ def test_every_model_learns_one_row_by_heart(kind, model, request):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
-@pytest.mark.parametrize("kind", ["reviews", "sentences"])
-def test_a_run_that_was_stopped_goes_on_to_the_same_bit(kind, model, tmp_path, request):
-    settings = {**request.getfixturevalue(kind), "model": model}
-    whole = train(settings, tmp_path / "whole")
-    first = train(settings, tmp_path / "parts", "training.steps=20")
-    assert first.result.step == 20
-    second = train(settings, tmp_path / "parts", resume=True)
-    one, other = (checkpoint.read(out.folder / "checkpoints" / "step-30").tensors() for out in (whole, second))
-    assert all(torch.equal(one[name], other[name]) for name in one)
-    assert whole.metrics == second.metrics
-
-
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
 def test_a_classifier_is_trained_loaded_and_used(reviews, model, tmp_path):
     outcome = train({**reviews, "model": model}, tmp_path / "run", "training.steps=60", "training.evaluate=60")
     assert "regard classify" in outcome.summary

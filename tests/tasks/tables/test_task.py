@@ -14,7 +14,7 @@ from regard.tasks.tables.files import TableConfig
 from regard.tasks.tables.task import Regression, RegressionRecipe, judged, linear
 from regard.training.task import Task
 from tests.documents import ROOT
-from tests.tasks.small import by_heart, goes_on_to_the_same_bit, halves_add_up
+from tests.tasks.small import by_heart, halves_add_up
 
 
 @pytest.fixture
@@ -100,12 +100,6 @@ def test_a_row_costs_its_squared_error_in_deviations(path):
 def test_halves_of_a_row_add_up_and_a_row_is_learnt_by_heart(path, data):
     halves_add_up(made(path, **data))
     assert by_heart(made(path, hidden=(32, 32), **data), steps=150) < 0.02
-
-
-def test_a_run_that_was_stopped_goes_on_to_the_same_bit(path, tmp_path):
-    goes_on_to_the_same_bit(
-        {**settings(path), "optim": {"rate": 0.02, "warmup": 5, "schedule": "constant"}}, tmp_path, steps=30, stop=15
-    )
 
 
 def test_classes_that_no_line_parts_are_told_by_a_hidden_layer(path, tmp_path):

@@ -11,7 +11,7 @@ from regard.models.detector import CounterConfig, CountPerFrame
 from regard.tasks.vision.counting import Counting, CountingRecipe, summed
 from regard.tasks.vision.drawn import FramesConfig
 from regard.training.task import Task
-from tests.tasks.small import by_heart, goes_on_to_the_same_bit, halves_add_up
+from tests.tasks.small import by_heart, halves_add_up
 
 DATA = {"size": 16, "smallest": 5, "largest": 6, "noise": 0.02, "frames": 5, "most": 2}
 DATA |= {"hidden": 0.5, "batch": 16, "valid": 60}
@@ -64,10 +64,6 @@ def test_halves_of_a_row_add_up():
 @pytest.mark.parametrize("cell", ["rnn", "gru", "gru_before", "lstm"])
 def test_every_cell_learns_one_row_by_heart(cell):
     assert by_heart(made(batch=4, cell=cell), steps=120) < 0.1
-
-
-def test_a_run_that_was_stopped_goes_on_to_the_same_bit(tmp_path):
-    goes_on_to_the_same_bit(SETTINGS, tmp_path, steps=20, stop=10)
 
 
 def test_scores_are_counted_as_said():

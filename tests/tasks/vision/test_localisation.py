@@ -14,7 +14,7 @@ from regard.tasks.vision import drawn
 from regard.tasks.vision.drawn import PictureConfig
 from regard.tasks.vision.localisation import BoxConfig, Localisation, LocalisationRecipe, Locator
 from regard.training.task import Task
-from tests.tasks.small import by_heart, goes_on_to_the_same_bit, halves_add_up
+from tests.tasks.small import by_heart, halves_add_up
 
 SETTINGS = {
     "task": "localisation",
@@ -83,10 +83,6 @@ def test_one_row_is_learnt_by_heart(loss):
     logits, guesses = task.model(seen)
     assert (logits.argmax(-1) == labels).all()
     assert iou(guesses, boxes).min() > 0.6
-
-
-def test_a_run_that_was_stopped_goes_on_to_the_same_bit(tmp_path):
-    goes_on_to_the_same_bit(SETTINGS, tmp_path, steps=20, stop=10)
 
 
 def test_scores_are_counted_as_said():

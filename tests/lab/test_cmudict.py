@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from regard.tasks.translation import cmudict
+from regard.lab import cmudict
 
 SHAPES = {
     "cmudict.dict": "a AH0\na(2) EY1\nd'artagnan D AH0 R T AE1 NG Y AH0 N # foreign french\n3d TH R IY2 D IY2\n",

@@ -1,0 +1,128 @@
+"""One line for every task: a recipe so small that it trains in a blink, what to ask its model, what to score it by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from regard.data import images
+from regard.tasks import TASKS
+from regard.tasks.vision import drawn
+from regard.tasks.vision.drawn import FramesConfig, PictureConfig
+from tests.conftest import sentences
+from tests.tasks import words
+
+ROOT = Path(__file__).parent.parent.parent
+TABLE = ROOT / "regard" / "samples" / "pendulum.csv"
+READER = {"name": "rnn-encoder", "width": 8, "embedding": 8, "pool": "attention"}
+CONVOLUTION = {"channels": [4, 4, 4]}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A task in small."""
+
+    settings: Mapping[str, Any]
+    """Its data and its model; how long to train is up to whoever does."""
+    inputs: list[str]
+    """What somebody would type to be answered."""
+    files: list[str] = field(default_factory=list)
+    """What it is scored by."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Options of scoring."""
+    looks: bool = False
+    """Whether it has attention to look at."""
+    heads: Mapping[str, str] = field(default_factory=dict)
+    """Tasks whose models can be its body, and what is made anew then."""
+
+
+def lines(place: Path) -> dict[str, Line]:
+    """A line for every task, with its files in this folder; a task without one is not done."""
+    table = {**texts(place), **pictures(place), **others(place)}
+    lacking, strange = TASKS.keys() - table.keys(), table.keys() - TASKS.keys()
+    assert not lacking, f"no line for {', '.join(sorted(lacking))}: add one to {Path(__file__).relative_to(ROOT)}"
+    assert not strange, f"lines of no task: {', '.join(sorted(strange))}"
+    return {task: table[task] for task in TASKS}
+
+
+def texts(place: Path) -> dict[str, Line]:
+    """Tasks that read."""
+    judged = [(word, n) for n in range(40) for word in ("good", "bad")]
+    pairs, labels, tags, text = (str(place / name) for name in ("pairs.tsv", "labels.tsv", "tags.txt", "text.txt"))
+    _write(pairs, ("\t".join(pair) for pair in sentences()))
+    _write(labels, (f"{word} film {n}\t{word}" for word, n in judged))
+    _write(tags, (f"the/D film{n}/N is/V {word}/A" for word, n in judged))
+    _write(text, ["masse masse"] * 40)
+    sizes = {"width": 16, "heads": 2, "hidden": 16, "encoder": 1, "decoder": 1, "dropout": 0.2}
+    translation = {
+        "data": {"train": {"path": pairs}, "tokens": 256},
+        "tokenizer": {"vocab": 320},
+        "model": sizes,
+        "objective": {"judged": 4},
+        "decoding": {"longest": 12},
+    }
+    return {
+        "translation": Line(
+            translation,
+            ["Le roi dort.", "Le loup dort."],
+            [pairs],
+            looks=True,
+            heads=dict.fromkeys(("classification", "tagging", "language"), "bridge, decoder"),
+        ),
+        "classification": Line(
+            {"data": {"train": {"path": labels}, "tokens": 64}, "model": READER},
+            ["good film 1", "bad"],
+            [labels],
+            looks=True,
+            heads={"tagging": "output", "language": "output", "translation": "output"},
+        ),
+        "tagging": Line(
+            {"data": {"train": {"path": tags}, "tokens": 64}, "model": {**READER, "pool": "max"}},
+            ["the film is good"],
+            [tags],
+            heads={"classification": "output", "language": "output", "translation": "output"},
+        ),
+        "language": Line(
+            {
+                "data": {"train": {"path": text}, "valid": {"path": text}, "lanes": 2, "window": 5},
+                "model": {"width": 4},
+            },
+            ["ma"],
+            [text],
+        ),
+    }
+
+
+def pictures(place: Path) -> dict[str, Line]:
+    """Tasks that see."""
+    digit, frames = place / "digit.png", [str(place / f"frame{number}.png") for number in range(3)]
+    images.write(digit, drawn.album(PictureConfig(), "valid")[0].picture)
+    for frame, picture in zip(frames, drawn.album(FramesConfig(), "valid")[0].pictures, strict=False):
+        images.write(Path(frame), picture)
+    settings = {"data": {"valid": 4, "batch": 2}, "model": CONVOLUTION}
+    return {
+        "localisation": Line(settings, [str(digit)], options={"count": 4}),
+        "counting": Line(settings, frames, options={"count": 4}),
+    }
+
+
+def others(place: Path) -> dict[str, Line]:
+    """Tasks of numbers and of words."""
+    columns = {"target": "period", "inputs": ["length", "angle", "gravity"]}
+    text, questions = words.write(place / "words.txt", lines=300), str(place / "questions.txt")
+    _write(questions, [": classes", "nouna nounb verba verbb"])
+    learnt = {name: value for name, value in words.recipe(text).items() if name in ("data", "model")}
+    return {
+        "regression": Line(
+            {"data": {"train": str(TABLE), "batch": 16, **columns}, "model": {"hidden": [8]}},
+            ["length=1,angle=10,gravity=9.81"],
+            [str(TABLE)],
+        ),
+        "word2vec": Line(learnt, ["nouna", "verbb"], [questions]),
+    }
+
+
+def _write(path: str, rows: Any) -> None:
+    Path(path).write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
