@@ -96,7 +96,7 @@ def bare(settings: Any) -> dict[str, Any]:
 
 def said(folder: Path) -> list[str]:
     """What the log says of where a run began."""
-    return [line[20:] for line in (folder / "train.log").read_text().splitlines() if "going on from" in line]
+    return [line[20:] for line in (folder / "train.log").read_text().splitlines() if "starting from" in line]
 
 
 def shared(task: str, settings: Any, place: Path) -> list[dict[str, Any]]:

@@ -37,6 +37,7 @@ def check(
 
     from regard import recipe as recipes
     from regard.cli.tables import Fitted
+    from regard.training import checking
     from regard.training.task import Given
 
     kind, files = told({}, source, target)
@@ -45,9 +46,7 @@ def check(
     if "data" not in settings:
         raise ValueError("nothing to check: give files, or a recipe")
     task, resolved = recipes.resolve(settings)
-    if not hasattr(task, "check"):
-        raise ValueError(f"`regard data check` knows no way to check the data of {resolved.task}: train on it")
-    found = task.check(resolved, tokens=tokens)
+    found = checking.check(task, resolved, tokens=tokens)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))
     else:

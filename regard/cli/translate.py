@@ -16,7 +16,8 @@ from regard.cli.grammar import Answers, Input, Json, Settings, named
 from regard.cli.lines import arguments, blocks, guessed, lines_of, writer
 
 if TYPE_CHECKING:
-    from regard.tasks.translation.translator import Answer, Translator
+    from regard.tasks.translation.answers import Answer
+    from regard.tasks.translation.translator import Translator
 
 BLOCK = 256  # lines translated at a time
 LITTLE = 50_000  # characters times megabytes of weights that do not pay for waking a GPU

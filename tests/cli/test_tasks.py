@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard import recipe
+from regard import config, recipe
 from regard.cli import run
 from regard.tasks import TASKS
 from regard.tasks.word2vec.vectors import WordVectors
@@ -111,6 +111,24 @@ def test_the_cost_of_a_trained_model_has_exactly_its_parameters(task, cases, cap
     model = recipe.load(cases[task].model, device="cpu").model
     assert told["parameters"] == sum(weight.numel() for weight in model.parameters())
     assert "parameters" in said(capsys, "cost", cases[task].model)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_data_of_every_task_is_checked_before_anything_is_trained_on_it(task, tmp_path, capsys):
+    settings = {"task": task, **lines(tmp_path)[task].settings}
+    (tmp_path / "mine.yaml").write_text(config.dump(settings), encoding="utf-8")
+    assert "can be trained on" in said(capsys, "data", "check", tmp_path / "mine.yaml")
+    told = json.loads(said(capsys, "data", "check", tmp_path / "mine.yaml", "--json"))
+    assert told["problems"] == []
+    assert told.get("summary", True)
+    if str(tmp_path) not in config.dump(settings):
+        return  # drawn, or shipped
+    for path in tmp_path.iterdir():
+        if path.suffix != ".yaml" and path.is_file():
+            path.unlink()
+    assert run(["data", "check", str(tmp_path / "mine.yaml")]) == 1
+    seen = capsys.readouterr()
+    assert "no file" in " ".join(f"{seen.out} {seen.err}".split())
 
 
 def test_runs_of_any_task_are_compared_over_time(cases, capsys, tmp_path):

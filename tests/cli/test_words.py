@@ -105,7 +105,6 @@ def test_a_line_without_a_recipe_trains(tmp_path, monkeypatch, capsys):
         (["words", "similar", "MODEL", "coffe"], "did you mean coffee?"),
         (["words", "analogy", "MODEL", "a", "b"], "give three words"),
         (["words", "similar", "nowhere", "x"], "no model at nowhere"),
-        (["data", "check", "task=word2vec", "data.train.path=x"], "handles sentence pairs only"),
         (["words", "map", "MODEL", "tea", "king"], "name at least three"),
         (["words", "map", "MODEL", "tea", "king", "man", "--method", "no"], "take pca or tsne"),
         (["words", "map", "MODEL", "tea", "king", "man", "-o", "nowhere.xyz"], "cannot draw a xyz file"),

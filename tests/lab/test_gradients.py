@@ -51,7 +51,7 @@ def test_comparing_leaves_the_random_state_alone():
 @pytest.mark.parametrize("columns", [50, 80, 120])
 def test_the_table_fits_the_terminal_with_every_number_whole(columns, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
-    assert run(["gradients", "--width", "8"]) == 0
+    assert run(["lab", "gradients", "--width", "8"]) == 0
     shown = capsys.readouterr().out
     assert "…" not in shown
     assert max(map(len, shown.splitlines())) <= columns
@@ -62,7 +62,7 @@ def test_the_table_fits_the_terminal_with_every_number_whole(columns, capsys, mo
 
 
 def test_more_steps_than_a_minute_allows_are_refused_in_one_line(capsys):
-    assert run(["gradients", "--length", "100000"]) == 2
+    assert run(["lab", "gradients", "--length", "100000"]) == 2
     error = capsys.readouterr().err
     assert "--length" in error
     assert " 1000 " in error.replace("=", " ").replace(".", " ")
@@ -70,11 +70,11 @@ def test_more_steps_than_a_minute_allows_are_refused_in_one_line(capsys):
 
 
 def test_the_command_shows_a_table_or_json_and_draws(tmp_path: Path, capsys):
-    small = ["gradients", "--length", "5", "--width", "8"]
-    assert run([*small, "--plot", str(tmp_path / "g.png")]) == 0
+    small = ["lab", "gradients", "--length", "5", "--width", "8"]
+    assert run([*small, "-o", str(tmp_path / "g.png")]) == 0
     assert "self-attention" in capsys.readouterr().out
     assert (tmp_path / "g.png").stat().st_size > 1000
-    assert run([*small, "--json", "--plot", str(tmp_path / "g.svg")]) == 0
+    assert run([*small, "--json", "-o", str(tmp_path / "g.svg")]) == 0
     shown = capsys.readouterr()
     norms = json.loads(shown.out)["norms"]
     assert set(norms) == {"RNN", "GRU", "LSTM", "self-attention"}

@@ -122,7 +122,7 @@ def test_recurrent_layers_become_those_of_a_classifier_and_read_the_same(folder,
 def test_the_same_labels_go_on_as_they_are_and_others_get_a_new_head(folder):
     parent = trained(folder, "classification", "cnn-encoder")
     model, before, [said], _ = begun(settings(folder, "classification"), parent)
-    assert said == f"going on from {before.directory}"
+    assert said == f"starting from {before.directory}"
     assert same(model, before, {"embedding": "embedding", "reader": "reader", "output": "output"})
     model, before, [said], data = begun(settings(folder, "classification", file="others.csv"), parent)
     assert data.classes == ["DEUX", "UN"]

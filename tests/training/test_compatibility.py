@@ -352,7 +352,7 @@ def test_a_run_of_version_0_1_is_resumed_by_its_folder_alone(task, corpus, tmp_p
     aged(out, "recurrent", **({"model.per_token": "model.each"} if task == "classification" else {}))
     assert run(["train", "--resume", "--out", str(out), "training.steps=3"]) == 0, capsys.readouterr().err
     said = (out / "train.log").read_text(encoding="utf-8")
-    assert "going on from step 2" in said
+    assert "resuming from step 2" in said
     assert [line.partition(": ")[2] for line in said.splitlines() if "changed since" in line] == [
         "training.steps: 2 -> 3"
     ]

@@ -69,7 +69,7 @@ class LabellingRecipe:
     model: Fixed[RecurrentEncoderConfig | ConvolutionEncoderConfig | TransformerEncoderConfig] = field(
         default_factory=RecurrentEncoderConfig
     )
-    """The network, chosen by its name."""
+    """The network, chosen by its name; sizes that nobody names follow from the number of texts."""
     objective: LabelObjective = field(default_factory=LabelObjective)
     """The loss, and how checkpoints are scored."""
     optim: OptimConfig = field(default_factory=OptimConfig)

@@ -113,7 +113,12 @@ class Tables:
     train: Rows
     valid: Rows
     report: dict[str, Any]
-    summary: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> list[str]:
+        """What is learnt from what, and how much there is of it."""
+        inputs = ", ".join(self.columns.inputs)
+        return [f"{len(self.train):,} rows to learn {self.columns.target} from {inputs}, {len(self.valid):,} held out"]
 
     def row(self, row: int, *, batch: int, seed: int) -> np.ndarray:
         """Which table rows are in a row of training: a pure function of the seed and its number."""

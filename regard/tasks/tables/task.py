@@ -100,13 +100,10 @@ class Regression:
         return replace(recipe, model=replace(recipe.model, inputs=inputs, outputs=outputs))
 
     def _notes(self) -> list[str]:
-        """How much there is to learn from, and how well the best linear answer does, to be beaten."""
+        """How well the best linear answer does, to be beaten."""
         columns, train, valid = self.tables.columns, self.tables.train, self.tables.valid
         scores = ", ".join(f"{name} {value:.4g}" for name, value in linear(train, valid, columns).items())
-        return [
-            f"{len(train):,} rows to learn {columns.target} from {', '.join(columns.inputs)}, {len(valid):,} held out",
-            f"linear least squares: {scores}",
-        ]
+        return [f"linear least squares: {scores}"]
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""

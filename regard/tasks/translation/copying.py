@@ -16,8 +16,9 @@ from regard.tasks.translation.documents import document as documents
 from regard.tasks.translation.documents.markup import EMOJI, PLACEHOLDER, Span, cut
 
 if TYPE_CHECKING:
+    from regard.tasks.translation.answers import Answer
     from regard.tasks.translation.options import DecodingConfig
-    from regard.tasks.translation.translator import Answer, Translator
+    from regard.tasks.translation.translator import Translator
 
 NUMBER = re.compile(r"\d+(?:[./:,-]\d+|\s\d{2,3}(?!\d))*")
 TIME = re.compile(r"\d{1,2}:(\d\d)")

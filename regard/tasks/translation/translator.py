@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
@@ -30,6 +30,7 @@ from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.models.inference import Ready
 from regard.tasks.trained import Workload, described, revived
+from regard.tasks.translation.answers import Answer, rejoined, upper, worded
 from regard.tasks.translation.copying import mended
 from regard.tasks.translation.options import DecodingConfig, TranslationOptions
 
@@ -37,24 +38,6 @@ if TYPE_CHECKING:
     from regard.interpret.steps import Steps
 
 ROWS = 256  # most sentences side by side on a GPU
-
-
-@dataclass(frozen=True)
-class Answer:
-    """One translation with the model's log-probability of it, and the runners-up."""
-
-    text: str
-    score: float
-    alternatives: tuple[Answer, ...] = ()
-
-    def __str__(self) -> str:
-        return self.text.replace("\n", " ")
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        others = [{"translation": one.text, "score": round(one.score, 6)} for one in self.alternatives]
-        told = {"translation": self.text, "score": round(self.score, 6)}
-        return told | ({"alternatives": others} if others else {})
 
 
 class Translator:
@@ -171,7 +154,7 @@ class Translator:
             if piece.text
         ]
         found = iter(self._faithful(wanted, to, decoding, seeds))
-        return [_rejoin(plan, [next(found) for piece in plan if piece.text]) for plan in plans]
+        return [rejoined(plan, [next(found) for piece in plan if piece.text]) for plan in plans]
 
     def settings(self, **changes: Any) -> DecodingConfig:
         """Its settings with some of them changed."""
@@ -261,7 +244,7 @@ class Translator:
         free = decoding.truecase and not (decoding.prefix or decoding.force)
         read = [truecase.truecased(text, self.source) if free else text for text in texts]
         found = mended(self, read, self._search(read, to, decoding, seeds), to=to, decoding=decoding)
-        return [_upper(answer) if own != text else answer for own, text, answer in zip(read, texts, found, strict=True)]
+        return [upper(answer) if own != text else answer for own, text, answer in zip(read, texts, found, strict=True)]
 
     def _search(
         self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, seeds: Sequence[int]
@@ -271,7 +254,7 @@ class Translator:
         copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
         batches = by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // copies))
         groups = self._found(read, batches, decoding, seeds)
-        return in_order(batches, (list(_answers(self.target, group, drawn=decoding.sample)) for group in groups))
+        return in_order(batches, (list(worded(self.target, group, drawn=decoding.sample)) for group in groups))
 
     def _found(
         self,
@@ -363,40 +346,3 @@ def _noise(policy: Searching | Drawing, limits: Sequence[int], seeds: Sequence[i
     if isinstance(policy, Searching):
         return None
     return noise([torch.Generator().manual_seed(seed) for seed in seeds], limits, policy.beams)
-
-
-def _answers(tokenizer: Tokenizer, group: Sequence[Sequence[Hypothesis]], *, drawn: bool = False) -> Iterator[Answer]:
-    """The best hypothesis of each in words, the others behind it; the same text in other pieces counts once."""
-    texts = iter(tokenizer.decode_many([each.tokens for hypotheses in group for each in hypotheses]))
-    for hypotheses in group:
-        found = [Answer(next(texts), each.score) for each in hypotheses]
-        if len(found) > 1 and not drawn:
-            unique: dict[str, Answer] = {}
-            for answer in found:
-                unique.setdefault(answer.text, answer)
-            found = list(unique.values())
-        yield Answer(found[0].text, found[0].score, tuple(found[1:]))
-
-
-def _upper(answer: Answer) -> Answer:
-    """The same in capitals."""
-    return replace(answer, text=answer.text.upper(), alternatives=tuple(map(_upper, answer.alternatives)))
-
-
-def _rejoin(plan: Sequence[sentences.Piece], found: Sequence[Answer]) -> Answer:
-    """Translations of the pieces with the white space that stood between them; the k-th best of each together."""
-    if len(plan) == 1 and not plan[0].gap:
-        return found[0]
-    ranks = 1 + min((len(answer.alternatives) for answer in found), default=0)
-    joined = []
-    for rank in range(ranks):
-        ranked = iter([(answer, *answer.alternatives)[rank] for answer in found])
-        parts, score = [], 0.0
-        for piece in plan:
-            if piece.text:
-                answer = next(ranked)
-                parts.append(answer.text)
-                score += answer.score
-            parts.append(piece.gap)
-        joined.append(Answer("".join(parts), score))
-    return Answer(joined[0].text, joined[0].score, tuple(joined[1:]))

@@ -21,7 +21,12 @@ class Albums:
 
     train: Any
     valid: Any
-    summary: tuple[str, ...] = ()
+
+    @property
+    def summary(self) -> list[str]:
+        """What there is to draw from."""
+        train, valid = (len(album.glyphs.labels) for album in (self.train, self.valid))
+        return [f"drawn on demand from handwritten digits: {train:,} to train on, {valid:,} to measure on"]
 
     @property
     def report(self) -> dict[str, Any]:

@@ -77,8 +77,8 @@ def test_a_mean_is_that_of_the_models():
 def test_the_command_draws_and_tells(tagger, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-    asked = ["agreement", str(tagger), str(tagger), "--labels", "GRU,GRU", "--distances", "1,4", "--count", "10"]
-    assert run([*asked, "--plot", "a.png", "--plain"]) == 0
+    asked = ["lab", "agreement", str(tagger), str(tagger), "--labels", "GRU,GRU", "--distances", "1,4", "--count", "10"]
+    assert run([*asked, "-o", "a.png", "--plain"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert [line.split()[0] for line in lines if len(line.split()) == 2 and line.split()[0].isdigit()] == [
@@ -87,9 +87,9 @@ def test_the_command_draws_and_tells(tagger, tmp_path, monkeypatch, capsys):
         "4",
     ]
     many = ["--distances", ",".join(map(str, range(1, 31))), "--count", "1"]
-    assert run(["agreement", str(tagger), *many]) == 0
+    assert run(["lab", "agreement", str(tagger), *many]) == 0
     assert "…" not in capsys.readouterr().out
-    both = ["agreement", str(tagger), str(tagger / "best"), *asked[5:], "--json"]
+    both = ["lab", "agreement", str(tagger), str(tagger / "best"), *asked[6:], "--json"]
     assert run(both) == 0
     assert list(json.loads(capsys.readouterr().out)["models"]) == [tagger.name, f"{tagger.name}/best"]
     assert width("a.png") > 800
@@ -107,7 +107,7 @@ def test_the_command_draws_and_tells(tagger, tmp_path, monkeypatch, capsys):
     ],
 )
 def test_bad_input_is_one_line(words, said, tagger, capsys):
-    assert run(["agreement", str(tagger), *words]) == 1
+    assert run(["lab", "agreement", str(tagger), *words]) == 1
     told = capsys.readouterr().err
     assert said in told
     assert told.count("\n") == 1
@@ -115,11 +115,11 @@ def test_bad_input_is_one_line(words, said, tagger, capsys):
 
 def test_models_of_other_things_are_refused(tagger, tmp_path, monkeypatch, trained, capsys):
     monkeypatch.chdir(tmp_path)
-    assert run(["agreement", str(trained)]) == 1
-    assert "made for the task translation, and this needs a model for tagging" in capsys.readouterr().err
+    assert run(["lab", "agreement", str(trained)]) == 1
+    assert "is a translator; regard tag needs a tagger" in capsys.readouterr().err
     (tmp_path / "words.txt").write_text("the/DET cat/NOUN\na/DET dog/NOUN\n" * 10)
     settings = {**SETTINGS, "data": {"train": {"path": "words.txt"}}}
     other = regard.train(settings, "training.steps=2", out=tmp_path / "other", quiet=True).folder
     capsys.readouterr()
-    assert run(["agreement", str(other)]) == 1
+    assert run(["lab", "agreement", str(other)]) == 1
     assert "other/best: tags words as DET, NOUN, not as right or wrong" in capsys.readouterr().err

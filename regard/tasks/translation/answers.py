@@ -1,0 +1,66 @@
+"""Translations as they are given back: in words, with their scores and alternatives, in the white space of the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from regard.data import sentences
+from regard.data.tokenizers import Tokenizer
+from regard.decoding.stepper import Hypothesis
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One translation with the model's log-probability of it, and the runners-up."""
+
+    text: str
+    score: float
+    alternatives: tuple[Answer, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text.replace("\n", " ")
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        others = [{"translation": one.text, "score": round(one.score, 6)} for one in self.alternatives]
+        told = {"translation": self.text, "score": round(self.score, 6)}
+        return told | ({"alternatives": others} if others else {})
+
+
+def worded(tokenizer: Tokenizer, group: Sequence[Sequence[Hypothesis]], *, drawn: bool = False) -> Iterator[Answer]:
+    """The best hypothesis of each in words, the others behind it; the same text in other pieces counts once."""
+    texts = iter(tokenizer.decode_many([each.tokens for hypotheses in group for each in hypotheses]))
+    for hypotheses in group:
+        found = [Answer(next(texts), each.score) for each in hypotheses]
+        if len(found) > 1 and not drawn:
+            unique: dict[str, Answer] = {}
+            for answer in found:
+                unique.setdefault(answer.text, answer)
+            found = list(unique.values())
+        yield Answer(found[0].text, found[0].score, tuple(found[1:]))
+
+
+def upper(answer: Answer) -> Answer:
+    """The same in capitals."""
+    return replace(answer, text=answer.text.upper(), alternatives=tuple(map(upper, answer.alternatives)))
+
+
+def rejoined(plan: Sequence[sentences.Piece], found: Sequence[Answer]) -> Answer:
+    """Translations of the pieces with the white space that stood between them; the k-th best of each together."""
+    if len(plan) == 1 and not plan[0].gap:
+        return found[0]
+    ranks = 1 + min((len(answer.alternatives) for answer in found), default=0)
+    joined = []
+    for rank in range(ranks):
+        ranked = iter([(answer, *answer.alternatives)[rank] for answer in found])
+        parts, score = [], 0.0
+        for piece in plan:
+            if piece.text:
+                answer = next(ranked)
+                parts.append(answer.text)
+                score += answer.score
+            parts.append(piece.gap)
+        joined.append(Answer("".join(parts), score))
+    return Answer(joined[0].text, joined[0].score, tuple(joined[1:]))

@@ -1,0 +1,41 @@
+"""A check of data before training, for tasks without a closer look of their own: prepared exactly as training would."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Report:
+    """What preparing the data found; `problems` are what stops a training."""
+
+    summary: list[str] = field(default_factory=list)
+    """What there is to say, in lines."""
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Counts and fingerprints, as a run writes them to data.json."""
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: whether this can be trained on."""
+        return f"cannot be trained on: {'; '.join(self.problems)}" if self.problems else "can be trained on"
+
+    def lines(self) -> list[tuple[str, str]]:
+        """In words: a name and what there is to say of it, row by row, the verdict last."""
+        return [*(("data", line) for line in self.summary), ("verdict", self.verdict)]
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"verdict": self.verdict, "problems": self.problems, "summary": self.summary, "data": self.facts}
+
+
+def check(task: Any, recipe: Any, *, tokens: bool = False) -> Any:
+    """What a task's own check says, or what preparing its data does; `tokens` asks for lengths in tokens too."""
+    if hasattr(task, "check"):
+        return task.check(recipe, tokens=tokens)
+    try:
+        data = task.prepare(recipe, None)
+    except ValueError as error:
+        return Report(problems=[str(error)])
+    return Report(list(data.summary), data.report)
