@@ -126,6 +126,7 @@ def used(line: Line, place: Path) -> dict[str, Any]:
         "scores": scores.metrics,
         "task": [model.task, scores.task],
         "looked": looked(model, inputs[0]),
+        "card": (place / "whole" / "best" / "README.md").read_text(encoding="utf-8"),
     }
 
 

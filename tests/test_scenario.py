@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
+from regard.cli import PANELS
 from regard.tasks import TASKS
 from tests.scenario import SHARED
 from tests.tasks.every import ROOT, Line, lines
@@ -123,6 +124,15 @@ def test_a_trained_model_is_scored(task: str, seen: dict[str, Any]) -> None:
     assert seen["task"] == [task, task]
     assert seen["scores"]
     assert all(math.isfinite(score) for score in seen["scores"].values())
+
+
+def test_a_checkpoint_has_a_card_that_says_how_to_use_it(task: str, seen: dict[str, Any]) -> None:
+    title, *lines = seen["card"].splitlines()
+    assert title.startswith("# ")
+    [command] = [line for line in lines if line.startswith("Scores are in `metrics.json`. Use it with `regard ")]
+    assert command.partition("`regard ")[2].split()[0] in {name for panel in PANELS.values() for name in panel}
+    assert f'regard.load("DIRECTORY").{TASKS[task][1].verb}' in seen["card"]
+    assert "/tmp" not in seen["card"], "where data lies is nobody's business"
 
 
 def test_a_model_shows_where_it_looks_or_says_that_it_does_not(

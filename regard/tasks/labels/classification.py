@@ -40,6 +40,8 @@ class Classification(Labelling):
     Recipe = ClassificationRecipe
     takes: ClassVar[str] = "labelled"
     usage: ClassVar[str] = 'regard classify {folder} "..."'
+    title: ClassVar[str] = "A classifier"
+    code: ClassVar[str] = 'classify(["a text"])'
     per_token = False
     recognise = staticmethod(labelled)
 
@@ -54,11 +56,3 @@ class Classification(Labelling):
             }
             for number in evenly(range(len(side)), self.recipe.objective.samples)
         ]
-
-    def card(self) -> str:
-        """What a stranger should know about the model, in a few lines."""
-        return (
-            f"# A classifier\n\n{self.facts()}"
-            '\nScores are in `metrics.json`. Use it with `regard classify DIRECTORY "a text"`, or in Python:\n\n'
-            '```python\nimport regard\n\nregard.load("DIRECTORY").classify(["a text"])\n```\n'
-        )

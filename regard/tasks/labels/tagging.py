@@ -30,6 +30,8 @@ class Tagging(Labelling):
     Recipe = TaggingRecipe
     takes: ClassVar[str] = "tagged"
     usage: ClassVar[str] = 'regard tag {folder} "..."'
+    title: ClassVar[str] = "A tagger"
+    code: ClassVar[str] = 'tag(["a sentence"])'
     per_token = True
     recognise = staticmethod(tagged)
 
@@ -46,11 +48,3 @@ class Tagging(Labelling):
             ]
             samples.append({"sentence": " ".join(side.words[number]), "answer": " ".join(said)})
         return samples
-
-    def card(self) -> str:
-        """What a stranger should know about the model, in a few lines."""
-        return (
-            f"# A tagger\n\n{self.facts()}"
-            '\nScores are in `metrics.json`. Use it with `regard tag DIRECTORY "a sentence"`, or in Python:\n\n'
-            '```python\nimport regard\n\nregard.load("DIRECTORY").tag(["a sentence"])\n```\n'
-        )

@@ -29,6 +29,7 @@ from regard.models.text_classifier import (
     RecurrentEncoderConfig,
     TransformerEncoderConfig,
 )
+from regard.tasks.card import card
 from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared, prepare
 from regard.tasks.labels.check import Report, check
 from regard.tasks.labels.files import ExamplesConfig
@@ -89,6 +90,9 @@ class LabellingRecipe:
 class Labelling:
     """The task of learning labels; what has one, a text or a word, is for the tasks below to say."""
 
+    usage: ClassVar[str]
+    title: ClassVar[str]
+    code: ClassVar[str]
     per_token: ClassVar[bool]
     shared: ClassVar[bool] = True
     goal: Goal = ("accuracy", "max")
@@ -203,17 +207,16 @@ class Labelling:
 
     def card(self) -> str:
         """What a stranger should know about the model, in a few lines."""
-        raise NotImplementedError
-
-    def facts(self) -> str:
-        """What the cards of all these models say first."""
         recipe, classes = self.recipe, self.prepared.classes
         some = ", ".join(classes[:20]) + ", ..." * (len(classes) > 20)
-        files = dict.fromkeys(file.path.rsplit("/", 1)[-1] for file in recipe.data.train)
-        return (
-            f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, trained with Regard on "
-            f"{len(self.prepared.train):,} texts.\n\nIt knows the labels {some}.\n\n"
-            + "".join(f"- trained on `{name}`\n" for name in files)
+        learnt = f"trained with Regard on {len(self.prepared.train):,} texts"
+        return card(
+            self.title,
+            f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, {learnt}.\n\n"
+            f"It knows the labels {some}.",
+            command=self.usage.format(folder="DIRECTORY"),
+            code=self.code,
+            files=[file.path for file in recipe.data.train],
         )
 
 

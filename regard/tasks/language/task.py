@@ -22,6 +22,7 @@ from regard.data.normalise import recorded
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import UnitsConfig
 from regard.models.lstm import RecurrentLMConfig
+from regard.tasks.card import card
 from regard.tasks.language.streams import Lanes, StreamConfig, Texts, prepare
 from regard.tasks.language.writer import CARRIED, Writer, WritingConfig, carry, lost, surprise
 from regard.training.loop import TrainingConfig
@@ -224,12 +225,11 @@ def _tokenizer(found: Checkpoint | None) -> Tokenizer | None:
 
 
 def _card(recipe: LanguageRecipe, texts: Texts) -> str:
-    """What a stranger should know about the model, in a few lines."""
-    return (
-        "# A language model\n\n"
-        f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, "
-        f"trained with Regard on {texts.train.characters:,} characters.\n\n"
-        + "".join(f"- trained on `{file.path.rsplit('/', 1)[-1]}`\n" for file in recipe.data.train)
-        + "\nScores are in `metrics.json`. Use it with `regard generate DIRECTORY`, or in Python:\n\n"
-        '```python\nimport regard\n\nregard.load("DIRECTORY").write("A beginning")\n```\n'
+    learnt = f"trained with Regard on {texts.train.characters:,} characters"
+    return card(
+        "A language model",
+        f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, {learnt}.",
+        command="regard generate DIRECTORY",
+        code='write("A beginning")',
+        files=[file.path for file in recipe.data.train],
     )

@@ -25,6 +25,7 @@ from regard.interpret.trace import Trace
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.models.perceptron import Perceptron, PerceptronConfig
+from regard.tasks.card import card
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import Columns, Rows, TableConfig, Tables
 from regard.tasks.tables.recognition import recognise
@@ -319,13 +320,12 @@ def linear(train: Rows, valid: Rows, columns: Columns) -> dict[str, float]:
 
 
 def _card(prepared: Tables) -> str:
-    """What a stranger should know about the model, in a few lines."""
     columns = prepared.columns
     what = f"which of {', '.join(columns.classes[:8])} it is" if columns.classes else "a number"
-    return (
-        f"# Predicts {columns.target}\n\n"
+    return card(
+        f"Predicts {columns.target}",
         f"From {', '.join(columns.inputs)}; the answer is {what}. A multi-layer perceptron, trained with Regard on "
-        f"{len(prepared.train):,} rows of a table.\n\n"
-        "Scores are in `metrics.json`. Use it with `regard predict DIRECTORY -i table.csv`, or in Python:\n\n"
-        '```python\nimport regard\n\nregard.load("DIRECTORY").predict_file("table.csv")\n```\n'
+        f"{len(prepared.train):,} rows of a table.",
+        command="regard predict DIRECTORY -i table.csv",
+        code='predict_file("table.csv")',
     )

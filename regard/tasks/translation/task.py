@@ -20,6 +20,7 @@ from regard.metrics.likelihood import count, linear_cross_entropy, rdrop
 from regard.metrics.overlap import bleu
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks.card import card
 from regard.tasks.translation.check import check
 from regard.tasks.translation.error_rate import judge
 from regard.tasks.translation.findings import Report
@@ -294,14 +295,12 @@ def derived(pairs: int) -> dict[str, Any]:
 
 
 def _card(recipe: TranslationRecipe, prepared: Prepared) -> str:
-    """What a stranger should know about the model, in a few lines."""
-    names = [name for corpus in recipe.data.train for name in corpus.files]
     languages = ", ".join(prepared.source_tokenizer.tags) or "one direction"
-    return (
-        "# A translation model\n\n"
-        f"{recipe.model.phrase}, {recipe.model.vocab} tokens, "
-        f"trained with Regard on {len(prepared.train)} pairs ({languages}).\n\n"
-        + "".join(f"- trained on `{name.rsplit('/', 1)[-1]}`\n" for name in names)
-        + '\nScores are in `metrics.json`. Use it with `regard translate DIRECTORY "text"`, or in Python:\n\n'
-        '```python\nimport regard\n\nregard.load("DIRECTORY").translate(["text"])\n```\n'
+    pairs = f"trained with Regard on {len(prepared.train)} pairs ({languages})"
+    return card(
+        "A translation model",
+        f"{recipe.model.phrase}, {recipe.model.vocab} tokens, {pairs}.",
+        command='regard translate DIRECTORY "text"',
+        code='translate(["text"])',
+        files=[name for corpus in recipe.data.train for name in corpus.files],
     )

@@ -25,6 +25,7 @@ from regard.interpret.trace import Trace
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.models.detector import CounterConfig, CountPerFrame
+from regard.tasks.card import card
 from regard.tasks.trained import blind, chosen, described, revived
 from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
 from regard.tasks.vision.drawn import FramesConfig
@@ -107,7 +108,16 @@ class Counting(Drawing):
 
     def card(self) -> str:
         """What a stranger should know about the model, in a few lines."""
-        return _card(self.recipe)
+        data, cell = self.recipe.data, self.recipe.model.cell
+        memory = "no memory of earlier frames" if cell == "none" else f"a {cell.upper()} over the frames"
+        return card(
+            "Counts digits in frames",
+            f"Says how many digits, up to {data.most}, are there in each frame of {data.size} x {data.size} pixels, "
+            f"hidden ones included; convolutions and {memory}. Trained with Regard on drawn sequences of {data.frames} "
+            f"frames in which a digit that has come hides in {data.hidden:.0%} of them.",
+            command="regard count DIRECTORY frame1.png frame2.png",
+            code='count(["frame1.png", "frame2.png"])',
+        )
 
 
 @dataclass(frozen=True)
@@ -190,17 +200,3 @@ def summed(logits: Float[Tensor, "batch time counts"], counts: Int[Tensor, "batc
 
 def _row(numbers: Tensor) -> str:
     return " ".join(str(int(number)) for number in numbers)
-
-
-def _card(recipe: CountingRecipe) -> str:
-    """What a stranger should know about the model, in a few lines."""
-    data, model = recipe.data, recipe.model
-    memory = "no memory of earlier frames" if model.cell == "none" else f"a {model.cell.upper()} over the frames"
-    return (
-        "# Counts digits in frames\n\n"
-        f"Says how many digits, up to {data.most}, are there in each frame of {data.size} x {data.size} pixels, hidden "
-        f"ones included; convolutions and {memory}. Trained with Regard on drawn sequences of {data.frames} frames in "
-        f"which a digit that has come hides in {data.hidden:.0%} of them.\n\n"
-        "Scores are in `metrics.json`. Use it with `regard count DIRECTORY frame1.png frame2.png`, or in Python:\n\n"
-        '```python\nimport regard\n\nregard.load("DIRECTORY").count(["frame1.png", "frame2.png"])\n```\n'
-    )

@@ -23,6 +23,7 @@ from regard.metrics.boxes import giou_loss, iou
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.models.detector import ClassAndBox, LocatorConfig
+from regard.tasks.card import card
 from regard.tasks.trained import blind, chosen, described, revived
 from regard.tasks.vision import drawn
 from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
@@ -128,7 +129,16 @@ class Localisation(Drawing):
 
     def card(self) -> str:
         """What a stranger should know about the model, in a few lines."""
-        return _card(self.recipe)
+        data = self.recipe.data
+        source = "four drawn hands" if data.digits is None else "digits in MNIST's format"
+        return card(
+            "Finds a digit in a picture",
+            f"Says which digit a picture of {data.size} x {data.size} pixels shows and the box around it. Trained with "
+            f"Regard on pictures drawn from {source}, {data.smallest} to {data.largest} pixels high, bright on dark, "
+            f"with noise and {data.clutter} scraps.",
+            command="regard locate DIRECTORY picture.png",
+            code='locate(["picture.png"])',
+        )
 
 
 @dataclass(frozen=True)
@@ -225,17 +235,3 @@ def _rounded(box: Tensor) -> tuple[float, float, float, float]:
 
 def _pixels(box: Tensor, size: int) -> str:
     return " ".join(f"{each:.0f}" for each in (box * size).tolist())
-
-
-def _card(recipe: LocalisationRecipe) -> str:
-    """What a stranger should know about the model, in a few lines."""
-    size = recipe.data.size
-    source = "four drawn hands" if recipe.data.digits is None else "digits in MNIST's format"
-    return (
-        "# Finds a digit in a picture\n\n"
-        f"Says which digit a picture of {size} x {size} pixels shows and the box around it. Trained with Regard on "
-        f"pictures drawn from {source}, {recipe.data.smallest} to {recipe.data.largest} pixels high, bright on dark, "
-        f"with noise and {recipe.data.clutter} scraps.\n\n"
-        "Scores are in `metrics.json`. Use it with `regard locate DIRECTORY picture.png`, or in Python:\n\n"
-        '```python\nimport regard\n\nregard.load("DIRECTORY").locate(["picture.png"])\n```\n'
-    )

@@ -19,6 +19,7 @@ from regard.data import vectors as files
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.metrics.vectors import nearest, solve, spearman, unit
+from regard.tasks.card import card
 from regard.tasks.trained import blind, chosen
 from regard.tasks.word2vec.word_benchmarks import Judged, Question
 
@@ -209,9 +210,10 @@ class WordVectors:
 
     def _card(self) -> str:
         count, width = self.vectors.shape
-        return (
-            f"# Word vectors\n\n{count:,} words, {width} numbers each, made with Regard. Scores are in `metrics.json` "
-            "if any were taken.\n\nUse them with `regard words similar DIRECTORY word`, write them for other programs "
-            "with `regard words export DIRECTORY -o vectors.txt`, or in Python:\n\n"
-            '```python\nimport regard\n\nregard.load("DIRECTORY").similar("word")\n```\n'
+        return card(
+            "Word vectors",
+            f"{count:,} words, {width} numbers each, made with Regard. Other programs read what "
+            "`regard words export DIRECTORY -o vectors.txt` writes.",
+            command="regard words similar DIRECTORY word",
+            code='similar("word")',
         )
