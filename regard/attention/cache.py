@@ -28,10 +28,6 @@ class KeyValues(NamedTuple):
         """The examples of both, padded to the longer one."""
         return KeyValues(_stack(self.keys, other.keys), _stack(self.values, other.values))
 
-    def copy(self) -> KeyValues:
-        """Memory of its own."""
-        return KeyValues(self.keys.clone(), self.values.clone())
-
 
 class LayerCache(KeyValues):
     """The KV cache of one self-attention: room for a prompt, then for each beam's every token.
@@ -130,10 +126,6 @@ class DecoderState:
             self.known + other.known,
         )
 
-    def copy(self) -> DecoderState:
-        """A past of its own, to branch off."""
-        return replace(self, caches=tuple(LayerCache(*cache.copy()) for cache in self.caches))
-
 
 @dataclass(frozen=True)
 class StaticDecoderState(DecoderState):
@@ -174,10 +166,6 @@ class StaticDecoderState(DecoderState):
     def join(self, other: DecoderState) -> StaticDecoderState:
         """The examples of another past appended, each at its own position."""
         return StaticDecoderState.of(super().join(other))
-
-    def copy(self) -> StaticDecoderState:
-        """A past of its own, to branch off."""
-        return StaticDecoderState.of(super().copy())
 
     def blank(self, rows: int, limit: int) -> StaticDecoderState:
         """So many rows for examples like these, with room for `limit` tokens; nobody's source has one token."""

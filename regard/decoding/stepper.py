@@ -13,7 +13,7 @@ from torch import Tensor
 
 @runtime_checkable
 class State(Protocol):
-    """What a model remembers between steps; its memory belongs to its newest descendant, so copy it to branch."""
+    """What a model remembers between steps; its memory belongs to its newest descendant."""
 
     def reorder(self, parents: Int[Tensor, "batch beam"]) -> State:
         """Beam k of an example continues what its beam `parents[k]` was."""
@@ -25,10 +25,6 @@ class State(Protocol):
 
     def join(self, other: Any) -> State:
         """The examples of another state appended, each at its own position."""
-        ...
-
-    def copy(self) -> State:
-        """Memory of its own."""
         ...
 
 

@@ -53,25 +53,6 @@ def merge(
     return (rows / rows.sum(-1, keepdim=True)) @ weights @ columns.mT
 
 
-def word_level(
-    weights: Float[Tensor, "*heads query key"],
-    queries: Sequence[Item],
-    keys: Sequence[Item],
-    *,
-    specials: bool = False,
-    renormalise: bool = False,
-) -> tuple[Float[Tensor, "*heads row column"], list[str], list[str]]:
-    """Word by word weights, query words and key words.
-
-    Hiding special tokens hides the weight they got: rows then sum to less than one, unless `renormalise` shares it out.
-    """
-    rows, columns = units(queries, specials=specials), units(keys, specials=specials)
-    matrix = merge(weights, rows, columns)
-    if renormalise:
-        matrix = normalise(matrix)
-    return matrix, [unit.text for unit in rows], [unit.text for unit in columns]
-
-
 def normalise(weights: Float[Tensor, "*heads query key"]) -> Float[Tensor, "*heads query key"]:
     """Rows that sum to one; a row of nothing stays nothing."""
     total = weights.sum(-1, keepdim=True)

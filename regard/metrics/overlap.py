@@ -38,25 +38,6 @@ def ter(answers: Sequence[str], references: References, *, lowercase: bool = Tru
     return _corpus(_ter(lowercase), answers, references)
 
 
-def sentence_bleu(
-    answers: Sequence[str], references: References, *, lowercase: bool = False, tokenize: str = "13a"
-) -> list[Score]:
-    """BLEU of each answer by itself, counting only n-grams as long as it has."""
-    return _sentences(_bleu(lowercase, tokenize, effective_order=True), answers, references)
-
-
-def sentence_chrf(
-    answers: Sequence[str], references: References, *, lowercase: bool = False, words: int = 0
-) -> list[Score]:
-    """chrF of each answer by itself."""
-    return _sentences(_chrf(lowercase, words), answers, references)
-
-
-def sentence_ter(answers: Sequence[str], references: References, *, lowercase: bool = True) -> list[Score]:
-    """Translation edit rate of each answer by itself."""
-    return _sentences(_ter(lowercase), answers, references)
-
-
 def _bleu(lowercase: bool, tokenize: str, **more: Any) -> Any:
     from sacrebleu.metrics.bleu import BLEU
 
@@ -85,14 +66,6 @@ def _corpus(metric: Any, answers: Sequence[str], references: References) -> Scor
     streams = [[own[k] if k < len(own) else None for own in several] for k in range(most)]
     result = metric.corpus_score(list(answers), streams)
     return Score(result.score, str(metric.get_signature()), str(result))
-
-
-def _sentences(metric: Any, answers: Sequence[str], references: References) -> list[Score]:
-    scores = []
-    for answer, own in zip(answers, _several(answers, references), strict=True):
-        result = metric.sentence_score(answer, own)
-        scores.append(Score(result.score, str(metric.get_signature()), str(result)))
-    return scores
 
 
 def _several(answers: Sequence[str], references: References) -> list[list[str]]:

@@ -100,10 +100,6 @@ class Reading:
         """The examples of another appended."""
         return Reading(torch.cat([self.state, other.state]))
 
-    def copy(self) -> Reading:
-        """The same, for nothing ever writes into it."""
-        return self
-
 
 class RecurrentLM(nn.Module):
     """Embedding, recurrent layers, and one number for every token that may follow.

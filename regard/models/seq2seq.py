@@ -235,10 +235,6 @@ class Writing:
         both = (torch.cat(pair) for pair in zip(self.carried, other.carried, strict=True))
         return Writing(self.past.join(other.past), Carried(*both))
 
-    def copy(self) -> Writing:
-        """A state of its own, to branch off; what is carried is never written to."""
-        return replace(self, past=self.past.copy())
-
 
 class Seq2Seq(Tied):
     """Reads a source, writes a target; trained on packed rows, generates beam by beam.

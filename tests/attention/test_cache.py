@@ -138,23 +138,10 @@ def test_the_number_of_an_example_that_left_is_not_given_again():
     past = begin(batch=3).keep(torch.tensor([0, 1])).keep(torch.tensor([0]))
     joined = past.join(begin(batch=2).keep(torch.tensor([0])))
     assert joined.where.example.tolist() == [0, 3]
-    joined = joined.advance().reorder(torch.zeros(2, 3, dtype=torch.long)).copy().keep(torch.tensor([0]))
+    joined = joined.advance().reorder(torch.zeros(2, 3, dtype=torch.long)).keep(torch.tensor([0]))
     assert joined.join(begin(batch=1)).where.example.tolist() == [0, 5]
     nobody = begin(batch=2).keep(torch.tensor([], dtype=torch.long))
     assert nobody.join(begin(batch=1)).where.example.tolist() == [2]
-
-
-def test_a_copy_has_caches_of_its_own_and_shares_the_source():
-    past = feed(begin(source=4), lambda example, beam: beam)[0]
-    branch = past.copy()
-    assert branch.caches[0].keys.data_ptr() != past.caches[0].keys.data_ptr()
-    assert branch.memories[0].keys.data_ptr() == past.memories[0].keys.data_ptr()
-    before = [(cache.keys.clone(), cache.values.clone()) for cache in past.caches]
-    branch, answers = feed(branch, lambda example, beam: 7)
-    assert sights(branch, answers)[0][1] == [0.5, 0.5, 1, 7]
-    for cache, (keys, values) in zip(past.caches, before, strict=True):
-        assert torch.equal(cache.keys, keys)
-        assert torch.equal(cache.values, values)
 
 
 def test_examples_of_different_prompts_see_their_own_and_no_more():
@@ -190,9 +177,6 @@ def test_a_fixed_past_is_the_past_written_in_place():
         taken = past.where.longest
         assert torch.equal(slots[:, :, :taken], past.where.slots[:, :, :taken])
         assert torch.equal(fixed.where.taken, past.where.taken)
-    branch = fixed.copy()
-    fixed.advance()
-    assert not torch.equal(branch.where.taken, fixed.where.taken)
 
 
 def test_examples_take_rows_of_a_fixed_past_and_leave_the_others_alone():

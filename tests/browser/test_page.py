@@ -15,7 +15,7 @@ from regard.attention.scores import Additive, Graph, cosine
 from regard.interpret import page
 from regard.interpret.steps import Steps, inside, predictions
 from regard.interpret.trace import Item, Trace, Weights
-from regard.interpret.words import word_level
+from regard.interpret.words import merge, units
 from tests.interpret.looking import LABELLING, TEXT, model
 
 CROSS = "decoder.0.cross"
@@ -50,7 +50,7 @@ def file(watched: tuple[Trace, Steps], tmp_path_factory: pytest.TempPathFactory)
 def words_of(trace: Trace) -> torch.Tensor:
     """The matrix that the page shows first."""
     one = trace.find(CROSS)
-    return word_level(one.values.mean(0), trace.items["target"], trace.items["source"])[0]
+    return merge(one.values.mean(0), units(trace.items["target"]), units(trace.items["source"]))
 
 
 def coloured(share: float, scheme: str) -> list[float]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,7 +54,7 @@ class Case:
         if text not in self.read:
             if tokens:
                 _, state = self._reading(*text[:-1])
-                logits, state = self.model.step(torch.tensor([tokens[-1:]]), state.copy())
+                logits, state = self.model.step(torch.tensor([tokens[-1:]]), deepcopy(state))
             else:
                 logits, state = self.model.start(*self.inputs([example]), beams=1, limit=ROOM)
             self.read[text] = logits[0, 0].detach().log_softmax(-1).tolist(), state

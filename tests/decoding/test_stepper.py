@@ -85,19 +85,6 @@ def test_examples_that_join_go_on_from_their_own_position(case, first, second):
     close(follow(together, slice(0, 5)), torch.cat(apart))
 
 
-def test_a_copy_is_a_branch_of_its_own(case):
-    examples = [0, 1]
-    past, one, other = texts(case, examples, 2), texts(case, examples, 2, seed=1), texts(case, examples, 2, seed=2)
-    _, state = fed(case, examples, past)
-    branch = state.copy()
-    for tokens in one.unbind(-1):
-        first, state = case.model.step(tokens, state)
-    for tokens in other.unbind(-1):
-        second, branch = case.model.step(tokens, branch)
-    close(first, fed(case, examples, torch.cat([past, one], -1))[0])
-    close(second, fed(case, examples, torch.cat([past, other], -1))[0])
-
-
 def test_limits_are_one_for_all_or_one_each():
     assert limits(3, 2) == [3, 3]
     assert limits([3, 4], 2) == [3, 4]

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.interpret.trace import Item
-from regard.interpret.words import merge, normalise, units, word_level
+from regard.interpret.words import merge, normalise, units
 
 SOURCE = [
     Item("<2en>", special=True),
@@ -25,25 +25,25 @@ def weights() -> torch.Tensor:
 
 def test_a_word_gets_what_its_pieces_get_and_looks_as_they_do_on_average():
     given = weights()
-    matrix, queries, keys = word_level(given, TARGET, SOURCE)
-    assert (queries, keys) == (["The", "boy", "."], ["Le", "garçon", "."])
+    queries, keys = units(TARGET), units(SOURCE)
+    matrix = merge(given, queries, keys)
+    assert [unit.text for unit in queries] == ["The", "boy", "."]
+    assert [unit.text for unit in keys] == ["Le", "garçon", "."]
     assert torch.allclose(matrix[:, 1, 1], given[:, 1:3, 2:6].sum(-1).mean(-1))
     assert matrix.shape == (2, 3, 3)
 
 
 def test_no_weight_is_lost_when_special_tokens_are_shown():
-    matrix, queries, keys = word_level(weights(), TARGET, SOURCE, specials=True)
-    assert (len(queries), len(keys)) == (4, 5)
+    matrix = merge(weights(), units(TARGET, specials=True), units(SOURCE, specials=True))
+    assert matrix.shape == (2, 4, 5)
     assert torch.allclose(matrix.sum(-1), torch.ones(2, 4))
 
 
 def test_hidden_weight_is_missing_until_it_is_shared_out():
     given = weights()
-    hidden, *_ = word_level(given, TARGET, SOURCE)
+    hidden = merge(given, units(TARGET), units(SOURCE))
     assert torch.allclose(hidden[:, 0].sum(-1), 1 - given[:, 0, [0, -1]].sum(-1))
-    shared, *_ = word_level(given, TARGET, SOURCE, renormalise=True)
-    assert torch.allclose(shared.sum(-1), torch.ones(2, 3))
-    assert torch.allclose(shared, normalise(hidden))
+    assert torch.allclose(normalise(hidden).sum(-1), torch.ones(2, 3))
 
 
 def test_pieces_stay_as_they_are_at_their_own_level():

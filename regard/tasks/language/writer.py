@@ -214,10 +214,6 @@ class Writer:
         )
         return surprise(self.model, stream)
 
-    def measure_file(self, name: str) -> Surprise:
-        """How much a text file surprises the model; only a line feed ends a line."""
-        return surprise(self.model, streams.read(name, self.tokenizer))
-
     @property
     def device(self) -> torch.device:
         """Where it runs."""
