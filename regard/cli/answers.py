@@ -8,12 +8,13 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from regard.cli.grammar import options
-from regard.cli.lines import arguments, blocks, lines_of, writable, writer
+from regard.cli.lines import arguments, blocks, lines_of, writable
+from regard.cli.resumable import Draft, drafted, identity
 
 BLOCK = 1024  # inputs answered at a time
 JSON = ("jsonl", "json")
@@ -28,6 +29,7 @@ class Asked:
     output: Path | None
     settings: list[str] | None
     as_json: bool
+    model: Path | None = None
 
     def check(self, *, reads: Sequence[Path] = (), text: bool = False) -> None:
         """Stop before a model is loaded at what cannot be answered or written; where `text` is read, at files too."""
@@ -62,17 +64,18 @@ def respond(
 ) -> None:
     """Answer every input with a line; JSON has the input under `key`, and `blank` for an input that is empty."""
     given = asked.options | more
-    with writing(asked, key, form, blank) as write:
-        for texts, inputs in _inputs(trained, asked):
+    with writing(asked, key, form, blank, given) as (write, draft):
+        for texts, inputs in _inputs(trained, asked, draft.done):
             found = iter(trained.answer([one for one in inputs if one is not None], **given))
             for text, one in zip(texts, inputs, strict=True):
                 write(text, None if one is None else next(found))
+            draft.keep(len(texts))
 
 
-def _inputs(trained: Any, asked: Asked) -> Iterator[tuple[list[str], list[Any]]]:
-    """Blocks of inputs beside how they were written; None for a blank line."""
+def _inputs(trained: Any, asked: Asked, done: int) -> Iterator[tuple[list[str], list[Any]]]:
+    """Blocks of inputs that are not answered yet beside how they were written; None for a blank line."""
     if asked.file is not None and hasattr(trained, "read"):  # a table is more than its lines
-        rows = trained.read(asked.file)
+        rows = trained.read(asked.file)[done:]
         yield [asked.file.name] * len(rows), rows
         return
     if asked.texts and any(not text.strip() for text in asked.texts):
@@ -81,7 +84,9 @@ def _inputs(trained: Any, asked: Asked) -> Iterator[tuple[list[str], list[Any]]]
     first = next(reads, None)
     if first is None:
         raise ValueError(f"{asked.file or 'standard input'} is empty: give inputs, or lines to read")
-    for block in blocks(chain([first], reads), 1 << 62 if getattr(trained, "together", False) else BLOCK):
+    for block in blocks(
+        islice(chain([first], reads), done, None), 1 << 62 if getattr(trained, "together", False) else BLOCK
+    ):
         yield block, [trained.parse(text) if text.strip() else None for text in block]
 
 
@@ -92,19 +97,25 @@ def typed(trained: Any, texts: list[str], *, option: str | None = "-i") -> Itera
 
 @contextmanager
 def writing(
-    asked: Asked, key: str | None, form: Callable[[str, Any], str], blank: Mapping[str, Any] | None = None
-) -> Iterator[Callable[[str, Any], None]]:
-    """Write an answer as a line of text, as a JSON object or as a row of a table."""
+    asked: Asked,
+    key: str | None,
+    form: Callable[[str, Any], str],
+    blank: Mapping[str, Any] | None = None,
+    given: Mapping[str, Any] | None = None,
+) -> Iterator[tuple[Callable[[str, Any], None], Draft]]:
+    """Write an answer as a line of text, as a JSON object or as a row of a table, kept as it comes."""
 
     def plain(text: str, answer: Any) -> dict[str, Any]:
         told = dict(blank or {}) if answer is None else answer.plain()
         return told if key is None else {key: text, **told}
 
-    with writer(asked.output) as write:
+    same = [identity(asked.model), dict(given or {}), asked.kind, getattr(form, "__name__", "")]
+    with drafted(asked.output, source=asked.file, asked=same) as draft:
+        write = draft.write
         if asked.kind == "jsonl":
-            yield lambda text, answer: write(json.dumps(plain(text, answer), ensure_ascii=False))
+            yield lambda text, answer: write(json.dumps(plain(text, answer), ensure_ascii=False)), draft
         elif asked.kind == "csv":
-            head: list[str] = []
+            head: list[str] = next(csv.reader([draft.head]), [])
             late: list[dict[str, Any]] = []
 
             def row(text: str, answer: Any) -> None:
@@ -118,9 +129,9 @@ def writing(
                     write(_row([_cell(one.get(name, "")) for name in head]))
                 late.clear()
 
-            yield row
+            yield row, draft
         else:
-            yield lambda text, answer: write("" if answer is None else form(text, answer))
+            yield lambda text, answer: write("" if answer is None else form(text, answer)), draft
 
 
 def _row(cells: Sequence[Any]) -> str:

@@ -25,7 +25,7 @@ def classify(
     """Classify a text, with probabilities."""
     from regard import recipe
 
-    asked = Asked(texts, input, output, None, as_json)
+    asked = Asked(texts, input, output, None, as_json, model)
     asked.check(text=True)
     trained = recipe.load(model, device=device, task="classification")
     respond(trained, asked, key=None, form=_every if every else _likeliest, blank=BLANK)
@@ -42,7 +42,7 @@ def tag(
     """Tag each word of a sentence."""
     from regard import recipe
 
-    asked = Asked(texts, input, output, None, as_json)
+    asked = Asked(texts, input, output, None, as_json, model)
     asked.check(text=True)
     respond(recipe.load(model, device=device, task="tagging"), asked, key=None, blank=UNTAGGED)
 

@@ -31,7 +31,7 @@ def predict(
     """Answer with any model, whatever its task."""
     from regard import recipe
 
-    asked = Asked(inputs, input, output, settings, as_json)
+    asked = Asked(inputs, input, output, settings, as_json, model)
     asked.check()
     respond(recipe.load(model, device=device), asked)
 
@@ -53,7 +53,7 @@ def locate(
 
     if output is not None and output.suffix.lstrip(".").lower() in DRAWN:
         return _draw(model, pictures or [], output, invert=invert, device=device)
-    asked = Asked(pictures, input, output, None, as_json)
+    asked = Asked(pictures, input, output, None, as_json, model)
     asked.check(reads=[Path(picture) for picture in pictures or []])
     trained = recipe.load(model, device=device, task="localisation")
     respond(trained, asked, key="picture", form=_named, invert=invert)
@@ -73,7 +73,7 @@ def count(
     """Count the digits in each frame, hidden ones included."""
     from regard import recipe
 
-    asked = Asked(frames, input, output, None, as_json)
+    asked = Asked(frames, input, output, None, as_json, model)
     asked.check(reads=[Path(frame) for frame in frames or []])
     trained = recipe.load(model, device=device, task="counting")
     respond(trained, asked, key="frame", form=_named, invert=invert)

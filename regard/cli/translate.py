@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from itertools import chain, count
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -52,7 +52,7 @@ def translate(
     model, texts = named(words or [])
     if bool(texts) == (input is not None):
         raise ValueError("give either texts, or - for standard input, or -i FILE")
-    asked = Asked(texts, input, output, settings, as_json)
+    asked = Asked(texts, input, output, settings, as_json, model)
     asked.check(reads=[terms] if terms is not None else [], text=True)
     if (html or terms is not None) and (asked.kind in ("jsonl", "csv") or nbest):
         raise ValueError("--html and --terms give one answer as text: leave JSON, CSV and --nbest out")
@@ -75,13 +75,19 @@ def translate(
 
 def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen: dict[str, Any], asked: Asked) -> None:
     """A line for every line; of several answers, each in a line behind its number and score."""
-    numbers, done = count(1), 0
-    with writing(asked, "source", lambda text, answer: _line(next(numbers), answer)) as write:
-        for block in blocks(lines, BLOCK):
+    numbers = count(1)
+
+    def numbered(_: str, answer: Answer) -> str:
+        return _line(next(numbers), answer)
+
+    with writing(asked, "source", numbered, given={"to": to, **chosen}) as (write, draft):
+        numbers = count(1 + draft.done)
+        for block in blocks(islice(lines, draft.done, None), BLOCK):
             to = to or guessed(translator, block)
-            for text, answer in zip(block, translator.answers(block, to=to, first=done, **chosen), strict=True):
+            answers = translator.answers(block, to=to, first=draft.done, **chosen)  # each line has a seed of its own
+            for text, answer in zip(block, answers, strict=True):
                 write(text, answer)
-            done += len(block)  # each line has a seed of its own
+            draft.keep(len(block))
 
 
 def _documents(

@@ -113,7 +113,7 @@ def test_a_layout_combines_with_itself_and_not_with_a_look_alike():
 
 
 def test_a_graph_refuses_places():
-    with pytest.raises(ValueError, match="no places"):
+    with pytest.raises(ValueError, match="no positions"):
         (LAYOUTS["edges"][0] & causal()).dense(4, 4)
 
 

@@ -49,7 +49,7 @@ def test_what_would_stop_a_training_is_told(texts, tmp_path):
     strict = LabelsConfig(train=texts.train, valid=texts.valid, reject=0.001)
     [bad, unknown] = check(strict).problems
     assert bad.startswith("1 of 64 lines")
-    assert "valid.csv:2: the label 'z' is none of those learnt" in unknown
+    assert "valid.csv:2: the label 'z' is none of the training labels" in unknown
     swapped = LabelledFile(path=texts.train[0].path, columns=(2, 1))
     [odd] = check(LabelsConfig(train=(swapped,))).problems
     assert "different labels" in odd
