@@ -25,7 +25,7 @@ Made = TypeVar("Made")
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """Sequences laid end to end in one flat row of tokens."""
+    """Sequences laid end to end in one flat row of tokens; their `offsets` are what other kernels call cu_seqlens."""
 
     offsets: Int[Tensor, "bounds"]
     longest: int

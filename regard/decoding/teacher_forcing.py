@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.attention.hardware import device_of
 from regard.attention.masks import Row
 from regard.decoding.batching import by_length
 
@@ -33,7 +34,7 @@ class Teacher:
     @torch.no_grad()
     def forward(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> Float[Tensor, "written width"]:
         """One pass over a packed row of pairs."""
-        device = next(self.model.parameters()).device
+        device = device_of(self.model)
         sides = read, [[self.begin, *target] for target in written]
         rows = tuple(Row.of([len(ids) for ids in side]).to(device) for side in sides)
         flat = (torch.tensor([id for ids in side for id in ids], device=device) for side in sides)

@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from regard.attention.attend import AttentionSpec, attend_source, attend_step
 from regard.attention.cache import KeyValues, LayerCache, StaticDecoderState
-from regard.attention.hardware import kernels_run
+from regard.attention.hardware import device_of, kernels_run
 from regard.attention.masks import Mask, Stepping, padded, stepping
 from regard.attention.multihead import MultiHead
 from regard.attention.positions import Learned, Positions, Table
@@ -68,7 +68,7 @@ class FusedDecoder:
         check(model.stack)
         self.model = copy.deepcopy(model).to(dtype).requires_grad_(False).eval()
         for positions in self.model.modules():
-            first = torch.ones(2, 1, dtype=torch.int64, device=next(model.parameters()).device)
+            first = torch.ones(2, 1, dtype=torch.int64, device=device_of(model))
             if isinstance(positions, Positions) and positions.embed(*first) is None:
                 positions.float()  # angles and slopes are no place to save
         self.stack: Stack = self.model.stack

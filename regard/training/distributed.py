@@ -1,8 +1,8 @@
 """Several processes of one machine training one model: who they are, what they add up, and how they agree.
 
 `torchrun --nproc-per-node N -m regard train ...` starts them. A step's rows are dealt out, gradients are added up over
-all processes, and each makes the same update. Process 0 alone writes and speaks. Nothing else in Regard knows
-`torch.distributed`; one process alone does not use it.
+all processes, and each makes the same update (data parallelism, as in DDP). Process 0 alone writes and speaks. Nothing
+else in Regard knows `torch.distributed`; one process alone does not use it.
 """
 
 from __future__ import annotations

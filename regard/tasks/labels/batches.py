@@ -1,4 +1,4 @@
-"""Labelled texts as packed rows: from files to tokens in the cache, and from a row number to tensors."""
+"""Labelled texts as packed rows: from files to tokens in the cache, and from a row number to tensors (collate)."""
 
 from __future__ import annotations
 

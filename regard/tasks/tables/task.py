@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard import config
+from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.data.examples import Examples
@@ -126,7 +127,7 @@ class Regression:
 
     def step(self, batch: Examples, part: str) -> Step:
         """Squared error or cross-entropy, summed over the rows."""
-        inputs, targets = batch.to(next(self.model.parameters()).device).parts
+        inputs, targets = batch.to(device_of(self.model)).parts
         return Step(loss=lost(self.model(inputs), targets), weight=len(batch), counts={"rows": len(batch)})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
@@ -265,7 +266,7 @@ class Predictor:
     @torch.no_grad()
     def outputs(self, inputs: Float[np.ndarray, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
         """What the network says of rows as they stand in a table."""
-        device = next(self.model.parameters()).device
+        device = device_of(self.model)
         return self.model(torch.from_numpy(self.columns.scaled(inputs)).to(device)).cpu()
 
     def answers(self, outputs: Float[Tensor, "rows outputs"]) -> list[Prediction]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from regard.attention.hardware import device_of
 from regard.decoding import constraints
 from regard.decoding.generate import generate
 from regard.tasks.translation.teacher_forcing import choices, forced
@@ -174,7 +175,7 @@ def _finished(
     """Each branch written on greedily to the end of its word: the word, whether it joins the last one, its chance."""
     if not branches:
         return []
-    device, count = next(translator.model.parameters()).device, len(branches)
+    device, count = device_of(translator.model), len(branches)
     inputs = [
         torch.tensor(each, device=device)
         for each in ([read] * count, [len(read)] * count, [[translator.begin]] * count)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from regard.attention.hardware import device_of
 from regard.models.inference import pays
 from regard.tasks.trained import SENTENCES, Workload
 
@@ -38,7 +39,7 @@ def weights_read(model: Any) -> tuple[int, int]:
     Tables of tokens are looked up, not read, unless they predict as well. On a GPU a Transformer writes with a copy in
     half precision.
     """
-    halved, once, again = hasattr(model, "stack") and pays(next(model.parameters()).device), 0, 0
+    halved, once, again = hasattr(model, "stack") and pays(device_of(model)), 0, 0
     for name, weight in model.named_parameters():
         size = 2 * weight.numel() if halved else weight.nbytes
         part = name.partition(".")[0]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import config
+from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Amount, Count, Share, Small, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
@@ -216,7 +217,7 @@ class Translation:
 
     @property
     def _device(self) -> torch.device:
-        return next(self.model.parameters()).device
+        return device_of(self.model)
 
     @torch.no_grad()
     def evaluate(self, spread: Spread = alone) -> Evaluation:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from regard import config
+from regard.attention.hardware import device_of
 from regard.attention.masks import Grid
 from regard.checkpoint import Checkpoint
 from regard.data import languages, sentences, truecase
@@ -187,7 +188,7 @@ class Translator:
         from regard.interpret.steps import Steps, inside, predictions
 
         read, written = trace.facts["read"], trace.facts["written"]
-        device = next(self.model.parameters()).device
+        device = device_of(self.model)
         inputs = torch.tensor([read], device=device), torch.tensor([[self.begin, *written[:-1]]], device=device)
         layouts = tuple(Grid(torch.tensor([len(ids)], device=device), len(ids)) for ids in (read, written))
         names = names or [one.name for one in trace.weights if one.name.startswith("decoder")]
@@ -290,7 +291,7 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         """The search itself, over the token ids of the sentences with these numbers."""
         own = [read[number] for number in numbers]
-        inputs = self._inputs(own, next(self.model.parameters()).device)
+        inputs = self._inputs(own, device_of(self.model))
         policy, limits = self._policy(decoding), self._limits(read, numbers, decoding)
         seeds = [hash((decoding.seed, number)) if seeds is None else seeds[number] for number in numbers]
         return stream(self.model, [Group(inputs, limits, _noise(policy, limits, seeds))], policy)[0]

@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.data import images
@@ -166,7 +167,7 @@ class Counter:
     def evaluate(self, *files: str | Path, count: int = 500, name: str | None = None) -> Scores:
         """Scores on so many freshly drawn sequences."""
         frames, counts, _ = fresh_pictures(self, FramesConfig, count, files).parts
-        device = next(self.model.parameters()).device
+        device = device_of(self.model)
         guesses = torch.cat([self.model(part.to(device))[0].argmax(-1).cpu() for part in frames.split(CHUNK)])
         right = (guesses == counts).float()
         metrics = {
@@ -187,7 +188,7 @@ class Counter:
     def count(self, frames: Sequence[str | Path | np.ndarray], *, invert: bool = False) -> list[Count]:
         """How many digits are there in each of these frames, which follow one another."""
         shades = images.stacked(frames, size=self.model.config.size, invert=invert)
-        device = next(self.model.parameters()).device
+        device = device_of(self.model)
         logits, _ = self.model(torch.from_numpy(shades).to(device)[None])
         sure, counts = logits[0].float().softmax(-1).max(-1)
         return [Count(int(count), float(each)) for count, each in zip(counts, sure, strict=True)]

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from regard import config
+from regard.attention.hardware import device_of
 from regard.data.examples import Examples
 from regard.tasks.vision import drawn
 from regard.training.task import every_weight
@@ -81,7 +82,7 @@ class Drawing:
     @property
     def device(self) -> torch.device:
         """Where the model is."""
-        return next(self.model.parameters()).device
+        return device_of(self.model)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""

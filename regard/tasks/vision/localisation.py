@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Positive
 from regard.config.resuming import Fingerprinted, Fixed
@@ -225,7 +226,7 @@ def _off(objective: BoxConfig, guesses: Float[Tensor, "batch 4"], boxes: Float[T
 
 
 def _device(model: nn.Module) -> torch.device:
-    return next(model.parameters()).device
+    return device_of(model)
 
 
 def _rounded(box: Tensor) -> tuple[float, float, float, float]:
