@@ -53,6 +53,11 @@ class Outcome:
         scores = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
         return f"{self.folder}: {step} steps, stopped by {reason}, best {scores}\n{use}"
 
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        how = {"steps": self.result.step, "reason": self.result.reason, "seconds": round(self.result.seconds, 3)}
+        return {"folder": str(self.folder), "best": str(self.best), **how, "metrics": self.metrics}
+
 
 @dataclass(frozen=True)
 class Order:

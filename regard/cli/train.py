@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.grammar import Json
 from regard.cli.lines import say
 
 if TYPE_CHECKING:
@@ -83,7 +85,8 @@ def train(
         str | None, typer.Option("--from", help="A model to start from (fine-tuning).", rich_help_panel=WHERE)
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the run; runs/NAME when not given.", rich_help_panel=WHERE)
+        Path | None,
+        typer.Option("--out", "-o", help="Folder of the run; runs/NAME when not given.", rich_help_panel=WHERE),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume the run in the folder.", rich_help_panel=WHERE)
@@ -91,6 +94,12 @@ def train(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a run in the folder.", rich_help_panel=WHERE)
     ] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting, said as other commands say it."),
+    ] = None,
+    device: Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps: training.device.")] = None,
+    as_json: Json = False,
 ) -> None:
     """Train a model on your own data: files in, a scored checkpoint out."""
     from regard.training.task import Given
@@ -101,11 +110,14 @@ def train(
     kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
     asked, changes = sort(words or [])
-    changes += [] if task is None else [f"task={task}"]
-    _trained(asked, changes, given, out=out, resume=resume, overwrite=overwrite, start=start)
+    changes += [*(settings or []), *([] if task is None else [f"task={task}"])]
+    changes += [] if device is None else [f"training.device={device}"]
+    _trained(asked, changes, given, as_json=as_json, out=out, resume=resume, overwrite=overwrite, start=start)
 
 
-def _trained(asked: list[str], changes: list[str], given: Given, *, out: Path | None, **options: Any) -> None:
+def _trained(
+    asked: list[str], changes: list[str], given: Given, *, as_json: bool, out: Path | None, **options: Any
+) -> None:
     """Train what was asked for, print how it went, and end with a status that says so."""
     from regard import recipe as recipes
     from regard.training import distributed
@@ -118,7 +130,7 @@ def _trained(asked: list[str], changes: list[str], given: Given, *, out: Path | 
             raise ValueError("nothing to train on: give a recipe file with data, or files to train on")
         outcome = recipes.train(order, out=out, command=sys.argv, **options)
         if team.is_main:
-            say(outcome.summary)
+            say(json.dumps(outcome.plain(), ensure_ascii=False) if as_json else outcome.summary)
     if outcome.result.failed or outcome.result.reason == "interrupted":
         raise typer.Exit(1 if outcome.result.failed else INTERRUPTED)
 

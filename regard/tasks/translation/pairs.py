@@ -1,4 +1,4 @@
-"""Pairs of texts as packed rows for a translator: from files to datasets, and from a row number to tensors (collate)."""
+"""Pairs of texts as packed rows: from files to datasets, and from a row number to tensors (collate)."""
 
 from __future__ import annotations
 
