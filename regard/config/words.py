@@ -43,7 +43,9 @@ def shown(value: Any) -> str:
 def nearest(name: str, names: Any) -> str:
     """The known name that was probably meant, or all there are."""
     close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
-    return f", did you mean {close[0]}?" if close else f"; there are {', '.join(names)}"
+    if close:
+        return f", did you mean {close[0]}?"
+    return f"; there are {', '.join(names)}" if names else "; there are none to set"
 
 
 def join(where: str, name: str) -> str:
