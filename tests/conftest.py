@@ -10,6 +10,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 import random
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -18,7 +19,7 @@ import hypothesis
 import numpy as np
 import pytest
 import torch
-from jaxtyping import install_import_hook
+from jaxtyping import config, install_import_hook
 
 PACKAGES = ("attention", "models", "decoding", "data", "metrics", "training", "tasks", "interpret", "lab")
 
@@ -47,6 +48,23 @@ def seeds() -> None:
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+
+
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Without the check of tensor shapes, which takes a third of the time of a training."""
+    config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(autouse=True)
+def shapes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tensor shapes are checked on every call, but in tests that are marked as unchecked."""
+    with unchecked() if request.node.get_closest_marker("unchecked") else nullcontext():
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -116,4 +134,5 @@ def trained(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
         (place / f"train.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     files = {"source": str(place / "train.fr"), "target": str(place / "train.en")}
     settings = {**SMALL, "data": {**SMALL["data"], "train": files}}
-    return recipe.train(settings, out=place / "run", quiet=True).folder
+    with unchecked():
+        return recipe.train(settings, out=place / "run", quiet=True).folder

@@ -66,6 +66,7 @@ def test_training_is_measured_in_a_folder_that_is_forgotten(corpus: Corpus, tmp_
     assert {path.suffix for path in tmp_path.iterdir()} == {".fr", ".en"}, "only the corpus was there before"
 
 
+@pytest.mark.unchecked
 def test_generating_is_measured_by_one_and_by_many() -> None:
     translator = recipe.load()
     found = bench.answering(translator, ["A cat.", "Two dogs run."], SMALL, to="fr")
@@ -82,6 +83,7 @@ def test_the_encoder_is_read_once_the_decoder_and_the_output_for_every_token(sha
     assert again == decoder + 50 * 16 * 4
 
 
+@pytest.mark.unchecked
 def test_a_models_least_time_is_that_of_the_weights_it_reads() -> None:
     translator, bounds = recipe.load(), bench.Limits("a slow device", operations=1e18, bytes=1e6)
     once, again = weights_read(translator.model)
@@ -116,6 +118,7 @@ def test_settings_without_a_recipe_are_refused() -> None:
         CliRunner().invoke(app, ["bench", "model", "a=1"], catch_exceptions=False)
 
 
+@pytest.mark.unchecked
 def test_recurrent_translators_and_language_models_are_measured_too(corpus: Corpus, tmp_path: Path) -> None:
     data = {"train": {"source": str(corpus.source), "target": str(corpus.target)}, "tokens": 256, "longest": 64}
     shape = {"name": "seq2seq", "width": 16, "embedding": 16}

@@ -153,6 +153,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "runs" / "a"
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize("document", FOLLOWED, ids=shown)
 def test_a_reader_can_follow_the_document(document, model, tmp_path, monkeypatch):
     lay(tmp_path)

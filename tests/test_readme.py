@@ -33,6 +33,7 @@ def tree(document: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.unchecked
 def test_a_reader_can_follow_the_readme_from_top_to_bottom(desk):
     desk.follow(README)
     assert {path.name for path in (desk.folder / "runs").iterdir()} == {"a", "b", "word-class"}
@@ -116,6 +117,7 @@ def test_the_translations_shown_are_those_the_shipped_model_gives():
     assert ["".join(f"{translator.translate(text, to=to)}\n" for _, _, to, text in asked)] == shown
 
 
+@pytest.mark.unchecked
 def test_the_score_shown_is_that_of_the_pairs_named():
     import regard
     from regard.tasks.translation.evaluation import evaluate

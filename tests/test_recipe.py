@@ -27,6 +27,7 @@ def final(folder: Path, step: int) -> dict[str, torch.Tensor]:
     return checkpoint.read(folder / "checkpoints" / f"step-{step}").tensors()
 
 
+@pytest.mark.unchecked
 def test_a_run_interrupted_anywhere_ends_with_the_same_weights(corpus: Corpus, tmp_path: Path):
     whole = recipe.train(tiny(corpus), out=tmp_path / "whole", quiet=True)
     task, resolved = recipe.resolve(tiny(corpus))
@@ -83,6 +84,7 @@ def test_another_shape_than_the_parents_is_refused(trained: Path, corpus: Corpus
         recipe.train(tiny(corpus), out=tmp_path / "run", start=trained, quiet=True)
 
 
+@pytest.mark.unchecked
 def test_one_model_translates_into_several_languages_by_tag(tmp_path: Path):
     pairs = sentences()
     (tmp_path / "to-en.tsv").write_text("".join(f"{fr}\t{en}\n" for fr, en in pairs), encoding="utf-8")

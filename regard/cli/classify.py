@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.answers import Asked, respond
-from regard.cli.grammar import Answers, Device, Input, Json, Model, Settings, Texts
+from regard.cli.grammar import Answers, Device, Input, Json, Model, Texts
 
 BLANK = {"text": "", "label": None, "probability": None}
 UNTAGGED: dict[str, Any] = {"words": [], "tags": [], "probabilities": []}
@@ -19,14 +19,13 @@ def classify(
     input: Input = None,
     output: Answers = None,
     every: Annotated[bool, typer.Option("--all", help="Every label with its probability.")] = False,
-    settings: Settings = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Classify a text, with probabilities."""
     from regard import recipe
 
-    asked = Asked(texts, input, output, settings, as_json, model)
+    asked = Asked(texts, input, output, None, as_json, model)
     asked.check(text=True)
     trained = recipe.load(model, device=device, task="classification")
     respond(trained, asked, key=None, form=_every if every else _likeliest, blank=BLANK)
@@ -37,14 +36,13 @@ def tag(
     texts: Texts = None,
     input: Input = None,
     output: Answers = None,
-    settings: Settings = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Tag each word of a sentence."""
     from regard import recipe
 
-    asked = Asked(texts, input, output, settings, as_json, model)
+    asked = Asked(texts, input, output, None, as_json, model)
     asked.check(text=True)
     respond(recipe.load(model, device=device, task="tagging"), asked, key=None, blank=UNTAGGED)
 

@@ -45,7 +45,6 @@ def locate(
         typer.Option("--output", "-o", metavar="FILE", help="Write here: .jsonl, .csv, text, or a picture with boxes."),
     ] = None,
     invert: Invert = False,
-    settings: Settings = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
@@ -54,7 +53,7 @@ def locate(
 
     if output is not None and output.suffix.lstrip(".").lower() in DRAWN:
         return _draw(model, pictures or [], output, invert=invert, device=device)
-    asked = Asked(pictures, input, output, settings, as_json, model)
+    asked = Asked(pictures, input, output, None, as_json, model)
     asked.check(reads=[Path(picture) for picture in pictures or []])
     trained = recipe.load(model, device=device, task="localisation")
     respond(trained, asked, key="picture", form=_named, invert=invert)
@@ -68,14 +67,13 @@ def count(
     input: Input = None,
     output: Answers = None,
     invert: Invert = False,
-    settings: Settings = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
     """Count the digits in each frame, hidden ones included."""
     from regard import recipe
 
-    asked = Asked(frames, input, output, settings, as_json, model)
+    asked = Asked(frames, input, output, None, as_json, model)
     asked.check(reads=[Path(frame) for frame in frames or []])
     trained = recipe.load(model, device=device, task="counting")
     respond(trained, asked, key="frame", form=_named, invert=invert)

@@ -86,7 +86,7 @@ def train(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Folder of the run; runs/NAME when not given.", rich_help_panel=WHERE),
+        typer.Option(help="Folder of the run; runs/NAME when not given.", rich_help_panel=WHERE),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Resume the run in the folder.", rich_help_panel=WHERE)

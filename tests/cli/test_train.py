@@ -55,6 +55,7 @@ WAYS = {
 }
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize("kind", WAYS)
 def test_the_same_files_train_the_same_by_flags_recipe_and_python(kind: str, here: Path):
     flags, files, mapping = WAYS[kind]
@@ -125,6 +126,7 @@ def test_the_warm_up_is_in_proportion_to_the_run_unless_it_is_named(here: Path):
         assert settings_of(name)["optim"]["warmup"] == warmup
 
 
+@pytest.mark.unchecked
 def test_the_shipped_model_is_adapted_by_its_short_name_into_a_language_that_is_guessed(here: Path, capsys):
     few = [*SHORT, "objective.judged=2", "data.longest=48", "training.device=cpu"]
     assert run(["train", "--from", "en-fr", "--source", "a.fr", "--target", "a.en", *few]) == 0

@@ -112,6 +112,7 @@ def test_rounds_draw_what_is_drawn_one_step_at_a_time(pair, limit, samples, filt
     same(*found)
 
 
+@pytest.mark.unchecked
 @settings(max_examples=10)
 @given(
     beam=beams,
@@ -146,6 +147,7 @@ def served(engine, groups, chance, *, rounds=200):
     raise AssertionError("the engine never came to an end")
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize("fast", [False, True])
 @settings(max_examples=8)
 @given(

@@ -10,6 +10,7 @@ QUICK = {"translation": 8, "regression": 20}
 LONG = {"translation": 150, "regression": 500}
 
 
+@pytest.mark.unchecked
 def test_a_run_killed_again_and_again_ends_as_if_it_had_not_been(scenarios: Any, seed: int) -> None:
     """At random moments, and by operations on the disk; in one process, for importing torch takes long."""
     print(f"REGARD_FAULT_SEED={seed}")

@@ -200,6 +200,7 @@ def test_balanced_labels_count_the_same_together():
     torch.testing.assert_close(found, by_hand)
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize(("balanced", "rare"), [(False, 0.1), (True, 0.5)])
 def test_where_texts_say_nothing_a_rare_label_is_as_likely_as_it_is_heard(tmp_path, balanced, rare):
     lines = "".join(f"word\t{'rare' if n % 10 == 0 else 'common'}\n" for n in range(400))
@@ -275,6 +276,7 @@ def test_places_of_a_row_are_told_for_the_guard(reviews):
     assert all(place.rpartition(":")[2].isdigit() for place in places)
 
 
+@pytest.mark.unchecked
 def test_letters_tell_what_a_french_word_is(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     outcome = regard.train(
@@ -307,6 +309,7 @@ def news(tmp_path):
     return tmp_path / "news.csv"
 
 
+@pytest.mark.unchecked
 def test_without_any_setting_a_table_of_texts_is_learnt(news, tmp_path):
     outcome = train({"task": "classification", "data": {"train": {"path": str(news)}}}, tmp_path / "run")
     assert outcome.metrics["accuracy"] > 0.85  # a third by chance

@@ -79,6 +79,7 @@ def test_scores_are_counted_as_said():
     assert set(found.samples[0]) == {"there", "seen", "answer"}
 
 
+@pytest.mark.unchecked
 def test_a_memory_beats_frames_counted_one_by_one_and_even_perfect_eyes_without_one(tmp_path):
     scores = {}
     for cell in ("gru", "none"):
