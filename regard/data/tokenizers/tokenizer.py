@@ -57,13 +57,13 @@ if hasattr(os, "register_at_fork"):
 class TokenizerConfig(TextConfig):
     """How a tokenizer is trained from the training texts."""
 
-    kind: Literal["bpe", "unigram", "words", "characters"] = "bpe"
+    kind: Literal["characters", "words", "bpe", "unigram"] = "bpe"
     """What a token is: a piece of a word (bpe, unigram), a word or a character; unseen ones fall back to bytes."""
     vocab: Annotated[int, Range(300, 1_000_000)] | None = None
     """Number of tokens, 256 bytes and the special ones included; null derives it from the amount of text."""
     joint: bool = True
     """One tokenizer for both sides; false trains one for each."""
-    target: Literal["bpe", "unigram", "words", "characters"] | None = None
+    target: Literal["characters", "words", "bpe", "unigram"] | None = None
     """What a token of the target is, where it is not as on the source side; needs joint: false."""
     least: Count = 2
     """Times a piece must occur in the texts to become a token."""
