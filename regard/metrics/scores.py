@@ -34,7 +34,7 @@ class Table:
     rows: Sequence[tuple[str, ...]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scores:
     """The answers of one system to a test set, and what they are worth."""
 
@@ -65,6 +65,9 @@ class Scores:
     def intervals(self) -> dict[str, Interval]:
         """Where 95 % of resampled scores lie."""
         return {name: interval(counts) for name, counts in self.statistics.items() if len(counts) > 1}
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{what:<20} {measure}" for what, measure in self.lines())
 
     def __len__(self) -> int:
         return max((len(counts) for counts in self.statistics.values()), default=len(self.examples))
