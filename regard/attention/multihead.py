@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -112,8 +113,13 @@ class MultiHead(nn.Module):
         return vectors.unflatten(-1, (heads, -1)).transpose(-3, -2)
 
 
-def _together(x: Tensor, *projections: nn.Linear) -> tuple[Tensor, ...]:
-    """Several projections of the same vectors as one product: in training, laying weights side by side is cheaper."""
+def _together(x: Tensor, *projections: Any) -> tuple[Tensor, ...]:
+    """Several projections of the same vectors as one product: in training, laying weights side by side is cheaper.
+
+    A projection that is more than its weight and bias, such as one inside an adapter, is asked by itself.
+    """
+    if any(type(projection).forward is not nn.Linear.forward for projection in projections):
+        return tuple(projection(x) for projection in projections)
     weight = torch.cat([projection.weight for projection in projections])
     bias = None if projections[0].bias is None else torch.cat([projection.bias for projection in projections])
     return F.linear(x, weight, bias).split([projection.out_features for projection in projections], dim=-1)

@@ -5,6 +5,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
+from torch.nn.utils import parametrize
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard.attention.masks import Grid, allow, causal, neighbours, padded
@@ -188,3 +190,50 @@ def test_keys_of_a_memory_are_not_placed_where_the_queries_stand():
         attention(x, memory, positions=rotary)
     with pytest.raises(AssertionError, match="memory"):
         attention(x, attention.remember(memory), positions=rotary)
+
+
+class LowRank(nn.Module):
+    """What an adapter adds to a weight, as a parametrization."""
+
+    def __init__(self, rows: int, columns: int) -> None:
+        super().__init__()
+        self.down, self.up = nn.Parameter(torch.randn(2, columns)), nn.Parameter(torch.randn(rows, 2))
+
+    def forward(self, weight: torch.Tensor) -> torch.Tensor:
+        return weight + self.up @ self.down
+
+
+class Around(nn.Module):
+    """The same as a module around a projection."""
+
+    def __init__(self, inner: nn.Linear) -> None:
+        super().__init__()
+        self.inner, self.add = inner, LowRank(*inner.weight.shape)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x) + x @ (self.add.up @ self.add.down).T
+
+
+@pytest.mark.parametrize("way", ["parametrization", "module"])
+@pytest.mark.parametrize("name", ["query", "key", "value", "output"])
+@pytest.mark.parametrize("other", [False, True])
+def test_an_adapter_on_a_projection_is_heard_in_training_as_in_use(way: str, name: str, other: bool) -> None:
+    plain, adapted = (MultiHead(8, 2) for _ in range(2))
+    adapted.load_state_dict(plain.state_dict())
+    projection = getattr(adapted, name)
+    if way == "module":
+        setattr(adapted, name, Around(projection))
+        added = getattr(adapted, name).add
+    else:
+        added = LowRank(*projection.weight.shape)
+        parametrize.register_parametrization(projection, "weight", added)
+    with torch.no_grad():
+        getattr(plain, name).weight += added.up @ added.down
+    x, memory = torch.randn(2, 5, 8), torch.randn(2, 3, 8) if other else None
+    expected = plain.eval()(x, memory)
+    torch.testing.assert_close(adapted.eval()(x, memory), expected)
+    trained = adapted.train()(x, memory)
+    torch.testing.assert_close(trained, expected)
+    trained.square().sum().backward()
+    assert added.up.grad is not None
+    assert float(added.up.grad.abs().max()) > 0
