@@ -399,7 +399,7 @@ def test_the_demo_trains_scores_translates_and_draws(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COLUMNS", "80")
-    assert run(["demo", "--seconds", "10", "--out", str(tmp_path / "demo")]) == 0
+    assert run(["demo", "--seconds", "5", "--out", str(tmp_path / "demo")]) == 0
     printed = capsys.readouterr().out
     assert "BLEU" in printed
     assert printed.count("│") >= 10

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-QUICK = {"translation": 8, "regression": 20}
+QUICK = {"translation": 5, "regression": 12}
 LONG = {"translation": 150, "regression": 500}
 
 

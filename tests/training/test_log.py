@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -94,6 +95,7 @@ def test_going_back_forgets_what_lay_beyond_and_keeps_what_was_wrong_there(tmp_p
     with Log(tmp_path, quiet=True, tensorboard=True) as log:
         for step in (1, 2, 3):
             log.step(step, {"loss": float(step), "skipped": 1})
+        time.sleep(1.1)  # files of events are named, and read, by the second
         log.rewind(1, {"skipped": 2, "rolled_back": 1})
         log.step(2, {"loss": 7.0, "skipped": 0})
     records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]

@@ -280,7 +280,11 @@ def test_places_of_a_row_are_told_for_the_guard(reviews):
 def test_letters_tell_what_a_french_word_is(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     outcome = regard.train(
-        ROOT / "recipes" / "word-class.yaml", "training.tensorboard=false", out=tmp_path / "run", quiet=True
+        ROOT / "recipes" / "word-class.yaml",
+        "training.tensorboard=false",
+        "training.steps=250",
+        out=tmp_path / "run",
+        quiet=True,
     )
     classifier = regard.load(outcome.best, device="cpu")
     told = {
