@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# One thread for each worker; bytecode is kept, since many tests start a process of their own.
+ONE := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
 .PHONY: demo test check faults chromium format clean
 
@@ -9,17 +11,17 @@ demo: $(VENV)/.installed ## train a small French-English translator and show wha
 	$(BIN)/regard demo
 
 test: $(VENV)/.installed-test chromium ## the whole suite on two cores
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+	$(ONE) $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 check: $(VENV)/.installed-dev chromium ## formatting, lint, types, the import contract, tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+	$(ONE) $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 faults: $(VENV)/.installed-test ## the long fault-injection runs: kills, full disks, huge files
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m faults
+	$(ONE) $(BIN)/python -m pytest -q -m faults
 
 chromium: ## a browser for the page's tests, installed where possible; without one they are skipped
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \

@@ -65,9 +65,9 @@ if __name__ == "__main__":
         if number == 2:
             for block in model.decoder:
                 block.attention.score = block.cross.score = dot
-        for batch, beams in ((1, 4), (3, 2)) if number < 2 else ((2, 2),):
-            chance = random.Random(batch)
-            compare(model, batch, beams, longest=6, limit=[chance.randint(1, 5) for _ in range(batch)])
+        batch, beams = ((1, 4), (3, 2), (2, 2), (2, 2))[number]
+        chance = random.Random(batch)
+        compare(model, batch, beams, longest=6, limit=[chance.randint(1, 4) for _ in range(batch)])
     # More source, more features, more past than a kernel takes in one go.
     compare(drawn(SHAPES[0], decoder=1), 1, 2, longest=80, limit=[2])
     compare(drawn(SHAPES[1], hidden=600, decoder=1, std=0.2), 1, 8, longest=3, limit=[11])
