@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -17,7 +17,18 @@ from regard.attention.masks import Mask
 from regard.attention.multihead import Heads, MultiHead
 from regard.attention.positions import Positions
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """GELU by its approximation with tanh, as GPT-2 was trained with."""
+    return F.gelu(x, approximate="tanh")
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "gelu_tanh": gelu_tanh,
+}
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,12 @@ class BlockShape:
     dropout: float = 0.0
     attention_dropout: float = 0.0
     attention_bias: bool = True
+    norm: Literal["layer", "rms"] = "layer"
+    eps: float = 1e-5
+    """What a norm adds to the variance."""
+    mlp_bias: bool = True
+    gated: bool = False
+    """Whether a second projection gates that of the feed-forward (Shazeer 2020): SwiGLU with silu, GEGLU with gelu."""
 
     def attention(self) -> MultiHead:
         """A multi-head attention of this shape."""
@@ -39,16 +56,25 @@ class BlockShape:
 
     def residual(self) -> Residual:
         """A residual step of this shape."""
-        return Residual(self.width, pre=self.pre, dropout=self.dropout)
+        return Residual(self.width, pre=self.pre, dropout=self.dropout, norm=self.normal())
+
+    def normal(self) -> nn.Module:
+        """A norm of this shape."""
+        return (nn.LayerNorm if self.norm == "layer" else nn.RMSNorm)(self.width, eps=self.eps)
+
+    def feed_forward(self) -> FeedForward:
+        """A feed-forward network of this shape."""
+        options = {"activation": self.activation, "bias": self.mlp_bias, "gated": self.gated}
+        return FeedForward(self.width, self.hidden, **options)
 
 
 class Residual(nn.Module):
     """`norm(x + f(x))` as in the paper, or `x + f(norm(x))`, which trains without care (Xiong et al. 2020)."""
 
-    def __init__(self, width: int, *, pre: bool, dropout: float):
+    def __init__(self, width: int, *, pre: bool, dropout: float, norm: nn.Module | None = None):
         super().__init__()
         self.pre = pre
-        self.norm = nn.LayerNorm(width)
+        self.norm = norm or nn.LayerNorm(width)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch width"], change: Callable[[Tensor], Tensor]) -> Tensor:
@@ -60,16 +86,21 @@ class Residual(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """`W2 f(W1 x)` at every token by itself."""
+    """`W2 f(W1 x)` at every token by itself, or `W2 (f(V x) * W1 x)` where it is gated."""
 
-    def __init__(self, width: int, hidden: int, *, activation: str = "relu"):
+    gate: nn.Linear | None
+
+    def __init__(self, width: int, hidden: int, *, activation: str = "relu", bias: bool = True, gated: bool = False):
         super().__init__()
         self.activation = ACTIVATIONS[activation]
-        self.inner = nn.Linear(width, hidden)
-        self.outer = nn.Linear(hidden, width)
+        self.inner = nn.Linear(width, hidden, bias=bias)
+        self.outer = nn.Linear(hidden, width, bias=bias)
+        self.gate = nn.Linear(width, hidden, bias=bias) if gated else None
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """Each token's vector, changed without a look at the others."""
+        if self.gate is not None:
+            return self.outer(self.activation(self.gate(x)) * self.inner(x))
         return self.outer(self.activation(self.inner(x)))
 
 
@@ -80,7 +111,7 @@ class EncoderBlock(nn.Module):
         super().__init__()
         self.attention = shape.attention()
         self.after_attention = shape.residual()
-        self.mlp = FeedForward(shape.width, shape.hidden, activation=shape.activation)
+        self.mlp = shape.feed_forward()
         self.after_mlp = shape.residual()
 
     def forward(
@@ -100,7 +131,7 @@ class DecoderBlock(nn.Module):
         self.after_attention = shape.residual()
         self.cross = shape.attention()
         self.after_cross = shape.residual()
-        self.mlp = FeedForward(shape.width, shape.hidden, activation=shape.activation)
+        self.mlp = shape.feed_forward()
         self.after_mlp = shape.residual()
 
     def forward(
@@ -120,11 +151,12 @@ class DecoderBlock(nn.Module):
 
 
 class Embedding(nn.Module):
-    """A vector per token, scaled by the root of the width, plus what its place adds."""
+    """A vector per token, scaled by the root of the width or not, plus what its place adds."""
 
-    def __init__(self, vocab: int, width: int, *, dropout: float = 0.0):
+    def __init__(self, vocab: int, width: int, *, dropout: float = 0.0, scaled: bool = True):
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(vocab, width) / math.sqrt(width))
+        self.scale = math.sqrt(width) if scaled else 1.0
+        self.weight = nn.Parameter(torch.randn(vocab, width) / (math.sqrt(width) if scaled else 50.0))
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -135,7 +167,8 @@ class Embedding(nn.Module):
         lengths: Int[Tensor, "*lengths"] | None = None,
     ) -> Float[Tensor, "*batch width"]:
         """Vectors of tokens that stand at these places, in sequences of these lengths where they are known."""
-        x = F.embedding(tokens, self.weight) * math.sqrt(self.weight.shape[1])
+        x = F.embedding(tokens, self.weight)
+        x = x if self.scale == 1.0 else x * self.scale
         added = positions.embed(places, lengths)
         return self.dropout(x if added is None else x + added.to(x.dtype))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from torch import nn
@@ -25,6 +26,10 @@ PARTS: dict[type[nn.Module], dict[str, type[nn.Module]]] = {
     FeedForward: {"inner": nn.Linear, "outer": nn.Linear},
     Embedding: {"dropout": nn.Dropout},
 }
+
+
+FUNCTIONS = ("relu", "gelu", "silu")  # that the fast path computes
+EPS = nn.LayerNorm(1).eps
 
 
 class Unknown(ValueError):
@@ -62,7 +67,13 @@ def _check(name: str, part: Any, kind: type[nn.Module]) -> None:
         _check(f"{name}.{own}", found[own], each)
     if kind is nn.LayerNorm and (part.weight is None or part.bias is None):
         raise Unknown(f"{name}: a norm without weights")
-    if kind is FeedForward and part.activation not in ACTIVATIONS.values():
-        raise Unknown(f"{name}: a function that is none of {', '.join(ACTIVATIONS)}")
+    if kind is nn.LayerNorm and part.eps != EPS:
+        raise Unknown(f"{name}: a norm that adds {part.eps} to the variance, not {EPS}")
+    if kind is FeedForward and part.activation not in [ACTIVATIONS[own] for own in FUNCTIONS]:
+        raise Unknown(f"{name}: a function that is none of {', '.join(FUNCTIONS)}")
+    if kind is FeedForward and any(found[own].bias is None for own in expected):
+        raise Unknown(f"{name}: a feed-forward without biases")
+    if isinstance(part, Embedding) and part.scale != math.sqrt(part.weight.shape[1]):
+        raise Unknown(f"{name}: vectors that are not scaled by the root of their width")
     if kind is MultiHead and len({found[own].bias is None for own in ("query", "key", "value")}) > 1:
         raise Unknown(f"{name}: biases in some projections only")

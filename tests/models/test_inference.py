@@ -10,7 +10,7 @@ from regard.attention.scores import Bilinear, cosine, dot
 from regard.decoding.beam import Beam, search
 from regard.interpret.watch import watch
 from regard.models import inference as lean
-from regard.models.blocks import DecoderBlock
+from regard.models.blocks import ACTIVATIONS, DecoderBlock
 from regard.models.inference import FusedDecoder, Ready
 from regard.models.known import Unknown
 from regard.models.transformer import Transformer, TransformerConfig
@@ -150,7 +150,28 @@ def other_block(model):
     model.decoder[1].__class__ = OtherBlock
 
 
+def other_eps(model):
+    model.decoder[0].after_mlp.norm.eps = 1e-6
+
+
+def approximate(model):
+    model.decoder[0].mlp.activation = ACTIVATIONS["gelu_tanh"]
+
+
+def unbiased(model):
+    model.decoder[0].mlp.outer.bias = None
+
+
+def gated(model):
+    model.decoder[0].mlp.gate = nn.Linear(16, 24)
+
+
+def unscaled(model):
+    model.written.scale = 1.0
+
+
 STRANGE = [adapted, normed, hooked, extended, parametrized, activated, mixed, half_biased, other_block]
+STRANGE += [other_eps, approximate, unbiased, gated, unscaled]
 
 
 @pytest.mark.parametrize("change", STRANGE, ids=lambda change: change.__name__)
