@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
-from regard import config, recipe
+from regard import bench, config, recipe
 from regard.cli import app, run
 from regard.cost import GPUS, Plan
 from regard.tasks.labels.classification import ClassificationRecipe
@@ -156,6 +156,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.unchecked
 @pytest.mark.parametrize("document", FOLLOWED, ids=shown)
 def test_a_reader_can_follow_the_document(document, model, tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "BATCHES", (1, 2))
     lay(tmp_path)
     for name in ("a", "b", "demo"):
         shutil.copytree(model, tmp_path / "runs" / name)

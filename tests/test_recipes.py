@@ -18,6 +18,8 @@ from regard.tasks.trained import SENTENCES
 from regard.training.task import Task
 from tests.documents import BARE, BRIEF, FEW, ROOT, SKETCHED, SMALL, TINY, lay, lay_labels, lay_texts, lay_words, small
 
+pytestmark = pytest.mark.unchecked  # whole runs, whose parts are checked elsewhere
+
 RECIPES = {
     "adapt-libreoffice": {"languages": ["en", "fr"]},
     "adapt-libreoffice-mixed": {"languages": ["en", "fr"]},

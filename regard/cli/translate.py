@@ -82,7 +82,9 @@ def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen
 
     with writing(asked, "source", numbered, given={"to": to, **chosen}) as (write, draft):
         numbers = count(1 + draft.done)
-        for block in blocks(islice(lines, draft.done, None), BLOCK):
+        first = list(islice(lines, BLOCK))
+        to = to or (guessed(translator, first) if first else None)  # from the same lines when a file is continued
+        for block in blocks(islice(chain(first, lines), draft.done, None), BLOCK):
             to = to or guessed(translator, block)
             answers = translator.answers(block, to=to, first=draft.done, **chosen)  # each line has a seed of its own
             for text, answer in zip(block, answers, strict=True):

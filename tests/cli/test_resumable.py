@@ -74,6 +74,23 @@ def test_what_came_after_the_last_block_is_cut_off(here, monkeypatch):
     assert Path("out").read_text() == Path("whole").read_text()
 
 
+def test_a_continued_file_goes_into_the_language_that_its_beginning_asked_for(here, monkeypatch):
+    english, french = ["Where is the station?", "I am very tired today."], ["Où est la gare ?", "Je suis très fatigué."]
+    Path("in.fr").write_text("".join(f"{line}\n" for line in english + french), encoding="utf-8")
+    command = ["translate", "en-fr", "-i", "in.fr", "--beams", "1", "--device", "cpu"]
+    with monkeypatch.context() as patch:
+        interrupted(patch, after=1)
+        run([*command, "-o", "out"])
+    asked, whole = [], Translator.answers
+    monkeypatch.setattr(
+        Translator,
+        "answers",
+        lambda self, texts, **options: (asked.append(options["to"]), whole(self, texts, **options))[1],
+    )
+    assert run([*command, "-o", "out"]) == 0
+    assert asked == ["fr"], "guessed from the English lines, not from those that were left"
+
+
 @pytest.mark.parametrize("change", ["input", "options", "damage"])
 def test_another_question_begins_anew(change, here, monkeypatch, capsys):
     command = ["translate", FROZEN, "-i", "in.fr", "--device", "cpu", "-o", "out"]

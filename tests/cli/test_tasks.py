@@ -15,6 +15,8 @@ from regard.tasks.word2vec.vectors import WordVectors
 from tests.documents import ROOT
 from tests.tasks.every import lines
 
+pytestmark = pytest.mark.unchecked  # whole runs, whose parts are checked elsewhere
+
 BRIEF = {"steps": 2, "evaluate": 2, "save": 2, "tensorboard": False, "device": "cpu"}
 FROZEN = ROOT / "tests" / "checkpoints" / "format-1"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-QUICK = {"translation": 5, "regression": 12}
+QUICK = {"translation": 3, "regression": 8}
 LONG = {"translation": 150, "regression": 500}
 
 
