@@ -64,8 +64,8 @@ class BlockShape:
 
     def feed_forward(self) -> FeedForward:
         """A feed-forward network of this shape."""
-        options = {"activation": self.activation, "bias": self.mlp_bias, "gated": self.gated}
-        return FeedForward(self.width, self.hidden, **options)
+        activation, bias = self.activation, self.mlp_bias
+        return FeedForward(self.width, self.hidden, activation=activation, bias=bias, gated=self.gated)
 
 
 class Residual(nn.Module):
