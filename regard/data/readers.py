@@ -149,8 +149,9 @@ def digest(name: str) -> str:
         raise ValueError(f"cannot read {name}: {error.strerror or error}") from None
 
 
-def lines(name: str, *, longest: int = LINE) -> Iterator[bytes | None]:
-    """Every line without its end; None for one of more than `longest` bytes."""
+def lines(name: str, *, longest: int | None = None) -> Iterator[bytes | None]:
+    """Every line without its end; None for one that is too long, by default longer than LINE."""
+    longest = LINE if longest is None else longest
     try:
         with _opened(locate(name)) as file:
             first = file.readline(longest + 2 + len(MARK))
