@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import tokenizers as library
-from jaxtyping import Int
+from jaxtyping import Int, Integer
 
 from regard import config as settings
 from regard.data import cache as caches
@@ -32,7 +32,7 @@ SIDES: tuple[Side, Side] = ("train", "valid")
 class Corpus:
     """Documents as tokens, end to end; document n is `tokens[starts[n]:starts[n + 1]]`, its end token included."""
 
-    tokens: Int[np.ndarray, "token"]
+    tokens: Integer[np.ndarray, "token"]
     starts: Int[np.ndarray, "bound"]
     origins: Int[np.ndarray, "document 2"]
     """File and line where each document begins."""
