@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from regard.checkpoint import WEIGHTS
 from regard.config.words import nearest
 from regard.data.tokenizers import Tokenizer
 from regard.interop import folder as folders
@@ -94,7 +95,7 @@ def written(shape: Any, tensors: Mapping[str, Tensor], tokenizer: Tokenizer, *, 
     head = {"architectures": [family.architecture], "model_type": family.kind}
     return {
         folders.CONFIG: {**head, **family.fields(shape), **ids},
-        folders.WEIGHTS: family.given(shape, tensors),
+        WEIGHTS: family.given(shape, tensors),
         "tokenizer.json": tokenizer.json(),
         "tokenizer_config.json": {
             "tokenizer_class": "PreTrainedTokenizerFast",

@@ -11,18 +11,21 @@ T = TypeVar("T")
 SHOWN = 60  # letters of a value in an error
 
 HARMLESS = frozenset(
-    """
-    model_type architectures transformers_version torch_dtype dtype _name_or_path name_or_path _commit_hash
-    _attn_implementation attn_implementation _attn_implementation_autoset use_cache return_dict output_attentions
-    output_hidden_states output_past torchscript use_bfloat16 tf_legacy_loss gradient_checkpointing finetuning_task
-    id2label label2id num_labels problem_type tokenizer_class initializer_range initializer_factor
-    chunk_size_feed_forward bos_token_id eos_token_id pad_token_id sep_token_id unk_token_id forced_bos_token_id forced_eos_token_id
-    bad_words_ids begin_suppress_tokens suppress_tokens task_specific_params prefix max_length min_length do_sample
-    early_stopping num_beams num_beam_groups diversity_penalty temperature top_k top_p typical_p repetition_penalty
-    length_penalty no_repeat_ngram_size encoder_no_repeat_ngram_size num_return_sequences output_scores
-    return_dict_in_generate remove_invalid_values exponential_decay_length_penalty
-    """.split()
-)
+    {
+        "model_type", "architectures", "transformers_version", "torch_dtype", "dtype", "_name_or_path",
+        "name_or_path", "_commit_hash", "_attn_implementation", "attn_implementation",
+        "_attn_implementation_autoset", "use_cache", "return_dict", "output_attentions", "output_hidden_states",
+        "output_past", "torchscript", "use_bfloat16", "tf_legacy_loss", "gradient_checkpointing", "finetuning_task",
+        "id2label", "label2id", "num_labels", "problem_type", "tokenizer_class", "initializer_range",
+        "initializer_factor", "chunk_size_feed_forward", "bos_token_id", "eos_token_id", "pad_token_id",
+        "sep_token_id", "unk_token_id", "forced_bos_token_id", "forced_eos_token_id", "bad_words_ids",
+        "begin_suppress_tokens", "suppress_tokens", "task_specific_params", "prefix", "max_length", "min_length",
+        "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty", "temperature", "top_k",
+        "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
+        "encoder_no_repeat_ngram_size", "num_return_sequences", "output_scores", "return_dict_in_generate",
+        "remove_invalid_values", "exponential_decay_length_penalty",
+    }
+)  # fmt: skip
 """Fields of any family that change no number of the model: its origin, how it is written with, how it was started."""
 CONSTANT: Mapping[str, tuple[Any, ...]] = {
     "add_cross_attention": (False,),
@@ -93,9 +96,8 @@ class Fields:
         """Whatever nobody asked for must be harmless."""
         for name, value in self._found.items():
             if name not in self._asked and name not in harmless:
-                raise ValueError(
-                    f"{self.place}: {quoted(name)} is {as_json(value)}, a field that is not understood and may change numbers"
-                )
+                unknown = f"{quoted(name)} is {as_json(value)}"
+                raise ValueError(f"{self.place}: {unknown}, a field that is not understood and may change numbers")
 
     def wrong(self, name: str, value: Any, wanted: str) -> ValueError:
         """What to say of a value that cannot be used."""

@@ -113,9 +113,11 @@ class Bloom(Family):
         "skip_bias_add_qkv": (False,),
     }
     harmless = frozenset(
-        "pretraining_tp slow_but_exact attention_softmax_in_fp32 masked_softmax_fusion bias_dropout_fusion "
-        "skip_bias_add offset_alibi".split()
-    )
+        {
+            "pretraining_tp", "slow_but_exact", "attention_softmax_in_fp32", "masked_softmax_fusion",
+            "bias_dropout_fusion", "skip_bias_add", "offset_alibi",
+        }
+    )  # fmt: skip
 
     @staticmethod
     def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
