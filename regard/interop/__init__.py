@@ -60,22 +60,41 @@ class Found:
 
 
 def read(place: str | Path, *, kind: str | None = None) -> Found:
-    """The model in a folder of Hugging Face's; `kind` is its type where config.json does not say."""
-    folder = Path(place)
-    found = folders.settings(folder)
-    family = _family(found, kind, folder)
+    """The model in a folder of Hugging Face's or a file of llama2.c; `kind` is its type where config.json is silent."""
+    path = Path(place)
+    if path.is_file() or folders.lone(path) is not None:
+        return _read_llama2c(path if path.is_file() else path / str(folders.lone(path)), kind)
+    found = folders.settings(path)
+    family = _family(found, kind, path)
+    origin = f"Imported from `{path.resolve().name}`, a folder of Hugging Face's of type {family.kind}."
+    return _found(family, Fields(found, folders.CONFIG), lambda: folders.tensors(path), path, origin)
+
+
+def _read_llama2c(path: Path, kind: str | None) -> Found:
+    from regard.interop import llama2c
+
+    if kind not in (None, "llama"):
+        raise ValueError(f"{path}: a file of llama2.c is of type llama, not {kind}: leave out --type")
+    fields, tensors = llama2c.weights(path)
+    origin = f"Imported from `{path.name}`, a file of llama2.c."
+    return _found(FAMILIES["llama"](), Fields(fields, path.name), lambda: tensors, path.parent, origin)
+
+
+def _found(
+    family: type[Family], fields: Fields, tensors: Callable[[], dict[str, Tensor]], folder: Path, origin: str
+) -> Found:
+    """Everything checked against everything else."""
     try:
-        named = family.named(folders.tensors(folder))
-        shape = family.understood(Fields(found, folders.CONFIG), named)
-        tensors = family.taken(shape, named)
+        named = family.named(tensors())
+        shape = family.understood(fields, named)
+        ours = family.taken(shape, named)
         tokenizer = Tokenizer.parse((folder / "tokenizer.json").read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(_placed(folder, error)) from None
     if tokenizer.vocab > shape.vocab:
         amounts = f"{tokenizer.vocab:,} tokens and the model only {shape.vocab:,}"
         raise ValueError(f"{folder}: the tokenizer has {amounts}: it belongs to another model")
-    origin = f"Imported from `{folder.resolve().name}`, a folder of Hugging Face's of type {family.kind}."
-    return Found(family.kind, shape, tensors, tokenizer, (origin, *_spare(tokenizer.vocab, shape.vocab)))
+    return Found(family.kind, shape, ours, tokenizer, (origin, *_spare(tokenizer.vocab, shape.vocab)))
 
 
 def written(shape: Any, tensors: Mapping[str, Tensor], tokenizer: Tokenizer, *, kind: str | None = None) -> dict:

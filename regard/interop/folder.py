@@ -16,6 +16,7 @@ from regard.interop.fields import as_json, quoted
 CONFIG = "config.json"
 LARGEST = 1 << 20  # bytes of a config.json
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+VOCABULARY = "tokenizer.bin"  # of llama2.c
 STRANGE = (".h5", ".msgpack", ".onnx", ".gguf")
 
 
@@ -38,6 +39,14 @@ def tensors(folder: Path) -> dict[str, Tensor]:
     if not (folder / WEIGHTS).exists() and not (folder / INDEX).exists():
         raise ValueError(_weightless(folder))
     return checkpoint.gather(folder)
+
+
+def lone(folder: Path) -> str | None:
+    """The one file of llama2.c in a folder that has no config.json, if there is one."""
+    if not folder.is_dir() or (folder / CONFIG).exists():
+        return None
+    found = [path.name for path in folder.glob("*.bin") if path.name != VOCABULARY and not path.name.startswith("pytorch_")]
+    return found[0] if len(found) == 1 and (folder / VOCABULARY).is_file() else None
 
 
 def mapping(place: Path, largest: int) -> dict[str, Any]:
