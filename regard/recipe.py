@@ -257,6 +257,11 @@ def load(
         ) from None
 
 
+def able(verb: str) -> tuple[str, ...]:
+    """The tasks whose trained models can do this: write, fill, translate ..."""
+    return tuple(name for name, (_, face) in TASKS.items() if face.verb == verb)
+
+
 def _misfit(directory: str | Path, name: str, wanted: Sequence[str]) -> str:
     """What a model is, what is needed instead, and the command that it can be used with."""
     asked, own = (TASKS[task][0].usage.partition(" {folder}")[0] for task in (wanted[0], name))

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from regard.cli.grammar import Device, Json, Model, Settings, options
-from regard.cli.lines import lines_of, writable, writer
+from regard.cli.lines import decoded, lines_of, writable, writer
 
 
 def generate(
     model: Model,
     prompt: Annotated[
-        str | None, typer.Argument(metavar="[PROMPT]", help="How the text begins; as in training if not given.")
+        str | None,
+        typer.Argument(
+            metavar="[PROMPT]", help="How the text begins; - reads standard input; as in training if not given."
+        ),
     ] = None,
     input: Annotated[
         Path | None, typer.Option("--input", "-i", metavar="FILE", help="Begin with the text of this file.")
@@ -37,6 +41,7 @@ def generate(
         float | None, typer.Option(help="Leave out tokens below this share of the likeliest one's probability.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**64 - 1, help="Random seed.", show_default=False)] = None,
+    stop: Annotated[str | None, typer.Option(metavar="TEXT", help="End before the first of these.")] = None,
     settings: Settings = None,
     device: Device = "auto",
     as_json: Json = False,
@@ -47,14 +52,34 @@ def generate(
     if prompt is not None and input is not None:
         raise ValueError("give either a prompt or -i FILE")
     writable(output, reads=(input,))
-    flags = {"length": length, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed}
+    flags: dict[str, Any] = {
+        "length": length,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "min_p": min_p,
+    }
+    flags |= {"seed": seed, "stop": stop}
     changes = options(settings) | {name: value for name, value in flags.items() if value is not None}
-    begun = "\n".join(lines_of(input)) if input is not None else prompt
-    trained = recipe.load(model, device=device, task="language")
+    begun = prompt
+    if input is not None or prompt == "-":
+        begun = "\n".join(lines_of(input) if input is not None else decoded(sys.stdin.buffer, "standard input"))
+    trained = recipe.load(model, device=device, task=recipe.able("write"))
+    asked = {"samples": samples, **changes}
     lines = as_json or (output is not None and output.suffix in (".jsonl", ".json"))
+    if output is None and not lines and asked["samples"] == 1:
+        return _stream(trained, begun, asked)
     with writer(output) as write:
-        for number, written in enumerate(trained.write(begun, **{"samples": samples, **changes})):
+        for number, written in enumerate(trained.write(begun, **asked)):
             if lines:
                 write(json.dumps(written.plain(), ensure_ascii=False))
             else:
                 write(("---\n" if number else "") + written.text)
+
+
+def _stream(trained: Any, begun: str | None, asked: dict[str, Any]) -> None:
+    """One text on standard output, piece by piece as it is written."""
+    with writer(None) as write:
+        for piece in trained.stream(begun, **asked):
+            write(piece, end="", flush=True)
+        write("")

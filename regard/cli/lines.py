@@ -96,7 +96,7 @@ def say(text: str) -> None:
 
 
 @contextmanager
-def writer(path: Path | None) -> Iterator[Callable[[str], None]]:
+def writer(path: Path | None) -> Iterator[Callable[..., None]]:
     """Write lines to a file that appears only when it is whole, or to standard output."""
     if path is None:
         if sys.stdout is None:

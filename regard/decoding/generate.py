@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decoding.constraints import Constraint, Goal, constrain
-from regard.decoding.engine import Group, stream
+from regard.decoding.engine import Engine, Group, stream
 from regard.decoding.ledger import Numbers, Round
 from regard.decoding.ranking import Chosen, Front, Ranked
 from regard.decoding.sampling import Sampler, draw
@@ -92,6 +92,24 @@ def generate(
     """
     policy = Drawing(samples, -1 if eos is None else eos, pick, tuple(constraints))
     return stream(model, [policy.group(inputs, limits(limit, len(inputs[0])))], policy)[0]
+
+
+def trickle(
+    model: Stepper,
+    inputs: Sequence[Any],
+    *,
+    limit: int,
+    eos: int | None,
+    pick: Sampler | None = None,
+    constraints: Sequence[Constraint] = (),
+) -> Iterator[Hypothesis]:
+    """What `generate` gives for one example, as far as it is written, after each token."""
+    policy = Drawing(1, -1 if eos is None else eos, pick, tuple(constraints))
+    engine = Engine.of(model, policy, rows=1, longest=limit)
+    [ticket] = engine.seat(policy.group(inputs, [limit]))
+    while engine.busy:
+        engine.advance()
+        yield engine.read(ticket)[0]
 
 
 class Drafts:

@@ -73,6 +73,8 @@ class Stream:
     before: int
     """The token from which the first one is predicted: that of a line end."""
     unknown: int = 0
+    bytes: int = 0
+    """Of the text in UTF-8."""
 
     def span(self, first: int, last: int) -> Window:
         """The tokens from the first up to the last as the only lane, with those before them."""
@@ -135,7 +137,7 @@ def prepare(config: StreamConfig, how: UnitsConfig, known: Tokenizer | None = No
     if fields := [file.field for file in (*config.train, *config.valid) if suffix(file.path) in JSON_SUFFIXES]:
         contents["fields"] = fields
     cut = {**asdict(how), "library": library.__version__} if known is None else [known.how.normalise, known.json()]
-    key = cache.key(stream=1, units=cut, **contents)
+    key = cache.key(stream=2, units=cut, **contents)
 
     def build(place: Path) -> None:
         _build(config, how, known, place)
@@ -259,11 +261,12 @@ def _between(texts: Iterable[str], first: int, last: int) -> Iterator[tuple[str,
 
 def _encode(pieces: Iterator[tuple[str, bool]], own: Tokenizer, file: BufferedIOBase) -> dict[str, int]:
     """Tokens to a file; how much text they are."""
-    found, end = {"characters": 0, "words": 0, "unknown": 0}, own.role("end")
+    found, end = {"characters": 0, "words": 0, "bytes": 0, "unknown": 0}, own.role("end")
     while block := list(islice(pieces, BLOCK)):
         for (text, ended), tokens in zip(block, own.encode_normal([text for text, _ in block]), strict=True):
             found["characters"] += len(text) + ended
             found["words"] += len(text.split()) + ended
+            found["bytes"] += len(text.encode()) + ended
             found["unknown"] += sum(token == own.unknown for token in tokens)
             file.write(np.array([*tokens, *[end] * ended], np.int32).tobytes())
     return found

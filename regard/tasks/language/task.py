@@ -24,7 +24,8 @@ from regard.data.tokenizers.units import UnitsConfig
 from regard.models.lstm import RecurrentLMConfig
 from regard.tasks.card import card
 from regard.tasks.language.streams import Lanes, StreamConfig, Texts, prepare
-from regard.tasks.language.writer import CARRIED, Writer, WritingConfig, carry, lost, surprise
+from regard.tasks.language.writer import CARRIED, Writer, carry, lost, surprise
+from regard.tasks.writing import WritingConfig
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace, power

@@ -272,3 +272,17 @@ def test_other_lanes_cannot_go_on_with_the_states_of_these(tmp_path):
     train(tmp_path / "run", "training.steps=10")
     with pytest.raises(ValueError, match=r"data\.lanes: 3 -> 5"):
         train(tmp_path / "run", "data.lanes=5", resume=True)
+
+
+def test_what_is_streamed_is_what_is_written_and_a_stop_sequence_ends_it():
+    writer = made().writer()
+    [written] = writer.write("ma", length=30, samples=1, seed=3)
+    pieces = list(writer.stream("ma", length=30, seed=3))
+    assert "".join(pieces) == written.text
+    assert len(pieces) > 5
+    stop = written.text[8:10]
+    [stopped] = writer.write("ma", length=30, samples=1, seed=3, stop=stop)
+    assert stopped.text == written.text[: written.text.index(stop, 2)]
+    assert "".join(writer.stream("ma", length=30, seed=3, stop=stop)) == stopped.text
+    several = writer.write("ma", length=30, samples=2, seed=3, stop=stop)
+    assert all(stop not in one.text[2:] for one in several)

@@ -1,0 +1,319 @@
+"""What all trained language models share: they continue a text, token by token, and measure how probable one is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import log
+from typing import Annotated, Any, ClassVar
+
+import torch
+
+from regard import config
+from regard.attention.hardware import device_of
+from regard.config.ranges import Amount, Count, Length, Part, Range, Seed
+from regard.data.tokenizers import Tokenizer
+from regard.decoding.constraints import Constraint
+from regard.decoding.generate import generate, trickle
+from regard.decoding.sampling import Sampler
+from regard.metrics.likelihood import perplexity
+from regard.metrics.scores import Scores
+from regard.metrics.significance import averaged
+from regard.models.inference import Ready
+from regard.tasks.trained import Workload, described
+
+TIMED = 100  # tokens written to measure speed
+BROKEN = "\N{REPLACEMENT CHARACTER}"  # how part of a character reads
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritingConfig:
+    """How a text is gone on with."""
+
+    prompt: str = ""
+    """Prompt: how every text begins."""
+    length: Length = 200
+    """Tokens written."""
+    temperature: Amount = 1.0
+    """Below 1 safer, above 1 wilder; 0 always takes the likeliest token."""
+    top_k: Count | None = None
+    """Only the k likeliest tokens."""
+    top_p: Annotated[float, Range(above=0, most=1)] | None = None
+    """Only the likeliest tokens that together have this probability."""
+    min_p: Part | None = None
+    """Only tokens at least this share as likely as the likeliest."""
+    samples: Annotated[int, Range(1, 10_000)] = 2
+    """Texts."""
+    seed: Seed = 0
+    """Random seed."""
+    stop: str = ""
+    """Stop sequence: a text ends before the first of these; blank: where the model ends it."""
+
+    def sampler(self) -> Sampler | None:
+        """How tokens are drawn; None where the likeliest is taken."""
+        if self.temperature == 0:
+            return None
+        drawn = {name: getattr(self, name) for name in ("temperature", "top_k", "top_p", "min_p")}
+        return Sampler(**drawn, generator=torch.Generator().manual_seed(self.seed))
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text that was written, its beginning included, and the log-probability of what was added."""
+
+    text: str
+    score: float
+
+    def __str__(self) -> str:
+        return self.text
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"text": self.text, "score": round(self.score, 6)}
+
+
+@dataclass(frozen=True)
+class Surprise:
+    """How improbable a model finds a text: nats in all, and the text's size in four units."""
+
+    nats: float
+    tokens: int
+    characters: int
+    words: int
+    bytes: int = 0
+    """Of the text in UTF-8; 0 where nobody counted."""
+
+    def __add__(self, other: Surprise) -> Surprise:
+        return Surprise(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+
+    @property
+    def loss(self) -> float:
+        """Nats per token."""
+        return self.nats / self.tokens
+
+    @property
+    def per_character(self) -> float:
+        """Nats per character, line ends included."""
+        return self.nats / max(self.characters, 1)
+
+    @property
+    def bits_per_byte(self) -> float:
+        """Bits per byte of UTF-8: what a text would take if the model compressed it, whatever its tokens are."""
+        return self.nats / log(2) / max(self.bytes, 1)
+
+    @property
+    def perplexity(self) -> float:
+        """Of a word, line ends counting as words: exp of the nats per word."""
+        return perplexity(self.nats, max(self.words, 1))
+
+    def scores(self, name: str, task: str, spans: Sequence[tuple[float, int]]) -> Scores:
+        """As the scores of a model, with an interval from the nats and tokens of every span of the text."""
+        measures = {
+            "nats per character": f"{self.per_character:.4f}",
+            "bits per byte": f"{self.bits_per_byte:.4f}",
+            "perplexity per word": f"{self.perplexity:.4g}",
+            "perplexity per token": f"{perplexity(self.nats, self.tokens):.4g}",
+            "tokens": f"{self.tokens:,}",
+            "characters": f"{self.characters:,}",
+        }
+        details = {
+            "loss": self.loss,
+            "nats_per_character": self.per_character,
+            "bits_per_byte": self.bits_per_byte,
+            "perplexity": self.perplexity,
+        }
+        loss = {"nats per token": averaged([nats for nats, _ in spans], [count for _, count in spans], lower=True)}
+        return Scores(name, task, loss, measures=measures, details=details, unit="span")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Tokens added to a beginning so far, their log-probability, and whether the model ended them."""
+
+    tokens: tuple[int, ...] = ()
+    score: float = 0.0
+    finished: bool = False
+
+
+class Writes:
+    """A language model in use; who inherits says how a text is turned into tokens, and what the model can hold."""
+
+    verb: ClassVar[str] = "write"
+    kind: ClassVar[str] = "a language model"
+    Options: ClassVar[type] = WritingConfig
+    context: int | None = None
+    """Tokens that the model can hold; None: any number."""
+    eos: int | None = None
+    """The token with which a text ends; None: it never does."""
+    __repr__ = described
+
+    def __init__(self, model: Any, tokenizer: Tokenizer, writing: WritingConfig, name: str = "writer") -> None:
+        self.model, self.tokenizer, self.writing, self.name = model, tokenizer, writing, name
+        self.ready = Ready(model)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        return device_of(self.model)
+
+    @property
+    def opening(self) -> list[int]:
+        """What stands before every text."""
+        raise NotImplementedError
+
+    @property
+    def unreadable(self) -> Constraint:
+        """What must not be written."""
+        raise NotImplementedError
+
+    def begin(self, prompt: str) -> list[int]:
+        """The tokens of a beginning."""
+        raise NotImplementedError
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens."""
+        return self.tokenizer.decode(tokens)
+
+    def parse(self, text: str) -> str:
+        """An input is a beginning."""
+        return text
+
+    def answer(self, inputs: Sequence[str], **options: Any) -> list[Text]:
+        """One continuation of every beginning; options are those of `WritingConfig`."""
+        return [self.write(prompt, **{**options, "samples": 1})[0] for prompt in inputs]
+
+    def workloads(self, inputs: Sequence[str], batches: Sequence[int]) -> Iterator[Workload]:
+        """What to time: texts that go on from the first input, by one and by many."""
+        weights = sum(parameter.nbytes for parameter in self.model.parameters())
+        begun = {"prompt": inputs[0]} if inputs else {}
+        for batch in batches:
+            write = partial(self.write, length=TIMED, samples=batch, **begun)
+            yield Workload(f"writing, {batch} at a time", write, batch * TIMED, TIMED * weights)
+
+    def write(self, prompt: str | None = None, **changes: Any) -> list[Text]:
+        """Texts that begin with the prompt; `changes` are settings of `WritingConfig`."""
+        how = self.how(prompt, changes)
+        begun = self.begin(how.prompt)
+        drafts = self._drafts(begun, how)
+        return [self._text(begun, draft, how.stop) for draft in drafts]
+
+    def stream(self, prompt: str | None = None, **changes: Any) -> Iterator[str]:
+        """One text, its beginning included, in pieces as they are written."""
+        how = replace(self.how(prompt, changes), samples=1)
+        begun, told, draft = self.begin(how.prompt), "", Draft()
+        for draft in self._growing(begun, how):
+            text = self._text(begun, draft, how.stop).text
+            sure = text.rstrip(BROKEN) if draft.finished else text.rstrip(BROKEN)[: _safe(text, how.stop)]
+            if len(sure) > len(told):
+                yield sure[len(told) :]
+                told = sure
+            if how.stop and len(text) < len(self._text(begun, draft, "").text):
+                return
+        text = self._text(begun, draft, how.stop).text
+        if len(text) > len(told):
+            yield text[len(told) :]
+
+    def how(self, prompt: str | None, changes: dict[str, Any]) -> WritingConfig:
+        """The settings of a text: those of the model, and what is asked for."""
+        own = {name: getattr(self.writing, name) for name in WritingConfig.__dataclass_fields__}
+        given = {} if prompt is None else {"prompt": prompt}
+        return config.build(WritingConfig, {**own, **changes, **given}, where="writing")
+
+    def _drafts(self, begun: list[int], how: WritingConfig) -> list[Draft]:
+        """All samples; past the context, each goes on with the last half of what it has."""
+        if how.stop and how.samples == 1:
+            return [self._last(begun, how)]
+        drafts, left, sampler = [Draft()] * how.samples, how.length, how.sampler()
+        with self._evaluating():
+            while left and (going := [number for number, one in enumerate(drafts) if not one.finished]):
+                windows = [self._window([*begun, *drafts[number].tokens]) for number in going]
+                limit = min(left, self._room(windows[0]))
+                together = not drafts[going[0]].tokens  # at first all begin alike, and are read once
+                tokens = torch.tensor(windows[:1] if together else windows, device=self.device)
+                answers = generate(
+                    self.ready(len(going)),
+                    [tokens],
+                    limit=limit,
+                    eos=self.eos,
+                    pick=sampler,
+                    samples=how.samples if together else 1,
+                    constraints=[self.unreadable],
+                )
+                for number, one in zip(going, (one for some in answers for one in some), strict=True):
+                    before = drafts[number]
+                    drafts[number] = Draft((*before.tokens, *one.tokens), before.score + one.score, one.finished)
+                left -= limit
+        return drafts
+
+    def _growing(self, begun: list[int], how: WritingConfig) -> Iterator[Draft]:
+        """One sample, longer each time."""
+        draft, left, sampler = Draft(), how.length, how.sampler()
+        with self._evaluating():
+            while left and not draft.finished:
+                window = self._window([*begun, *draft.tokens])
+                limit, before = min(left, self._room(window)), draft
+                tokens = torch.tensor([window], device=self.device)
+                rounds = trickle(
+                    self.model, [tokens], limit=limit, eos=self.eos, pick=sampler, constraints=[self.unreadable]
+                )
+                for one in rounds:
+                    draft = Draft((*before.tokens, *one.tokens), before.score + one.score, one.finished)
+                    yield draft
+                left -= limit
+
+    def _last(self, begun: list[int], how: WritingConfig) -> Draft:
+        """One sample that stops as soon as its stop sequence is written."""
+        draft = Draft()
+        for draft in self._growing(begun, how):
+            if how.stop in self._added(begun, draft):
+                return draft
+        return draft
+
+    def _window(self, tokens: Sequence[int]) -> list[int]:
+        """What the model reads of a text: all of it with its opening, or the last half of what it can hold."""
+        whole = [*self.opening, *tokens]
+        if self.context is None or len(whole) < self.context:
+            return whole
+        return whole[-max(1, self.context // 2) :]
+
+    def _room(self, window: Sequence[int]) -> int:
+        """How many tokens fit behind these."""
+        return 1 << 30 if self.context is None else self.context - len(window)
+
+    def _text(self, begun: Sequence[int], draft: Draft, stop: str) -> Text:
+        """What was written, up to the stop sequence."""
+        whole = self.decode([*begun, *draft.tokens])
+        if stop and (at := whole.find(stop, len(self.decode(begun)))) >= 0:
+            whole = whole[:at]
+        return Text(whole, draft.score)
+
+    def _added(self, begun: Sequence[int], draft: Draft) -> str:
+        return self.decode([*begun, *draft.tokens])[len(self.decode(begun)) :]
+
+    def _evaluating(self) -> _Evaluating:
+        return _Evaluating(self.model)
+
+
+class _Evaluating:
+    """A model without dropout, for as long as the block lasts."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.training = model, model.training
+
+    def __enter__(self) -> None:
+        self.model.eval()
+
+    def __exit__(self, *error: object) -> None:
+        self.model.train(self.training)
+
+
+def total(parts: Iterable[Surprise]) -> Surprise:
+    """The surprise at several texts."""
+    return sum(parts, start=Surprise(0.0, 0, 0, 0))
+
+
+def _safe(text: str, stop: str) -> int:
+    """How many characters of a text cannot be the beginning of a stop sequence."""
+    longest = next((size for size in range(min(len(stop), len(text)), 0, -1) if text.endswith(stop[:size])), 0)
+    return len(text) - longest
