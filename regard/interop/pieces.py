@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from regard.interop.sentencepiece import BLANK, Piece, Pieces, Type
+from regard.interop.special import added_token
 
 MERGES = 4_000_000
 EXPRESSION = 1500  # letters of the regular expression that keeps typed names apart
@@ -33,12 +34,6 @@ def parts(found: Pieces) -> dict[str, Any]:
 def sequence(name: str, steps: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     """Steps one after another, as a tokenizer.json says it; None for none."""
     return {"type": "Sequence", name: list(steps)} if steps else None
-
-
-def added_token(id: int, name: str, **flags: bool) -> dict[str, Any]:
-    """A special token, which stands for no text."""
-    usual = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    return {"id": id, "content": name, **usual, **flags}
 
 
 def for_t5(found: Pieces, extra: int = 100) -> Pieces:

@@ -196,7 +196,10 @@ def _known(name: str, score: float, number: int) -> Piece:
     if number < 3:
         return Piece(name.strip(), 0.0, Type.UNKNOWN if number == 0 else Type.CONTROL)
     byte = number - 3
-    if byte < 256 and name in (spelled := f"<0x{byte:02X}>", chr(byte)):  # early files have the character of that number
+    if byte < 256 and name in (
+        spelled := f"<0x{byte:02X}>",
+        chr(byte),
+    ):  # early files have the character of that number
         return Piece(spelled, 0.0, Type.BYTE)
     return Piece(name.replace(" ", BLANK), score)
 
