@@ -86,8 +86,14 @@ def test_a_model_of_theirs_gives_the_same_logits_text_and_bytes(case, tmp_path):
         {"norm": "post"},
         {"positions": "alibi", "embedding_norm": True, "tied": False},
         {
-            **{"normalisation": "rms", "gated": True, "positions": "rotary", "activation": "silu", "groups": 2},
-            **{"attention_bias": False, "mlp_bias": False, "rotary_base": 300.0},
+            "normalisation": "rms",
+            "gated": True,
+            "positions": "rotary",
+            "activation": "silu",
+            "groups": 2,
+            "attention_bias": False,
+            "mlp_bias": False,
+            "rotary_base": 300.0,
         },
     ],
     ids=["gpt2", "gpt2 untied", "openai-gpt", "bloom", "llama"],
@@ -177,28 +183,28 @@ def test_what_no_family_can_hold_is_said_with_the_reasons():
 def test_settings_that_real_folders_have_are_understood():
     """As they stand in the folders of gpt2, bloom-560m and Llama-2-7b."""
     gpt2 = {
-        **{"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1, "n_ctx": 1024},
-        **{"bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256, "initializer_range": 0.02},
-        **{"layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_layer": 12},
-        **{"n_positions": 1024, "resid_pdrop": 0.1, "summary_activation": None, "summary_first_dropout": 0.1},
-        **{"summary_proj_to_labels": True, "summary_type": "cls_index", "summary_use_proj": True},
-        **{"task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}}, "vocab_size": 50257},
-    }
+        "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1, "n_ctx": 1024,
+        "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256, "initializer_range": 0.02,
+        "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_embd": 768, "n_head": 12, "n_layer": 12,
+        "n_positions": 1024, "resid_pdrop": 0.1, "summary_activation": None, "summary_first_dropout": 0.1,
+        "summary_proj_to_labels": True, "summary_type": "cls_index", "summary_use_proj": True,
+        "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}}, "vocab_size": 50257,
+    }  # fmt: skip
     bloom = {
-        **{"apply_residual_connection_post_layernorm": False, "attention_dropout": 0.0, "n_embed": 1024},
-        **{"attention_softmax_in_fp32": True, "bias_dropout_fusion": True, "bos_token_id": 1, "eos_token_id": 2},
-        **{"pad_token_id": 3, "unk_token_id": 0, "hidden_dropout": 0.0, "initializer_range": 0.02, "n_inner": None},
-        **{"layer_norm_epsilon": 1e-05, "masked_softmax_fusion": True, "model_type": "bloom", "n_layer": 24},
-        **{"num_attention_heads": 16, "offset_alibi": 100, "pretraining_tp": 1, "seq_length": 2048},
-        **{"skip_bias_add": True, "skip_bias_add_qkv": False, "use_cache": True, "vocab_size": 250880},
-    }
+        "apply_residual_connection_post_layernorm": False, "attention_dropout": 0.0, "n_embed": 1024,
+        "attention_softmax_in_fp32": True, "bias_dropout_fusion": True, "bos_token_id": 1, "eos_token_id": 2,
+        "pad_token_id": 3, "unk_token_id": 0, "hidden_dropout": 0.0, "initializer_range": 0.02, "n_inner": None,
+        "layer_norm_epsilon": 1e-05, "masked_softmax_fusion": True, "model_type": "bloom", "n_layer": 24,
+        "num_attention_heads": 16, "offset_alibi": 100, "pretraining_tp": 1, "seq_length": 2048,
+        "skip_bias_add": True, "skip_bias_add_qkv": False, "use_cache": True, "vocab_size": 250880,
+    }  # fmt: skip
     llama = {
-        **{"_name_or_path": "x", "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 4096},
-        **{"initializer_range": 0.02, "intermediate_size": 11008, "max_position_embeddings": 4096},
-        **{"model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 32},
-        **{"pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_scaling": None, "tie_word_embeddings": False},
-        **{"torch_dtype": "float16", "transformers_version": "4.31.0", "use_cache": True, "vocab_size": 32000},
-    }
+        "_name_or_path": "x", "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 4096,
+        "initializer_range": 0.02, "intermediate_size": 11008, "max_position_embeddings": 4096,
+        "model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 32,
+        "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_scaling": None, "tie_word_embeddings": False,
+        "torch_dtype": "float16", "transformers_version": "4.31.0", "use_cache": True, "vocab_size": 32000,
+    }  # fmt: skip
     for family, fields, preset in ((GPT2, gpt2, "gpt2"), (Bloom, bloom, "bloom-560m"), (Llama, llama, "llama2-7b")):
         shape = family.understood(Fields(fields))
         assert interop.family.settled(shape) == interop.family.settled(GPTConfig(**GPTConfig.PRESETS[preset]))
