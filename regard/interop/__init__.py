@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,12 @@ from torch import Tensor
 from regard.checkpoint import WEIGHTS
 from regard.config.words import nearest
 from regard.data.tokenizers import Tokenizer
+from regard.data.tokenizers.units import Kind, UnitsConfig
 from regard.interop import folder as folders
 from regard.interop.family import Family
 from regard.interop.fields import Fields
 
+UNITS: dict[str, Kind] = {"BPE": "bpe", "WordPiece": "bpe", "Unigram": "unigram", "WordLevel": "words"}
 Door = Callable[[], type[Family]]
 
 
@@ -88,7 +91,7 @@ def _found(
         named = family.named(tensors())
         shape = family.understood(fields, named)
         ours = family.taken(shape, named)
-        tokenizer = Tokenizer.parse((folder / "tokenizer.json").read_text(encoding="utf-8"))
+        tokenizer = _tokenizer((folder / "tokenizer.json").read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(_placed(folder, error)) from None
     if tokenizer.vocab > shape.vocab:
@@ -97,9 +100,22 @@ def _found(
     return Found(family.kind, shape, ours, tokenizer, (origin, *_spare(tokenizer.vocab, shape.vocab)))
 
 
-def written(shape: Any, tensors: Mapping[str, Tensor], tokenizer: Tokenizer, *, kind: str | None = None) -> dict:
+def family_for(shape: Any, kind: str | None = None) -> type[Family]:
+    """The first family that can hold a model of ours, or the one that was said."""
+    if kind is not None and kind not in FAMILIES:
+        raise ValueError(f"unknown type {kind!r}{nearest(kind, FAMILIES)}")
+    reasons = []
+    for family in (door() for name, door in FAMILIES.items() if kind in (None, name)):
+        if isinstance(shape, family.model):
+            if (reason := family.lacking(shape)) is None:
+                return family
+            reasons.append(f"{family.kind} cannot hold it, {reason}")
+    told = "; ".join(reasons) or f"no {kind or 'family of theirs'} has a place for it"
+    raise ValueError(f"a model of kind {shape.name} cannot be written for others: {told}")
+
+
+def written(family: type[Family], shape: Any, tensors: Mapping[str, Tensor], tokenizer: Tokenizer) -> dict[str, Any]:
     """The files of a folder that `transformers` loads, for a model of ours."""
-    family = _fitting(shape, kind)
     roles = {
         "bos_token": tokenizer.begin,
         "eos_token": tokenizer.end,
@@ -111,10 +127,13 @@ def written(shape: Any, tensors: Mapping[str, Tensor], tokenizer: Tokenizer, *, 
     known = {name: id for name, id in roles.items() if id is not None}
     ids = {f"{name}_id": known.get(name) for name in ("bos_token", "eos_token", "pad_token")}
     names = dict(zip(known, tokenizer.pieces(list(known.values())), strict=True))
-    head = {"architectures": [family.architecture], "model_type": family.kind}
+    theirs = family.given(shape, tensors)
+    kinds = {str(tensor.dtype).removeprefix("torch.") for tensor in theirs.values()}
+    precision = {"torch_dtype": kinds.pop()} if len(kinds) == 1 else {}
+    head = {"architectures": [family.architecture], "model_type": family.kind, **precision}
     return {
         folders.CONFIG: {**head, **family.fields(shape), **ids},
-        WEIGHTS: family.given(shape, tensors),
+        WEIGHTS: theirs,
         "tokenizer.json": tokenizer.json(),
         "tokenizer_config.json": {
             "tokenizer_class": "PreTrainedTokenizerFast",
@@ -140,19 +159,11 @@ def _family(found: Mapping[str, Any], kind: str | None, folder: Path) -> type[Fa
     return FAMILIES[name]()
 
 
-def _fitting(shape: Any, kind: str | None) -> type[Family]:
-    """The first family that can hold a model of ours, or the one that was said."""
-    if kind is not None and kind not in FAMILIES:
-        raise ValueError(f"unknown type {kind!r}{nearest(kind, FAMILIES)}")
-    families = [door() for name, door in FAMILIES.items() if kind in (None, name)]
-    reasons = []
-    for family in families:
-        if isinstance(shape, family.model):
-            if (reason := family.lacking(shape)) is None:
-                return family
-            reasons.append(f"{family.kind} cannot hold it, {reason}")
-    told = "; ".join(reasons) or f"no {kind or 'family'} has a place for it"
-    raise ValueError(f"a model of kind {shape.name} cannot be written for others: {told}")
+def _tokenizer(text: str) -> Tokenizer:
+    """A tokenizer of somebody else's, who prepares texts in it and not before."""
+    found = Tokenizer.parse(text)
+    unit = UNITS.get(json.loads(text)["model"].get("type", "BPE"), "bpe")
+    return found.prepared(UnitsConfig(kind=unit))
 
 
 def _spare(tokens: int, rows: int) -> Sequence[str]:

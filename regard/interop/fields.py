@@ -52,7 +52,7 @@ class Fields:
     def whole(self, *names: str, default: int | None) -> Any:
         """A whole number under one of these names; null is one only where the default is."""
         value = self._value(names, default)
-        if value is not None and type(value) is not int:
+        if type(value) is not int and (value is not None or default is not None):
             raise self.wrong(names[0], value, "a whole number")
         return value
 

@@ -45,7 +45,9 @@ def lone(folder: Path) -> str | None:
     """The one file of llama2.c in a folder that has no config.json, if there is one."""
     if not folder.is_dir() or (folder / CONFIG).exists():
         return None
-    found = [path.name for path in folder.glob("*.bin") if path.name != VOCABULARY and not path.name.startswith("pytorch_")]
+    found = [
+        path.name for path in folder.glob("*.bin") if path.name != VOCABULARY and not path.name.startswith("pytorch_")
+    ]
     return found[0] if len(found) == 1 and (folder / VOCABULARY).is_file() else None
 
 
