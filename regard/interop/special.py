@@ -12,7 +12,8 @@ from regard.interop.folder import mapping
 from regard.interop.sentencepiece import MOST
 
 LARGEST = 1 << 24  # bytes of a file that says how a tokenizer is used
-SETTINGS, OLDER, ADDED = "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"
+WHOLE, SETTINGS = "tokenizer.json", "tokenizer_config.json"
+OLDER, ADDED = "special_tokens_map.json", "added_tokens.json"
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 MORE = ("additional_special_tokens", "extra_special_tokens")
 FLAGS = ("lstrip", "rstrip", "single_word", "normalized", "special")
@@ -62,7 +63,7 @@ def notes(folder: Path) -> Notes:
     return Notes(settings, tuple(dict.fromkeys(found)), added)
 
 
-def content(token: Any, place: Path) -> str:
+def content(token: Any, place: str | Path) -> str:
     """The text of a token, which is written as such or as an object."""
     text = token.get("content") if isinstance(token, dict) else token
     if not isinstance(text, str) or not text:
@@ -72,7 +73,8 @@ def content(token: Any, place: Path) -> str:
 
 def mark(document: dict[str, Any], notes: Notes, usual: tuple[str, ...]) -> None:
     """List the special tokens of a tokenizer.json, and put those that came later into its vocabulary, at their ids."""
-    vocab, ids = document["model"]["vocab"], vocabulary(document)
+    ids = vocabulary(document)
+    vocab = document["model"]["vocab"]
     taken = set(ids.values())
     listed = {token["content"]: token for token in _listed(document)}
     later = {token["content"]: token for token in notes.added.values()}
@@ -142,7 +144,7 @@ def _listed(document: Mapping[str, Any]) -> list[dict[str, Any]]:
     found = document.get("added_tokens") or []
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise ValueError("added_tokens must be a list of objects")
-    numbered({str(each.get("content")): each.get("id") for each in found})
+    numbered({content(each, WHOLE): each.get("id") for each in found})
     return found
 
 

@@ -16,12 +16,12 @@ from regard.interop.fields import as_json
 from regard.interop.folder import VOCABULARY, mapping
 from regard.interop.pieces import for_camembert, for_marian, for_t5, parts
 from regard.interop.sentencepiece import Pieces, check_charsmap
-from regard.interop.special import Notes, frame, mark, notes, numbered
+from regard.interop.special import WHOLE, Notes, frame, mark, notes, numbered
 
 T = TypeVar("T")
 LARGEST = 1 << 26  # bytes of a tokenizer.json, a vocabulary or a list of merges
 LARGEST_MODEL = 1 << 24  # bytes of a model of SentencePiece
-WHOLE, SOURCE, TARGET = "tokenizer.json", "source.spm", "target.spm"
+SOURCE, TARGET = "source.spm", "target.spm"
 MODELS = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", VOCABULARY)
 SPECIAL: Mapping[str, tuple[str, ...]] = {
     "gpt2": ("<|endoftext|>",),
