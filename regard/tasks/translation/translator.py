@@ -62,7 +62,7 @@ class Translator:
         self.model = model
         self.ready = Ready(model) if ready is None else ready
         self.source, self.target = tokenizers
-        self.begin, self.end = self.target.role("begin"), self.target.role("end")
+        self.begin, self.end = self.target.opening, self.target.role("end")
         self.decoding = decoding
         self.name = name
 
