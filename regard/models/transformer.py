@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -63,6 +64,7 @@ class TransformerConfig:
         "embedding": "width",
         "depth": "encoder",
     }
+    PECULIAR: ClassVar[tuple[str, ...]] = ("groups", "attention_bias")
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {"width": 128, "heads": 4, "hidden": 256, "encoder": 4, "decoder": 4, "dropout": 0.3},
         "small": {"width": 256, "heads": 4, "hidden": 1024, "encoder": 6, "decoder": 6, "dropout": 0.2},
@@ -94,6 +96,11 @@ class TransformerConfig:
         own = {name: getattr(self, field) for name, field in self.BODY.items()}
         grouped = self.groups is not None and self.groups != self.heads
         return {**own, "groups of keys": grouped, "attention without biases": not self.attention_bias}
+
+    @property
+    def scale(self) -> float:
+        """What vectors of tokens are multiplied by."""
+        return math.sqrt(self.width)
 
     @property
     def body(self) -> dict[str, str]:
