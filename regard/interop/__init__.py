@@ -15,6 +15,7 @@ from regard.config.words import nearest
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import Kind, UnitsConfig
 from regard.interop import folder as folders
+from regard.interop import tokenizers
 from regard.interop.family import Family
 from regard.interop.fields import Fields
 
@@ -91,7 +92,7 @@ def _found(
         named = family.named(tensors())
         shape = family.understood(fields, named)
         ours = family.taken(shape, named)
-        tokenizer = _tokenizer((folder / "tokenizer.json").read_text(encoding="utf-8"))
+        tokenizer = _tokenizer(tokenizers.read(folder, kind=family.kind))
     except ValueError as error:
         raise ValueError(_placed(folder, error)) from None
     if tokenizer.vocab > shape.vocab:

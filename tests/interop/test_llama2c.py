@@ -117,7 +117,7 @@ class Reference:
 
     def __init__(self, folder: Path) -> None:
         data = (folder / "stories15M.bin").read_bytes()
-        width, hidden, depth, heads, _, vocab, context = struct.unpack_from("<7i", data)
+        width, hidden, depth, heads, _, vocab, _ = struct.unpack_from("<7i", data)
         numbers, self.heads, self.depth = np.frombuffer(data, "<f4", offset=28).astype(np.float64), heads, depth
         shapes = {
             "tokens": (vocab, width), "before": (depth, width), "query": (depth, width, width),
