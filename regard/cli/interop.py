@@ -33,6 +33,8 @@ def import_model(
     found = interop.read(folder, kind=kind)
     task = _task(found.shape)
     files = {**task.imported(found.shape, found.tokenizer, found.notes), checkpoint.WEIGHTS: found.tensors}
+    if found.target is not None:
+        files["tokenizer.target.json"] = found.target.json()
     _write(out, files)
     size = parameters(found.shape)
     if as_json:
@@ -62,9 +64,9 @@ def export_model(
     tokenizer = Tokenizer.parse(found.text("tokenizer.json"))
     _write(out, interop.written(family, shape, found.tensors(), tokenizer))
     if as_json:
-        print(json.dumps({"folder": str(out), "type": family.kind, "architecture": family.architecture}))
+        print(json.dumps({"folder": str(out), "type": family.kind, "architecture": family.called(shape)}))
         return
-    print(f"{out}: written for transformers, {family.architecture}")
+    print(f"{out}: written for transformers, {family.called(shape)}")
 
 
 def _task(shape: Any) -> Any:

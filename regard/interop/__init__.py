@@ -47,7 +47,54 @@ def _llama() -> type[Family]:
     return Llama
 
 
-FAMILIES: dict[str, Door] = {"gpt2": _gpt2, "openai-gpt": _gpt1, "bloom": _bloom, "llama": _llama}
+def _bert() -> type[Family]:
+    from regard.interop.bert import Bert
+
+    return Bert
+
+
+def _distilbert() -> type[Family]:
+    from regard.interop.bert import DistilBert
+
+    return DistilBert
+
+
+def _roberta() -> type[Family]:
+    from regard.interop.bert import Roberta
+
+    return Roberta
+
+
+def _camembert() -> type[Family]:
+    from regard.interop.bert import Camembert
+
+    return Camembert
+
+
+def _t5() -> type[Family]:
+    from regard.interop.t5 import T5
+
+    return T5
+
+
+def _marian() -> type[Family]:
+    from regard.interop.marian import Marian
+
+    return Marian
+
+
+FAMILIES: dict[str, Door] = {
+    "gpt2": _gpt2,
+    "openai-gpt": _gpt1,
+    "bloom": _bloom,
+    "llama": _llama,
+    "bert": _bert,
+    "distilbert": _distilbert,
+    "roberta": _roberta,
+    "camembert": _camembert,
+    "t5": _t5,
+    "marian": _marian,
+}
 """Every family by the `model_type` of its config.json; where a model of ours fits several, the first is written."""
 
 
@@ -61,6 +108,8 @@ class Found:
     tokenizer: Tokenizer
     notes: tuple[str, ...] = ()
     """What a card of the model should say of its origin."""
+    target: Tokenizer | None = None
+    """The tokenizer of what is written, where it is another one."""
 
 
 def read(place: str | Path, *, kind: str | None = None) -> Found:
@@ -93,12 +142,13 @@ def _found(
         shape = family.understood(fields, named)
         ours = family.taken(shape, named)
         tokenizer = _tokenizer(tokenizers.read(folder, kind=family.kind))
+        target = _tokenizer(tokenizers.read(folder, kind=family.kind, target=True)) if family.sides else None
     except ValueError as error:
         raise ValueError(_placed(folder, error)) from None
     if tokenizer.vocab > shape.vocab:
         amounts = f"{tokenizer.vocab:,} tokens and the model only {shape.vocab:,}"
         raise ValueError(f"{folder}: the tokenizer has {amounts}: it belongs to another model")
-    return Found(family.kind, shape, ours, tokenizer, (origin, *_spare(tokenizer.vocab, shape.vocab)))
+    return Found(family.kind, shape, ours, tokenizer, (origin, *_spare(tokenizer.vocab, shape.vocab)), target)
 
 
 def family_for(shape: Any, kind: str | None = None) -> type[Family]:
@@ -124,16 +174,22 @@ def written(family: type[Family], shape: Any, tensors: Mapping[str, Tensor], tok
         "pad_token": tokenizer.pad,
         "mask_token": tokenizer.mask,
         "sep_token": tokenizer.separator,
+        "cls_token": None if tokenizer.mask is None else tokenizer.begin,
     }
     known = {name: id for name, id in roles.items() if id is not None}
     ids = {f"{name}_id": known.get(name) for name in ("bos_token", "eos_token", "pad_token")}
+    fields = family.fields(shape)
+    if fields.get("is_encoder_decoder"):
+        ids["decoder_start_token_id"] = tokenizer.opening
+    if (pad := fields.get("pad_token_id")) not in (None, tokenizer.pad):
+        raise ValueError(f"{family.kind} counts places from its pad token on, which must have id {pad}")
     names = dict(zip(known, tokenizer.pieces(list(known.values())), strict=True))
     theirs = family.given(shape, tensors)
     kinds = {str(tensor.dtype).removeprefix("torch.") for tensor in theirs.values()}
     precision = {"torch_dtype": kinds.pop()} if len(kinds) == 1 else {}
-    head = {"architectures": [family.architecture], "model_type": family.kind, **precision}
+    head = {"architectures": [family.called(shape)], "model_type": family.kind, **precision}
     return {
-        folders.CONFIG: {**head, **family.fields(shape), **ids},
+        folders.CONFIG: {**head, **fields, **ids},
         WEIGHTS: theirs,
         "tokenizer.json": tokenizer.json(),
         "tokenizer_config.json": {

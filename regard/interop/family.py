@@ -23,7 +23,7 @@ class Family(ABC):
     kind: ClassVar[str]
     """What config.json calls it."""
     architecture: ClassVar[str]
-    """The class of `transformers` that an exported folder is for."""
+    """The class of `transformers` that most exported folders are for."""
     model: ClassVar[type]
     """The config of ours that it becomes."""
     prefix: ClassVar[str] = ""
@@ -32,6 +32,8 @@ class Family(ABC):
     """Fields of config.json whose other values are not understood."""
     harmless: ClassVar[frozenset[str]] = frozenset()
     """Fields of config.json that change no number of the model."""
+    sides: ClassVar[bool] = False
+    """Whether what is written has a tokenizer of its own."""
     idle: ClassVar[str | None] = None
     """Names, as a regular expression, of tensors that the model computes by itself."""
 
@@ -59,6 +61,11 @@ class Family(ABC):
     def modern(name: str) -> str:
         """What a tensor is called today whose name may be an old one."""
         return name
+
+    @classmethod
+    def called(cls, shape: Any) -> str:
+        """The class of `transformers` that a folder with a model of this shape is for."""
+        return cls.architecture
 
     @classmethod
     def understood(cls, fields: Fields, names: Collection[str] = ()) -> Any:

@@ -20,6 +20,7 @@ from regard.interop.special import WHOLE, Notes, frame, mark, notes, numbered
 
 T = TypeVar("T")
 LARGEST = 1 << 26  # bytes of a tokenizer.json, a vocabulary or a list of merges
+UNHEARD = "a\U0010fffd \U000e0fff"
 LARGEST_MODEL = 1 << 24  # bytes of a model of SentencePiece
 SOURCE, TARGET = "source.spm", "target.spm"
 MODELS = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", VOCABULARY)
@@ -47,7 +48,7 @@ def read(folder: Path, *, kind: str, target: bool = False) -> str:
         for charsmap in _charsmaps(document.get("normalizer")):
             check_charsmap(charsmap)
         text = json.dumps(document, ensure_ascii=False)
-        Tokenizer.parse(text)
+        _probe(Tokenizer.parse(text))
     except RecursionError:
         raise ValueError(f"{folder}: its tokenizer is nested too deeply") from None
     except ValueError as error:
@@ -197,6 +198,14 @@ def _bytes(path: Path, largest: int) -> bytes:
     if len(data) > largest:
         raise ValueError(f"{path}: is larger than {largest:,} bytes")
     return data
+
+
+def _probe(tokenizer: Tokenizer) -> None:
+    """Stop at a tokenizer that fails at a character nobody knows, since texts may have any."""
+    try:
+        tokenizer.encode(UNHEARD)
+    except Exception as error:  # the Rust library raises nothing more exact
+        raise ValueError(f"cannot read every text: {' '.join(str(error).split())}") from None
 
 
 def _charsmaps(part: Any) -> Iterator[bytes]:

@@ -321,6 +321,8 @@ class Translator:
     def _constraints(self, decoding: DecodingConfig) -> list[constraints.Constraint]:
         """What the settings demand of an answer, in tokens."""
         wanted: list[constraints.Constraint] = []
+        if self.target.begin is None:  # then pad begins an answer, and never stands in it
+            wanted.append(constraints.Forbid([[self.begin]]))
         if decoding.prefix:
             wanted.append(constraints.Prefix(self.target.encode(decoding.prefix, written=True)))
         if decoding.force:
