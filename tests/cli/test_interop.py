@@ -117,6 +117,15 @@ def test_import_and_export_give_the_folder_back(folder, imported, tmp_path, caps
     assert AutoModelForCausalLM.from_pretrained(tmp_path / "out").config.n_layer == 3
 
 
+def test_a_normalisation_that_is_missing_there_is_said(imported, tmp_path, capsys):
+    found = checkpoint.read(imported)
+    files = {name: found.data(name) for name in found.files if name != "config.yaml"}
+    tokenizer = {**found.config.get("tokenizer", {}), "normalise": "full"}
+    checkpoint.write(tmp_path / "full", {**files, "config.yaml": {**found.config, "tokenizer": tokenizer}})
+    assert run(["export", str(tmp_path / "full"), str(tmp_path / "out")]) == 0
+    assert "texts are normalised here (full) before they become tokens" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("verb", ["import", "export"])
 def test_what_is_there_stays_unless_it_may_be_replaced(verb, folder, imported, tmp_path, capsys):
     source, out = str(folder if verb == "import" else imported), tmp_path / "out"
@@ -137,6 +146,9 @@ def test_what_is_there_stays_unless_it_may_be_replaced(verb, folder, imported, t
 def test_models_that_others_have_no_place_for_are_refused(tmp_path, capsys):
     said = refused(["export", "en-fr", str(tmp_path / "out")], capsys)
     assert "a model of kind transformer cannot be written for others" in said
+    (tmp_path / "model.safetensors").write_bytes(b"x")
+    file = str(tmp_path / "model.safetensors")
+    assert "is a file, name the folder" in refused(["import", file, str(tmp_path / "out")], capsys)
     assert "no such folder" in refused(["import", str(tmp_path / "nowhere"), str(tmp_path / "out")], capsys)
     assert run(["export", "en-fr", str(tmp_path / "out"), "--to", "onnx"]) == 2
     assert not (tmp_path / "out").exists()
