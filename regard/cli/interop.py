@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -61,6 +62,9 @@ def export_model(
     found = recipe.opened(model)
     shape = models.config_of(found.config.get("model", {}))
     family = interop.family_for(shape, kind)
+    if (level := found.config.get("tokenizer", {}).get("normalise", "none")) != "none":
+        note = "which nobody does there: prepare texts likewise"
+        print(f"regard: texts are normalised here ({level}) before they become tokens, {note}", file=sys.stderr)
     tokenizer = Tokenizer.parse(found.text("tokenizer.json"))
     _write(out, interop.written(family, shape, found.tensors(), tokenizer))
     if as_json:

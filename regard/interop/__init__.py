@@ -115,8 +115,8 @@ class Found:
 def read(place: str | Path, *, kind: str | None = None) -> Found:
     """The model in a folder of Hugging Face's or a file of llama2.c; `kind` is its type where config.json is silent."""
     path = Path(place)
-    if path.is_file() or folders.lone(path) is not None:
-        return _read_llama2c(path if path.is_file() else path / str(folders.lone(path)), kind)
+    if (file := folders.lone(path)) is not None:
+        return _read_llama2c(file, kind)
     found = folders.settings(path)
     family = _family(found, kind, path)
     origin = f"Imported from `{path.resolve().name}`, a folder of Hugging Face's of type {family.kind}."

@@ -15,6 +15,7 @@ from regard.interop.fields import as_json, quoted
 
 CONFIG = "config.json"
 LARGEST = 1 << 20  # bytes of a config.json
+PICKLED = "pytorch_model"  # how the names of pickled weights begin
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 VOCABULARY = "tokenizer.bin"  # of llama2.c
 STRANGE = (".h5", ".msgpack", ".onnx", ".gguf")
@@ -41,14 +42,16 @@ def tensors(folder: Path) -> dict[str, Tensor]:
     return checkpoint.gather(folder)
 
 
-def lone(folder: Path) -> str | None:
-    """The one file of llama2.c in a folder that has no config.json, if there is one."""
-    if not folder.is_dir() or (folder / CONFIG).exists():
+def lone(place: Path) -> Path | None:
+    """The file of llama2.c that is meant: the place itself, or the only one in a folder without config.json."""
+    if place.is_file():
+        if place.suffix != ".bin" or place.name.startswith(PICKLED):
+            raise ValueError(f"{place}: is a file, name the folder that it lies in")
+        return place
+    if (place / CONFIG).exists() or not (place / VOCABULARY).is_file():
         return None
-    found = [
-        path.name for path in folder.glob("*.bin") if path.name != VOCABULARY and not path.name.startswith("pytorch_")
-    ]
-    return found[0] if len(found) == 1 and (folder / VOCABULARY).is_file() else None
+    found = [path for path in place.glob("*.bin") if path.name != VOCABULARY and not path.name.startswith(PICKLED)]
+    return found[0] if len(found) == 1 else None
 
 
 def mapping(place: Path, largest: int) -> dict[str, Any]:

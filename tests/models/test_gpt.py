@@ -153,6 +153,19 @@ def test_a_prompt_with_padding_is_one_without(settings):
             torch.testing.assert_close(alone[0], expected[number])
 
 
+def test_what_is_watched_while_writing_is_what_is_watched_while_reading():
+    model, prompts = build(), texts([4, 2], VOCAB)
+    tokens, grid = padded(prompts)
+    with watch(model) as seen:
+        found = search(model, [tokens, grid.lengths], Beam(beams=3), limit=4, eos=None)
+    answers = [best for best, *_ in found]
+    written = [torch.cat([prompt, torch.tensor(each.tokens)]) for prompt, each in zip(prompts, answers, strict=True)]
+    with watch(model) as expected:
+        read(model, *(text[:-1] for text in written))  # the last token was never fed
+    for name, matrices in seen.along(answers).items():
+        torch.testing.assert_close(matrices, expected[name])
+
+
 @every
 def test_the_search_and_the_draw_write_what_reading_says(settings):
     model, prompts = build(**settings), texts([3, 5], VOCAB)

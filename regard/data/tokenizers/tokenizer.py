@@ -145,6 +145,10 @@ class Tokenizer:
             )
         return found
 
+    def named(self, name: str) -> int | None:
+        """The special token of this name, None where there is none."""
+        return next((id for id in self.special if self._names[id] == name), None)
+
     def tag(self, name: str) -> int:
         """The token that asks for this target language."""
         if name not in self.tags:
@@ -270,14 +274,20 @@ def _patterns(value: Any) -> Iterator[str]:
 
 
 def train(
-    texts: Iterable[str], config: TokenizerConfig, *, characters: int | None = None, tags: Iterable[str] = ()
+    texts: Iterable[str],
+    config: TokenizerConfig,
+    *,
+    characters: int | None = None,
+    tags: Iterable[str] = (),
+    special: Iterable[str] = (),
 ) -> Tokenizer:
     """A tokenizer of these texts, which are normalised already; the same to the byte for them in any order.
 
-    `characters`, the amount of text it will serve, decides its size where the config does not.
+    `characters`, the amount of text it will serve, decides its size where the config does not; `special` names more
+    tokens that stand for no text.
     """
     texts = map(excerpt, texts)
-    special = [*SPECIALS, *(f"<2{tag}>" for tag in sorted(tags))]
+    special = [*SPECIALS, *(f"<2{tag}>" for tag in sorted(tags)), *special]
     size = config.vocab or derived(config.kind, characters or 0)
     if config.kind == "bpe":
         trainer = trainers.BpeTrainer(
