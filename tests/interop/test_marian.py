@@ -90,7 +90,7 @@ def test_it_translates_with_the_pieces_of_two_languages(tmp_path):
     read = [*found.tokenizer.encode(text), 0]
     assert found.tokenizer.encode("é") == [NAMES.index("▁"), NAMES.index("<unk>")], "a piece of the other language"
     assert found.target.encode("é") == [NAMES.index("▁"), NAMES.index("é")]
-    options = {"do_sample": False, "num_beams": 1, "max_new_tokens": 30, "no_repeat_ngram_size": 1}
+    options = {"do_sample": False, "num_beams": 1, "max_new_tokens": 32, "no_repeat_ngram_size": 1}
     answer = theirs.generate(torch.tensor([read]), bad_words_ids=[[PAD]], **options)[0].tolist()
     assert len(set(answer)) > 3
     assert translator.translate(text) == found.target.decode(answer)
