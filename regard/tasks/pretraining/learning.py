@@ -27,7 +27,16 @@ from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace
 from regard.training.task import (
-    LIKELY, POSSIBLE, SURE, Claim, Given, Goal, Spread, alone, data_section, every_weight,
+    LIKELY,
+    POSSIBLE,
+    SURE,
+    Claim,
+    Given,
+    Goal,
+    Spread,
+    alone,
+    data_section,
+    every_weight,
 )  # fmt: skip
 
 HELD = 1 << 28  # logits held at once, in numbers
