@@ -197,13 +197,13 @@ def test_a_list_has_an_end():
     [
         {"width": 2**18, "heads": 8},
         {"hidden": 2**18, "encoder": 1000},
-        {"vocab": 10**7, "width": 2**14},
+        {"vocab": 10**7, "width": 2**15},
         {"name": "seq2seq", "width": 2**18},
     ],
 )
 def test_too_many_parameters_are_refused_before_any_is_allocated(model: dict[str, Any], rewritten):
     message = told(lambda: recipe.resolve(BARE | {"model": model}))
-    assert "parameters exceeds the limit of 1e+11: lower width" in message
+    assert "parameters exceeds the limit of 2e+11: lower width" in message
     settings = config.read(FIXTURE / "config.yaml")
     directory = rewritten("config.yaml", config.dump({**settings, "model": model}))
     assert "exceeds the limit" in told(lambda: regard.load(directory, device="cpu"))

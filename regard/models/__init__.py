@@ -49,6 +49,12 @@ def _rnn_lm() -> Pair:
     return RecurrentLM, RecurrentLMConfig
 
 
+def _gpt() -> Pair:
+    from regard.models.gpt import GPT, GPTConfig
+
+    return GPT, GPTConfig
+
+
 def _rnn_encoder() -> Pair:
     from regard.models.text_classifier import Labeller, RecurrentEncoderConfig
 
@@ -96,6 +102,7 @@ MODELS = Models(
         "transformer": _transformer,
         "seq2seq": _seq2seq,
         "rnn-lm": _rnn_lm,
+        "gpt": _gpt,
         "rnn-encoder": _rnn_encoder,
         "cnn-encoder": _cnn_encoder,
         "transformer-encoder": _transformer_encoder,

@@ -23,6 +23,7 @@ def gelu_tanh(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="tanh")
 
 
+DEVIATION = 0.02  # of the weights that GPT and BERT begin with
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
@@ -182,6 +183,18 @@ class Stack:
     blocks: Sequence[nn.Module]
     norm: nn.Module
     prediction: Float[Tensor, "vocab width"]
+    embedding_norm: nn.Module | None = None
+    """What normalises vectors of tokens before the first block, if anything does."""
+    scale: float = 1.0
+    """What normalised features are multiplied by before the matrix."""
+
+
+def draw(module: nn.Module) -> None:
+    """Normal weights and zero biases, as GPT and BERT begin with."""
+    if isinstance(module, nn.Linear):
+        nn.init.normal_(module.weight, std=DEVIATION)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
 
 
 class Tied(nn.Module):

@@ -44,6 +44,10 @@ def check(stack: Stack) -> None:
     for number, block in enumerate(blocks):
         _check(f"block {number}", block, type(blocks[0]))
     _check("embedding", stack.embedding, Embedding)
+    if stack.embedding_norm is not None:
+        raise Unknown("a norm of embeddings")
+    if stack.scale != 1.0:
+        raise Unknown("features that are scaled before the matrix of the logits")
     steps = [part for block in blocks for part in block.modules() if isinstance(part, Residual)]
     pre = steps[0].pre
     if any(step.pre != pre for step in steps):

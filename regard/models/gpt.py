@@ -1,0 +1,291 @@
+"""GPT: blocks that see only the past predict the next token of a text (Radford et al. 2018, 2019).
+
+Its settings make it GPT-2 and GPT-3 (Brown et al. 2020), BLOOM (Le Scao et al. 2022), or Llama (Touvron et al. 2023).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.cache import DecoderState, LayerCache
+from regard.attention.masks import Grid, Mask, Row, Stepping, between, causal, padded, stepping
+from regard.attention.multihead import Heads
+from regard.attention.positions import Positions, Rotary, scheme
+from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Width, affordable, divided
+from regard.config.resuming import Warned
+from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, Stack, draw
+
+TABLES = ("learned", "sinusoidal")  # positions that end with the context
+
+
+def _gpt(width: int, heads: int, depth: int, *, vocab: int = 50257, context: int = 1024) -> dict[str, Any]:
+    """GPT-2 and GPT-3 by size."""
+    return {"vocab": vocab, "width": width, "heads": heads, "hidden": 4 * width, "depth": depth, "context": context}
+
+
+def _llama(width: int, heads: int, hidden: int, depth: int, **settings: Any) -> dict[str, Any]:
+    """Llama by size."""
+    fixed = {"vocab": 32000, "normalisation": "rms", "positions": "rotary", "activation": "silu", "gated": True}
+    biases = {"attention_bias": False, "mlp_bias": False, "tied": False, "dropout": 0.0}
+    sizes = {"width": width, "heads": heads, "hidden": hidden, "depth": depth}
+    return {**fixed, **biases, **sizes, "context": 2048, **settings}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPTConfig:
+    """Transformer blocks that predict the next token of a text."""
+
+    name: Literal["gpt"] = "gpt"
+    """Which model this is."""
+    vocab: Vocabulary = 0
+    """Tokens of the vocabulary; filled in from the tokenizer."""
+    width: Width = 768
+    """Features of every position."""
+    heads: Small = 12
+    """Attention heads; must divide the width."""
+    groups: Small | None = None
+    """Groups of keys and values shared by heads; as many as heads when not given."""
+    hidden: Width = 3072
+    """Features inside the feed-forward part."""
+    depth: Small = 12
+    """Blocks on top of one another."""
+    norm: Literal["pre", "post"] = "pre"
+    """Norm before each sub-layer as in GPT-2 (pre), or after it as in GPT-1 (post)."""
+    normalisation: Literal["layer", "rms"] = "layer"
+    """Kind of norm: LayerNorm, or RMSNorm, which has no mean and no bias."""
+    eps: Positive = 1e-5
+    """What a norm adds to the variance."""
+    positions: Literal["learned", "rotary", "alibi", "relative", "sinusoidal", "none"] = "learned"
+    """Positional encoding: how tokens know their positions."""
+    rotary_base: Positive = 10000.0
+    """Base of the wavelengths of rotary positions; larger ones tell longer distances apart."""
+    activation: Literal["gelu_tanh", "gelu", "relu", "silu"] = "gelu_tanh"
+    """Function inside the feed-forward part."""
+    gated: bool = False
+    """Whether a second projection gates the feed-forward part: SwiGLU with silu, GEGLU with gelu."""
+    attention_bias: bool = True
+    """Whether the attention projections have biases."""
+    mlp_bias: bool = True
+    """Whether the feed-forward projections have biases."""
+    tied: bool = True
+    """Predict tokens with the matrix that embeds them."""
+    embedding_norm: bool = False
+    """A norm of the embeddings before the first block, as in BLOOM."""
+    context: Length = 1024
+    """Longest sequence that the position tables serve, in tokens."""
+    dropout: Warned[Share] = 0.1
+    """Dropout rate."""
+    embedding_dropout: Warned[Share | None] = None
+    """Dropout rate of embeddings; as elsewhere when not given."""
+    attention_dropout: Warned[Share] = 0.0
+    """Dropout rate of attention weights; above 0 the fastest kernels cannot be used."""
+
+    FAMILY: ClassVar[str] = "encoder blocks"
+    BODY: ClassVar[dict[str, str]] = {
+        **{name: name for name in ("width", "heads", "hidden", "depth", "norm", "positions", "activation", "context")},
+        "embedding": "width",
+    }
+    PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
+        "gpt1": {**_gpt(768, 12, 12, vocab=40478, context=512), "norm": "post"},
+        "gpt2": _gpt(768, 12, 12),
+        "gpt2-medium": _gpt(1024, 16, 24),
+        "gpt2-large": _gpt(1280, 20, 36),
+        "gpt2-xl": _gpt(1600, 25, 48),
+        "gpt3-small": _gpt(768, 12, 12, context=2048),
+        "gpt3-medium": _gpt(1024, 16, 24, context=2048),
+        "gpt3-large": _gpt(1536, 16, 24, context=2048),
+        "gpt3-xl": _gpt(2048, 16, 24, context=2048),
+        "gpt3-2.7b": _gpt(2560, 32, 32, context=2048),
+        "gpt3-6.7b": _gpt(4096, 32, 32, context=2048),
+        "gpt3-13b": _gpt(5120, 40, 40, context=2048),
+        "gpt3": _gpt(12288, 96, 96, context=2048),
+        "bloom-560m": {
+            **_gpt(1024, 16, 24, vocab=250880, context=2048),
+            "positions": "alibi",
+            "embedding_norm": True,
+            "dropout": 0.0,
+        },
+        "stories15m": _llama(288, 6, 768, 6, context=256, tied=True),
+        "stories42m": _llama(512, 8, 1376, 8, context=1024, tied=True),
+        "stories110m": _llama(768, 12, 2048, 12, context=1024, tied=True),
+        "llama-7b": _llama(4096, 32, 11008, 32, eps=1e-6),
+        "llama-13b": _llama(5120, 40, 13824, 40, eps=1e-6),
+        "llama-65b": _llama(8192, 64, 22016, 80, eps=1e-6),
+        "llama2-7b": _llama(4096, 32, 11008, 32, context=4096),
+        "llama2-70b": _llama(8192, 64, 28672, 80, groups=8, context=4096),
+    }
+
+    def __post_init__(self) -> None:
+        divided(self.width, self.heads, self.groups)
+        affordable(self.parameters, "lower width, hidden, depth, the context or the vocabulary")
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learnt."""
+        width, hidden, rms = self.width, self.hidden, self.normalisation == "rms"
+        shared = width // self.heads * (self.groups or self.heads)
+        attention = 2 * width * (width + shared) + self.attention_bias * 2 * (width + shared)
+        outwards = (2 if self.gated else 1) * hidden
+        mlp = width * (outwards + hidden) + self.mlp_bias * (outwards + width)
+        norm = width * (1 if rms else 2)
+        norms = 2 * self.depth + (self.norm == "pre") + self.embedding_norm
+        tables = self.vocab * width * (1 if self.tied else 2)
+        places = {"learned": self.context * width, "relative": 32 * self.heads}.get(self.positions, 0)
+        return tables + places + self.depth * (attention + mlp) + norms * norm
+
+    @property
+    def phrase(self) -> str:
+        """What it is, in a few words."""
+        return f"A GPT of {self.depth} blocks, {self.width} wide, {self.heads} heads"
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """What another model must share to go on with the blocks; what few others have is named where it is there."""
+        return {
+            **{name: getattr(self, field) for name, field in self.BODY.items()},
+            "causal": True,
+            "groups of keys": self.groups is not None and self.groups != self.heads,
+            "attention without biases": not self.attention_bias,
+            "feed-forward without biases": not self.mlp_bias,
+            "gated feed-forward": self.gated,
+            "RMS norms": self.normalisation == "rms",
+            "norms with another eps": self.eps != GPTConfig.eps,
+            "norm of embeddings": self.embedding_norm,
+            "another rotary base": self.positions == "rotary" and self.rotary_base != GPTConfig.rotary_base,
+        }
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights lie that another model can go on with."""
+        return {name: name for name in ("embedding", "embedding_norm", "positions", "blocks", "norm")}
+
+    @property
+    def shape(self) -> BlockShape:
+        """What all blocks share."""
+        return BlockShape(
+            width=self.width,
+            heads=Heads(self.heads, groups=self.groups),
+            hidden=self.hidden,
+            pre=self.norm == "pre",
+            activation=self.activation,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+            attention_bias=self.attention_bias,
+            norm=self.normalisation,
+            eps=self.eps,
+            mlp_bias=self.mlp_bias,
+            gated=self.gated,
+        )
+
+
+class GPT(nn.Module):
+    """Reads a text and says, at each token, what may come next; trained on packed rows, generates beam by beam."""
+
+    bias: ClassVar[None] = None  # of the logits
+
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        self.config = config
+        shape, width = config.shape, config.width
+        self.embedding = Embedding(config.vocab, width, scaled=False)
+        self.embedding_norm = shape.normal() if config.embedding_norm else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout if config.embedding_dropout is None else config.embedding_dropout)
+        self.positions = _positions(config)
+        self.blocks = nn.ModuleList(EncoderBlock(shape) for _ in range(config.depth))
+        self.norm = shape.normal() if shape.pre else nn.Identity()
+        if not config.tied:
+            self.output = nn.Linear(width, config.vocab, bias=False)
+        self.apply(draw)
+        for block in self.blocks:  # what is added up in the residual stream keeps the variance of one
+            for last in (cast(EncoderBlock, block).attention.output, cast(EncoderBlock, block).mlp.outer):
+                nn.init.normal_(last.weight, std=DEVIATION / math.sqrt(2 * config.depth))
+
+    def forward(self, tokens: Int[Tensor, "*batch"], *, layout: Row | Grid) -> Float[Tensor, "*batch width"]:
+        """Features of every token, from which `logits` predicts the next one."""
+        self._serve(layout.longest, "a sequence")
+        return self._read(tokens, between(layout, layout) & causal(), (None,) * len(self.blocks))
+
+    @property
+    def prediction(self) -> Float[Tensor, "vocab width"]:
+        """The matrix that turns features into logits."""
+        return self.embedding.weight if self.config.tied else self.output.weight
+
+    def logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
+        """One number per token of the vocabulary."""
+        return F.linear(features, self.prediction)
+
+    @property
+    def stack(self) -> Stack:
+        """What writes the text."""
+        norm = self.embedding_norm if self.config.embedding_norm else None
+        return Stack(self.embedding, self.positions, list(self.blocks), self.norm, self.prediction, embedding_norm=norm)
+
+    @torch.no_grad()
+    def start(
+        self,
+        prompt: Int[Tensor, "batch prompt"],
+        lengths: Int[Tensor, "batch"] | None = None,
+        *,
+        beams: int = 1,
+        limit: int,
+    ) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
+        """Read beginnings of at least one token, padded on the right where `lengths` says so.
+
+        They are held once, whatever the beams; what follows a shorter one takes the places after its own last token.
+        """
+        batch, room = prompt.shape
+        if not room:
+            raise ValueError("a prompt of no tokens: give one at least, such as the token that ends a text")
+        self._serve(room + limit, f"a prompt of {room} and an answer of {limit}, together")
+        ends = torch.full((batch,), room, device=prompt.device) if lengths is None else lengths
+        where = Stepping.begin(ends, beams=beams, limit=limit, room=room)
+        read = Grid(ends, room)
+        mask = causal() if lengths is None else padded(read, read) & causal()
+        caches = self._caches(batch, room + beams * limit)
+        features = self._read(prompt, mask, caches)
+        last = features[torch.arange(batch, device=prompt.device), ends - 1]
+        return self.logits(last[:, None]).expand(-1, beams, -1), DecoderState(where, caches)
+
+    @torch.no_grad()
+    def step(
+        self, tokens: Int[Tensor, "batch beam"], state: DecoderState
+    ) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
+        """Feed one more token to every beam."""
+        past = state.advance()
+        return self.logits(self._read(tokens, stepping(past.where), past.caches)), past
+
+    def _read(self, tokens: Tensor, mask: Mask, caches: Sequence[LayerCache | None]) -> Tensor:
+        """Through all blocks, writing the newest keys into the caches, if there are any."""
+        places, _ = mask.places(tokens.shape[-1], tokens.shape[-1], tokens.device)
+        x = self.dropout(self.embedding_norm(self.embedding(tokens, places, self.positions)))
+        for block, cache in zip(self.blocks, caches, strict=True):
+            x = block(x, mask=mask, positions=self.positions, cache=cache)
+        return self.norm(x)
+
+    def _caches(self, batch: int, size: int) -> tuple[LayerCache, ...]:
+        """Empty caches, in the precision that keys come in."""
+        nothing = self.embedding.weight.new_empty(batch, 0, self.config.width)
+        held = [cast(EncoderBlock, block).attention.remember(nothing) for block in self.blocks]
+        return tuple(LayerCache.empty(each.keys, each.values.shape[-1], size) for each in held)
+
+    def _serve(self, tokens: int, what: str) -> None:
+        """Refuse what a table of positions ends before."""
+        if self.config.positions in TABLES and tokens > self.config.context:
+            raise ValueError(
+                f"{what} of {tokens} tokens, and the model knows {self.config.context} positions: give a shorter one"
+            )
+
+
+def _positions(config: GPTConfig) -> Positions:
+    """The position scheme of a config."""
+    if config.positions == "rotary":
+        return Rotary(config.width // config.heads, base=config.rotary_base)
+    return scheme(config.positions, width=config.width, heads=config.heads, context=config.context, causal=True)
