@@ -23,6 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from regard.attention.cache import LayerCache
 from regard.attention.hardware import kernels_run
 from regard.attention.masks import EVERYONE, Edges, Grid, Mask, Packed, Padded, Stepping
+from regard.attention.positions import Positions, Rotary
 from regard.attention.scores import Score, scale_of, scaled_dot
 from regard.attention.tap import Tap
 
@@ -41,6 +42,8 @@ class AttentionSpec:
     tap: Tap | None = None
     slopes: Float[Tensor, "heads"] | None = None
     """Of a bias that is minus a head's slope times the distance: a kernel needs no more than them."""
+    back: Float[Tensor, "heads reach"] | None = None
+    """The bias by how many tokens back a key stands, where it is known beforehand for as many as are cached."""
 
     @property
     def explicit(self) -> bool:
@@ -95,18 +98,25 @@ def attend_step(
     cache: LayerCache,
     mask: Mask,
     way: AttentionSpec = PLAIN,
+    positions: Positions | None = None,
 ) -> Float[Tensor, "batch heads beam features"]:
-    """One decoding step: the newest keys and values are written into the cache, and each beam looks at its past."""
+    """One decoding step: the newest keys and values are written into the cache, and each beam looks at its past.
+
+    Queries and keys are turned first by where they stand, as the positions say.
+    """
     where = mask.where
     assert isinstance(where, Stepping)
-    if _step_fits(query, value, mask=mask, way=way):
-        from regard.attention.kernels.step import attend_past, sight
+    fits, turning = _step_fits(query, value, mask=mask, way=way), type(positions) is Rotary
+    if positions is not None and not (fits and turning):
+        places = mask.once("newest", lambda: where.newest)
+        query, key = positions.turn(query, places), positions.turn(key, places)
+    if fits:
+        from regard.attention.kernels.step import Scoring, attend_past, sight
 
         seen = mask.once("sight", lambda: sight(where)) if where.beams > 1 else where.slots  # a lone beam sees its own
-        reach = where.room + where.slots.shape[2]
-        bias = None if way.bias is None else _table(mask, way.bias, -torch.arange(reach, device=query.device))
-        scale = _scale(query, way)
-        return attend_past(query, key, value, cache=cache, where=where, sight=seen, scale=scale, bias=bias)
+        rates = positions.rates if isinstance(positions, Rotary) and turning else None
+        scoring = Scoring(_scale(query, way), _past_bias(query, where, mask=mask, way=way), rates)
+        return attend_past(query, key, value, cache=cache, where=where, sight=seen, scoring=scoring)
     keys, values = cache.extend(key, value, mask)
     return attend(query, keys, values, mask=mask, way=way)
 
@@ -256,6 +266,15 @@ def _table(mask: Mask, bias: Bias, distance: Tensor) -> Float[Tensor, "heads dis
         return bias(distance[None])[:, 0].float().contiguous()
 
     return mask.once(("table", bias, torch.is_grad_enabled(), len(distance)), make)
+
+
+def _past_bias(query: Tensor, where: Stepping, *, mask: Mask, way: AttentionSpec) -> Tensor | None:
+    """What is added to scores in a step, as its kernel takes it."""
+    known = way.slopes if way.slopes is not None else way.back
+    if way.bias is None or known is not None:
+        return None if way.bias is None else known
+    reach = where.room + where.slots.shape[2]
+    return _table(mask, way.bias, -torch.arange(reach, device=query.device))
 
 
 def _added(query: Tensor, key: Tensor, visible: Tensor | None, *, mask: Mask, bias: Bias | None) -> Tensor | None:
