@@ -48,6 +48,8 @@ def check(stack: Stack) -> None:
         raise Unknown("a norm of embeddings")
     if stack.scale != 1.0:
         raise Unknown("features that are scaled before the matrix of the logits")
+    if stack.bias is not None:
+        raise Unknown("a bias of the logits")
     steps = [part for block in blocks for part in block.modules() if isinstance(part, Residual)]
     pre = steps[0].pre
     if any(step.pre != pre for step in steps):
