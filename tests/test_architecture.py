@@ -24,6 +24,7 @@ MODEL_PARTS = {
     "blocks",
     "cells",
     "convolution",
+    "encoder_decoder",
     "hogwild",
     "kernels",
     "inference",

@@ -12,17 +12,23 @@ MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF
 WESTERN = "àâäáåçéèêëíìîïñóòôöõøúùûüýßæœÀÄÁÅÇÉÈÊËÍÌÎÏÑÓÒÔÖÕØÚÙÛÜÝÆŒ«»°€‘’“”–—…¿¡\u00a0".encode("cp1252")
 
 
-def locate(name: str) -> Path:
-    """The file of this name, looked for as given and then under the folder REGARD_DATA."""
+def find(name: str) -> Path:
+    """The file or folder of this name, looked for as given and then under the folder REGARD_DATA."""
     folder = os.environ.get("REGARD_DATA")
     given = Path(name).expanduser()
     found = [path for path in (given, *([Path(folder).expanduser() / name] if folder else [])) if path.exists()]
     if not found:
         where = f"or under REGARD_DATA={folder}" if folder else "(REGARD_DATA may name a folder to look in)"
         raise ValueError(f"no file {name} here {where}: check the path")
-    if not found[0].is_file():
-        raise ValueError(f"{name} is not a regular file: give the path of a text, TSV, JSONL or .gz file")
     return found[0]
+
+
+def locate(name: str) -> Path:
+    """The same where it must be a file."""
+    found = find(name)
+    if not found.is_file():
+        raise ValueError(f"{name} is not a regular file: give the path of a text, TSV, JSONL or .gz file")
+    return found
 
 
 def looks_like(data: bytes) -> str | None:

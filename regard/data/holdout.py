@@ -16,9 +16,14 @@ NOT_WORD_ASCII = bytes(byte for byte in range(128) if NOT_WORD.match(chr(byte)))
 
 def sentence(text: str) -> int:
     """A 64-bit number alike for texts that differ in case, spaces and punctuation only."""
+    return _number(letters(text) or text.encode())
+
+
+def letters(text: str) -> bytes:
+    """What is left of a text without case, spaces and punctuation; that of two texts joined is that of each, joined."""
     if text.isascii():  # the same, many times faster
-        return _number(text.lower().encode().translate(None, NOT_WORD_ASCII) or text.encode())
-    return _number((NOT_WORD.sub("", text.casefold()) or text).encode())
+        return text.lower().encode().translate(None, NOT_WORD_ASCII)
+    return NOT_WORD.sub("", text.casefold()).encode()
 
 
 def share(source: str, target: str) -> float:

@@ -11,6 +11,7 @@ from regard.data.encodings import hint_of
 NOT_UTF8 = "invalid UTF-8"
 HELD = "held out for validation"
 REMEMBERED = 5  # places kept per reason; the rest is only counted
+FEW = 4  # files that are all named in one sentence
 
 
 @dataclass
@@ -59,13 +60,14 @@ class LineReport:
             raise ValueError(f"{files[0]} is empty: give a file with at least one {unit}")
         if bad > share * self.read:
             allowed, remedy = (f", more than the allowed {share:.2%}", remedy) if share else ("", "")
-            hints = "".join(f" ({found})" for found in map(hint_of, files) if found and NOT_UTF8 in self.refused)
+            bad_files = sorted({file for file, _ in self.refused.get(NOT_UTF8, Found()).places})
+            hints = "".join(f" ({found})" for found in (hint_of(files[file]) for file in bad_files) if found)
             raise ValueError(
-                f"{bad} of {self.read} lines of {' and '.join(files)} are refused{allowed}: "
+                f"{bad} of {self.read} lines of {together(files)} are refused{allowed}: "
                 f"{'; '.join(said(self.refused, files))}; mend them{hints}{remedy}"
             )
         if bad == self.read:
-            raise ValueError(f"no usable {unit} in {' and '.join(files)}: {'; '.join(said(self.refused, files))}")
+            raise ValueError(f"no usable {unit} in {together(files)}: {'; '.join(said(self.refused, files))}")
 
     def plain(self) -> dict[str, Any]:
         """As JSON, without the names of the files."""
@@ -100,11 +102,17 @@ class LineReport:
 
     def lines(self, files: Sequence[str], *, unit: str = "pair") -> list[str]:
         """In words, one line a matter."""
-        words = [f"{' and '.join(files)}: {self.kept:,} of {self.read:,} {unit}s kept"]
+        words = [f"{together(files)}: {self.kept:,} of {self.read:,} {unit}s kept"]
         words += [f"  refused: {text}" for text in said(self.refused, files)]
         dropped = said(self.dropped, files, unit=unit)
         words += [f"  {text}" if HELD in text else f"  left out: {text}" for text in dropped]
         return words + [f"  shortened: {text}" for text in said({"too long": self.cut}, files) if self.cut.count]
+
+
+def together(files: Sequence[str]) -> str:
+    """Files as one speaks of them: by name, or of many the first alone."""
+    few = len(files) <= FEW
+    return " and ".join(files) if few else f"{files[0]} and {len(files) - 1:,} other files"
 
 
 def places(found: Found, files: Sequence[str]) -> list[str]:

@@ -149,18 +149,19 @@ def digest(name: str) -> str:
         raise ValueError(f"cannot read {name}: {error.strerror or error}") from None
 
 
-def lines(name: str) -> Iterator[bytes | None]:
-    """Every line without its end; None for one that is too long."""
+def lines(name: str, *, longest: int | None = None) -> Iterator[bytes | None]:
+    """Every line without its end; None for one that is too long, by default longer than LINE."""
+    longest = LINE if longest is None else longest
     try:
         with _opened(locate(name)) as file:
-            first = file.readline(LINE + 2 + len(MARK))
+            first = file.readline(longest + 2 + len(MARK))
             if (looks_like(first) or "").startswith("UTF"):
                 raise ValueError(f"{name} is no UTF-8, {hint(first, name)} > converted.txt")
             line = first.removeprefix(MARK)
             if line or first:  # a lone mark is an empty line, not an empty file
-                yield _whole(file, line)
-            while line := file.readline(LINE + 2):
-                yield _whole(file, line)
+                yield _whole(file, line, longest)
+            while line := file.readline(longest + 2):
+                yield _whole(file, line, longest)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise ValueError(f"{name} is a damaged or incomplete gzip file ({error}): fetch or compress it again") from None
     except OSError as error:
@@ -173,10 +174,10 @@ def _opened(path: Path) -> BufferedIOBase:
     return gzip.open(path) if zipped else path.open("rb")
 
 
-def _whole(file: BufferedIOBase, line: bytes) -> bytes | None:
+def _whole(file: BufferedIOBase, line: bytes, longest: int) -> bytes | None:
     ended = line.endswith(b"\n")
     line = line.removesuffix(b"\n").removesuffix(b"\r")
-    if len(line) <= LINE:
+    if len(line) <= longest:
         return line
     while not ended and (rest := file.readline(LINE)):
         ended = rest.endswith(b"\n")

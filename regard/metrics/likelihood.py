@@ -59,6 +59,7 @@ def rdrop(
     weight: Float[Tensor, "vocab width"],
     labels: Int[Tensor, "token"],
     *,
+    bias: Float[Tensor, "vocab"] | None = None,
     smoothing: float = 0.0,
     strength: float,
     chunk: int,
@@ -68,19 +69,24 @@ def rdrop(
     The difference is the mean of both Kullback-Leibler divergences, times half the strength (R-Drop, Wu et al. 2021).
     """
     if len(labels) <= chunk:
-        return _agreeing(*features, labels, weight, smoothing, strength)
+        return _agreeing(*features, labels, (weight, bias), smoothing, strength)
     parts = zip(*(each.split(chunk) for each in features), labels.split(chunk), strict=True)
     losses = [
-        checkpoint(_agreeing, *part, weight, smoothing, strength, use_reentrant=False, preserve_rng_state=False)
+        checkpoint(_agreeing, *part, (weight, bias), smoothing, strength, use_reentrant=False, preserve_rng_state=False)
         for part in parts
     ]
     return torch.stack(losses).sum()
 
 
 def _agreeing(
-    first: Tensor, second: Tensor, labels: Tensor, weight: Tensor, smoothing: float, strength: float
+    first: Tensor,
+    second: Tensor,
+    labels: Tensor,
+    output: tuple[Tensor, Tensor | None],
+    smoothing: float,
+    strength: float,
 ) -> Tensor:
-    one, other = (F.linear(features, weight) for features in (first, second))
+    one, other = (F.linear(features, *output) for features in (first, second))
     surprised = cross_entropy(one, labels, smoothing=smoothing) + cross_entropy(other, labels, smoothing=smoothing)
     one, other = (logits.float().log_softmax(-1) for logits in (one, other))
     apart = ((one.exp() - other.exp()) * (one - other)).sum(-1)  # both divergences together

@@ -55,6 +55,18 @@ def _gpt() -> Pair:
     return GPT, GPTConfig
 
 
+def _bert() -> Pair:
+    from regard.models.bert import BERT, BERTConfig
+
+    return BERT, BERTConfig
+
+
+def _t5() -> Pair:
+    from regard.models.t5 import T5, T5Config
+
+    return T5, T5Config
+
+
 def _rnn_encoder() -> Pair:
     from regard.models.text_classifier import Labeller, RecurrentEncoderConfig
 
@@ -103,6 +115,8 @@ MODELS = Models(
         "seq2seq": _seq2seq,
         "rnn-lm": _rnn_lm,
         "gpt": _gpt,
+        "bert": _bert,
+        "t5": _t5,
         "rnn-encoder": _rnn_encoder,
         "cnn-encoder": _cnn_encoder,
         "transformer-encoder": _transformer_encoder,

@@ -16,6 +16,7 @@ from regard.attention.cache import KeyValues, LayerCache
 from regard.attention.masks import Mask
 from regard.attention.multihead import Heads, MultiHead
 from regard.attention.positions import Positions
+from regard.attention.scores import Score, scaled_dot
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
@@ -23,6 +24,7 @@ def gelu_tanh(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="tanh")
 
 
+TABLES = ("learned", "sinusoidal")  # positions that end with the context
 DEVIATION = 0.02  # of the weights that GPT and BERT begin with
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -50,10 +52,14 @@ class BlockShape:
     mlp_bias: bool = True
     gated: bool = False
     """Whether a second projection gates that of the feed-forward (Shazeer 2020): SwiGLU with silu, GEGLU with gelu."""
+    mlp_dropout: float = 0.0
+    """Dropout rate inside the feed-forward."""
+    score: Score = scaled_dot
 
     def attention(self) -> MultiHead:
         """A multi-head attention of this shape."""
-        return MultiHead(self.width, self.heads, bias=self.attention_bias, dropout=self.attention_dropout)
+        bias, dropout = self.attention_bias, self.attention_dropout
+        return MultiHead(self.width, self.heads, bias=bias, dropout=dropout, score=self.score)
 
     def residual(self) -> Residual:
         """A residual step of this shape."""
@@ -65,8 +71,14 @@ class BlockShape:
 
     def feed_forward(self) -> FeedForward:
         """A feed-forward network of this shape."""
-        activation, bias = self.activation, self.mlp_bias
-        return FeedForward(self.width, self.hidden, activation=activation, bias=bias, gated=self.gated)
+        return FeedForward(
+            self.width,
+            self.hidden,
+            activation=self.activation,
+            bias=self.mlp_bias,
+            gated=self.gated,
+            dropout=self.mlp_dropout,
+        )
 
 
 class Residual(nn.Module):
@@ -91,18 +103,30 @@ class FeedForward(nn.Module):
 
     gate: nn.Linear | None
 
-    def __init__(self, width: int, hidden: int, *, activation: str = "relu", bias: bool = True, gated: bool = False):
+    def __init__(
+        self,
+        width: int,
+        hidden: int,
+        *,
+        activation: str = "relu",
+        bias: bool = True,
+        gated: bool = False,
+        dropout: float = 0.0,
+    ):
         super().__init__()
         self.activation = ACTIVATIONS[activation]
         self.inner = nn.Linear(width, hidden, bias=bias)
         self.outer = nn.Linear(hidden, width, bias=bias)
         self.gate = nn.Linear(width, hidden, bias=bias) if gated else None
+        self.dropout = dropout
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """Each token's vector, changed without a look at the others."""
         if self.gate is not None:
-            return self.outer(self.activation(self.gate(x)) * self.inner(x))
-        return self.outer(self.activation(self.inner(x)))
+            inner = self.activation(self.gate(x)) * self.inner(x)
+        else:
+            inner = self.activation(self.inner(x))
+        return self.outer(F.dropout(inner, self.dropout, self.training) if self.dropout else inner)
 
 
 class EncoderBlock(nn.Module):
@@ -187,6 +211,16 @@ class Stack:
     """What normalises vectors of tokens before the first block, if anything does."""
     scale: float = 1.0
     """What normalised features are multiplied by before the matrix."""
+    bias: Float[Tensor, "vocab"] | None = None
+    """What is added to the logits, if anything is."""
+
+
+def within(config: Any, tokens: int, what: str = "a sequence") -> None:
+    """Refuse what ends beyond a table of positions."""
+    if config.positions in TABLES and tokens > config.context:
+        raise ValueError(
+            f"{what} of {tokens} tokens, and the model knows {config.context} positions: give a shorter one"
+        )
 
 
 def draw(module: nn.Module) -> None:
@@ -207,6 +241,11 @@ class Tied(nn.Module):
     embedding: Any
     target_embedding: Any
     output: Any
+    bias: nn.Parameter | None  # of the logits
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_parameter("bias", None)
 
     @property
     def written(self) -> Any:
@@ -220,4 +259,4 @@ class Tied(nn.Module):
 
     def logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
         """One number per token of the vocabulary."""
-        return F.linear(features, self.prediction)
+        return F.linear(features, self.prediction, self.bias)

@@ -21,9 +21,7 @@ from regard.attention.multihead import Heads
 from regard.attention.positions import Positions, Rotary, scheme
 from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Width, affordable, divided
 from regard.config.resuming import Warned
-from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, Stack, draw
-
-TABLES = ("learned", "sinusoidal")  # positions that end with the context
+from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, Stack, draw, within
 
 
 def _gpt(width: int, heads: int, depth: int, *, vocab: int = 50257, context: int = 1024) -> dict[str, Any]:
@@ -93,6 +91,9 @@ class GPTConfig:
         **{name: name for name in ("width", "heads", "hidden", "depth", "norm", "positions", "activation", "context")},
         "embedding": "width",
     }
+    PECULIAR: ClassVar[tuple[str, ...]] = (
+        *("groups", "normalisation", "eps", "rotary_base", "gated", "attention_bias", "mlp_bias", "embedding_norm"),
+    )
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "gpt1": {**_gpt(768, 12, 12, vocab=40478, context=512), "norm": "post"},
         "gpt2": _gpt(768, 12, 12),
@@ -107,6 +108,10 @@ class GPTConfig:
         "gpt3-6.7b": _gpt(4096, 32, 32, context=2048),
         "gpt3-13b": _gpt(5120, 40, 40, context=2048),
         "gpt3": _gpt(12288, 96, 96, context=2048),
+        "megatron-1.2b": _gpt(1536, 16, 40, vocab=51200),
+        "megatron-2.5b": _gpt(1920, 20, 54, vocab=51200),
+        "megatron-4.2b": _gpt(2304, 24, 64, vocab=51200),
+        "megatron-8.3b": _gpt(3072, 32, 72, vocab=51200),
         "bloom-560m": {
             **_gpt(1024, 16, 24, vocab=250880, context=2048),
             "positions": "alibi",
@@ -148,19 +153,10 @@ class GPTConfig:
 
     @property
     def sizes(self) -> dict[str, Any]:
-        """What another model must share to go on with the blocks; what few others have is named where it is there."""
-        return {
-            **{name: getattr(self, field) for name, field in self.BODY.items()},
-            "causal": True,
-            "groups of keys": self.groups is not None and self.groups != self.heads,
-            "attention without biases": not self.attention_bias,
-            "feed-forward without biases": not self.mlp_bias,
-            "gated feed-forward": self.gated,
-            "RMS norms": self.normalisation == "rms",
-            "norms with another eps": self.eps != GPTConfig.eps,
-            "norm of embeddings": self.embedding_norm,
-            "another rotary base": self.positions == "rotary" and self.rotary_base != GPTConfig.rotary_base,
-        }
+        """What another model must share to go on with the blocks."""
+        own = {name: getattr(self, field) for name, field in self.BODY.items()}
+        further = {name: getattr(self, name) != getattr(GPTConfig, name) for name in self.PECULIAR}
+        return {**own, "causal": True, **further, "groups": self.groups not in (None, self.heads)}
 
     @property
     def body(self) -> dict[str, str]:
@@ -210,7 +206,7 @@ class GPT(nn.Module):
 
     def forward(self, tokens: Int[Tensor, "*batch"], *, layout: Row | Grid) -> Float[Tensor, "*batch width"]:
         """Features of every token, from which `logits` predicts the next one."""
-        self._serve(layout.longest, "a sequence")
+        within(self.config, layout.longest)
         return self._read(tokens, between(layout, layout) & causal(), (None,) * len(self.blocks))
 
     @property
@@ -244,7 +240,7 @@ class GPT(nn.Module):
         batch, room = prompt.shape
         if not room:
             raise ValueError("a prompt of no tokens: give one at least, such as the token that ends a text")
-        self._serve(room + limit, f"a prompt of {room} and an answer of {limit}, together")
+        within(self.config, room + limit, f"a prompt of {room} and an answer of {limit}, together")
         ends = torch.full((batch,), room, device=prompt.device) if lengths is None else lengths
         where = Stepping.begin(ends, beams=beams, limit=limit, room=room)
         read = Grid(ends, room)
@@ -275,13 +271,6 @@ class GPT(nn.Module):
         nothing = self.embedding.weight.new_empty(batch, 0, self.config.width)
         held = [cast(EncoderBlock, block).attention.remember(nothing) for block in self.blocks]
         return tuple(LayerCache.empty(each.keys, each.values.shape[-1], size) for each in held)
-
-    def _serve(self, tokens: int, what: str) -> None:
-        """Refuse what a table of positions ends before."""
-        if self.config.positions in TABLES and tokens > self.config.context:
-            raise ValueError(
-                f"{what} of {tokens} tokens, and the model knows {self.config.context} positions: give a shorter one"
-            )
 
 
 def _positions(config: GPTConfig) -> Positions:

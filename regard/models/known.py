@@ -52,6 +52,8 @@ def check(stack: Stack) -> None:
     _check("embedding", stack.embedding, (Embedding,))
     if stack.embedding_norm is not None:
         _check("norm of embeddings", stack.embedding_norm, NORMS)
+    if stack.bias is not None:
+        raise Unknown("a bias of the logits")
     steps = [part for block in blocks for part in block.modules() if isinstance(part, Residual)]
     pre = steps[0].pre
     if any(step.pre != pre for step in steps):

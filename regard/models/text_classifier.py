@@ -187,6 +187,11 @@ class TransformerEncoderConfig(EncoderConfig):
     }
 
     @property
+    def scale(self) -> float:
+        """What vectors of tokens are multiplied by."""
+        return math.sqrt(self.embedding)
+
+    @property
     def body(self) -> dict[str, str]:
         """Where the weights lie that another model of the family can go on with."""
         parts = {"fit": "fit", "blocks": "encoder", "norm": "norm", "positions": "positions"}
@@ -278,7 +283,7 @@ class TransformerEncoder(nn.Module):
 
     def forward(self, x: Float[Tensor, "*token inputs"], layout: Layout) -> Read:
         """Tokens that have looked at one another."""
-        x, inner = self.fit(x) * math.sqrt(x.shape[-1]), layout
+        x, inner = self.fit(x) * self.config.scale, layout
         if hasattr(self, "token"):
             x, inner = _fronted(x, layout, self.token.to(x.dtype))
         added = self.positions.embed(inner.place, inner.span)

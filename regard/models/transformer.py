@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import nn
 
-from regard.attention.cache import DecoderState, LayerCache
-from regard.attention.masks import Grid, Mask, Row, Stepping, between, causal, padded, stepping
 from regard.attention.multihead import Heads
 from regard.attention.positions import scheme
 from regard.config.ranges import Length, Share, Small, Vocabulary, Width, affordable, divided
 from regard.config.resuming import Warned
-from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, Stack, Tied
-
-Layout = Row | Grid
+from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock
+from regard.models.encoder_decoder import EncoderDecoder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +48,8 @@ class TransformerConfig:
     """Positional encoding: how tokens know their positions."""
     share: Literal["all", "target", "none"] = "all"
     """Which embeddings are one matrix: source, target and output; target and output; or none."""
+    output_bias: bool = False
+    """A bias for every token that may be written, as Marian has; the fastest decoding knows none."""
     activation: Literal["relu", "gelu", "silu"] = "relu"
     """Function inside the feed-forward part."""
     dropout: Warned[Share] = 0.1
@@ -68,6 +67,7 @@ class TransformerConfig:
         "embedding": "width",
         "depth": "encoder",
     }
+    PECULIAR: ClassVar[tuple[str, ...]] = ("groups", "attention_bias")
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "tiny": {"width": 128, "heads": 4, "hidden": 256, "encoder": 4, "decoder": 4, "dropout": 0.3},
         "small": {"width": 256, "heads": 4, "hidden": 1024, "encoder": 6, "decoder": 6, "dropout": 0.2},
@@ -101,6 +101,11 @@ class TransformerConfig:
         return {**own, "groups of keys": grouped, "attention without biases": not self.attention_bias}
 
     @property
+    def scale(self) -> float:
+        """What vectors of tokens are multiplied by."""
+        return math.sqrt(self.width)
+
+    @property
     def body(self) -> dict[str, str]:
         """Where the weights of the encoder lie, which another model can go on with."""
         parts = {"blocks": "encoder", "norm": "encoder_norm", "positions": "encoder_positions"}
@@ -121,7 +126,7 @@ class TransformerConfig:
         )
 
 
-class Transformer(Tied):
+class Transformer(EncoderDecoder):
     """Reads a source, writes a target; trained on packed rows, generates beam by beam."""
 
     def __init__(self, config: TransformerConfig):
@@ -140,83 +145,10 @@ class Transformer(Tied):
         self.decoder_norm = nn.LayerNorm(width) if shape.pre else nn.Identity()
         if config.share == "none":
             self.output = nn.Linear(width, config.target_vocab or config.vocab, bias=False)
+        if config.output_bias:
+            self.bias = nn.Parameter(torch.zeros(config.target_vocab or config.vocab))
         for module in (*self.encoder, *self.decoder):
             module.apply(_initialise)
-
-    def forward(
-        self,
-        source: Int[Tensor, "*source"],
-        target: Int[Tensor, "*target"],
-        *,
-        layouts: tuple[Layout, Layout],
-    ) -> Float[Tensor, "*target width"]:
-        """Features of every target position, from which `logits` predicts the next token."""
-        source_layout, target_layout = layouts
-        memory = self.encode(source, source_layout)
-        masks = between(target_layout, target_layout) & causal(), between(target_layout, source_layout)
-        x = self._embed_target(target, target_layout.place)
-        for block in self.decoder:
-            x = block(x, memory, masks=masks, positions=self.decoder_positions)
-        return self.decoder_norm(x)
-
-    @property
-    def stack(self) -> Stack:
-        """What writes the target."""
-        blocks = list(self.decoder)
-        return Stack(self.written, self.decoder_positions, blocks, self.decoder_norm, self.prediction)
-
-    def encode(self, source: Int[Tensor, "*source"], layout: Layout) -> Float[Tensor, "*source width"]:
-        """The source, each token having looked at all others."""
-        mask = between(layout, layout)
-        x = self.embedding(source, layout.place, self.encoder_positions, layout.span)
-        for block in self.encoder:
-            x = block(x, mask=mask, positions=self.encoder_positions)
-        return self.encoder_norm(x)
-
-    @torch.no_grad()
-    def start(
-        self,
-        source: Int[Tensor, "batch source"],
-        lengths: Int[Tensor, "batch"],
-        prompt: Int[Tensor, "batch prompt"],
-        *,
-        beams: int = 1,
-        limit: int,
-    ) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
-        """Read the source and the beginning of the target; the source is held once, whatever the beams."""
-        grid = Grid(lengths, source.shape[1])
-        memory = self.encode(source, grid)
-        memories = tuple(cast(DecoderBlock, block).cross.remember(memory) for block in self.decoder)
-        room = prompt.shape[1]
-        where = Stepping.begin(torch.full_like(lengths, room), beams=beams, limit=limit, room=room)
-        size = room + beams * limit
-        caches = tuple(LayerCache.empty(held.keys, held.values.shape[-1], size) for held in memories)
-        read = Grid(where.prompt, room)
-        past = DecoderState(where, caches, memories, grid)
-        features = self._decode(prompt, past, masks=(padded(read, read) & causal(), padded(grid, read)))
-        logits = self.logits(features[:, -1:])
-        return logits.expand(-1, beams, -1), past
-
-    @torch.no_grad()
-    def step(
-        self, tokens: Int[Tensor, "batch beam"], state: DecoderState
-    ) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
-        """Feed one more token to every beam."""
-        past = state.advance()
-        assert past.source is not None
-        masks = stepping(past.where), padded(past.source, past.where)
-        return self.logits(self._decode(tokens, past, masks=masks)), past
-
-    def _decode(self, tokens: Tensor, past: DecoderState, *, masks: tuple[Mask, Mask]) -> Tensor:
-        """Through the decoder with caches, writing the newest keys into them."""
-        places, _ = masks[0].places(tokens.shape[1], tokens.shape[1], tokens.device)
-        x = self._embed_target(tokens, places)
-        for block, cache, memory in zip(self.decoder, past.caches, past.memories, strict=True):
-            x = block(x, memory, masks=masks, positions=self.decoder_positions, cache=cache)
-        return self.decoder_norm(x)
-
-    def _embed_target(self, tokens: Tensor, places: Tensor) -> Tensor:
-        return self.written(tokens, places, self.decoder_positions)
 
 
 def _initialise(module: nn.Module) -> None:

@@ -2,8 +2,8 @@
 
 The config of a model with a body that others can use says which family that is of (`FAMILY`), what its sizes are called
 (`BODY`, from the family's names to its own), where its weights lie (`body`, from roles in the family to its own
-prefixes) and, where fields alone do not tell, its `sizes` by the family's names. `scale` is what it multiplies the
-vectors of tokens by, if it does.
+prefixes) and, where fields alone do not tell, its `sizes` by the family's names. `PECULIAR` are further settings of the
+body, which only the same model goes on with. `scale` is what it multiplies the vectors of tokens by, if it does.
 """
 
 from __future__ import annotations
@@ -31,19 +31,21 @@ def shape(parent: Checkpoint, asked: Any, *, task: str, kinds: Iterable[type]) -
         kept = {name: value for name, value in config.plain(before).items() if name not in FILLED}
         kept = {name: value for name, value in kept.items() if name not in FREE or name not in asked}
         return _checked(kept, asked, parent)
-    kind: Any = next((kind for kind in kinds if getattr(kind, "FAMILY", None) == getattr(before, "FAMILY", "")), None)
-    if kind is None:
+    fellows: list[Any] = [kind for kind in kinds if getattr(kind, "FAMILY", None) == getattr(before, "FAMILY", "")]
+    if not fellows:
         raise ValueError(
             f"{parent.directory} holds {_article(before)}, whose body no model for {task} has: "
             "leave out --from, or give a model of the same kind"
         )
-    sizes = _sizes(before)
-    if strange := [name for name, value in sizes.items() if name not in kind.BODY and value]:
+    same = type(before) in fellows
+    kind, sizes = type(before) if same else fellows[0], _sizes(before)
+    if strange := [name for name, value in sizes.items() if name not in kind.BODY and value and not same]:
         raise ValueError(
             f"{parent.directory} holds {_article(before)} ({strange[0]}), which {kind.name} for {task} has not: "
             "leave out --from, or give another model"
         )
     kept = {own: sizes[name] for name, own in kind.BODY.items() if name in sizes}
+    kept |= {name: getattr(before, name) for name in getattr(kind, "PECULIAR", ()) if same}
     return _checked({"name": kind.name, **config.plain(kept)}, asked, parent)
 
 

@@ -23,6 +23,8 @@ SHAPES: dict[str, dict[str, Any]] = {
     "seq2seq": {"vocab": 40, "width": 16, "embedding": 16, "cell": "lstm"},
     "rnn-lm": {"vocab": 40, "width": 16, "depth": 2, "tied": True},
     "gpt": {"vocab": 40, "width": 16, "heads": 4, "groups": 2, "hidden": 32, "depth": 2, "context": 16, "tied": False},
+    "bert": {"vocab": 40, "width": 16, "heads": 4, "hidden": 32, "depth": 2, "context": 16, "offset": 2},
+    "t5": {"vocab": 40, "width": 16, "heads": 4, "depth": 6, "hidden": 32, "encoder": 1, "decoder": 2, "tied": False},
     "rnn-encoder": {"vocab": 40, "classes": 3, "width": 8, "embedding": 8, "pool": "attention"},
     "cnn-encoder": {"vocab": 40, "classes": 3, "embedding": 8, "maps": 4},
     "transformer-encoder": {"vocab": 40, "classes": 3, "embedding": 8, "width": 16, "hidden": 32, "pool": "class"},

@@ -94,8 +94,7 @@ class Tokenizer:
         self.unknown, self.mask, self.separator = by_role["unknown"], by_role["mask"], by_role["separator"]
         self.special = frozenset(special)
         """Tokens that stand for no text."""
-        tags = {id: match[1] for id in sorted(special) if (match := re.fullmatch(r"<2(.+)>", self._names[id]))}
-        self.tags: dict[str, int] = {name: id for id, name in tags.items()}
+        self.tags: dict[str, int] = {tag: id for id in sorted(special) if (tag := _tag(self._names[id]))}
         self.vocab = max(self._names) + 1
         """Number of tokens, special ones included."""
         self.closed = isinstance(engine.model, models.WordLevel)
@@ -132,6 +131,11 @@ class Tokenizer:
         """What fills up a batch: the pad token, or any where there is none, since nobody looks at it."""
         return 0 if self.pad is None else self.pad
 
+    @property
+    def opening(self) -> int:
+        """What a decoder is given first: the begin token, or pad where there is none, as T5 and Marian do."""
+        return self.role("begin") if self.begin is not None or self.pad is None else self.pad
+
     def role(self, name: Literal["pad", "begin", "end", "unknown", "mask", "separator"]) -> int:
         """The token of this role, for what cannot do without it."""
         found = getattr(self, name)
@@ -140,6 +144,15 @@ class Tokenizer:
                 f"this tokenizer has no {name} token and this model needs one: use a tokenizer that has it"
             )
         return found
+
+    def named(self, name: str) -> int | None:
+        """The special token of this name, None where there is none."""
+        return next((id for id in self.special if self._names[id] == name), None)
+
+    @property
+    def opens(self) -> bool:
+        """Whether it puts its begin token before a text, where special tokens are added."""
+        return self.begin is not None and self._engine.encode("a").ids[:1] == [self.begin]
 
     def tag(self, name: str) -> int:
         """The token that asks for this target language."""
@@ -243,6 +256,12 @@ class Tokenizer:
         return [(id, self._bytes.get(id)) for id in ids]
 
 
+def _tag(name: str) -> str | None:
+    """The language that a token asks for: <2fr> is one of ours, >>fr<< one of Marian's."""
+    match = re.fullmatch(r"<2(.+)>|>>(.+)<<", name)
+    return match and (match[1] or match[2])
+
+
 def _owners(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
     """The word of a text in which each of these spans begins to be visible."""
     ends = [match.end() for match in WORD.finditer(text)]
@@ -260,14 +279,20 @@ def _patterns(value: Any) -> Iterator[str]:
 
 
 def train(
-    texts: Iterable[str], config: TokenizerConfig, *, characters: int | None = None, tags: Iterable[str] = ()
+    texts: Iterable[str],
+    config: TokenizerConfig,
+    *,
+    characters: int | None = None,
+    tags: Iterable[str] = (),
+    special: Iterable[str] = (),
 ) -> Tokenizer:
     """A tokenizer of these texts, which are normalised already; the same to the byte for them in any order.
 
-    `characters`, the amount of text it will serve, decides its size where the config does not.
+    `characters`, the amount of text it will serve, decides its size where the config does not; `special` names more
+    tokens that stand for no text.
     """
     texts = map(excerpt, texts)
-    special = [*SPECIALS, *(f"<2{tag}>" for tag in sorted(tags))]
+    special = [*SPECIALS, *(f"<2{tag}>" for tag in sorted(tags)), *special]
     size = config.vocab or derived(config.kind, characters or 0)
     if config.kind == "bpe":
         trainer = trainers.BpeTrainer(

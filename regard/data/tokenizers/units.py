@@ -6,7 +6,7 @@ any other is <unk>.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -44,24 +44,28 @@ class UnitsConfig(TextConfig):
             raise ValueError(f"vocab must be at least 300 for {self.kind}, 256 bytes and some more, not {self.vocab}")
 
 
-def train(lines: Iterable[str], config: UnitsConfig, *, characters: int) -> Tokenizer:
-    """A tokenizer of these lines, which are normalised already; `characters` says how much text there is."""
+def train(lines: Iterable[str], config: UnitsConfig, *, characters: int, special: Sequence[str] = ()) -> Tokenizer:
+    """A tokenizer of these lines, which are normalised already; `characters` says how much text there is.
+
+    `special` names tokens that stand for no text, beside those that all our tokenizers have.
+    """
     if config.kind not in CLOSED:
         pieces = TokenizerConfig(kind=config.kind, vocab=config.vocab, least=config.least)
-        return tokenizers.train(lines, pieces, characters=characters).prepared(config)
+        return tokenizers.train(lines, pieces, characters=characters, special=special).prepared(config)
+    fixed = [*SPECIALS, *special]
     counter = _engine(models.WordLevel(unk_token=UNKNOWN), config.kind)
     trainer = trainers.WordLevelTrainer(
         vocab_size=LARGEST, min_frequency=config.least, special_tokens=[], show_progress=False
     )
     counter.train_from_iterator(lines, trainer)
     known = counter.get_vocab()
-    frequent = [name for name in sorted(known, key=known.__getitem__) if name not in SPECIALS]
+    frequent = [name for name in sorted(known, key=known.__getitem__) if name not in fixed]
     if not frequent:
         raise ValueError(f"the text has no {config.kind} that occur {config.least} times or more: add text")
-    names = [*SPECIALS, *frequent[: (config.vocab or LARGEST) - len(SPECIALS)]]
+    names = [*fixed, *frequent[: max((config.vocab or LARGEST) - len(fixed), 1)]]
     vocab = {name: number for number, name in enumerate(names)}
     engine = _engine(models.WordLevel(vocab, unk_token=UNKNOWN), config.kind)
-    engine.add_special_tokens(list(SPECIALS))
+    engine.add_special_tokens(fixed)
     return Tokenizer(engine, config)
 
 

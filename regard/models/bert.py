@@ -1,0 +1,229 @@
+"""BERT: blocks that see the whole text fill in what was masked (Devlin et al. 2019).
+
+Its settings make it RoBERTa (Liu et al. 2019), CamemBERT (Martin et al. 2020), or DistilBERT (Sanh et al. 2019).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.masks import Grid, Row, between
+from regard.attention.multihead import Heads
+from regard.attention.positions import scheme
+from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Whole, Width, affordable, divided
+from regard.config.resuming import Warned
+from regard.models.blocks import ACTIVATIONS, DEVIATION, BlockShape, Embedding, EncoderBlock, draw, within
+
+
+def _bert(width: int, depth: int) -> dict[str, Any]:
+    """BERT by size; a head has 64 features."""
+    return {"vocab": 30522, "width": width, "heads": width // 64, "hidden": 4 * width, "depth": depth}
+
+
+ROBERTA = {"vocab": 50265, "offset": 2, "segments": 1, "eps": 1e-5, "pooler": False, "next_sentence": False}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BERTConfig:
+    """Transformer blocks that read a whole text and fill in its masked tokens."""
+
+    name: Literal["bert"] = "bert"
+    """Which model this is."""
+    vocab: Vocabulary = 0
+    """Tokens of the vocabulary; filled in from the tokenizer."""
+    width: Width = 768
+    """Features of every position."""
+    heads: Small = 12
+    """Attention heads; must divide the width."""
+    hidden: Width = 3072
+    """Features inside the feed-forward part."""
+    depth: Small = 12
+    """Blocks on top of one another."""
+    context: Length = 512
+    """Longest sequence that the position tables serve, in tokens."""
+    offset: Whole = 0
+    """Rows of the position table before that of the first token; RoBERTa has 2."""
+    segments: Whole = 2
+    """Kinds of segments that a sequence may consist of; 0: tokens do not say of which they are."""
+    norm: Literal["post", "pre"] = "post"
+    """Layer norm after each sub-layer as in the paper (post), or before it (pre)."""
+    eps: Positive = 1e-12
+    """What a norm adds to the variance."""
+    positions: Literal["learned", "rotary", "alibi", "relative", "sinusoidal", "none"] = "learned"
+    """Positional encoding: how tokens know their positions."""
+    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "gelu"
+    """Function inside the feed-forward part and the masked head."""
+    embedding_norm: bool = True
+    """A norm of the embeddings before the first block."""
+    pooler: bool = True
+    """A layer on the first token of a sequence, which then stands for all of it."""
+    masked: bool = True
+    """A head that predicts masked tokens."""
+    next_sentence: bool = True
+    """A head that says whether the second segment follows the first; needs the pooler."""
+    dropout: Warned[Share] = 0.1
+    """Dropout rate."""
+    attention_dropout: Warned[Share] = 0.0
+    """Dropout rate of attention weights; above 0 the fastest kernels cannot be used."""
+
+    FAMILY: ClassVar[str] = "encoder blocks"
+    BODY: ClassVar[dict[str, str]] = {
+        **{name: name for name in ("width", "heads", "hidden", "depth", "norm", "positions", "activation", "context")},
+        "embedding": "width",
+    }
+    PECULIAR: ClassVar[tuple[str, ...]] = ("offset", "segments", "eps", "embedding_norm")
+    PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
+        "bert-tiny": _bert(128, 2),
+        "bert-mini": _bert(256, 4),
+        "bert-small": _bert(512, 4),
+        "bert-medium": _bert(512, 8),
+        "bert-base": _bert(768, 12),
+        "bert-large": _bert(1024, 24),
+        "distilbert-base": {**_bert(768, 6), "segments": 0, "pooler": False, "next_sentence": False},
+        "roberta-base": {**_bert(768, 12), **ROBERTA},
+        "roberta-large": {**_bert(1024, 24), **ROBERTA},
+        "camembert-base": {**_bert(768, 12), **ROBERTA, "vocab": 32005},
+    }
+
+    def __post_init__(self) -> None:
+        divided(self.width, self.heads)
+        if self.next_sentence and not self.pooler:
+            raise ValueError("model.next_sentence needs model.pooler: turn it on, or next_sentence off")
+        affordable(self.parameters, "lower width, hidden, depth, the context or the vocabulary")
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learnt."""
+        width, hidden = self.width, self.hidden
+        block = 4 * width * (width + 1) + 2 * width * hidden + hidden + width + 4 * width
+        rows = self.context + self.offset
+        places = {"learned": rows * width, "relative": 32 * self.heads}.get(self.positions, 0)
+        norms = 2 * width * (self.embedding_norm + (self.norm == "pre"))
+        heads = self.pooler * width * (width + 1) + self.next_sentence * 2 * (width + 1)
+        masked = self.masked * (width * (width + 1) + 2 * width + self.vocab)
+        return (self.vocab + self.segments) * width + places + norms + self.depth * block + heads + masked
+
+    @property
+    def phrase(self) -> str:
+        """What it is, in a few words."""
+        return f"A BERT of {self.depth} blocks, {self.width} wide, {self.heads} heads"
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """What another model must share to go on with the blocks, which elsewhere stand alone."""
+        own = {name: getattr(self, field) for name, field in self.BODY.items()}
+        plain = {"offset": 0, "segments": 0, "eps": BlockShape.eps, "embedding_norm": False}
+        return {**own, **{name: getattr(self, name) != value for name, value in plain.items()}}
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights lie that another model can go on with."""
+        return {name: name for name in ("embedding", "segments", "embedding_norm", "positions", "blocks", "norm")}
+
+    @property
+    def shape(self) -> BlockShape:
+        """What all blocks share."""
+        return BlockShape(
+            width=self.width,
+            heads=Heads(self.heads),
+            hidden=self.hidden,
+            pre=self.norm == "pre",
+            activation=self.activation,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+            eps=self.eps,
+        )
+
+
+class MaskedHead(nn.Module):
+    """What features pass before they are compared with the vectors of all tokens."""
+
+    def __init__(self, shape: BlockShape):
+        super().__init__()
+        self.activation = ACTIVATIONS[shape.activation]
+        self.dense = nn.Linear(shape.width, shape.width)
+        self.norm = shape.normal()
+
+    def forward(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+        """Features of the tokens that are to be predicted."""
+        return self.norm(self.activation(self.dense(features)))
+
+
+class BERT(nn.Module):
+    """Reads texts in both directions; heads fill in masked tokens and tell whether two segments belong together."""
+
+    segments: nn.Embedding | None
+    bias: nn.Parameter | None  # of the logits
+
+    def __init__(self, config: BERTConfig):
+        super().__init__()
+        self.config = config
+        shape, width = config.shape, config.width
+        places = {"width": width, "heads": config.heads, "context": config.context + config.offset}
+        self.embedding = Embedding(config.vocab, width, scaled=False)
+        self.positions = scheme(config.positions, causal=False, **places)
+        self.segments = nn.Embedding(config.segments, width) if config.segments else None
+        self.embedding_norm = shape.normal() if config.embedding_norm else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(EncoderBlock(shape) for _ in range(config.depth))
+        self.norm = shape.normal() if shape.pre else nn.Identity()
+        if config.pooler:
+            self.pooler = nn.Linear(width, width)
+        if config.masked:
+            self.head = MaskedHead(shape)
+        self.bias = nn.Parameter(torch.zeros(config.vocab)) if config.masked else None
+        if config.next_sentence:
+            self.next_sentence = nn.Linear(width, 2)
+        self.apply(draw)
+        if self.segments is not None:
+            nn.init.normal_(self.segments.weight, std=DEVIATION)
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "*batch"],
+        *,
+        layout: Row | Grid,
+        segments: Int[Tensor, "*batch"] | None = None,
+    ) -> Float[Tensor, "*batch width"]:
+        """Features of every token, having looked at all of its sequence; without `segments` all are of the first."""
+        within(self.config, layout.longest)
+        mask = between(layout, layout)
+        x = self.embedding(tokens, layout.place + self.config.offset, self.positions, layout.span)
+        if self.segments is not None:
+            x = x + (self.segments.weight[0] if segments is None else self.segments(segments)).to(x.dtype)
+        x = self.dropout(self.embedding_norm(x))
+        for block in self.blocks:
+            x = block(x, mask=mask, positions=self.positions)
+        return self.norm(x)
+
+    def transform(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
+        """What the masked head does before the matrix."""
+        return self.head(features)
+
+    @property
+    def prediction(self) -> Float[Tensor, "vocab width"]:
+        """The matrix that turns transformed features into logits, a bias being added."""
+        return self.embedding.weight
+
+    def logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
+        """One number per token of the vocabulary."""
+        return F.linear(self.transform(features), self.prediction, self.bias)
+
+    def pooled(self, features: Float[Tensor, "*batch width"], layout: Row | Grid) -> Float[Tensor, "sequence width"]:
+        """One vector for each sequence, from its first token; of a row of fixed shape, for as many as there may be."""
+        if isinstance(layout, Grid):
+            first = features[:, 0]
+        else:
+            sequences = len(layout.lengths) if layout.most is None else layout.most
+            first = features.index_select(0, layout.offsets[:sequences].long().clamp(max=len(features) - 1))
+        return self.pooler(first).tanh()
+
+    def following(self, pooled: Float[Tensor, "sequence width"]) -> Float[Tensor, "sequence 2"]:
+        """Logits of the second segment following the first, and of its coming from elsewhere."""
+        return self.next_sentence(pooled)

@@ -1,0 +1,102 @@
+"""An encoder reads the source, a decoder writes the target: what the Transformer and T5 do alike."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard.attention.cache import DecoderState, LayerCache
+from regard.attention.masks import Grid, Mask, Row, Stepping, between, causal, padded, stepping
+from regard.models.blocks import DecoderBlock, Stack, Tied
+
+Layout = Row | Grid
+
+
+class EncoderDecoder(Tied):
+    """Reads a source, writes a target; trained on packed rows, generates beam by beam."""
+
+    encoder_positions: Any
+    decoder_positions: Any
+    encoder: Any
+    decoder: Any
+    encoder_norm: Any
+    decoder_norm: Any
+
+    def forward(
+        self,
+        source: Int[Tensor, "*source"],
+        target: Int[Tensor, "*target"],
+        *,
+        layouts: tuple[Layout, Layout],
+    ) -> Float[Tensor, "*target width"]:
+        """Features of every target position, from which `logits` predicts the next token."""
+        source_layout, target_layout = layouts
+        memory = self.encode(source, source_layout)
+        masks = between(target_layout, target_layout) & causal(), between(target_layout, source_layout)
+        x = self.written(target, target_layout.place, self.decoder_positions)
+        for block in self.decoder:
+            x = block(x, memory, masks=masks, positions=self.decoder_positions)
+        return self.finish(x)
+
+    @property
+    def stack(self) -> Stack:
+        """What writes the target."""
+        blocks = list(self.decoder)
+        return Stack(self.written, self.decoder_positions, blocks, self.decoder_norm, self.prediction, bias=self.bias)
+
+    def encode(self, source: Int[Tensor, "*source"], layout: Layout) -> Float[Tensor, "*source width"]:
+        """The source, each token having looked at all others."""
+        mask = between(layout, layout)
+        x = self.embedding(source, layout.place, self.encoder_positions, layout.span)
+        for block in self.encoder:
+            x = block(x, mask=mask, positions=self.encoder_positions)
+        return self.encoder_norm(x)
+
+    def finish(self, x: Float[Tensor, "*target width"]) -> Float[Tensor, "*target width"]:
+        """What the last block gives, ready for the matrix of the logits."""
+        return self.decoder_norm(x)
+
+    @torch.no_grad()
+    def start(
+        self,
+        source: Int[Tensor, "batch source"],
+        lengths: Int[Tensor, "batch"],
+        prompt: Int[Tensor, "batch prompt"],
+        *,
+        beams: int = 1,
+        limit: int,
+    ) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
+        """Read the source and the beginning of the target; the source is held once, whatever the beams."""
+        grid = Grid(lengths, source.shape[1])
+        memory = self.encode(source, grid)
+        memories = tuple(cast(DecoderBlock, block).cross.remember(memory) for block in self.decoder)
+        room = prompt.shape[1]
+        where = Stepping.begin(torch.full_like(lengths, room), beams=beams, limit=limit, room=room)
+        size = room + beams * limit
+        caches = tuple(LayerCache.empty(held.keys, held.values.shape[-1], size) for held in memories)
+        read = Grid(where.prompt, room)
+        past = DecoderState(where, caches, memories, grid)
+        features = self._decode(prompt, past, masks=(padded(read, read) & causal(), padded(grid, read)))
+        logits = self.logits(features[:, -1:])
+        return logits.expand(-1, beams, -1), past
+
+    @torch.no_grad()
+    def step(
+        self, tokens: Int[Tensor, "batch beam"], state: DecoderState
+    ) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
+        """Feed one more token to every beam."""
+        past = state.advance()
+        assert past.source is not None
+        masks = stepping(past.where), padded(past.source, past.where)
+        return self.logits(self._decode(tokens, past, masks=masks)), past
+
+    def _decode(self, tokens: Tensor, past: DecoderState, *, masks: tuple[Mask, Mask]) -> Tensor:
+        """Through the decoder with caches, writing the newest keys into them."""
+        places, _ = masks[0].places(tokens.shape[1], tokens.shape[1], tokens.device)
+        x = self.written(tokens, places, self.decoder_positions)
+        for block, cache, memory in zip(self.decoder, past.caches, past.memories, strict=True):
+            x = block(x, memory, masks=masks, positions=self.decoder_positions, cache=cache)
+        return self.finish(x)

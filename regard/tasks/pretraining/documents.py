@@ -1,0 +1,195 @@
+"""Documents to learn from, read as a stream: text files, folders of them, JSON lines, gzipped or not.
+
+A file of plain text is one document unless the settings say that each line, or what lies between empty lines, is one;
+a record of JSON lines always is. Of a document only a part is held at a time, however long the file, but a line is held
+whole. A bad line is left out of its document, counted, and remembered by its place.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from regard.config.ranges import Batch, Length, Part, Share
+from regard.config.resuming import Free, Warned
+from regard.data.encodings import find
+from regard.data.line_report import NOT_UTF8, LineReport
+from regard.data.readers import JSON_SUFFIXES, Refusal, TextFile, lines, parsed, suffix, text_at
+
+ENDINGS = (".txt", ".text", ".md", ".rst", ".tex", ".jsonl", ".ndjson")
+"""How files of a folder are named that are read, `.gz` after it or not; a file that is named itself always is."""
+LONGEST = 1 << 27  # bytes of a line or record; a longer one is passed over without ever being held whole
+BLOCK = 1 << 16  # characters of a document that are handed on at a time
+INLINE = "data.text"
+End = Literal["file", "line", "blank"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentsConfig:
+    """Where documents come from, and how they are laid out for training."""
+
+    train: tuple[TextFile, ...] = ()
+    """Files or folders to train on; a single one may be written without a list. Folders are walked in order of name."""
+    valid: tuple[TextFile, ...] = ()
+    """Validation files or folders; none: a part of the documents is held out."""
+    text: str | None = None
+    """The text itself, in place of files."""
+    document: Literal["auto", "file", "line", "blank"] = "auto"
+    """Where a document of plain text ends: with its file, with each line or at a blank line; auto is file, since the
+    blank lines of a novel end no document. A record of JSON lines is always one."""
+    held: Share = 0.1
+    """Share held out when valid names no file: of the documents, chosen by content, if there are 20 or more, else of
+    the characters at the end of the text; 0 measures on the training text."""
+    duplicates: Literal["drop", "keep"] = "drop"
+    """Whether a training document that was there before is left out; it is counted in any case."""
+    context: Warned[Length] = 256
+    """Tokens of a window: what the model sees at once."""
+    windows: Warned[Batch] = 64
+    """Windows in a row of training."""
+    reject: Free[Part] = 0.01
+    """Share of unusable lines above which nothing is trained."""
+
+    def __post_init__(self) -> None:
+        if bool(self.train) == (self.text is not None):
+            raise ValueError("give either train, with at least one file or folder, or text")
+
+    @property
+    def end(self) -> End:
+        """What ends a document of plain text."""
+        return "file" if self.document == "auto" else self.document
+
+
+class Piece(NamedTuple):
+    """Some of a document's text; those of a document come one after the other, and joined they are all of it."""
+
+    document: int
+    """Its number, counted from 0 over all files, bad and empty ones not counted."""
+    file: int
+    line: int
+    """Where the document begins."""
+    text: str
+
+
+@dataclass
+class Documents:
+    """What is read from some files, again and again the same."""
+
+    files: tuple[TextFile, ...]
+    """All of them, those of folders included."""
+    end: End = "file"
+    text: str | None = None
+    """The text itself where there are no files."""
+    normal: Callable[[str], str] = field(default=lambda line: line)
+    """How a line is normalised."""
+
+    @property
+    def names(self) -> list[str]:
+        """What to call the files."""
+        return [file.path for file in self.files] or [INLINE]
+
+    def pieces(self, tally: LineReport | None = None) -> Iterator[Piece]:
+        """All documents in pieces; the tally hears of every line."""
+        tally = LineReport() if tally is None else tally
+        number = -1
+        for document, file, line, text in self._parts(tally):
+            number += document
+            yield Piece(number, file, line, text)
+
+    def _parts(self, tally: LineReport) -> Iterator[tuple[bool, int, int, str]]:
+        """Whether a document begins here, its place, and some of its text."""
+        if self.text is not None:
+            inline = enumerate((line.encode() for line in self.text.removesuffix("\n").split("\n")), start=1)
+            yield from self._cut(0, _good(inline, 0, tally), tally)
+        for number, file in enumerate(self.files):
+            numbered = enumerate(lines(file.path, longest=LONGEST), start=1)
+            if suffix(file.path) in JSON_SUFFIXES:
+                for line, record in _good(numbered, number, tally, field=file.field):
+                    text = "\n".join(map(self.normal, record.split("\n")))
+                    if text.strip():
+                        yield True, number, line, text
+                    else:
+                        tally.drop("empty", number, line)
+            else:
+                yield from self._cut(number, _good(numbered, number, tally), tally)
+
+    def _cut(
+        self, file: int, numbered: Iterable[tuple[int, str]], tally: LineReport
+    ) -> Iterator[tuple[bool, int, int, str]]:
+        """The documents of a file of plain text, each without the end of its last line."""
+        held, size, first = list[str](), 0, 0
+        begun = visible = False  # whether some of the document was handed on; whether it is more than blanks
+        for line, text in numbered:
+            text = self.normal(text)
+            blank = not text.strip()
+            if not blank or self.end == "file":
+                first = first if begun or held else line
+                held.append(text)
+                size += len(text) + 1
+                visible = visible or not blank
+            over = self.end == "line" or (blank and self.end == "blank")
+            if held and visible and (over or size > BLOCK):
+                yield not begun, file, first, "\n" * begun + "\n".join(held)
+                begun, held, size = True, [], 0
+            if over:
+                begun = visible = False
+        if held and visible:
+            yield not begun, file, first, "\n" * begun + "\n".join(held)
+        elif held:
+            tally.drop("empty", file, first)
+
+
+def found(config: DocumentsConfig, part: Literal["train", "valid"], normal: Callable[[str], str]) -> Documents:
+    """The documents that a config names."""
+    files = expanded(config.train if part == "train" else config.valid)
+    return Documents(files, config.end, config.text if part == "train" else None, normal)
+
+
+def expanded(files: Sequence[TextFile]) -> tuple[TextFile, ...]:
+    """These files, and of folders all that are named like text, in order of name; hidden ones are passed over."""
+    return tuple(each for file in files for each in ([file] if find(file.path).is_file() else _inside(file)))
+
+
+def _inside(folder: TextFile) -> list[TextFile]:
+    top = find(folder.path)
+    if not top.is_dir():
+        raise ValueError(f"{folder.path} is neither a file nor a folder: give the path of one")
+    names = []
+    for place, folders, files in os.walk(top):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        inner = Path(place).relative_to(top)
+        names += [inner / name for name in files if not name.startswith(".") and suffix(name) in ENDINGS]
+    if not names:
+        raise ValueError(
+            f"no text in the folder {folder.path}: files count whose names end in {', '.join(ENDINGS)}, gzipped or not"
+        )
+    return [replace(folder, path=str(Path(folder.path) / name)) for name in sorted(names)]
+
+
+def _good(
+    numbered: Iterable[tuple[int, bytes | None]], file: int, tally: LineReport, *, field: str | None = None
+) -> Iterator[tuple[int, str]]:
+    """The good lines of a file, or this field of its records, in NFC."""
+    for number, line in numbered:
+        tally.read += 1
+        try:
+            text = _text(line) if field is None else text_at(parsed(_text(line)), field)
+            if "\0" in text:
+                raise Refusal("with a NUL character")
+        except Refusal as refusal:
+            tally.refuse(refusal.reason, file, number)
+        else:
+            tally.kept += 1
+            yield number, unicodedata.normalize("NFC", text)
+
+
+def _text(line: bytes | None) -> str:
+    if line is None:
+        raise Refusal(f"longer than {LONGEST:,} bytes")
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Refusal(NOT_UTF8) from None

@@ -1,0 +1,245 @@
+"""Which windows of the documents are in which row, and rows for learning the next token.
+
+The documents lie end to end and are cut into windows of the same size; a window is cut again where a document begins,
+so that nothing is read across. Every epoch shifts the windows and permutes them anew: row g is a pure function of
+(seed, g), and in an epoch every token is learnt once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.attention.masks import Row
+from regard.data.packing import number, shuffled
+from regard.tasks.pretraining.corpus import Corpus
+
+IGNORE = -100  # the label of a token that nothing is to be said of
+
+
+class Spans(NamedTuple):
+    """Pieces of documents, none of them empty, by the places where they begin and end."""
+
+    first: Int[np.ndarray, "piece"]
+    last: Int[np.ndarray, "piece"]
+    document: Int[np.ndarray, "piece"]
+
+    @property
+    def lengths(self) -> Int[np.ndarray, "piece"]:
+        """How long each is."""
+        return self.last - self.first
+
+    def places(self) -> Int[np.ndarray, "place"]:
+        """All places of all pieces, end to end."""
+        lengths = self.lengths
+        ends = np.cumsum(lengths)
+        return np.arange(int(lengths.sum())) + np.repeat(self.first - ends + lengths, lengths)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Documents with these bounds in windows of `size` places, at most `most` of them in a row.
+
+    Rows have as equal a number of windows as can be. Of all shifts those are used that give the commoner number of
+    windows, the first and the last of which may be shorter than the others, so that all epochs have as many rows.
+    """
+
+    bounds: Int[np.ndarray, "bound"]
+    size: int
+    most: int
+    seed: int
+
+    @property
+    def total(self) -> int:
+        """Places of all documents."""
+        return int(self.bounds[-1])
+
+    @property
+    def shifts(self) -> range:
+        """How many places of the first window may lie before the first document."""
+        free = -self.total % self.size
+        return range(free + 1) if 2 * free >= self.size - 1 else range(free + 1, self.size)
+
+    @property
+    def count(self) -> int:
+        """Windows in an epoch."""
+        return -(-(self.total + self.shifts[0]) // self.size)
+
+    @property
+    def rows(self) -> int:
+        """Rows in an epoch."""
+        return -(-self.count // self.most)
+
+    @property
+    def fullest(self) -> int:
+        """Windows of the fullest row."""
+        return -(-self.count // self.rows)
+
+    @cached_property
+    def pieces(self) -> int:
+        """More pieces than this are in no row: one for each window, and one for each document that begins in one.
+
+        Windows do not overlap, so of documents that begin in a row there are no more than in the fullest blocks, twice
+        as many as there are windows, into which the text can be cut without a shift.
+        """
+        starts = np.asarray(self.bounds[:-1])
+        within = np.searchsorted(starts, starts + self.size) - np.arange(len(starts))
+        blocks = np.bincount(starts // self.size)
+        fullest = np.sort(blocks)[::-1][: 2 * self.fullest]
+        return self.fullest + int(min(self.fullest * within.max(), fullest.sum()))
+
+    def shift(self, epoch: int) -> int:
+        """How many do in this epoch."""
+        return self.shifts[number(self.seed, epoch, 0) % len(self.shifts)]
+
+    def row(self, row: int) -> Spans:
+        """The pieces of documents in this row, counted on across epochs; those of whole windows first."""
+        epoch, place = divmod(row, self.rows)
+        turns = np.arange(place * self.count // self.rows, (place + 1) * self.count // self.rows)
+        windows = shuffled(turns, self.count, number(self.seed, epoch, 1))
+        first = windows * self.size - self.shift(epoch)
+        first, last = np.maximum(first, 0), np.minimum(first + self.size, self.total)
+        order = np.argsort(last - first < self.size, kind="stable")
+        return pieces(self.bounds, first[order], last[order])
+
+
+def pieces(
+    bounds: Int[np.ndarray, "bound"], first: Int[np.ndarray, "window"], last: Int[np.ndarray, "window"]
+) -> Spans:
+    """Windows cut where documents begin; nothing is left of empty ones."""
+    first, last = first[first < last], last[first < last]
+    opened = np.searchsorted(bounds, first, side="right") - 1
+    closed = np.searchsorted(bounds, last, side="left") - 1
+    counts = closed - opened + 1
+    window = np.repeat(np.arange(len(first)), counts)
+    document = np.arange(len(window)) - np.repeat(np.cumsum(counts) - counts - opened, counts)
+    begin, end = np.maximum(bounds[document], first[window]), np.minimum(bounds[document + 1], last[window])
+    real = begin < end  # a document may be empty
+    return Spans(begin[real], end[real], document[real])
+
+
+@dataclass(frozen=True)
+class CausalBatch:
+    """Pieces of documents, end to end in one row, and what follows each of their tokens."""
+
+    tokens: Int[Tensor, "token"]
+    labels: Int[Tensor, "token"]
+    """The next token of the same document; -100 where none is to be predicted."""
+    row: Row
+    documents: Int[Tensor, "piece"]
+    """The numbers of the documents, to name their places."""
+
+    def to(self, device: torch.device | str) -> CausalBatch:
+        """The same on a device; the numbers of the documents stay."""
+        tokens, labels = (each.to(device, non_blocking=True) for each in (self.tokens, self.labels))
+        return CausalBatch(tokens, labels, self.row.to(device), self.documents)
+
+    def halves(self) -> list[CausalBatch]:
+        """The same pieces as two batches of no fixed shape; the batch itself when it has only one."""
+        return [
+            CausalBatch(self.tokens[tokens], self.labels[tokens], row, self.documents[some])
+            for some, tokens, row in halved(self.row)
+        ] or [self]
+
+
+def halved(row: Row) -> list[tuple[slice, slice, Row]]:
+    """Which sequences and which tokens are in either half of a row, and its layout; none if it has only one."""
+    count = int(row.count)
+    if count < 2:
+        return []
+    offsets = row.offsets[: count + 1].tolist()
+    middle = min(range(1, count), key=lambda cut: abs(2 * offsets[cut] - offsets[-1]))
+    lengths = row.lengths[:count]
+    return [
+        (some, slice(offsets[some.start], offsets[some.stop]), Row.of(lengths[some], longest=row.longest))
+        for some in (slice(0, middle), slice(middle, count))
+    ]
+
+
+class Rows:
+    """Rows of training on the next token; row g is a pure function of (seed, g).
+
+    `fixed` gives all rows the same number of tokens and segments, so that a compiled step fits all.
+    """
+
+    def __init__(self, corpus: Corpus, context: int, windows: int, seed: int, *, fixed: bool = False) -> None:
+        self.corpus, self.context, self.fixed = corpus, context, fixed
+        self.windows = Windows(np.asarray(corpus.starts), context, windows, seed)
+
+    @property
+    def rows(self) -> int:
+        """Rows in an epoch."""
+        return self.windows.rows
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a full row."""
+        return self.windows.fullest * self.context
+
+    def batch(self, row: int) -> CausalBatch:
+        """The windows of this row, counted on across epochs."""
+        spans = self.windows.row(row)
+        if not self.fixed:
+            return causal(self.corpus, spans, longest=self.context)
+        shape = {"size": self.tokens, "segments": self.windows.pieces + self.windows.fullest}
+        return causal(self.corpus, spans, longest=self.context, most=self.windows.pieces, **shape)
+
+
+def causal(
+    corpus: Corpus, spans: Spans, *, longest: int | None = None, size: int | None = None, **shape: int
+) -> CausalBatch:
+    """These pieces as a row: what is predicted are their tokens, each from the one before it."""
+    places = spans.places()
+    labels = corpus.tokens[places].astype(np.int64)
+    tokens = corpus.tokens[places - 1].astype(np.int64)
+    begins = spans.first == corpus.starts[spans.document]
+    tokens[(np.cumsum(spans.lengths) - spans.lengths)[begins]] = corpus.opening
+    rest = 0 if size is None else size - len(places)
+    tokens, labels = np.pad(tokens, (0, rest)), np.pad(labels, (0, rest), constant_values=IGNORE)
+    row = Row.of(torch.from_numpy(spans.lengths), longest=longest, size=size, **shape)
+    return CausalBatch(torch.from_numpy(tokens), torch.from_numpy(labels), row, torch.from_numpy(spans.document))
+
+
+class Measured(Sequence[CausalBatch]):
+    """All of a corpus, every token predicted once, for measuring.
+
+    Each document is read in windows of `context` tokens that do not overlap; with a `stride` they do, and only the last
+    so many tokens of a window count, the others being what they are predicted from.
+    """
+
+    def __init__(self, corpus: Corpus, context: int, windows: int, *, stride: int | None = None) -> None:
+        self.corpus, self.context = corpus, context
+        self.stride = context if stride is None else min(stride, context)
+        starts = np.asarray(corpus.starts)
+        counts = -(-np.diff(starts) // self.stride)
+        document = np.repeat(np.arange(len(counts)), counts)
+        block = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
+        self._counted = starts[document] + block * self.stride  # from where on tokens count
+        last = np.minimum(self._counted + self.stride, starts[document + 1])
+        first = np.maximum(starts[document], last - context)
+        self._spans = Spans(first, last, document)
+        ends, budget = np.cumsum(self._spans.lengths), context * windows
+        self._cuts = [0]
+        while self._cuts[-1] < len(document):
+            before = int(ends[self._cuts[-1] - 1]) if self._cuts[-1] else 0
+            self._cuts.append(int(np.searchsorted(ends, before + budget, side="right")))
+
+    def __len__(self) -> int:
+        return len(self._cuts) - 1
+
+    def __getitem__(self, number: int) -> CausalBatch:  # type: ignore[override]
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        some = slice(self._cuts[number], self._cuts[number + 1])
+        spans = Spans(*(each[some] for each in self._spans))
+        batch = causal(self.corpus, spans, longest=self.context)
+        seen = spans.places() < np.repeat(self._counted[some], spans.lengths)
+        batch.labels[torch.from_numpy(seen)] = IGNORE
+        return batch

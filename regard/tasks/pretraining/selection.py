@@ -1,0 +1,154 @@
+"""Which documents are learnt from and which are held out; which are left out, and why.
+
+Held-out documents are chosen by content alone: by no seed, and not by their order. Of fewer than 20 documents the end
+of the text is held out instead. A document repeats another if it is the same to the letter; it is also held out if it
+differs from a held-out one in case, blanks and punctuation at most. Memory does not grow with the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from jaxtyping import UInt64
+
+from regard.data.dedup import Keys, Marks, again
+from regard.data.holdout import letters
+from regard.data.line_report import HELD, LineReport
+from regard.tasks.pretraining.documents import Documents, Piece
+
+FEW = 20  # documents below which the end of the text is held out
+MANY = 1 << 20  # documents above which the share held out is exact enough without counting
+REPEATED = "repeating an earlier one"
+LEAKED = "also held out"
+Side = Literal["train", "valid"]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The fate of every document."""
+
+    documents: int
+    """How many there are in the training files."""
+    characters: int
+    """Of the text to learn from, the end of a document counting as one."""
+    repeated: Marks
+    leaked: Marks
+    held: Marks
+    cut: int | None = None
+    """The place in the text, in characters, from which on it is held out; None where whole documents are."""
+    duplicates: Literal["drop", "keep"] = "drop"
+    tally: LineReport = field(default_factory=LineReport)
+    """The same in numbers, with the first places; filled when the documents are dealt for the first time."""
+
+    def dealt(self, pieces: Iterable[Piece]) -> Iterator[tuple[Side, Piece]]:
+        """The pieces that are learnt from or held out."""
+        tally = LineReport() if self.tally.read else self.tally
+        before = 0  # characters
+        for number, group in groupby(pieces, key=lambda piece: piece.document):
+            first = next(group)
+            tally.read += 1
+            reason = self._left_out(number)
+            if reason is not None:
+                tally.drop(reason, first.file, first.line)
+                continue
+            side: Side = "valid" if self.held.has(0, number + 1) else "train"
+            if side == "valid":
+                tally.drop(HELD, first.file, first.line)
+            else:
+                tally.kept += 1
+            for piece in chain([first], group):
+                yield from [(side, piece)] if self.cut is None else self._parted(piece, before)
+                before += len(piece.text)
+            before += 1
+
+    def _left_out(self, number: int) -> str | None:
+        if self.leaked.has(0, number + 1):
+            return LEAKED
+        return REPEATED if self.duplicates == "drop" and self.repeated.has(0, number + 1) else None
+
+    def _parted(self, piece: Piece, before: int) -> Iterator[tuple[Side, Piece]]:
+        """What lies before the cut and what after it."""
+        assert self.cut is not None
+        left = max(self.cut - before, 0)
+        if piece.text[:left]:
+            yield "train", piece._replace(text=piece.text[:left])
+        if piece.text[left:]:
+            yield "valid", piece._replace(text=piece.text[left:])
+
+
+def select(
+    train: Documents,
+    valid: Documents | None,
+    *,
+    held: float,
+    duplicates: Literal["drop", "keep"],
+    tallies: dict[Side, LineReport],
+    scratch: Path,
+) -> Selection:
+    """One pass over all documents; the tallies hear of every line."""
+    known = np.zeros(0, np.uint64)
+    if valid is not None:
+        known = np.unique(np.array([alike for _, alike, _ in prints(valid.pieces(tallies["valid"]))], np.uint64))
+    count, lengths = 0, list[int]()
+    with Keys(scratch, 4) as keys:
+        for exact, alike, characters in prints(train.pieces(tallies["train"])):
+            count += 1
+            keys.add(exact, alike, count, characters)
+            lengths += [characters] if count <= FEW else []
+        repeated, leaked, chosen = Marks([count]), Marks([count]), Marks([count])
+        distinct = np.zeros(0, np.uint64)
+        total = 0
+        for rows in keys.parts():
+            repeats, leaks = np.zeros(len(rows), bool), np.isin(rows[:, 1], known)
+            repeats[again(rows[:, 0])] = True
+            repeated.add(rows[repeats, 2])
+            leaked.add(rows[leaks, 2])
+            distinct = np.union1d(distinct, rows[~leaks, 1]) if count <= MANY else distinct
+            total += _size(rows[~leaks & ~(repeats & (duplicates == "drop"))])
+        cut = None
+        if valid is None and held and 0 < len(distinct) < FEW and count <= MANY:
+            cut = int(total * (1 - held))
+            total = cut
+        elif valid is None and held:
+            bound = _bound(distinct, held)
+            for rows in keys.parts():
+                below = rows[rows[:, 1] < bound]
+                chosen.add(below[:, 2])
+                total -= _size(_kept(below, repeated, duplicates))
+    return Selection(count, total, repeated, leaked, chosen, cut, duplicates)
+
+
+def prints(pieces: Iterable[Piece]) -> Iterator[tuple[int, int, int]]:
+    """Of every document: 64 bits of its text, 64 bits of its letters alone, and its length with its end."""
+    for _, group in groupby(pieces, key=lambda piece: piece.document):
+        exact, alike, characters, bare = hashlib.blake2b(digest_size=8), hashlib.blake2b(digest_size=8), 1, True
+        for piece in group:
+            exact.update(piece.text.encode())
+            found = letters(piece.text)
+            alike.update(found)
+            characters, bare = characters + len(piece.text), bare and not found
+        first = int.from_bytes(exact.digest(), "little")
+        yield first, first if bare else int.from_bytes(alike.digest(), "little"), characters
+
+
+def _bound(distinct: UInt64[np.ndarray, "document"], held: float) -> np.uint64:
+    """The number below which documents are held out: one at least, and never all."""
+    if not len(distinct):  # so many that nobody has counted them
+        return np.uint64(held * 2**64)
+    return np.sort(distinct)[min(max(1, round(held * len(distinct))), len(distinct) - 1)]
+
+
+def _kept(rows: UInt64[np.ndarray, "row 4"], repeated: Marks, duplicates: str) -> UInt64[np.ndarray, "kept 4"]:
+    if duplicates == "keep":
+        return rows
+    return rows[[not repeated.has(0, int(place)) for place in rows[:, 2]]]
+
+
+def _size(rows: UInt64[np.ndarray, "row 4"]) -> int:
+    return int(rows[:, 3].sum())

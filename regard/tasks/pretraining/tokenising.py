@@ -1,0 +1,164 @@
+"""Documents to tokens, piece by piece, so that neither memory nor time runs away on a long one.
+
+A document is cut where its tokens meet in any case: before a line end or a blank that follows a letter. The tokens are
+then those of the text read whole, and also those of its lines read one by one. Only in a text without either for 16,384
+characters the cut falls anywhere. Every document is closed by the end token.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, groupby
+
+import numpy as np
+from jaxtyping import Int
+
+from regard.data.tokenizers import EXCERPT, Tokenizer
+from regard.tasks.pretraining.documents import Piece
+
+PIECE = EXCERPT  # characters that are tokenised, or learnt from, at once
+BLOCK = 1 << 20  # characters tokenised before they are handed on
+SEAMS = [re.compile(rf".*{before}(?={after})", re.DOTALL) for after in (r"\n", r"\s") for before in (r"\w", r"\S")]
+LEAD = "a"  # read in front of what goes on with a document, since some tokenizers treat the beginning of a text apart
+
+
+@dataclass
+class Amount:
+    """How much text there is, the end of a document counting as a line end."""
+
+    bytes: int = 0
+    characters: int = 0
+    words: int = 0
+    """What stands between blanks, and line ends."""
+    unknown: int = 0
+    """Tokens of what the tokenizer does not know."""
+
+    def add(self, text: str) -> None:
+        """One more piece of text."""
+        self.bytes += len(text) if text.isascii() else len(text.encode())
+        self.characters += len(text)
+        self.words += len(text.split()) + text.count("\n")
+
+    def end(self) -> None:
+        """The end of a document."""
+        self.bytes, self.characters, self.words = self.bytes + 1, self.characters + 1, self.words + 1
+
+
+@dataclass(frozen=True)
+class Block:
+    """Tokens of some documents, end to end, with the documents that begin here: where, and their places."""
+
+    tokens: Int[np.ndarray, "token"]
+    starts: Int[np.ndarray, "document"]
+    origins: Int[np.ndarray, "document 2"]
+
+
+def opening(own: Tokenizer) -> int:
+    """The token in front of a document, from which its first is predicted: begin, or end where there is no begin."""
+    return own.role("end") if own.begin is None else own.begin
+
+
+def ends_lines(own: Tokenizer) -> bool:
+    """Whether a line end is the end token, since this tokenizer has nothing else for it: a closed list without it."""
+    return own.closed and set(own.encode_normal(["\n"])[0]) <= {own.unknown}
+
+
+def encode(own: Tokenizer, text: str) -> list[int]:
+    """The tokens of a text as those of a document, without its end."""
+    lines = "\n".join(map(own.how.normal, text.split("\n")))
+    return [token for ids in _encoded(own, list(enumerate(cuts([lines])))) for token in ids]
+
+
+def cuts(texts: Iterable[str]) -> Iterator[str]:
+    """A text that comes in parts, in pieces of at most PIECE characters; joined they are the same."""
+    left = ""
+    for part in texts:
+        text, at = left + part, 0
+        while len(text) - at > PIECE:
+            end = _seam(text, at, at + PIECE)
+            yield text[at:end]
+            at = end
+        left = text[at:]
+    if left:
+        yield left
+
+
+def tokenised(own: Tokenizer, pieces: Iterable[Piece], amount: Amount) -> Iterator[Block]:
+    """Tokens of all documents, each closed by the end token; `amount` hears how much text they were."""
+    end, at = own.role("end"), 0
+    for block in _blocks(pieces):
+        texts = [(place, text) for _, place, text in block if text is not None]
+        coded = iter(_encoded(own, texts))
+        flat, starts, origins = list[int](), list[int](), list[tuple[int, int]]()
+        for piece, place, text in block:
+            if text is None:
+                amount.end()
+                flat.append(end)
+                continue
+            if place == 0:
+                starts.append(at + len(flat))
+                origins.append((piece.file, piece.line))
+            amount.add(text)
+            flat += next(coded)
+        tokens = np.array(flat, np.int32)
+        amount.unknown += int((tokens == own.unknown).sum()) if own.unknown is not None else 0
+        at += len(flat)
+        yield Block(tokens, np.array(starts, np.int64), np.array(origins, np.int64).reshape(-1, 2))
+
+
+Cut = tuple[Piece, int, str | None]  # of which document, which piece of it, its text; None: the document ends
+
+
+def _blocks(pieces: Iterable[Piece]) -> Iterator[list[Cut]]:
+    """Texts to tokenise together."""
+    block, size = list[Cut](), 0
+    for _, group in groupby(pieces, key=lambda piece: piece.document):
+        first = next(group)
+        for place, text in enumerate(cuts(piece.text for piece in chain([first], group))):
+            block.append((first, place, text))
+            size += len(text)
+            if size > BLOCK:
+                yield block
+                block, size = [], 0
+        block.append((first, -1, None))
+    if block:
+        yield block
+
+
+def _encoded(own: Tokenizer, texts: Sequence[tuple[int, str]]) -> list[list[int]]:
+    """The tokens of pieces, of each of which is said which it is of its document."""
+    if ends_lines(own):
+        return [_lines(own, text.split("\n")) for _, text in texts]
+    [lead] = own.encode_normal([LEAD])
+    coded = own.encode_normal([LEAD + text if place else text for place, text in texts])
+    for number, (place, text) in enumerate(texts):
+        if place:
+            after = coded[number][: len(lead)] == lead
+            coded[number] = coded[number][len(lead) :] if after else own.encode_normal([text])[0]
+    return coded
+
+
+def _lines(own: Tokenizer, lines: Sequence[str]) -> list[int]:
+    first, *others = own.encode_normal(lines)
+    return [*first, *(token for line in others for token in (own.role("end"), *line))]
+
+
+def _seam(text: str, first: int, last: int) -> int:
+    """Where to cut between two places: as late as tokens surely meet, else at the last."""
+    for seam in SEAMS:
+        if match := seam.match(text, (first + last) // 2, last + 1):
+            return match.end()
+    return last
+
+
+def encode_parts(own: Tokenizer, parts: Sequence[str]) -> list[list[int]]:
+    """The tokens of the parts of a text, between which something stands that is no text."""
+    normal = [own.how.tidy(part) for part in parts]
+    return [ids if part else [] for part, ids in zip(normal, _encoded(own, list(enumerate(normal))), strict=True)]
+
+
+def decode(own: Tokenizer, ids: Sequence[int]) -> str:
+    """The text of tokens as those of a document."""
+    return own.decode_lines(ids) if ends_lines(own) else own.decode(ids)

@@ -1,0 +1,84 @@
+"""The body of a GPT, a BERT or a T5 under another task: all of it where the model is the same, or none of it."""
+
+import re
+
+import pytest
+import torch
+
+from regard import checkpoint, config, models
+from regard.models.text_classifier import TransformerEncoderConfig
+from regard.training import adoption
+from tests.models.families import padded, shaken, texts
+
+SIZES = {"vocab": 23, "width": 16, "heads": 2, "hidden": 24}
+LLAMA = {"positions": "rotary", "rotary_base": 500.0, "normalisation": "rms", "activation": "silu", "gated": True}
+KINDS = [
+    {"name": "transformer", "encoder": 2, "decoder": 1, "groups": 1, "attention_bias": False},
+    {"name": "gpt", "depth": 2, **LLAMA, "groups": 1, "attention_bias": False, "mlp_bias": False, "eps": 1e-6},
+    {"name": "gpt", "depth": 1, "positions": "alibi", "embedding_norm": True},
+    {"name": "bert", "depth": 2, "context": 16, "offset": 2, "segments": 1, "eps": 1e-5},
+    {"name": "t5", "depth": 6, "encoder": 2, "decoder": 1, "gated": True, "tied": False, "activation": "silu"},
+]
+READ = {
+    "transformer": lambda model, tokens, grid: model.encode(tokens, grid),
+    "gpt": lambda model, tokens, grid: model(tokens, layout=grid),
+    "bert": lambda model, tokens, grid: model(tokens, layout=grid),
+    "t5": lambda model, tokens, grid: model(tokens, tokens, layouts=(grid, grid)),
+}
+
+
+def parent(folder, **settings):
+    """A checkpoint of some task with such a model."""
+    model = shaken(models.build(models.config_of({**SIZES, **settings})))
+    files = {"config.yaml": {"task": "some", "model": config.plain(model.config)}}
+    checkpoint.write(folder / "model", {**files, "model.safetensors": checkpoint.weights(model)})
+    return model, checkpoint.read(folder / "model")
+
+
+@pytest.mark.parametrize("settings", KINDS, ids=str)
+def test_the_same_model_goes_on_with_all_of_its_body(settings, tmp_path):
+    model, before = parent(tmp_path, **settings)
+    kept = adoption.shape(before, {}, task="other", kinds=[TransformerEncoderConfig, type(model.config)])
+    heads = {"vocab": 23, "dropout": 0.0}
+    if settings["name"] == "bert":
+        heads |= {"pooler": True, "masked": False, "next_sentence": False}
+    after = models.build(models.config_of({**kept, **heads})).eval()
+    [said] = adoption.adopt(after, before, same=False)
+    anew = {"bert": ["pooler"], "transformer": ["decoder"]}.get(settings["name"], [])
+    assert re.findall(r"made anew: (.*)", said) == anew
+    tokens, grid = padded(texts([7, 4], 23))
+    assert torch.equal(READ[settings["name"]](after, tokens, grid), READ[settings["name"]](model, tokens, grid))
+
+
+def test_a_reader_of_texts_goes_on_with_plain_blocks_of_a_gpt(tmp_path):
+    model, before = parent(tmp_path, name="gpt", depth=2, context=16, activation="gelu")
+    kept = adoption.shape(before, {}, task="other", kinds=[TransformerEncoderConfig])
+    assert kept["causal"] is True
+    after = models.build(models.config_of({**kept, "vocab": 23, "classes": 3, "dropout": 0.0})).eval()
+    adoption.adopt(after, before, same=False)
+    tokens, grid = padded(texts([7, 4], 23))
+    features = after.reader(after.embedding(tokens), grid).features
+    torch.testing.assert_close(features[grid.filled], model(tokens, layout=grid)[grid.filled])
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"name": "gpt", "gated": True}, "gated"),
+        ({"name": "gpt", "normalisation": "rms"}, "normalisation"),
+        ({"name": "gpt", "attention_bias": False}, "attention_bias"),
+        ({"name": "gpt", "groups": 1}, "groups"),
+        ({"name": "bert"}, "segments"),
+        ({"name": "bert", "segments": 0, "embedding_norm": False}, "eps"),
+    ],
+    ids=str,
+)
+def test_what_the_other_model_has_not_is_named(settings, named, tmp_path):
+    _, before = parent(tmp_path, depth=1, **settings)
+    with pytest.raises(ValueError, match=rf"holds A \w+ of 1 blocks, 16 wide, 2 heads \({named}\), which transf"):
+        adoption.shape(before, {}, task="other", kinds=[TransformerEncoderConfig])
+
+
+def test_as_many_groups_as_heads_are_none(tmp_path):
+    _, before = parent(tmp_path, name="gpt", depth=1, groups=2, activation="gelu")
+    assert adoption.shape(before, {}, task="other", kinds=[TransformerEncoderConfig])["heads"] == 2
