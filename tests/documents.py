@@ -17,9 +17,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from regard import recipe
+from regard import checkpoint, interop, models, recipe
 from regard.cli import run
+from regard.data.tokenizers import units
+from regard.data.tokenizers.units import UnitsConfig
 from regard.lab.agreement import sentences as agreement
+from regard.models.gpt import GPTConfig
 from regard.tasks.word2vec.vectors import WordVectors
 
 ROOT = Path(__file__).parent.parent
@@ -154,6 +157,16 @@ def lay_labels(desk: Path) -> None:
         _write(desk / name, (ROOT / name).read_text(encoding="utf-8").splitlines())
     agreement.write(desk / "data" / "agreement", agreement.Practice(), counts={"train": 40, "valid": 4})
     _write(desk / "cmudict.dict", [f"{a}{b} {a.upper()} AH0" for a in "bdfg" for b in "aeiou"])
+
+
+def lay_others(desk: Path) -> None:
+    """Put a model of somebody else's where the documents look for one: a small GPT-2 in Hugging Face's form."""
+    shape = GPTConfig(vocab=400, width=16, heads=2, hidden=64, depth=1, context=128)
+    texts = ["a story about a cat and a dog", "a day at the sea"] * 4
+    tokenizer = units.train(texts, UnitsConfig(kind="bpe", vocab=320), characters=200)
+    model = models.build(shape)
+    files = interop.written(interop.family_for(shape), shape, checkpoint.weights(model), tokenizer)
+    checkpoint.write(desk / "gpt2", files)
 
 
 def _write(path: Path, lines: list[str]) -> None:

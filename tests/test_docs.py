@@ -30,6 +30,7 @@ from tests.documents import (
     blocks,
     lay,
     lay_labels,
+    lay_others,
     lay_texts,
     lay_words,
     regards,
@@ -163,6 +164,7 @@ def test_a_reader_can_follow_the_document(document, model, tmp_path, monkeypatch
     lay_words(tmp_path)
     lay_texts(tmp_path)
     lay_labels(tmp_path)
+    lay_others(tmp_path)
     Desk(tmp_path, monkeypatch).follow(document)
 
 

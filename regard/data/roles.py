@@ -49,18 +49,25 @@ def surface(engine: Engine) -> Callable[[str], bytes]:
     if isinstance(engine.model, models.WordPiece):
         mark = engine.model.continuing_subword_prefix
         return lambda name: (name.removeprefix(mark) if name.startswith(mark) else f" {name}").encode()
-    blanks = [str(part["replacement"]) for part in parts if part["type"] == "Metaspace"]
-    blanks += [str(part["pattern"].get("String")) for part in parts if part["type"] == "Replace"]
-    suffixes = [str(part["suffix"]) for part in parts if part["type"] == "BPEDecoder"]
+    marks = [found for part in parts if (found := _mark(part)) is not None]
 
     def read(name: str) -> bytes:
         if "ByteFallback" in kinds and (spelled := SPELLED.fullmatch(name)):
             return bytes.fromhex(spelled[1])
-        for mark in (*blanks[:1], *suffixes[:1]):
-            name = name.replace(mark, " ")
+        for mark, meant in marks:
+            name = name.replace(mark, meant)
         return name.encode()
 
     return read
+
+
+def _mark(part: Mapping[str, Any]) -> tuple[str, str] | None:
+    """A sign inside the names of tokens, and the text it stands for."""
+    if part["type"] == "Replace":
+        pattern = part["pattern"].get("String")
+        return None if pattern is None else (str(pattern), str(part["content"]))
+    sign = {"Metaspace": "replacement", "BPEDecoder": "suffix"}.get(part["type"])
+    return None if sign is None else (str(part[sign]), " ")
 
 
 def blank_between(engine: Engine) -> str:

@@ -211,6 +211,8 @@ class Stack:
     """What normalises vectors of tokens before the first block, if anything does."""
     scale: float = 1.0
     """What normalised features are multiplied by before the matrix."""
+    bias: Float[Tensor, "vocab"] | None = None
+    """What is added to the logits, if anything is."""
 
 
 def within(config: Any, tokens: int, what: str = "a sequence") -> None:
@@ -239,6 +241,11 @@ class Tied(nn.Module):
     embedding: Any
     target_embedding: Any
     output: Any
+    bias: nn.Parameter | None  # of the logits
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_parameter("bias", None)
 
     @property
     def written(self) -> Any:
@@ -252,4 +259,4 @@ class Tied(nn.Module):
 
     def logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
         """One number per token of the vocabulary."""
-        return F.linear(features, self.prediction)
+        return F.linear(features, self.prediction, self.bias)

@@ -45,7 +45,7 @@ class EncoderDecoder(Tied):
     def stack(self) -> Stack:
         """What writes the target."""
         blocks = list(self.decoder)
-        return Stack(self.written, self.decoder_positions, blocks, self.decoder_norm, self.prediction)
+        return Stack(self.written, self.decoder_positions, blocks, self.decoder_norm, self.prediction, bias=self.bias)
 
     def encode(self, source: Int[Tensor, "*source"], layout: Layout) -> Float[Tensor, "*source width"]:
         """The source, each token having looked at all others."""

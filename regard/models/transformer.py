@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+import torch
 from torch import nn
 
 from regard.attention.multihead import Heads
@@ -47,6 +48,8 @@ class TransformerConfig:
     """Positional encoding: how tokens know their positions."""
     share: Literal["all", "target", "none"] = "all"
     """Which embeddings are one matrix: source, target and output; target and output; or none."""
+    output_bias: bool = False
+    """A bias for every token that may be written, as Marian has; the fastest decoding knows none."""
     activation: Literal["relu", "gelu", "silu"] = "relu"
     """Function inside the feed-forward part."""
     dropout: Warned[Share] = 0.1
@@ -142,6 +145,8 @@ class Transformer(EncoderDecoder):
         self.decoder_norm = nn.LayerNorm(width) if shape.pre else nn.Identity()
         if config.share == "none":
             self.output = nn.Linear(width, config.target_vocab or config.vocab, bias=False)
+        if config.output_bias:
+            self.bias = nn.Parameter(torch.zeros(config.target_vocab or config.vocab))
         for module in (*self.encoder, *self.decoder):
             module.apply(_initialise)
 

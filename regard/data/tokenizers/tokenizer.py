@@ -95,8 +95,7 @@ class Tokenizer:
         self.unknown, self.mask, self.separator = by_role["unknown"], by_role["mask"], by_role["separator"]
         self.special = frozenset(special)
         """Tokens that stand for no text."""
-        tags = {id: match[1] for id in sorted(special) if (match := re.fullmatch(r"<2(.+)>", self._names[id]))}
-        self.tags: dict[str, int] = {name: id for id, name in tags.items()}
+        self.tags: dict[str, int] = {tag: id for id in sorted(special) if (tag := _tag(self._names[id]))}
         self.vocab = max(self._names) + 1
         """Number of tokens, special ones included."""
         self.closed = isinstance(engine.model, models.WordLevel)
@@ -133,6 +132,11 @@ class Tokenizer:
         """What fills up a batch: the pad token, or any where there is none, since nobody looks at it."""
         return 0 if self.pad is None else self.pad
 
+    @property
+    def opening(self) -> int:
+        """What a decoder is given first: the begin token, or pad where there is none, as T5 and Marian do."""
+        return self.role("begin") if self.begin is not None or self.pad is None else self.pad
+
     def role(self, name: Literal["pad", "begin", "end", "unknown", "mask", "separator"]) -> int:
         """The token of this role, for what cannot do without it."""
         found = getattr(self, name)
@@ -145,6 +149,11 @@ class Tokenizer:
     def named(self, name: str) -> int | None:
         """The special token of this name, None where there is none."""
         return next((id for id in self.special if self._names[id] == name), None)
+
+    @property
+    def opens(self) -> bool:
+        """Whether it puts its begin token before a text, where special tokens are added."""
+        return self.begin is not None and self._engine.encode("a").ids[:1] == [self.begin]
 
     def tag(self, name: str) -> int:
         """The token that asks for this target language."""
@@ -265,6 +274,12 @@ def _sound(text: str) -> str:
     if not text.isascii():
         text.encode()
     return text
+
+
+def _tag(name: str) -> str | None:
+    """The language that a token asks for: <2fr> is one of ours, >>fr<< one of Marian's."""
+    match = re.fullmatch(r"<2(.+)>|>>(.+)<<", name)
+    return match and (match[1] or match[2])
 
 
 def _owners(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:

@@ -128,14 +128,24 @@ def read(
 ) -> Corpus:
     """Files or folders as documents of a tokenizer that is known, held in memory and not cached."""
     source = Documents(expanded([TextFile(path=name, field=field) for name in names]), end, None, own.how.normal)
+    return _held(source, own, reject=reject)
+
+
+def _held(source: Documents, own: Tokenizer, *, reject: float = 0.0) -> Corpus:
+    """Documents in memory."""
     tally, amount = LineReport(), Amount()
     blocks = list(tokenised(own, source.pieces(tally), amount))
     tally.check(reject, source.names, unit="line", remedy="")
     if not blocks:
-        raise ValueError(f"no text in {' and '.join(names)}: give a file with something to read")
+        raise ValueError(f"no text in {' and '.join(source.names)}: give something to read")
     arrays = [np.concatenate([getattr(block, name) for block in blocks]) for name in ARRAYS]
     starts = np.append(arrays[1], len(arrays[0]))
     return Corpus(arrays[0], starts, arrays[2], tuple(source.names), opening(own), **asdict(amount))
+
+
+def given(text: str, own: Tokenizer) -> Corpus:
+    """A text that somebody gives, as the only document."""
+    return _held(Documents((), "file", text, own.how.normal), own)
 
 
 def _build(

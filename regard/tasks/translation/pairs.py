@@ -119,7 +119,7 @@ class Pairs:
     ) -> None:
         self.place, self.corpora, self.tokens, self.seed = place, tuple(corpora), tokens, seed
         self.tokenizers = source, target = tokenizers
-        self._begin, self._filler = target.role("begin"), {"source": source.filler, "target": target.filler}
+        self._begin, self._filler = target.opening, {"source": source.filler, "target": target.filler}
         self.digests = digests
         """SHA-256 of every file of every corpus."""
         self.notes = tuple(notes)

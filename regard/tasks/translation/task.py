@@ -183,8 +183,8 @@ class Translation:
         return Step(loss=loss, weight=written, counts={"tokens": written + row.filled})
 
     def _loss(self, batch: PairBatch, smoothing: float) -> Tensor:
-        features, weight = self._features(batch), self.model.prediction
-        return linear_cross_entropy(features, weight, batch.labels, smoothing=smoothing, chunk=self._chunk)
+        features, weight, bias = self._features(batch), self.model.prediction, self.model.bias
+        return linear_cross_entropy(features, weight, batch.labels, bias=bias, smoothing=smoothing, chunk=self._chunk)
 
     def _agreeing(self, batch: PairBatch) -> Tensor:
         """Two passes, each with dropout of its own."""
@@ -193,6 +193,7 @@ class Translation:
             passes,
             self.model.prediction,
             batch.labels,
+            bias=self.model.bias,
             smoothing=self._smoothing,
             strength=self.recipe.objective.agreement,
             chunk=self._chunk,

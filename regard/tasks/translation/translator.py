@@ -62,7 +62,7 @@ class Translator:
         self.model = model
         self.ready = Ready(model) if ready is None else ready
         self.source, self.target = tokenizers
-        self.begin, self.end = self.target.role("begin"), self.target.role("end")
+        self.begin, self.end = self.target.opening, self.target.role("end")
         self.decoding = decoding
         self.name = name
 
@@ -321,6 +321,8 @@ class Translator:
     def _constraints(self, decoding: DecodingConfig) -> list[constraints.Constraint]:
         """What the settings demand of an answer, in tokens."""
         wanted: list[constraints.Constraint] = []
+        if self.target.begin is None:  # then pad begins an answer, and never stands in it
+            wanted.append(constraints.Forbid([[self.begin]]))
         if decoding.prefix:
             wanted.append(constraints.Prefix(self.target.encode(decoding.prefix, written=True)))
         if decoding.force:

@@ -1,0 +1,232 @@
+"""Other people's models read and written: one two-way table of names a family; this literal dict is the registry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regard.checkpoint import WEIGHTS
+from regard.config.words import nearest
+from regard.data.tokenizers import Tokenizer
+from regard.data.tokenizers.units import Kind, UnitsConfig
+from regard.interop import folder as folders
+from regard.interop import tokenizers
+from regard.interop.family import Family
+from regard.interop.fields import Fields
+
+UNITS: dict[str, Kind] = {"BPE": "bpe", "WordPiece": "bpe", "Unigram": "unigram", "WordLevel": "words"}
+Door = Callable[[], type[Family]]
+
+
+def _gpt2() -> type[Family]:
+    from regard.interop.gpt import GPT2
+
+    return GPT2
+
+
+def _gpt1() -> type[Family]:
+    from regard.interop.gpt import GPT1
+
+    return GPT1
+
+
+def _bloom() -> type[Family]:
+    from regard.interop.gpt import Bloom
+
+    return Bloom
+
+
+def _llama() -> type[Family]:
+    from regard.interop.gpt import Llama
+
+    return Llama
+
+
+def _bert() -> type[Family]:
+    from regard.interop.bert import Bert
+
+    return Bert
+
+
+def _distilbert() -> type[Family]:
+    from regard.interop.bert import DistilBert
+
+    return DistilBert
+
+
+def _roberta() -> type[Family]:
+    from regard.interop.bert import Roberta
+
+    return Roberta
+
+
+def _camembert() -> type[Family]:
+    from regard.interop.bert import Camembert
+
+    return Camembert
+
+
+def _t5() -> type[Family]:
+    from regard.interop.t5 import T5
+
+    return T5
+
+
+def _marian() -> type[Family]:
+    from regard.interop.marian import Marian
+
+    return Marian
+
+
+FAMILIES: dict[str, Door] = {
+    "gpt2": _gpt2,
+    "openai-gpt": _gpt1,
+    "bloom": _bloom,
+    "llama": _llama,
+    "bert": _bert,
+    "distilbert": _distilbert,
+    "roberta": _roberta,
+    "camembert": _camembert,
+    "t5": _t5,
+    "marian": _marian,
+}
+"""Every family by the `model_type` of its config.json; where a model of ours fits several, the first is written."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Somebody else's model in our terms."""
+
+    kind: str
+    shape: Any
+    tensors: dict[str, Tensor]
+    tokenizer: Tokenizer
+    notes: tuple[str, ...] = ()
+    """What a card of the model should say of its origin."""
+    target: Tokenizer | None = None
+    """The tokenizer of what is written, where it is another one."""
+
+
+def read(place: str | Path, *, kind: str | None = None) -> Found:
+    """The model in a folder of Hugging Face's or a file of llama2.c; `kind` is its type where config.json is silent."""
+    path = Path(place)
+    if (file := folders.lone(path)) is not None:
+        return _read_llama2c(file, kind)
+    found = folders.settings(path)
+    family = _family(found, kind, path)
+    origin = f"Imported from `{path.resolve().name}`, a folder of Hugging Face's of type {family.kind}."
+    return _found(family, Fields(found, folders.CONFIG), lambda: folders.tensors(path), path, origin)
+
+
+def _read_llama2c(path: Path, kind: str | None) -> Found:
+    from regard.interop import llama2c
+
+    if kind not in (None, "llama"):
+        raise ValueError(f"{path}: a file of llama2.c is of type llama, not {kind}: leave out --type")
+    fields, tensors = llama2c.weights(path)
+    origin = f"Imported from `{path.name}`, a file of llama2.c."
+    return _found(FAMILIES["llama"](), Fields(fields, path.name), lambda: tensors, path.parent, origin)
+
+
+def _found(
+    family: type[Family], fields: Fields, tensors: Callable[[], dict[str, Tensor]], folder: Path, origin: str
+) -> Found:
+    """Everything checked against everything else."""
+    try:
+        named = family.named(tensors())
+        shape = family.understood(fields, named)
+        ours = family.taken(shape, named)
+        tokenizer = _tokenizer(tokenizers.read(folder, kind=family.kind))
+        target = _tokenizer(tokenizers.read(folder, kind=family.kind, target=True)) if family.sides else None
+    except ValueError as error:
+        raise ValueError(_placed(folder, error)) from None
+    if tokenizer.vocab > shape.vocab:
+        amounts = f"{tokenizer.vocab:,} tokens and the model only {shape.vocab:,}"
+        raise ValueError(f"{folder}: the tokenizer has {amounts}: it belongs to another model")
+    return Found(family.kind, shape, ours, tokenizer, (origin, *_spare(tokenizer.vocab, shape.vocab)), target)
+
+
+def family_for(shape: Any, kind: str | None = None) -> type[Family]:
+    """The first family that can hold a model of ours, or the one that was said."""
+    if kind is not None and kind not in FAMILIES:
+        raise ValueError(f"unknown type {kind!r}{nearest(kind, FAMILIES)}")
+    reasons = []
+    for family in (door() for name, door in FAMILIES.items() if kind in (None, name)):
+        if isinstance(shape, family.model):
+            if (reason := family.lacking(shape)) is None:
+                return family
+            reasons.append(f"{family.kind} cannot hold it, {reason}")
+    told = "; ".join(reasons) or f"no {kind or 'family of theirs'} has a place for it"
+    raise ValueError(f"a model of kind {shape.name} cannot be written for others: {told}")
+
+
+def written(family: type[Family], shape: Any, tensors: Mapping[str, Tensor], tokenizer: Tokenizer) -> dict[str, Any]:
+    """The files of a folder that `transformers` loads, for a model of ours."""
+    roles = {
+        "bos_token": tokenizer.begin,
+        "eos_token": tokenizer.end,
+        "unk_token": tokenizer.unknown,
+        "pad_token": tokenizer.pad,
+        "mask_token": tokenizer.mask,
+        "sep_token": tokenizer.separator,
+        "cls_token": None if tokenizer.mask is None else tokenizer.begin,
+    }
+    known = {name: id for name, id in roles.items() if id is not None}
+    ids = {f"{name}_id": known.get(name) for name in ("bos_token", "eos_token", "pad_token")}
+    fields = family.fields(shape)
+    if fields.get("is_encoder_decoder"):
+        ids["decoder_start_token_id"] = tokenizer.opening
+    if (pad := fields.get("pad_token_id")) not in (None, tokenizer.pad):
+        raise ValueError(f"{family.kind} counts places from its pad token on, which must have id {pad}")
+    names = dict(zip(known, tokenizer.pieces(list(known.values())), strict=True))
+    theirs = family.given(shape, tensors)
+    kinds = {str(tensor.dtype).removeprefix("torch.") for tensor in theirs.values()}
+    precision = {"torch_dtype": kinds.pop()} if len(kinds) == 1 else {}
+    head = {"architectures": [family.called(shape)], "model_type": family.kind, **precision}
+    return {
+        folders.CONFIG: {**head, **fields, **ids},
+        WEIGHTS: theirs,
+        "tokenizer.json": tokenizer.json(),
+        "tokenizer_config.json": {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "clean_up_tokenization_spaces": False,
+            "model_max_length": shape.context,
+            **names,
+        },
+        "generation_config.json": {"_from_model_config": True, **ids},
+    }
+
+
+def _family(found: Mapping[str, Any], kind: str | None, folder: Path) -> type[Family]:
+    """The family that config.json names, or the one that was said."""
+    own = found.get("model_type")
+    if kind is not None and own is not None and own != kind:
+        raise ValueError(f"{folder}: config.json has model_type {own!r}, not {kind!r}: leave out --type")
+    name = own if kind is None else kind
+    if name is None:
+        known = ", ".join(FAMILIES)
+        raise ValueError(f"{folder}: config.json has no model_type, say it by --type: one of {known}")
+    if not isinstance(name, str) or name not in FAMILIES:
+        raise ValueError(f"{folder}: model_type {name!r} cannot be read{nearest('', FAMILIES)}")
+    return FAMILIES[name]()
+
+
+def _tokenizer(text: str) -> Tokenizer:
+    """A tokenizer of somebody else's, who prepares texts in it and not before."""
+    found = Tokenizer.parse(text)
+    unit = UNITS.get(json.loads(text)["model"].get("type", "BPE"), "bpe")
+    return found.prepared(UnitsConfig(kind=unit))
+
+
+def _spare(tokens: int, rows: int) -> Sequence[str]:
+    return [] if tokens == rows else [f"{rows - tokens:,} of its {rows:,} rows stand for no token."]
+
+
+def _placed(folder: Path, error: ValueError) -> str:
+    """An error with its place in front, once."""
+    return str(error) if str(error).startswith(str(folder)) else f"{folder}: {error}"

@@ -1,0 +1,300 @@
+"""BERT, DistilBERT, RoBERTa and CamemBERT: models that read a whole text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from regard.interop.family import Family
+from regard.interop.fields import Fields
+from regard.interop.gpt import ACTIVATIONS, word
+from regard.interop.links import Link, same
+from regard.models.bert import BERTConfig
+
+GELU = {"gelu": "gelu"}  # the only function that the head of RoBERTa has
+
+
+class Bert(Family):
+    """BERT (Devlin et al. 2019), with the heads that its weights have."""
+
+    kind = "bert"
+    architecture = "BertForPreTraining"
+    model = BERTConfig
+    prefix = "bert."
+    constant = {"tie_word_embeddings": (True,), "position_embedding_type": ("absolute",)}  # noqa: RUF012
+    harmless = frozenset({"classifier_dropout", "eos_token_ids"})
+    idle = r"bert\.embeddings\.position_ids"
+
+    @staticmethod
+    def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
+        """Blocks with norms after their steps, a learned table of places, and two kinds of segments."""
+        return {
+            **_sizes(fields),
+            "offset": 0,
+            "context": fields.whole("max_position_embeddings", default=512),
+            "activation": fields.choice("hidden_act", among=ACTIVATIONS, default="gelu"),
+            "pooler": "bert.pooler.dense.weight" in names,
+            "masked": "cls.predictions.transform.dense.weight" in names,
+            "next_sentence": "cls.seq_relationship.weight" in names,
+        }
+
+    @staticmethod
+    def fields(shape: BERTConfig) -> dict[str, Any]:
+        """As `transformers` writes it."""
+        act = word(shape.activation, ACTIVATIONS)
+        return {**_told(shape), "max_position_embeddings": shape.context, "hidden_act": act}
+
+    @staticmethod
+    def links(shape: BERTConfig) -> list[Link]:
+        """Names by block."""
+        head = {"cls.predictions.transform.dense": "head.dense", "cls.predictions.transform.LayerNorm": "head.norm"}
+        found = [*_body(shape, "bert"), *(_both(head) if shape.masked else [])]
+        found += [same("cls.predictions.bias", "bias")] if shape.masked else []
+        return [*found, *(_both({"cls.seq_relationship": "next_sentence"}) if shape.next_sentence else [])]
+
+    @staticmethod
+    def twins(shape: BERTConfig) -> Mapping[str, str]:
+        """The matrix and the bias of the masked head, which may be there twice."""
+        tied = {"weight": "bert.embeddings.word_embeddings.weight", "bias": "cls.predictions.bias"}
+        return {f"cls.predictions.decoder.{part}": name for part, name in tied.items()} if shape.masked else {}
+
+    @staticmethod
+    def modern(name: str) -> str:
+        """Norms had gamma and beta."""
+        return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
+
+    @staticmethod
+    def head(name: str) -> bool:
+        """Whether a name without prefix is that of a head, which has none."""
+        return name.startswith("cls.")
+
+    @classmethod
+    def called(cls, shape: BERTConfig) -> str:
+        """By its heads."""
+        if shape.next_sentence and shape.masked:
+            return cls.architecture
+        if shape.next_sentence:
+            return "BertForNextSentencePrediction"
+        return "BertForMaskedLM" if shape.masked and not shape.pooler else "BertModel"
+
+    @classmethod
+    def lacking(cls, shape: BERTConfig) -> str | None:
+        """A class of theirs must have these heads and no others, and segments."""
+        if not shape.segments:
+            return "segments is 0 and would be 1 or more"
+        if shape.masked and shape.pooler and not shape.next_sentence:
+            return "a pooler beside the masked head needs next_sentence"
+        return super().lacking(shape)
+
+
+class DistilBert(Family):
+    """DistilBERT (Sanh et al. 2019): no segments, no pooler."""
+
+    kind = "distilbert"
+    architecture = "DistilBertForMaskedLM"
+    model = BERTConfig
+    prefix = "distilbert."
+    constant = {"tie_word_embeddings": (True,), "tie_weights_": (True,)}  # noqa: RUF012
+    harmless = frozenset({"qa_dropout", "seq_classif_dropout", "sinusoidal_pos_embds"})
+    idle = r"distilbert\.embeddings\.position_ids"
+
+    @staticmethod
+    def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
+        """Blocks with norms after their steps and a learned table of places."""
+        return {
+            "vocab": fields.whole("vocab_size", default=30522),
+            "width": fields.whole("dim", "hidden_size", default=768),
+            "hidden": fields.whole("hidden_dim", default=3072),
+            "depth": fields.whole("n_layers", "num_hidden_layers", default=6),
+            "heads": fields.whole("n_heads", "num_attention_heads", default=12),
+            "context": fields.whole("max_position_embeddings", default=512),
+            "activation": fields.choice("activation", among=ACTIVATIONS, default="gelu"),
+            "dropout": fields.number("dropout", default=0.1),
+            "attention_dropout": fields.number("attention_dropout", default=0.1),
+            "masked": "vocab_transform.weight" in names,
+            "segments": 0,
+            "pooler": False,
+            "next_sentence": False,
+        }
+
+    @staticmethod
+    def fields(shape: BERTConfig) -> dict[str, Any]:
+        """As `transformers` writes it."""
+        return {
+            "vocab_size": shape.vocab,
+            "dim": shape.width,
+            "hidden_dim": shape.hidden,
+            "n_layers": shape.depth,
+            "n_heads": shape.heads,
+            "max_position_embeddings": shape.context,
+            "activation": word(shape.activation, ACTIVATIONS),
+            "dropout": shape.dropout,
+            "attention_dropout": shape.attention_dropout,
+        }
+
+    @staticmethod
+    def links(shape: BERTConfig) -> list[Link]:
+        """Names by block."""
+        found = _embeddings("distilbert")
+        inside = {
+            **{f"attention.{name[0]}_lin": f"attention.{name}" for name in ("query", "key", "value")},
+            "attention.out_lin": "attention.output",
+            "sa_layer_norm": "after_attention.norm",
+            "ffn.lin1": "mlp.inner",
+            "ffn.lin2": "mlp.outer",
+            "output_layer_norm": "after_mlp.norm",
+        }
+        for n in range(shape.depth):
+            found += _both({f"distilbert.transformer.layer.{n}.{a}": f"blocks.{n}.{b}" for a, b in inside.items()})
+        head = {"vocab_transform": "head.dense", "vocab_layer_norm": "head.norm"}
+        return [*found, *_both(head), same("vocab_projector.bias", "bias")] if shape.masked else found
+
+    @staticmethod
+    def twins(shape: BERTConfig) -> Mapping[str, str]:
+        """The matrix of the masked head."""
+        name = "distilbert.embeddings.word_embeddings.weight"
+        return {"vocab_projector.weight": name} if shape.masked else {}
+
+    @staticmethod
+    def head(name: str) -> bool:
+        """Whether a name without prefix is that of a head, which has none."""
+        return name.startswith("vocab_")
+
+    @classmethod
+    def called(cls, shape: BERTConfig) -> str:
+        """By its head."""
+        return cls.architecture if shape.masked else "DistilBertModel"
+
+
+class Roberta(Family):
+    """RoBERTa (Liu et al. 2019): places are counted from the pad token's id on."""
+
+    kind = "roberta"
+    architecture = "RobertaForMaskedLM"
+    model = BERTConfig
+    prefix = "roberta."
+    constant = {"tie_word_embeddings": (True,), "position_embedding_type": ("absolute",)}  # noqa: RUF012
+    harmless = frozenset({"classifier_dropout"})
+    idle = r"roberta\.embeddings\.position_ids"
+
+    @staticmethod
+    def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
+        """Blocks as BERT's, whose table of places has rows that are never read."""
+        offset = fields.whole("pad_token_id", default=1) + 1
+        rows = fields.whole("max_position_embeddings", default=512)
+        masked = "lm_head.dense.weight" in names
+        return {
+            **_sizes(fields),
+            "offset": offset,
+            "context": rows - offset,
+            "activation": fields.choice("hidden_act", among=GELU if masked else ACTIVATIONS, default="gelu"),
+            "pooler": "roberta.pooler.dense.weight" in names,
+            "masked": masked,
+            "next_sentence": False,
+        }
+
+    @staticmethod
+    def fields(shape: BERTConfig) -> dict[str, Any]:
+        """As `transformers` writes it."""
+        act = word(shape.activation, GELU if shape.masked else ACTIVATIONS)
+        rows = shape.context + shape.offset
+        return {**_told(shape), "max_position_embeddings": rows, "hidden_act": act, "pad_token_id": shape.offset - 1}
+
+    @staticmethod
+    def links(shape: BERTConfig) -> list[Link]:
+        """Names by block."""
+        head = [
+            *_both({"lm_head.dense": "head.dense", "lm_head.layer_norm": "head.norm"}),
+            same("lm_head.bias", "bias"),
+        ]
+        return [*_body(shape, "roberta"), *(head if shape.masked else [])]
+
+    @staticmethod
+    def twins(shape: BERTConfig) -> Mapping[str, str]:
+        """The matrix and the bias of the masked head, which may be there twice."""
+        tied = {"weight": "roberta.embeddings.word_embeddings.weight", "bias": "lm_head.bias"}
+        return {f"lm_head.decoder.{part}": name for part, name in tied.items()} if shape.masked else {}
+
+    @staticmethod
+    def modern(name: str) -> str:
+        """Norms had gamma and beta."""
+        return Bert.modern(name)
+
+    @classmethod
+    def called(cls, shape: BERTConfig) -> str:
+        """By its head."""
+        return cls.architecture if shape.masked else cls.architecture.replace("ForMaskedLM", "Model")
+
+    @classmethod
+    def lacking(cls, shape: BERTConfig) -> str | None:
+        """Places before the first, and segments, there must be."""
+        if not shape.offset or not shape.segments:
+            return f"{'segments' if shape.offset else 'offset'} is 0 and would be 1 or more"
+        return super().lacking(shape)
+
+
+class Camembert(Roberta):
+    """CamemBERT (Martin et al. 2020): RoBERTa for French."""
+
+    kind = "camembert"
+    architecture = "CamembertForMaskedLM"
+
+
+def _sizes(fields: Fields) -> dict[str, Any]:
+    """What BERT and RoBERTa call alike."""
+    return {
+        "vocab": fields.whole("vocab_size", default=30522),
+        "width": fields.whole("hidden_size", default=768),
+        "hidden": fields.whole("intermediate_size", default=3072),
+        "depth": fields.whole("num_hidden_layers", default=12),
+        "heads": fields.whole("num_attention_heads", default=12),
+        "segments": fields.whole("type_vocab_size", default=2),
+        "eps": fields.number("layer_norm_eps", default=1e-12),
+        "dropout": fields.number("hidden_dropout_prob", default=0.1),
+        "attention_dropout": fields.number("attention_probs_dropout_prob", default=0.1),
+    }
+
+
+def _told(shape: BERTConfig) -> dict[str, Any]:
+    """The fields that `_sizes` reads."""
+    return {
+        "vocab_size": shape.vocab,
+        "hidden_size": shape.width,
+        "intermediate_size": shape.hidden,
+        "num_hidden_layers": shape.depth,
+        "num_attention_heads": shape.heads,
+        "type_vocab_size": shape.segments,
+        "layer_norm_eps": shape.eps,
+        "hidden_dropout_prob": shape.dropout,
+        "attention_probs_dropout_prob": shape.attention_dropout,
+    }
+
+
+def _body(shape: BERTConfig, prefix: str) -> list[Link]:
+    """The table of BERT and RoBERTa but for their heads."""
+    found = _embeddings(prefix)
+    found += [same(f"{prefix}.embeddings.token_type_embeddings.weight", "segments.weight")] if shape.segments else []
+    inside = {
+        **{f"attention.self.{name}": f"attention.{name}" for name in ("query", "key", "value")},
+        "attention.output.dense": "attention.output",
+        "attention.output.LayerNorm": "after_attention.norm",
+        "intermediate.dense": "mlp.inner",
+        "output.dense": "mlp.outer",
+        "output.LayerNorm": "after_mlp.norm",
+    }
+    for n in range(shape.depth):
+        found += _both({f"{prefix}.encoder.layer.{n}.{a}": f"blocks.{n}.{b}" for a, b in inside.items()})
+    return [*found, *(_both({f"{prefix}.pooler.dense": "pooler"}) if shape.pooler else [])]
+
+
+def _embeddings(prefix: str) -> list[Link]:
+    return [
+        same(f"{prefix}.embeddings.word_embeddings.weight", "embedding.weight"),
+        same(f"{prefix}.embeddings.position_embeddings.weight", "positions.table.weight"),
+        *_both({f"{prefix}.embeddings.LayerNorm": "embedding_norm"}),
+    ]
+
+
+def _both(names: Mapping[str, str]) -> list[Link]:
+    """Weight and bias of these parts."""
+    return [same(f"{a}.{part}", f"{b}.{part}") for a, b in names.items() for part in ("weight", "bias")]

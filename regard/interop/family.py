@@ -1,0 +1,133 @@
+"""What every family of other people's models says of itself: a reading of config.json and one table of names."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from regard import config, models
+from regard.interop import links
+from regard.interop.fields import CONSTANT, HARMLESS, Fields
+from regard.interop.links import Link
+from regard.models.weights import Unfilled, weights
+
+
+class Family(ABC):
+    """One `model_type`, read and written by the same table."""
+
+    kind: ClassVar[str]
+    """What config.json calls it."""
+    architecture: ClassVar[str]
+    """The class of `transformers` that most exported folders are for."""
+    model: ClassVar[type]
+    """The config of ours that it becomes."""
+    prefix: ClassVar[str] = ""
+    """What stands before most names, and is missing where only the body of a model was saved."""
+    constant: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    """Fields of config.json whose other values are not understood."""
+    harmless: ClassVar[frozenset[str]] = frozenset()
+    """Fields of config.json that change no number of the model."""
+    sides: ClassVar[bool] = False
+    """Whether what is written has a tokenizer of its own."""
+    idle: ClassVar[str | None] = None
+    """Names, as a regular expression, of tensors that the model computes by itself."""
+
+    @staticmethod
+    @abstractmethod
+    def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
+        """Settings of our model, from config.json and the names of the tensors that are there."""
+
+    @staticmethod
+    @abstractmethod
+    def fields(shape: Any) -> dict[str, Any]:
+        """The fields of config.json that stand for a model of ours, as far as this family has words for it."""
+
+    @staticmethod
+    @abstractmethod
+    def links(shape: Any) -> list[Link]:
+        """The table of names for a model of this shape, in both directions."""
+
+    @staticmethod
+    def twins(shape: Any) -> Mapping[str, str]:
+        """Names of tensors that may be there although they repeat another one, and that other one."""
+        return {}
+
+    @staticmethod
+    def modern(name: str) -> str:
+        """What a tensor is called today whose name may be an old one."""
+        return name
+
+    @classmethod
+    def called(cls, shape: Any) -> str:
+        """The class of `transformers` that a folder with a model of this shape is for."""
+        return cls.architecture
+
+    @classmethod
+    def understood(cls, fields: Fields, names: Collection[str] = ()) -> Any:
+        """The config of our model; a field that is not understood is an error."""
+        fields.constant({**CONSTANT, **cls.constant})
+        settings = cls.shape(fields, names)
+        fields.rest(HARMLESS | cls.harmless)
+        try:
+            return config.build(cls.model, settings)
+        except ValueError as error:
+            raise ValueError(f"{fields.place}: {error}") from None
+
+    @classmethod
+    def named(cls, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Their tensors under today's full names, without those that the model computes by itself."""
+        found: dict[str, Tensor] = {}
+        bare = not any(cls.modern(name).startswith(cls.prefix) for name in tensors)
+        for name, tensor in tensors.items():
+            full = cls.modern(name)
+            full = cls.prefix + full if bare and not cls.head(full) else full
+            if cls.idle and re.fullmatch(cls.idle, full):
+                continue
+            if full in found:
+                raise ValueError(f"{full} is in the weights twice, under an old and a new name")
+            found[full] = tensor
+        return found
+
+    @staticmethod
+    def head(name: str) -> bool:
+        """Whether a name without prefix is that of a head, which has none."""
+        return name.startswith("lm_head.")
+
+    @classmethod
+    def taken(cls, shape: Any, named: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Our tensors for a model of this shape, from theirs under full names."""
+        return links.ours(cls.links(shape), named, blank(shape), cls.twins(shape))
+
+    @classmethod
+    def given(cls, shape: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Their tensors, from ours."""
+        return links.theirs(cls.links(shape), tensors)
+
+    @classmethod
+    def lacking(cls, shape: Any) -> str | None:
+        """Why this family cannot hold a model of ours: the first setting that would come back as another."""
+        try:
+            back = cls.understood(Fields(cls.fields(shape)), [link.theirs for link in cls.links(shape)])
+        except ValueError as error:
+            return str(error)
+        for name, value in settled(shape).items():
+            if value != (other := settled(back)[name]):
+                return f"{name} is {value} and would be {other}"
+        return None
+
+
+def blank(shape: Any) -> dict[str, Tensor]:
+    """The weights of a model of this shape by name, without memory."""
+    with Unfilled():
+        return weights(models.MODELS[shape.name][0](shape))
+
+
+def settled(shape: Any) -> dict[str, Any]:
+    """What decides the numbers of a model in use: its settings but for dropout, in one way of saying them."""
+    found = {name: value for name, value in dataclasses.asdict(shape).items() if not name.endswith("dropout")}
+    return {**found, "groups": None} if found.get("groups") == found.get("heads") else found

@@ -1,0 +1,124 @@
+"""A config.json read field by field, so that none which changes numbers is overlooked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+SHOWN = 60  # letters of a value in an error
+
+HARMLESS = frozenset(
+    {
+        "model_type", "architectures", "transformers_version", "torch_dtype", "dtype", "_name_or_path",
+        "name_or_path", "_commit_hash", "_attn_implementation", "attn_implementation",
+        "_attn_implementation_autoset", "use_cache", "return_dict", "output_attentions", "output_hidden_states",
+        "output_past", "torchscript", "use_bfloat16", "tf_legacy_loss", "gradient_checkpointing", "finetuning_task",
+        "id2label", "label2id", "num_labels", "problem_type", "tokenizer_class", "initializer_range",
+        "initializer_factor", "chunk_size_feed_forward", "bos_token_id", "eos_token_id", "pad_token_id",
+        "sep_token_id", "unk_token_id", "forced_bos_token_id", "forced_eos_token_id", "bad_words_ids",
+        "begin_suppress_tokens", "suppress_tokens", "task_specific_params", "prefix", "max_length", "min_length",
+        "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty", "temperature", "top_k",
+        "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
+        "encoder_no_repeat_ngram_size", "num_return_sequences", "output_scores", "return_dict_in_generate",
+        "remove_invalid_values", "exponential_decay_length_penalty",
+    }
+)  # fmt: skip
+"""Fields of any family that change no number of the model: its origin, how it is written with, how it was started."""
+CONSTANT: Mapping[str, tuple[Any, ...]] = {
+    "add_cross_attention": (False,),
+    "cross_attention_hidden_size": (None,),
+    "is_decoder": (False,),
+    "is_encoder_decoder": (False,),
+    "pruned_heads": ({}, None),
+    "quantization_config": (None,),
+    "tie_encoder_decoder": (False,),
+}
+"""Fields of any family that would change numbers if they had another value than these."""
+
+
+class Fields:
+    """The fields of a config.json; each is asked for, has a value that changes nothing, or is an error in the end."""
+
+    def __init__(self, found: Mapping[str, Any], place: str | Path = "config.json") -> None:
+        self._found, self.place = found, place
+        self._asked: set[str] = set()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._found
+
+    def whole(self, *names: str, default: int | None) -> Any:
+        """A whole number under one of these names; null is one only where the default is."""
+        value = self._value(names, default)
+        if type(value) is not int and (value is not None or default is not None):
+            raise self.wrong(names[0], value, "a whole number")
+        return value
+
+    def number(self, *names: str, default: float) -> float:
+        """A number."""
+        value = self._value(names, default)
+        if type(value) not in (int, float):
+            raise self.wrong(names[0], value, "a number")
+        return float(value)
+
+    def flag(self, *names: str, default: bool) -> bool:
+        """True or false."""
+        value = self._value(names, default)
+        if type(value) is not bool:
+            raise self.wrong(names[0], value, "true or false")
+        return value
+
+    def choice(self, *names: str, among: Mapping[str, T], default: str) -> T:
+        """What one of these words stands for."""
+        value = self._value(names, default)
+        if not isinstance(value, str) or value not in among:
+            raise self.wrong(names[0], value, f"one of {', '.join(among)}")
+        return among[value]
+
+    def section(self, name: str) -> Fields:
+        """The fields below a name; none where it is missing or null."""
+        value = self._value((name,), None)
+        if value is not None and not isinstance(value, dict):
+            raise self.wrong(name, value, "an object")
+        return Fields(value or {}, f"{self.place}: {name}")
+
+    def constant(self, values: Mapping[str, Collection[Any]]) -> None:
+        """Fields that must be missing or have one of these values, since no other is understood."""
+        for name, allowed in values.items():
+            if name in self._found:
+                value = self._value((name,), None)
+                if not any(type(value) is type(each) and value == each for each in allowed):
+                    raise self.wrong(name, value, " or ".join(map(as_json, allowed)))
+
+    def rest(self, harmless: Collection[str] = ()) -> None:
+        """Whatever nobody asked for must be harmless."""
+        for name, value in self._found.items():
+            if name not in self._asked and name not in harmless:
+                unknown = f"{quoted(name)} is {as_json(value)}"
+                raise ValueError(f"{self.place}: {unknown}, a field that is not understood and may change numbers")
+
+    def wrong(self, name: str, value: Any, wanted: str) -> ValueError:
+        """What to say of a value that cannot be used."""
+        return ValueError(f"{self.place}: {name} must be {wanted}, not {as_json(value)}")
+
+    def _value(self, names: tuple[str, ...], default: Any) -> Any:
+        self._asked.update(names)
+        there = [name for name in names if name in self._found]
+        for other in there[1:]:
+            if self._found[other] != self._found[there[0]]:
+                pair = f"{there[0]} is {as_json(self._found[there[0]])} and {other} is {as_json(self._found[other])}"
+                raise ValueError(f"{self.place}: {pair}, which mean the same")
+        return self._found[there[0]] if there else default
+
+
+def as_json(value: Any) -> str:
+    """A value as JSON has it, cut where it is long."""
+    text = json.dumps(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
+
+
+def quoted(name: str) -> str:
+    """A name that somebody else chose, fit for a line."""
+    return name if name.isprintable() and len(name) <= SHOWN else as_json(name)

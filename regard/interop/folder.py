@@ -1,0 +1,97 @@
+"""A folder as Hugging Face writes it: config.json and safetensors, read without running or fetching anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regard import checkpoint
+from regard.checkpoint import INDEX, WEIGHTS
+from regard.interop.fields import as_json, quoted
+
+CONFIG = "config.json"
+LARGEST = 1 << 20  # bytes of a config.json
+PICKLED = "pytorch_model"  # how the names of pickled weights begin
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+VOCABULARY = "tokenizer.bin"  # of llama2.c
+STRANGE = (".h5", ".msgpack", ".onnx", ".gguf")
+
+
+def settings(folder: Path) -> dict[str, Any]:
+    """What config.json says, if it is plain JSON of a reasonable size and asks for no code of its own."""
+    place = folder / CONFIG
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: no such folder")
+    if not place.is_file():
+        raise ValueError(f"{folder}: {CONFIG} is missing, so this is no folder of Hugging Face's")
+    found = mapping(place, LARGEST)
+    if "auto_map" in found:
+        code = as_json(found["auto_map"])
+        raise ValueError(f"{place}: auto_map is {code}, code of the model's own, which is never run: it cannot be read")
+    return found
+
+
+def tensors(folder: Path) -> dict[str, Tensor]:
+    """The weights, mapped from the disk; pickled ones are refused with the command that converts them."""
+    if not (folder / WEIGHTS).exists() and not (folder / INDEX).exists():
+        raise ValueError(_weightless(folder))
+    return checkpoint.gather(folder)
+
+
+def lone(place: Path) -> Path | None:
+    """The file of llama2.c that is meant: the place itself, or the only one in a folder without config.json."""
+    if place.is_file():
+        if place.suffix != ".bin" or place.name.startswith(PICKLED):
+            raise ValueError(f"{place}: is a file, name the folder that it lies in")
+        return place
+    if (place / CONFIG).exists() or not (place / VOCABULARY).is_file():
+        return None
+    found = [path for path in place.glob("*.bin") if path.name != VOCABULARY and not path.name.startswith(PICKLED)]
+    return found[0] if len(found) == 1 else None
+
+
+def mapping(place: Path, largest: int) -> dict[str, Any]:
+    """The object that a JSON file holds; whatever else it holds is an error in one line."""
+    try:
+        with place.open("rb") as file:
+            data = file.read(largest + 1)
+        if len(data) > largest:
+            raise ValueError(f"larger than {largest:,} bytes")
+        found = json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_finite)
+    except RecursionError:
+        raise ValueError(f"{place}: nested too deeply") from None
+    except OSError as error:
+        raise ValueError(f"{place}: {(error.strerror or str(error)).lower()}") from None
+    except ValueError as error:  # bad UTF-8, bad JSON, endless digits
+        raise ValueError(f"{place}: cannot be read, {' '.join(str(error).split())}") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"{place}: expected a JSON object, not {as_json(found)}")
+    return found
+
+
+def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{quoted(name)} is given twice")
+        found[name] = value
+    return found
+
+
+def _finite(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _weightless(folder: Path) -> str:
+    """Why there are no weights to read, and what to do."""
+    names = sorted(path.name for path in folder.iterdir())
+    if pickled := [name for name in names if name.endswith(PICKLES)]:
+        convert = f"python scripts/bin_to_safetensors.py {folder}"
+        return f"{folder}: {pickled[0]} is pickled, and a pickle can run code: convert it first with `{convert}`"
+    if others := [name for name in names if name.endswith(STRANGE)]:
+        return f"{folder}: {others[0]} cannot be read, only {WEIGHTS} can"
+    return f"{folder}: {WEIGHTS} is missing"

@@ -1,0 +1,354 @@
+"""GPT-1, GPT-2, BLOOM and Llama: models that write from left to right."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from regard.interop.family import Family
+from regard.interop.fields import Fields
+from regard.interop.links import Link, interleaved, same, stacked, turned
+from regard.models.gpt import GPTConfig
+
+ACTIVATIONS = {
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu": "gelu",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+FIRST_ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}  # GPT-1 had its own words
+SUMMARY = frozenset(
+    f"summary_{name}" for name in ("type", "use_proj", "activation", "proj_to_labels", "first_dropout")
+)  # of a head that sums up a text
+PROJECTIONS = ("query", "key", "value")
+
+
+class GPT2(Family):
+    """GPT-2 (Radford et al. 2019), whose matrices lie transposed and whose query, key and value are one."""
+
+    kind = "gpt2"
+    architecture = "GPT2LMHeadModel"
+    model = GPTConfig
+    prefix = "transformer."
+    constant = {"scale_attn_weights": (True,), "scale_attn_by_inverse_layer_idx": (False,)}  # noqa: RUF012
+    harmless = SUMMARY | {"n_ctx", "reorder_and_upcast_attn"}
+    idle = r"transformer\.h\.\d+\.attn\.(bias|masked_bias)"
+
+    @staticmethod
+    def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
+        """A stack with norms before its steps and a learned table of places."""
+        shape = _sizes(fields, vocab=50257, context=1024) | _dropouts(fields)
+        hidden = fields.whole("n_inner", default=None)
+        activation = fields.choice("activation_function", among=ACTIVATIONS, default="gelu_new")
+        return shape | {"hidden": _else(hidden, 4 * shape["width"]), "activation": activation, "norm": "pre"}
+
+    @staticmethod
+    def fields(shape: GPTConfig) -> dict[str, Any]:
+        """As `transformers` writes it."""
+        return {
+            **_told(shape),
+            "n_inner": shape.hidden,
+            "activation_function": word(shape.activation, ACTIVATIONS),
+        }
+
+    @staticmethod
+    def links(shape: GPTConfig) -> list[Link]:
+        """Names by block."""
+        last = [same(f"transformer.ln_f.{part}", f"norm.{part}") for part in ("weight", "bias")]
+        head = [] if shape.tied else [same("lm_head.weight", "output.weight")]
+        return [*_openai(shape, "wte", "wpe"), *last, *head]
+
+    @staticmethod
+    def twins(shape: GPTConfig) -> Mapping[str, str]:
+        """The head, where it is the table of tokens."""
+        return {"lm_head.weight": "transformer.wte.weight"} if shape.tied else {}
+
+
+class GPT1(Family):
+    """GPT (Radford et al. 2018): norms after the steps, none at the end."""
+
+    kind = "openai-gpt"
+    architecture = "OpenAIGPTLMHeadModel"
+    model = GPTConfig
+    prefix = "transformer."
+    harmless = SUMMARY | {"n_ctx", "n_special", "predict_special_tokens"}
+    idle = r"transformer\.(h\.\d+\.attn\.bias|position_ids)"
+
+    @staticmethod
+    def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
+        """A stack with norms after its steps and a learned table of places."""
+        shape = _sizes(fields, vocab=40478, context=512) | _dropouts(fields)
+        activation = fields.choice("afn", among=FIRST_ACTIVATIONS, default="gelu")
+        return shape | {"hidden": 4 * shape["width"], "activation": activation, "norm": "post"}
+
+    @staticmethod
+    def fields(shape: GPTConfig) -> dict[str, Any]:
+        """As `transformers` writes it."""
+        return {**_told(shape), "afn": word(shape.activation, FIRST_ACTIVATIONS)}
+
+    @staticmethod
+    def links(shape: GPTConfig) -> list[Link]:
+        """Names by block."""
+        head = [] if shape.tied else [same("lm_head.weight", "output.weight")]
+        return [*_openai(shape, "tokens_embed", "positions_embed"), *head]
+
+    @staticmethod
+    def twins(shape: GPTConfig) -> Mapping[str, str]:
+        """The head, where it is the table of tokens."""
+        return {"lm_head.weight": "transformer.tokens_embed.weight"} if shape.tied else {}
+
+
+class Bloom(Family):
+    """BLOOM (BigScience 2022): ALiBi, a norm of the vectors of tokens, query, key and value interleaved by head."""
+
+    kind = "bloom"
+    architecture = "BloomForCausalLM"
+    model = GPTConfig
+    prefix = "transformer."
+    constant = {  # noqa: RUF012
+        "apply_residual_connection_post_layernorm": (False,),
+        "n_inner": (None,),
+        "skip_bias_add_qkv": (False,),
+    }
+    harmless = frozenset(
+        {
+            "pretraining_tp", "slow_but_exact", "attention_softmax_in_fp32", "masked_softmax_fusion",
+            "bias_dropout_fusion", "skip_bias_add", "offset_alibi",
+        }
+    )  # fmt: skip
+
+    @staticmethod
+    def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
+        """A stack with norms before its steps whose scores fall with distance."""
+        width = fields.whole("hidden_size", "n_embed", default=64)
+        return {
+            "vocab": fields.whole("vocab_size", default=250880),
+            "width": width,
+            "hidden": 4 * width,
+            "depth": fields.whole("n_layer", "num_hidden_layers", default=2),
+            "heads": fields.whole("n_head", "num_attention_heads", default=8),
+            "eps": fields.number("layer_norm_epsilon", default=1e-5),
+            "context": fields.whole("seq_length", default=2048),
+            "tied": fields.flag("tie_word_embeddings", default=True),
+            "dropout": fields.number("hidden_dropout", default=0.0),
+            "attention_dropout": fields.number("attention_dropout", default=0.0),
+            "embedding_dropout": 0.0,
+            "embedding_norm": True,
+            "positions": "alibi",
+            "activation": "gelu_tanh",
+            "norm": "pre",
+        }
+
+    @staticmethod
+    def fields(shape: GPTConfig) -> dict[str, Any]:
+        """As `transformers` writes it."""
+        return {
+            "vocab_size": shape.vocab,
+            "hidden_size": shape.width,
+            "n_layer": shape.depth,
+            "n_head": shape.heads,
+            "layer_norm_epsilon": shape.eps,
+            "seq_length": shape.context,
+            "tie_word_embeddings": shape.tied,
+            "hidden_dropout": shape.dropout,
+            "attention_dropout": shape.attention_dropout,
+        }
+
+    @staticmethod
+    def links(shape: GPTConfig) -> list[Link]:
+        """Names by block."""
+        head = [] if shape.tied else [same("lm_head.weight", "output.weight")]
+        found = [same("transformer.word_embeddings.weight", "embedding.weight"), *head]
+        outside = {"word_embeddings_layernorm": "embedding_norm", "ln_f": "norm"}
+        inside = {
+            "input_layernorm": "after_attention.norm",
+            "self_attention.dense": "attention.output",
+            "post_attention_layernorm": "after_mlp.norm",
+            "mlp.dense_h_to_4h": "mlp.inner",
+            "mlp.dense_4h_to_h": "mlp.outer",
+        }
+        for part in ("weight", "bias"):
+            found += [same(f"transformer.{theirs}.{part}", f"{ours}.{part}") for theirs, ours in outside.items()]
+            for n in range(shape.depth):
+                theirs, ours = f"transformer.h.{n}", f"blocks.{n}"
+                found += [same(f"{theirs}.{a}.{part}", f"{ours}.{b}.{part}") for a, b in inside.items()]
+                projections = [f"{ours}.attention.{name}.{part}" for name in PROJECTIONS]
+                joined = f"{theirs}.self_attention.query_key_value.{part}"
+                found.append(interleaved(joined, projections, heads=shape.heads))
+        return found
+
+    @staticmethod
+    def twins(shape: GPTConfig) -> Mapping[str, str]:
+        """The head, where it is the table of tokens."""
+        return {"lm_head.weight": "transformer.word_embeddings.weight"} if shape.tied else {}
+
+
+class Llama(Family):
+    """Llama (Touvron et al. 2023): rotary places, RMSNorm, gated feed-forward, keys shared by groups of heads."""
+
+    kind = "llama"
+    architecture = "LlamaForCausalLM"
+    model = GPTConfig
+    prefix = "model."
+    constant = {"rope_scaling": (None,), "partial_rotary_factor": (1.0, 1)}  # noqa: RUF012
+    harmless = frozenset({"pretraining_tp"})
+    idle = r"model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq"
+
+    @staticmethod
+    def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
+        """A stack with norms before its steps whose queries and keys turn."""
+        width = fields.whole("hidden_size", default=4096)
+        heads = fields.whole("num_attention_heads", default=32)
+        groups = fields.whole("num_key_value_heads", default=None)
+        depth = fields.whole("head_dim", default=None)
+        if depth is not None and depth * heads != width:
+            raise fields.wrong("head_dim", depth, f"hidden_size / num_attention_heads ({width} / {heads})")
+        dropout = fields.number("attention_dropout", default=0.0)
+        return {
+            "vocab": fields.whole("vocab_size", default=32000),
+            "width": width,
+            "heads": heads,
+            "groups": None if groups == heads else groups,
+            "hidden": fields.whole("intermediate_size", default=11008),
+            "depth": fields.whole("num_hidden_layers", default=32),
+            "eps": fields.number("rms_norm_eps", default=1e-6),
+            "context": fields.whole("max_position_embeddings", default=2048),
+            "activation": fields.choice("hidden_act", among=ACTIVATIONS, default="silu"),
+            "tied": fields.flag("tie_word_embeddings", default=False),
+            "attention_bias": fields.flag("attention_bias", default=False),
+            "mlp_bias": fields.flag("mlp_bias", default=False),
+            "rotary_base": _base(fields),
+            "attention_dropout": dropout,
+            "dropout": 0.0,
+            "positions": "rotary",
+            "normalisation": "rms",
+            "gated": True,
+            "norm": "pre",
+        }
+
+    @staticmethod
+    def fields(shape: GPTConfig) -> dict[str, Any]:
+        """As `transformers` writes it."""
+        return {
+            "vocab_size": shape.vocab,
+            "hidden_size": shape.width,
+            "num_attention_heads": shape.heads,
+            "num_key_value_heads": shape.groups or shape.heads,
+            "head_dim": shape.width // shape.heads,
+            "intermediate_size": shape.hidden,
+            "num_hidden_layers": shape.depth,
+            "rms_norm_eps": shape.eps,
+            "max_position_embeddings": shape.context,
+            "hidden_act": word(shape.activation, ACTIVATIONS),
+            "tie_word_embeddings": shape.tied,
+            "attention_bias": shape.attention_bias,
+            "mlp_bias": shape.mlp_bias,
+            "rope_theta": shape.rotary_base,
+            "rope_parameters": {"rope_theta": shape.rotary_base, "rope_type": "default"},
+            "attention_dropout": shape.attention_dropout,
+        }
+
+    @staticmethod
+    def links(shape: GPTConfig) -> list[Link]:
+        """Names by block."""
+        head = [] if shape.tied else [same("lm_head.weight", "output.weight")]
+        found = [same("model.embed_tokens.weight", "embedding.weight"), same("model.norm.weight", "norm.weight"), *head]
+        norms = {"input_layernorm": "after_attention.norm", "post_attention_layernorm": "after_mlp.norm"}
+        attention = {
+            f"self_attn.{name[0]}_proj": f"attention.{name}" for name in (*PROJECTIONS, "output")
+        }  # q, k, v and o
+        mlp = {"mlp.up_proj": "mlp.inner", "mlp.gate_proj": "mlp.gate", "mlp.down_proj": "mlp.outer"}
+        for n in range(shape.depth):
+            pairs = [(names, part) for names in (norms, attention, mlp) for part in ("weight",)]
+            pairs += [(attention, "bias")] * shape.attention_bias + [(mlp, "bias")] * shape.mlp_bias
+            for names, part in pairs:
+                found += [same(f"model.layers.{n}.{a}.{part}", f"blocks.{n}.{b}.{part}") for a, b in names.items()]
+        return found
+
+    @staticmethod
+    def twins(shape: GPTConfig) -> Mapping[str, str]:
+        """The head, where it is the table of tokens."""
+        return {"lm_head.weight": "model.embed_tokens.weight"} if shape.tied else {}
+
+
+def word(ours: str, words: Mapping[str, str]) -> str:
+    """The first of their words for one of ours."""
+    found = next((theirs for theirs, meant in words.items() if meant == ours), None)
+    if found is None:
+        raise ValueError(f"{ours} is not among {', '.join(words.values())}")
+    return found
+
+
+def _sizes(fields: Fields, *, vocab: int, context: int) -> dict[str, Any]:
+    """What GPT-1 and GPT-2 call alike."""
+    return {
+        "vocab": fields.whole("vocab_size", default=vocab),
+        "context": fields.whole("n_positions", "max_position_embeddings", default=context),
+        "width": fields.whole("n_embd", "hidden_size", default=768),
+        "depth": fields.whole("n_layer", "num_hidden_layers", default=12),
+        "heads": fields.whole("n_head", "num_attention_heads", default=12),
+        "eps": fields.number("layer_norm_epsilon", default=1e-5),
+        "tied": fields.flag("tie_word_embeddings", default=True),
+        "positions": "learned",
+    }
+
+
+def _dropouts(fields: Fields) -> dict[str, Any]:
+    return {
+        "dropout": fields.number("resid_pdrop", default=0.1),
+        "embedding_dropout": fields.number("embd_pdrop", default=0.1),
+        "attention_dropout": fields.number("attn_pdrop", default=0.1),
+    }
+
+
+def _told(shape: GPTConfig) -> dict[str, Any]:
+    """The fields that `_sizes` and `_dropouts` read."""
+    return {
+        "vocab_size": shape.vocab,
+        "n_positions": shape.context,
+        "n_embd": shape.width,
+        "n_layer": shape.depth,
+        "n_head": shape.heads,
+        "layer_norm_epsilon": shape.eps,
+        "tie_word_embeddings": shape.tied,
+        "resid_pdrop": shape.dropout,
+        "embd_pdrop": _else(shape.embedding_dropout, shape.dropout),
+        "attn_pdrop": shape.attention_dropout,
+    }
+
+
+def _openai(shape: GPTConfig, tokens: str, places: str) -> list[Link]:
+    """The table of GPT-1 and GPT-2 but for the end of the stack."""
+    found = [
+        same(f"transformer.{tokens}.weight", "embedding.weight"),
+        same(f"transformer.{places}.weight", "positions.table.weight"),
+    ]
+    inside = {"attn.c_proj": "attention.output", "mlp.c_fc": "mlp.inner", "mlp.c_proj": "mlp.outer"}
+    norms = {"ln_1": "after_attention.norm", "ln_2": "after_mlp.norm"}
+    for n in range(shape.depth):
+        theirs, ours = f"transformer.h.{n}", f"blocks.{n}"
+        for part in ("weight", "bias"):
+            link = turned if part == "weight" else same
+            found += [link(f"{theirs}.{a}.{part}", f"{ours}.{b}.{part}") for a, b in inside.items()]
+            found += [same(f"{theirs}.{a}.{part}", f"{ours}.{b}.{part}") for a, b in norms.items()]
+            projections = [f"{ours}.attention.{name}.{part}" for name in PROJECTIONS]
+            found.append(stacked(f"{theirs}.attn.c_attn.{part}", projections, transposed=part == "weight"))
+    return found
+
+
+def _base(fields: Fields) -> float:
+    """The slowest wavelength of rotary places, which older and newer folders keep in two places."""
+    inner = fields.section("rope_parameters")
+    outer = fields.number("rope_theta", default=10000.0)
+    base = inner.number("rope_theta", default=outer)
+    if "rope_theta" in fields and base != outer:
+        raise fields.wrong("rope_theta", outer, f"{base} as in rope_parameters")
+    inner.constant({"rope_type": ("default",), "partial_rotary_factor": (1.0, 1)})
+    inner.rest()
+    return base
+
+
+def _else(value: Any, otherwise: Any) -> Any:
+    return otherwise if value is None else value

@@ -1,0 +1,101 @@
+"""Which tensors of theirs and ours hold the same numbers, and how one becomes the other, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from regard.interop.fields import quoted
+
+FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+CHUNK = 1 << 22  # numbers looked at together
+
+
+@dataclass(frozen=True)
+class Link:
+    """One tensor of theirs, and the one of ours or the several that hold the same numbers."""
+
+    theirs: str
+    ours: tuple[str, ...]
+    split: Callable[[Tensor], Sequence[Tensor]]
+    """Theirs to ours."""
+    join: Callable[[Sequence[Tensor]], Tensor]
+    """Ours to theirs."""
+
+
+def same(theirs: str, ours: str) -> Link:
+    """The same tensor under two names."""
+    return Link(theirs, (ours,), lambda tensor: [tensor], lambda parts: parts[0])
+
+
+def turned(theirs: str, ours: str) -> Link:
+    """A matrix that they keep transposed."""
+    return Link(theirs, (ours,), lambda tensor: [tensor.t()], lambda parts: parts[0].t())
+
+
+def stacked(theirs: str, ours: Sequence[str], *, transposed: bool = False) -> Link:
+    """Several of ours, of one size, that they keep below one another, or, transposed, beside one another."""
+    axis = -1 if transposed else 0
+
+    def split(tensor: Tensor) -> list[Tensor]:
+        return [part.t() if transposed else part for part in tensor.chunk(len(ours), dim=axis)]
+
+    def join(parts: Sequence[Tensor]) -> Tensor:
+        return torch.cat([part.t() if transposed else part for part in parts], dim=axis)
+
+    return Link(theirs, tuple(ours), split, join)
+
+
+def interleaved(theirs: str, ours: Sequence[str], *, heads: int) -> Link:
+    """Several of ours, of one size, that they keep head by head: the first head of each, then the second of each."""
+
+    def split(tensor: Tensor) -> list[Tensor]:
+        return [part.flatten(0, 1) for part in tensor.unflatten(0, (heads, len(ours), -1)).unbind(1)]
+
+    def join(parts: Sequence[Tensor]) -> Tensor:
+        return torch.stack([part.unflatten(0, (heads, -1)) for part in parts], dim=1).flatten(0, 2)
+
+    return Link(theirs, tuple(ours), split, join)
+
+
+def ours(
+    links: Iterable[Link], theirs: Mapping[str, Tensor], expected: Mapping[str, Tensor], twins: Mapping[str, str]
+) -> dict[str, Tensor]:
+    """Their tensors as ours; what is missing, superfluous, misshapen or not finite is named as they name it.
+
+    `expected` are tensors of ours that have the right shapes; `twins` are names that may repeat another tensor.
+    """
+    links = list(links)
+    shapes = {link.theirs: link.join([expected[name] for name in link.ours]).shape for link in links}
+    assert {name for link in links for name in link.ours} == set(expected), "a table must name every tensor"
+    if missing := [name for name in shapes if name not in theirs]:
+        raise ValueError(f"{missing[0]} is missing from the weights ({len(missing):,} in all)")
+    if superfluous := [name for name in theirs if name not in shapes and name not in twins]:
+        raise ValueError(f"the weights have {quoted(superfluous[0])}, for which the model has no place")
+    for name, shape in shapes.items():
+        _fitting(name, theirs[name], shape)
+    for name, original in twins.items():
+        if name in theirs and not _equal(theirs[name], theirs[original]):
+            raise ValueError(f"{name} must repeat {original}, which config.json says is the same, and differs from it")
+    return {name: part for link in links for name, part in zip(link.ours, link.split(theirs[link.theirs]), strict=True)}
+
+
+def theirs(links: Iterable[Link], ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Our tensors as theirs."""
+    return {link.theirs: link.join([ours[name] for name in link.ours]) for link in links}
+
+
+def _fitting(name: str, tensor: Tensor, shape: torch.Size) -> None:
+    if tensor.shape != shape:
+        raise ValueError(f"{name} is {tuple(tensor.shape)} and should be {tuple(shape)}")
+    if tensor.dtype not in FLOATS:
+        raise ValueError(f"{name} is of {str(tensor.dtype).removeprefix('torch.')}, and only floats can be read")
+    if not all(chunk.isfinite().all() for chunk in tensor.reshape(-1).split(CHUNK)):
+        raise ValueError(f"{name} holds numbers that are not finite")
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and one.dtype == other.dtype and torch.equal(one, other)

@@ -1,0 +1,262 @@
+"""Vocabularies of SentencePiece (Kudo and Richardson 2018) and of llama2.c, read from their bytes alone.
+
+A SentencePiece model is one message of Protocol Buffers: pieces with a score and a type, how the model was trained,
+and how texts are normalised. Only the fields that decide tokens are looked at.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Literal
+
+import numpy as np
+
+MOST = 1_000_000  # pieces of a vocabulary
+LONGEST = 1024  # bytes of a piece
+DEEPEST = 128  # bytes of what a map of characters replaces
+VARINT, WIDE, BYTES, NARROW = 0, 1, 2, 5  # how a value is written
+ALGORITHMS: dict[int, Literal["unigram", "bpe"]] = {1: "unigram", 2: "bpe"}
+BLANK = "▁"
+"""The sign that stands for a blank inside pieces."""
+
+
+class Type(IntEnum):
+    """What a piece is for."""
+
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One token of a vocabulary."""
+
+    name: str
+    score: float = 0.0
+    type: Type = Type.NORMAL
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A vocabulary and how texts are cut into it."""
+
+    pieces: list[Piece]
+    algorithm: Literal["unigram", "bpe"] = "unigram"
+    spelling: bool = False
+    """Whether a character without a piece is spelled in bytes."""
+    charsmap: bytes = field(default=b"", repr=False)
+    """Which characters are replaced before all else; empty for none."""
+    prefix: bool = True
+    """Whether a text gets a blank in front."""
+    squeeze: bool = True
+    """Whether blanks around a text and repeated ones are dropped."""
+    suffix: bool = False
+    """Whether the sign of a blank belongs to the word before it."""
+
+    @property
+    def unknown(self) -> int:
+        """The piece of what has none."""
+        return next(id for id, piece in enumerate(self.pieces) if piece.type is Type.UNKNOWN)
+
+
+def parse(data: bytes) -> Pieces:
+    """The vocabulary in the bytes of a SentencePiece model; ValueError says what is wrong with them."""
+    pieces: list[Piece] = []
+    trainer: dict[int, Any] = {}
+    normaliser: dict[int, Any] = {}
+    for number, value in _fields(data):
+        if number == 1:
+            pieces.append(_piece(_message(value)))
+            if len(pieces) > MOST:
+                raise ValueError(f"more than {MOST:,} pieces")
+        elif number in (2, 3):
+            (trainer if number == 2 else normaliser).update(_fields(_message(value)))
+    algorithm = _whole(trainer, 3, 1)
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"its algorithm is number {algorithm}, and only unigram (1) and byte pairs (2) can be read")
+    if not _whole(normaliser, 5, 1):
+        raise ValueError("blanks are not escaped in it, which cannot be read")
+    charsmap = normaliser.get(2, b"")
+    check_charsmap(_message(charsmap))
+    return checked(
+        Pieces(
+            pieces,
+            ALGORITHMS[algorithm],
+            spelling=bool(_whole(trainer, 35, 0)),
+            charsmap=charsmap,
+            prefix=bool(_whole(normaliser, 3, 1)),
+            squeeze=bool(_whole(normaliser, 4, 1)),
+            suffix=bool(_whole(trainer, 24, 0)),
+        )
+    )
+
+
+def parse_llama2c(data: bytes) -> Pieces:
+    """The vocabulary in llama2.c's tokenizer.bin: the longest piece, then score, length and bytes of each."""
+    pieces: list[Piece] = []
+    place = 4
+    while place < len(data):
+        if len(data) - place < 8:
+            raise ValueError("it ends in the middle of a piece")
+        score, length = struct.unpack_from("<fi", data, place)
+        place += 8
+        if not 0 <= length <= min(LONGEST, len(data) - place):
+            raise ValueError(f"piece {len(pieces):,} has a length of {length:,} bytes")
+        pieces.append(_known(_name(data[place : place + length]), score, len(pieces)))
+        place += length
+        if len(pieces) > MOST:
+            raise ValueError(f"more than {MOST:,} pieces")
+    return checked(Pieces(pieces, "bpe", spelling=True, squeeze=False))
+
+
+def checked(found: Pieces) -> Pieces:
+    """The vocabulary, if it has one piece for the unknown, none twice, and all bytes where it spells with them."""
+    names = {piece.name for piece in found.pieces}
+    if len(names) < len(found.pieces):
+        seen: set[str] = set()
+        twice = next(piece.name for piece in found.pieces if piece.name in seen or seen.add(piece.name))  # type: ignore[func-returns-value]
+        raise ValueError(f"the piece {twice[:60]!r} is there twice")
+    unknown = [piece for piece in found.pieces if piece.type is Type.UNKNOWN]
+    if len(unknown) != 1:
+        raise ValueError(f"{len(unknown)} pieces stand for the unknown, and one must")
+    spelled = {f"<0x{byte:02X}>" for byte in range(256)}
+    if found.spelling and not spelled <= names:
+        raise ValueError(f"the piece {min(spelled - names)} is missing, and it spells with bytes")
+    return found
+
+
+def check_charsmap(data: bytes) -> None:
+    """Stop at a map of characters that would lead its reader out of bounds.
+
+    It is a double array of 32-bit units (a trie over UTF-8), then replacements that end with a zero byte.
+    """
+    if not data:
+        return
+    size = int.from_bytes(data[:4], "little")
+    if len(data) < 4 or size % 4 or not 0 < size <= len(data) - 4:
+        raise ValueError("its map of characters is damaged: the size of the trie is wrong")
+    units = np.frombuffer(data, "<u4", count=size // 4, offset=4).astype(np.int64)
+    replacements = data[4 + size :]
+    try:
+        replacements.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("its map of characters is damaged: a replacement is not UTF-8") from None
+    values = _leaves(units)
+    starts = np.frombuffer(replacements, np.uint8)
+    inside = bool(len(starts)) and starts[-1] == 0 and bool((values < len(starts)).all())
+    if not inside or bool(((starts[values] & 0xC0) == 0x80).any()):
+        raise ValueError("its map of characters is damaged: it points outside the replacements")
+
+
+def _leaves(units: np.ndarray) -> np.ndarray:
+    """Where in the replacements each entry of a trie points; every walk through it must stay inside."""
+    labels = units & 0x800000FF
+    nodes = np.flatnonzero((labels > 0) & (labels < 256))
+    parents = nodes ^ labels[nodes]
+    order = np.argsort(parents, kind="stable")
+    nodes, parents = nodes[order], parents[order]
+    values: list[np.ndarray] = []
+    front = np.zeros(1, np.int64)
+    for _ in range(DEEPEST):
+        bases = front ^ ((units[front] >> 10) << ((units[front] & 512) >> 6))
+        if (bases | 255).max() >= len(units):
+            raise ValueError("its map of characters is damaged: the trie points outside itself")
+        values.append(units[bases[(units[front] & 256) != 0]] & 0x7FFFFFFF)
+        bounds = zip(np.searchsorted(parents, bases), np.searchsorted(parents, bases, "right"), strict=True)
+        front = np.unique(np.concatenate([nodes[first:last] for first, last in bounds]))
+        if not len(front):
+            return np.concatenate(values)
+    raise ValueError("its map of characters is damaged: the trie has no end")
+
+
+def _piece(data: bytes) -> Piece:
+    found = dict(_fields(data))
+    score = found.get(2, 0.0)
+    kind = _whole(found, 3, 1)
+    name = _name(_message(found.get(1, b"")))
+    if not isinstance(score, float) or not math.isfinite(score):
+        raise ValueError(f"the score of {name[:60]!r} is no finite number")
+    if kind not in set(Type):
+        raise ValueError(f"the piece {name[:60]!r} is of type {kind}, which is unknown")
+    return Piece(name, score, Type(kind))
+
+
+def _known(name: str, score: float, number: int) -> Piece:
+    """A piece of llama2.c, which keeps no types: the first three are unknown, begin and end, then come the bytes."""
+    if not math.isfinite(score):
+        raise ValueError(f"the score of {name[:60]!r} is no finite number")
+    if number < 3:
+        return Piece(name.strip(), 0.0, Type.UNKNOWN if number == 0 else Type.CONTROL)
+    byte = number - 3
+    if byte < 256 and name in (
+        spelled := f"<0x{byte:02X}>",
+        chr(byte),
+    ):  # early files have the character of that number
+        return Piece(spelled, 0.0, Type.BYTE)
+    return Piece(name.replace(" ", BLANK), score)
+
+
+def _name(data: bytes) -> str:
+    if not 0 < len(data) <= LONGEST:
+        raise ValueError(f"a piece is {len(data):,} bytes long, and 1 to {LONGEST:,} are possible")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"the piece {data[:60]!r} is not UTF-8") from None
+
+
+def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
+    """The fields of a message: number, and bytes, a whole number, or a float."""
+    place = 0
+    while place < len(data):
+        key, place = _varint(data, place)
+        number, wire = key >> 3, key & 7
+        if wire == VARINT:
+            whole, place = _varint(data, place)
+            yield number, whole
+            continue
+        if wire not in (WIDE, BYTES, NARROW) or not number:
+            raise ValueError(f"it is no SentencePiece model: byte {place:,} begins no field")
+        length = 8 if wire == WIDE else 4
+        if wire == BYTES:
+            length, place = _varint(data, place)
+        if length > len(data) - place:
+            raise ValueError("it ends in the middle of a field")
+        value = data[place : place + length]
+        yield number, struct.unpack("<f", value)[0] if wire == NARROW else value
+        place += length
+
+
+def _varint(data: bytes, place: int) -> tuple[int, int]:
+    """A whole number of up to 64 bits, seven in a byte, and where it ends."""
+    value = 0
+    for shift in range(0, 70, 7):
+        if place >= len(data):
+            raise ValueError("it ends in the middle of a number")
+        byte = data[place]
+        place += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, place
+    raise ValueError(f"it is no SentencePiece model: the number before byte {place:,} has no end")
+
+
+def _message(value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        raise ValueError("it is no SentencePiece model: a field is of another kind than it should be")
+    return value
+
+
+def _whole(found: dict[int, Any], number: int, default: int) -> int:
+    value = found.get(number, default)
+    if not isinstance(value, int):
+        raise ValueError("it is no SentencePiece model: a field is of another kind than it should be")
+    return value

@@ -1,0 +1,137 @@
+"""T5 (Raffel et al. 2020) and T5 1.1."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from torch import Tensor
+
+from regard.interop.family import Family
+from regard.interop.fields import Fields
+from regard.interop.links import Link, same
+from regard.models.t5 import T5Config
+
+PROJECTIONS = {
+    "relu": ("relu", False),
+    "gelu_new": ("gelu_tanh", False),
+    "gelu": ("gelu", False),
+    "silu": ("silu", False),
+    "gated-relu": ("relu", True),
+    "gated-gelu": ("gelu_tanh", True),  # which is gelu_new, whatever it says
+    "gated-gelu_new": ("gelu_tanh", True),
+    "gated-silu": ("silu", True),
+}
+FUNCTIONS = {"relu": ("relu",), "gelu_tanh": ("gelu_new",), "gelu": ("gelu",), "silu": ("silu",)}
+ATTENTION = {"q": "query", "k": "key", "v": "value", "o": "output"}
+TABLE = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+
+
+class T5(Family):
+    """Only the first block of a stack holds the table of distances; a tied head scales its features."""
+
+    kind = "t5"
+    architecture = "T5ForConditionalGeneration"
+    model = T5Config
+    constant = {"is_encoder_decoder": (True,)}  # noqa: RUF012
+    harmless = frozenset({"classifier_dropout"})
+    idle = r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight"
+
+    @staticmethod
+    def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
+        """Two stacks with norms before their steps, without biases; scores are not divided."""
+        encoder = fields.whole("num_layers", "num_hidden_layers", default=6)
+        decoder = fields.whole("num_decoder_layers", default=None)
+        activation, gated = fields.choice("feed_forward_proj", among=PROJECTIONS, default="relu")
+        fields.constant({"dense_act_fn": FUNCTIONS[activation], "is_gated_act": (gated,)})
+        pad = fields.whole("pad_token_id", default=0)
+        fields.constant({"decoder_start_token_id": (pad,)})
+        tied = fields.flag("tie_word_embeddings", default=True)
+        scaled = fields.flag("scale_decoder_outputs", default=tied)
+        if scaled and not tied:
+            raise fields.wrong("scale_decoder_outputs", scaled, "false where tie_word_embeddings is")
+        if names and not tied and "lm_head.weight" not in names:
+            raise ValueError("lm_head.weight is missing from the weights, and tie_word_embeddings is false")
+        dropout = fields.number("dropout_rate", default=0.1)
+        return {
+            "vocab": fields.whole("vocab_size", default=32128),
+            "width": fields.whole("d_model", "hidden_size", default=512),
+            "depth": fields.whole("d_kv", "head_dim", default=64),
+            "heads": fields.whole("num_heads", "num_attention_heads", default=8),
+            "hidden": fields.whole("d_ff", default=2048),
+            "encoder": encoder,
+            "decoder": encoder if decoder is None else decoder,
+            "buckets": fields.whole("relative_attention_num_buckets", default=32),
+            "furthest": fields.whole("relative_attention_max_distance", default=128),
+            "eps": fields.number("layer_norm_epsilon", default=1e-6),
+            "activation": activation,
+            "gated": gated,
+            "tied": scaled,
+            "dropout": dropout,
+            "attention_dropout": dropout,
+            "context": fields.whole("n_positions", default=512),
+        }
+
+    @staticmethod
+    def fields(shape: T5Config) -> dict[str, Any]:
+        """As `transformers` writes it."""
+        wanted = (shape.activation, shape.gated)
+        projection = next((name for name, found in PROJECTIONS.items() if found == wanted), None)
+        if projection is None:
+            raise ValueError(f"{shape.activation} is not among the gated functions")
+        return {
+            "vocab_size": shape.vocab,
+            "d_model": shape.width,
+            "d_kv": shape.depth,
+            "num_heads": shape.heads,
+            "d_ff": shape.hidden,
+            "num_layers": shape.encoder,
+            "num_decoder_layers": shape.decoder,
+            "relative_attention_num_buckets": shape.buckets,
+            "relative_attention_max_distance": shape.furthest,
+            "layer_norm_epsilon": shape.eps,
+            "feed_forward_proj": projection,
+            "tie_word_embeddings": shape.tied,
+            "dropout_rate": shape.dropout,
+            "n_positions": shape.context,
+            "is_encoder_decoder": True,
+        }
+
+    @staticmethod
+    def links(shape: T5Config) -> list[Link]:
+        """Names by stack and block."""
+        found = [same("shared.weight", "embedding.weight")]
+        found += [] if shape.tied else [same("lm_head.weight", "output.weight")]
+        for stack, depth in (("encoder", shape.encoder), ("decoder", shape.decoder)):
+            found += [
+                same(f"{stack}.{TABLE}", f"{stack}_positions.table.weight"),
+                same(f"{stack}.final_layer_norm.weight", f"{stack}_norm.weight"),
+            ]
+            for n in range(depth):
+                inside = _inside(decoder=stack == "decoder", gated=shape.gated)
+                theirs, ours = f"{stack}.block.{n}.layer", f"{stack}.{n}"
+                found += [same(f"{theirs}.{a}.weight", f"{ours}.{b}.weight") for a, b in inside.items()]
+        return found
+
+    @staticmethod
+    def twins(shape: T5Config) -> Mapping[str, str]:
+        """The one table of tokens, under the names of all who read it."""
+        names = ["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"]
+        return dict.fromkeys([*names, "lm_head.weight"] if shape.tied else names, "shared.weight")
+
+    @classmethod
+    def taken(cls, shape: T5Config, named: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """T5 1.1 may share its matrix and not scale; ours has one of its own then, which begins as the same."""
+        if not shape.tied and "lm_head.weight" not in named and "shared.weight" in named:
+            named = {**named, "lm_head.weight": named["shared.weight"].clone()}
+        return super().taken(shape, named)
+
+
+def _inside(*, decoder: bool, gated: bool) -> dict[str, str]:
+    """The parts of a block, which they number."""
+    steps = [("SelfAttention", "attention"), *([("EncDecAttention", "cross")] if decoder else [])]
+    found = {f"{n}.{theirs}.{a}": f"{ours}.{b}" for n, (theirs, ours) in enumerate(steps) for a, b in ATTENTION.items()}
+    inner = {"wi_0": "gate", "wi_1": "inner"} if gated else {"wi": "inner"}
+    mlp = {f"{len(steps)}.DenseReluDense.{a}": f"mlp.{b}" for a, b in {**inner, "wo": "outer"}.items()}
+    norms = [*(ours for _, ours in steps), "mlp"]
+    return {**found, **mlp, **{f"{n}.layer_norm": f"after_{ours}.norm" for n, ours in enumerate(norms)}}

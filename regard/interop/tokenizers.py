@@ -1,0 +1,225 @@
+"""Other people's tokenizer files, each kind of them as the text of one tokenizer.json."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from regard.data.tokenizers import Tokenizer
+from regard.interop import sentencepiece
+from regard.interop.fields import as_json
+from regard.interop.folder import VOCABULARY, mapping
+from regard.interop.pieces import for_camembert, for_marian, for_t5, parts
+from regard.interop.sentencepiece import Pieces, check_charsmap
+from regard.interop.special import WHOLE, Notes, frame, mark, notes, numbered
+
+T = TypeVar("T")
+LARGEST = 1 << 26  # bytes of a tokenizer.json, a vocabulary or a list of merges
+UNHEARD = "a\U0010fffd \U000e0fff"
+LARGEST_MODEL = 1 << 24  # bytes of a model of SentencePiece
+SOURCE, TARGET = "source.spm", "target.spm"
+MODELS = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", VOCABULARY)
+SPECIAL: Mapping[str, tuple[str, ...]] = {
+    "gpt2": ("<|endoftext|>",),
+    "openai-gpt": ("<unk>",),
+    "bert": ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    "distilbert": ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    "roberta": ("<s>", "<pad>", "</s>", "<unk>", "<mask>"),
+    "marian": ("</s>", "<unk>", "<pad>"),
+}
+"""Tokens that stand for no text, even where no other file names them; SentencePiece names them itself."""
+
+
+def read(folder: Path, *, kind: str, target: bool = False) -> str:
+    """The text of a tokenizer.json for the tokenizer in a folder of this `model_type`.
+
+    `target` asks for the side that is written, where it has pieces of its own (Marian).
+    """
+    try:
+        said = notes(folder)
+        document = _document(folder, kind, said, target=target)
+        mark(document, said, SPECIAL.get(kind, ()))
+        document.setdefault("post_processor", frame(document, kind))
+        for charsmap in _charsmaps(document.get("normalizer")):
+            check_charsmap(charsmap)
+        text = json.dumps(document, ensure_ascii=False)
+        _probe(Tokenizer.parse(text))
+    except RecursionError:
+        raise ValueError(f"{folder}: its tokenizer is nested too deeply") from None
+    except ValueError as error:
+        line = " ".join(str(error).split())
+        raise ValueError(line if line.startswith(str(folder)) else f"{folder}: {line}") from None
+    return text
+
+
+def _document(folder: Path, kind: str, said: Notes, *, target: bool) -> dict[str, Any]:
+    """A tokenizer.json from whatever files there are, the most exact first; texts are never cut or filled up."""
+    empty = {"version": "1.0", "truncation": None, "padding": None}
+    if (folder / WHOLE).exists():
+        return {**mapping(folder / WHOLE, LARGEST), **empty}
+    if (folder / SOURCE).exists():
+        return {**empty, **_one_side(folder, TARGET if target else SOURCE)}
+    for name in MODELS:
+        if (folder / name).exists():
+            return {**empty, **_pieces(folder / name, kind, said)}
+    if (folder / "vocab.json").exists():
+        vocab, merges = _vocabulary(folder / "vocab.json"), _merges(folder / "merges.txt")
+        return {**empty, **(_first_pairs(vocab, merges) if kind == "openai-gpt" else _byte_pairs(vocab, merges, said))}
+    if (folder / "vocab.txt").exists():
+        return {**empty, **_word_pieces(folder / "vocab.txt", said)}
+    known = ", ".join((WHOLE, "vocab.json with merges.txt", "vocab.txt", SOURCE, *MODELS[:-1]))
+    raise ValueError(f"{folder}: has no tokenizer; known are {known} and llama2.c's {VOCABULARY}")
+
+
+def _pieces(path: Path, kind: str, said: Notes) -> dict[str, Any]:
+    """Parts from SentencePiece, or from llama2.c's vocabulary."""
+    found = _model(path)
+    if kind == "t5":
+        extra = said.settings.get("extra_ids", 100)
+        if type(extra) is not int or not 0 <= extra <= 10_000:
+            raise ValueError(f"extra_ids must be a number of sentinels, not {as_json(extra)}")
+        found = for_t5(found, extra)
+    elif kind == "camembert":
+        found = for_camembert(found)
+    return _placed(path, lambda: parts(found))
+
+
+def _one_side(folder: Path, name: str) -> dict[str, Any]:
+    """Parts from Marian's pieces of one language and the ids of both."""
+    found, ids = _model(folder / name), _vocabulary(folder / "vocab.json")
+    return _placed(folder / name, lambda: parts(for_marian(found, ids, SPECIAL["marian"])))
+
+
+def _model(path: Path) -> Pieces:
+    parse = sentencepiece.parse_llama2c if path.name == VOCABULARY else sentencepiece.parse
+    return _placed(path, lambda: parse(_bytes(path, LARGEST_MODEL)))
+
+
+def _byte_pairs(vocab: dict[str, int], merges: list[list[str]], said: Notes) -> dict[str, Any]:
+    """Parts of GPT-2 and RoBERTa: byte pairs over a sign for every byte."""
+    prefix = said.flag("add_prefix_space", False)
+    level = {"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": False, "use_regex": True}
+    return {"normalizer": None, "pre_tokenizer": level, "decoder": level, "model": _joining(vocab, merges)}
+
+
+def _first_pairs(vocab: dict[str, int], merges: list[list[str]]) -> dict[str, Any]:
+    """Parts of GPT-1: byte pairs over small letters, a sign at the end of every word."""
+    return {
+        "normalizer": _plain(lowercase=True, accents=None, chinese=True),
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "decoder": {"type": "BPEDecoder", "suffix": "</w>"},
+        "model": {**_joining(vocab, merges), "unk_token": "<unk>", "end_of_word_suffix": "</w>"},
+    }
+
+
+def _joining(vocab: dict[str, int], merges: list[list[str]]) -> dict[str, Any]:
+    affixes = {"continuing_subword_prefix": "", "end_of_word_suffix": ""}
+    settings = {"dropout": None, "unk_token": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False}
+    return {"type": "BPE", **settings, **affixes, "vocab": vocab, "merges": merges}
+
+
+def _word_pieces(path: Path, said: Notes) -> dict[str, Any]:
+    """Parts of BERT: words cut into the longest pieces.
+
+    Where nothing says whether letters are made small, a vocabulary with a capital outside [CLS] and its like says no.
+    """
+    lines = _lines(path)
+    vocab = {name: id for id, name in enumerate(lines)}
+    if len(vocab) < len(lines):
+        twice = next(name for id, name in enumerate(lines) if vocab[name] != id)
+        raise ValueError(f"{path}: {as_json(twice)} is there twice")
+    capitals = any(name != name.lower() for name in lines if not re.fullmatch(r"\[.+\]", name))
+    unknown = said.settings.get("unk_token") or "[UNK]"
+    return {
+        "normalizer": _plain(
+            lowercase=said.flag("do_lower_case", not capitals),
+            accents=None if said.settings.get("strip_accents") is None else said.flag("strip_accents", False),
+            chinese=said.flag("tokenize_chinese_chars", True),
+        ),
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": unknown if isinstance(unknown, str) else "[UNK]",
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": vocab,
+        },
+    }
+
+
+def _plain(*, lowercase: bool, accents: bool | None, chinese: bool) -> dict[str, Any]:
+    """BERT's normaliser: no control characters, blanks around Chinese ones; small letters lose accents unless told."""
+    kept = {"clean_text": True, "handle_chinese_chars": chinese, "strip_accents": accents, "lowercase": lowercase}
+    return {"type": "BertNormalizer", **kept}
+
+
+def _vocabulary(path: Path) -> dict[str, int]:
+    found = mapping(path, LARGEST)
+    return _placed(path, lambda: numbered(found))
+
+
+def _merges(path: Path) -> list[list[str]]:
+    """Pairs in their order; the first line may name a version."""
+    lines = _lines(path)
+    merges: list[list[str]] = []
+    for number, line in enumerate(lines, 1):
+        pair = line.split(" ")
+        if (number == 1 and line.startswith("#version")) or not line:
+            continue
+        if len(pair) != 2 or not all(pair):
+            raise ValueError(f"{path}:{number}: expected two pieces with a blank between, not {as_json(line)}")
+        merges.append(pair)
+    return merges
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines of a text file; only a line feed ends one."""
+    try:
+        lines = _bytes(path, LARGEST).decode("utf-8").replace("\r\n", "\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: is not UTF-8, byte {error.start:,}") from None
+    return lines[:-1] if not lines[-1] else lines
+
+
+def _bytes(path: Path, largest: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(largest + 1)
+    except OSError as error:
+        raise ValueError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    if len(data) > largest:
+        raise ValueError(f"{path}: is larger than {largest:,} bytes")
+    return data
+
+
+def _probe(tokenizer: Tokenizer) -> None:
+    """Stop at a tokenizer that fails at a character nobody knows, since texts may have any."""
+    try:
+        tokenizer.encode(UNHEARD)
+    except Exception as error:  # the Rust library raises nothing more exact
+        raise ValueError(f"cannot read every text: {' '.join(str(error).split())}") from None
+
+
+def _charsmaps(part: Any) -> Iterator[bytes]:
+    """The maps of characters in a normaliser, whose reader trusts them."""
+    if isinstance(part, dict) and part.get("type") == "Precompiled":
+        try:
+            yield base64.b64decode(part.get("precompiled_charsmap") or "", validate=True)
+        except (binascii.Error, TypeError, ValueError):
+            raise ValueError("its map of characters is not in base 64") from None
+    for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from _charsmaps(inner)
+
+
+def _placed(path: Path, action: Callable[[], T]) -> T:
+    """A result whose errors say where they come from."""
+    try:
+        return action()
+    except ValueError as error:
+        raise ValueError(str(error) if str(error).startswith(str(path)) else f"{path}: {error}") from None
