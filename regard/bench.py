@@ -20,7 +20,6 @@ from typing import Any
 import torch
 
 from regard import checkpoint, cost, recipe
-from regard.models.transformer import TransformerConfig
 from regard.tasks.trained import SENTENCES, Workload
 from regard.training import device as devices
 
@@ -89,9 +88,9 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
     unit = "tokens" if "tokens" in counts else next(iter(counts))  # pictures, frames or rows of a table
     rate = statistics.median(record[f"{unit}_per_second"] for record in records[len(records) // 2 :])
     tokens = counts[unit] / outcome.result.step
-    counted = isinstance(model, TransformerConfig)  # of other models only the bytes are known
-    operations = 3 * cost.flops(model, 100, 100) / 200 * tokens if counted else 0  # of sentences of a hundred tokens
-    touched = 0 if hasattr(task, "learn") else 28 * size  # adam reads and writes 28 bytes a weight
+    alone = hasattr(task, "learn")  # without matrix products and without adam
+    operations = 0 if alone else 3 * cost.forward(model, 100) * tokens  # of sentences of a hundred tokens
+    touched = 0 if alone else 28 * size  # adam reads and writes 28 bytes a weight
     least = max(operations / bounds.operations, touched / bounds.bytes)
     memory = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None
     return Speed("training", rate, unit, 1000 * tokens / rate, 1000 * least, memory)

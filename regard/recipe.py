@@ -13,7 +13,7 @@ import torch
 
 from regard import checkpoint, config, models
 from regard.config.words import nearest
-from regard.data.encodings import locate
+from regard.data.encodings import find
 from regard.tasks import DEFAULT, TASKS
 from regard.tasks.recognition import introduced, understood
 from regard.training import adoption, distributed
@@ -98,7 +98,7 @@ def order(
     found = config.override({**base, "task": task, "data": files}, changes)
     resolve(found)
     for name in (*given.files, *given.valid):
-        locate(name)  # before a folder is made for the run
+        find(name)  # before a folder is made for the run
     name = Path(sheets[0]).stem if sheets else _stem(given.files[0])
     return Order(found, name, (introduced(given, task, claim),))
 

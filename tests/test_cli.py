@@ -33,7 +33,7 @@ def words(text: str) -> list[str]:
         ("train --source a.fr --target a.en --resume --overwrite", "give one of them"),
         ("train --source a.fr --target a.en", "a.fr"),
         ("train --source a.fr --target a.en optim.warmpu=1", "did you mean warmup"),
-        ("cost nothing", "neither a recipe file, a run folder, a checkpoint nor one of"),
+        ("cost nothing", "nothing is neither a recipe file, a run folder, a checkpoint nor a preset, did you mean"),
         ("cost base --set gpuu=A100", "did you mean gpu"),
         ("cost base --set gpu=Z9000", "unknown GPU"),
         ("train --resume", "--resume --out runs/NAME"),
@@ -140,7 +140,7 @@ def test_another_model_is_trained_from_two_files(
     assert run(words(f"train {files} {small} training.steps=2 objective.judged=2")) == 0
     assert "use it with" in capsys.readouterr().out
     assert run(words("cost runs/gru")) == 0
-    assert "planned for encoder-decoder Transformers" in capsys.readouterr().out
+    assert "recurrent layers" in capsys.readouterr().out
     assert run(words("train --resume --out runs/none")) == 1
     assert capsys.readouterr().err == "regard: runs/none: there is no run to resume; there are runs/gru\n"
 

@@ -47,8 +47,9 @@ PICTURES = ["locate-digits", "count-digits"]
 TABLES = ["pendulum"]
 TAGS = ["agreement-attention", "agreement-lstm", "agreement-rnn"]
 LABELS = ["imdb-cnn", "imdb-lstm", "imdb-transformer", "names", "word-class"]
+PRETRAINING = ["imdb-bert", "moliere-gpt", "shakespeare-gpt", "shakespeare-gpt-cpu", "wikitext2-gpt"]
 LANGUAGE = ["masse", "ptb-lstm", "shakespeare-gru", "shakespeare-lstm", "shakespeare-rnn"]
-ALL = [*RECIPES, *WORDS, *PICTURES, *TABLES, *LANGUAGE, *LABELS, *TAGS]
+ALL = [*RECIPES, *WORDS, *PICTURES, *TABLES, *LANGUAGE, *PRETRAINING, *LABELS, *TAGS]
 TRAINED = [  # one of every task and model
     "tatoeba-both-ways",
     "digit-names",

@@ -1,4 +1,4 @@
-"""The command that says what training a model takes, on paper."""
+"""The command that says what a model takes, on paper: to hold, to train and to use it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ import typer
 from regard.cli.grammar import Json
 
 if TYPE_CHECKING:
-    from regard.cost import Plan
+    from regard.cost import Estimate, Plan
 
-VOCAB = 37_000  # of a preset, and of a recipe that names none
+UNFILLED = ("classes", "inputs", "outputs", "size", "most")  # sizes that only data can say
+SIZED = ("preset", "width", "channels", "hidden")  # settings by which a recipe says how large its model is
 
 
 def cost(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL", help="A preset (tiny, small, base, big), a recipe, a run folder or a checkpoint."
+            metavar="MODEL",
+            help="A preset (gpt2, bert-base, t5-small, base, ...), a recipe, a run folder or a checkpoint.",
         ),
     ],
     settings: Annotated[
@@ -32,56 +34,100 @@ def cost(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Parameters, FLOPs, memory, time and price of training a model."""
+    """Parameters, FLOPs, memory, time and price of a model."""
     from rich.console import Console
 
     from regard import config
     from regard import cost as costs
     from regard.cli.tables import Fitted
-    from regard.models.transformer import TransformerConfig
 
     plan = config.build(costs.Plan, config.override({}, settings or []))
     costs.gpu(plan.gpu)
+    if model in costs.PUBLISHED:
+        return _published(model, as_json=as_json)
     shape = _shape(model)
-    if isinstance(shape, TransformerConfig):
-        found = {**asdict(costs.estimate(shape, plan))}
-    else:
-        learned = costs.parameters(shape)
-        found = {"parameters": learned, "weights": 4 * learned, "optimizer": 12 * learned}
+    found = costs.estimate(shape, plan)
     if as_json:
-        print(json.dumps({"model": model, "name": shape.name, "plan": asdict(plan), **found}, indent=1))
+        print(json.dumps({"model": model, "name": shape.name, "plan": asdict(plan), **_plain(found, plan)}, indent=1))
         return
-    title = f"{model}: {plan.steps:,} steps of {plan.pairs:,} pairs on {plan.count} x {plan.gpu}"
-    note = None
-    if "operations" not in found:
-        title, note = (
-            model,
-            f"Operations, time and price are planned for encoder-decoder Transformers, not for {shape.name}.",
-        )
-    Console(highlight=False).print(Fitted(("what", "how much"), _lines(found, plan), title, note))
+    console = Console(highlight=False)
+    console.print(Fitted(("what", "how much"), _lines(found, plan), f"{model}: {_planned(found, plan)}", _note(found)))
+    contexts = next(iter(found.use.values()))
+    columns = [f"{context:,} tokens" if context else "memory" for context in contexts]
+    used = [(name, *map(gigabytes, sizes.values())) for name, sizes in found.use.items()]
+    console.print()
+    cached = ", with the KV cache of one sequence" if any(contexts) else ""
+    console.print(Fitted(("weights in", *columns), used, f"{model}: in use{cached}"))
 
 
-def _lines(found: dict[str, Any], plan: Plan) -> list[tuple[str, str]]:
+def _published(model: str, *, as_json: bool) -> None:
+    """What is known of a model that Regard does not build."""
+    from rich.console import Console
+
+    from regard import cost as costs
+    from regard.cli.tables import Fitted
+
+    found = costs.PUBLISHED[model]
+    if as_json:
+        print(json.dumps({"model": model, **asdict(found)}, indent=1))
+        return
+    lines = [("parameters", f"{found.parameters:,}")]
+    if found.forward is not None:
+        each = {"forward": found.forward, "training": 3 * found.forward}
+        lines += [(f"FLOP a picture, {name}", f"{value:.3g}") for name, value in each.items()]
+    note = "From its equations: Regard knows its size and does not build it."
+    Console(highlight=False).print(Fitted(("what", "how much"), lines, model, note))
+
+
+def _planned(found: Estimate, plan: Plan) -> str:
+    """The training in a line."""
+    lengths = found.lengths
+    long = f"{lengths.source:,}" if lengths.source == lengths.target else f"{lengths.source:,} and {lengths.target:,}"
+    step = f"{found.batch:,} sequences of {long} tokens" if found.tokens > 1 else f"{found.batch:,} examples"
+    amount = f"{plan.steps:,} steps of" if plan.tokens is None else f"{plan.tokens:,} tokens in steps of"
+    return f"{amount} {step} on {plan.count} x {plan.gpu}"
+
+
+def _note(found: Estimate) -> str | None:
+    """What there is to say of a model without matrix products."""
+    return None if found.forward else "It learns without matrix products, in a loop of its own: no time is planned."
+
+
+def _lines(found: Estimate, plan: Plan) -> list[tuple[str, str]]:
     """What there is to say of each part."""
-    hours = found.get("seconds", 0) / 3600
-    shown = {
-        "parameters": lambda value: f"{value:,}",
-        "operations": lambda value: f"{value:.3g} FLOPs",
-        "weights": gigabytes,
-        "optimizer": gigabytes,
-        "activations": gigabytes,
-        "fits": lambda value: "yes" if value else "no: smaller steps or more GPUs",
-        "seconds": lambda value: f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.1f} days",
-        "price": lambda value: f"{value:,.0f}" if value else "set hourly",
-    }
-    names = {
-        "weights": "memory of weights",
-        "optimizer": "memory of gradients and Adam",
-        "activations": "memory of activations",
-        "fits": f"fits one {plan.gpu}",
-        "seconds": "time",
-    }
-    return [(names.get(name, name), shown[name](value)) for name, value in found.items() if name in shown]
+    unit, memory = "a token" if found.tokens > 1 else "an example", found.memory[plan.optimizer]
+    hours = found.seconds / 3600
+    others = {name: each for name, each in found.memory.items() if name != plan.optimizer}
+    named = {"lora": f"LoRA of rank {plan.rank}", "adamw": "AdamW", "muon": "Muon", "sgd": "SGD"}
+    lines = [
+        ("parameters", f"{found.parameters:,}"),
+        *((f"  {name}", f"{count:,}") for name, count in found.parts.items()),
+        (f"FLOP {unit}, forward", f"{found.forward:.3g}"),
+        (f"FLOP {unit}, training", f"{found.training:.3g}"),
+        ("  6 x parameters", f"{found.rule:.3g}"),
+        ("FLOP of the training", f"{found.operations:.3g}"),
+        ("memory of weights", gigabytes(memory.weights)),
+        ("memory of gradients", gigabytes(memory.gradients)),
+        (f"memory of {named[plan.optimizer]}", gigabytes(memory.optimizer)),
+        ("memory of activations", gigabytes(memory.activations)),
+        ("memory of the loss", gigabytes(memory.loss)),
+        ("memory of training", gigabytes(memory.total)),
+        *((f"  with {named[name]}", gigabytes(each.total)) for name, each in others.items()),
+        (f"fits one {plan.gpu}", "yes" if found.fits else "no: smaller steps or more GPUs"),
+    ]
+    if found.forward:
+        lines += [
+            ("time", f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.1f} days"),
+            ("price", f"{found.price:,.0f}" if found.price else "set hourly"),
+        ]
+    return lines
+
+
+def _plain(found: Estimate, plan: Plan) -> dict[str, Any]:
+    """As JSON."""
+    told = asdict(found)
+    memory = {name: {**each, "total": sum(each.values())} for name, each in told.pop("memory").items()}
+    return {"parameters": found.parameters, **told, "rule": found.rule, "memory": memory}
 
 
 def gigabytes(count: int) -> str:
@@ -91,20 +137,43 @@ def gigabytes(count: int) -> str:
 
 def _shape(model: str) -> Any:
     """The config of a preset, of a recipe file, or of what lies in a run folder or a checkpoint."""
-    from regard import config, models, recipe
-    from regard.models.transformer import TransformerConfig
+    from regard import cost as costs
+    from regard.config.words import nearest
 
-    if model in TransformerConfig.PRESETS:
-        return TransformerConfig(vocab=VOCAB, **TransformerConfig.PRESETS[model])
-    path = Path(model) / "config.yaml" if Path(model).is_dir() else Path(model)
-    if not path.is_file():
-        presets = ", ".join(TransformerConfig.PRESETS)
-        raise ValueError(f"{model} is neither a recipe file, a run folder, a checkpoint nor one of {presets}")
-    if Path(model).is_dir():  # where the model has all its sizes
-        return models.config_of(models.modern(config.read(path))["model"])
-    _, resolved = recipe.resolve(recipe.settings(path))
-    shape = resolved.model
-    if not isinstance(shape, TransformerConfig):
-        raise ValueError(f"{model}: the sizes of this model follow from its data, train it and give its run folder")
-    vocab = shape.vocab or resolved.tokenizer.vocab or VOCAB
-    return config.build(TransformerConfig, {**config.plain(shape), "vocab": vocab})
+    known = costs.presets()
+    if model in known and not Path(model).exists():
+        return costs.preset(model)
+    path = Path(model)
+    if path.is_file():
+        return _of_recipe(path)
+    if (path / "config.yaml").is_file():
+        return _of_folder(path)
+    meant = nearest(model, [*known, *costs.PUBLISHED])
+    raise ValueError(f"{model} is neither a recipe file, a run folder, a checkpoint nor a preset{meant}")
+
+
+def _of_folder(path: Path) -> Any:
+    """The config of a trained model, which has all its sizes, or whose weights have them."""
+    from regard import config, models, recipe
+
+    shape = models.config_of(models.modern(config.read(path / "config.yaml"))["model"])
+    kind = models.MODELS[shape.name][0]
+    return kind.sized(shape, recipe.opened(path).tensors()) if hasattr(kind, "sized") else shape
+
+
+def _of_recipe(path: Path) -> Any:
+    """The config of a recipe that says how large its model is."""
+    from regard import config, models, recipe
+    from regard import cost as costs
+
+    settings = recipe.settings(path)
+    _, resolved = recipe.resolve(settings)
+    shape, named = resolved.model, settings.get("model") or {}
+    sized = any(name in named and named[name] != recipe.AUTO for name in SIZED)
+    counted = hasattr(models.MODELS[shape.name][0], "sized")  # a size that only its data tells
+    if counted or not sized or any(getattr(shape, name, None) == 0 for name in UNFILLED):
+        raise ValueError(f"{path}: the sizes of this model follow from its data, train it and give its run folder")
+    if not hasattr(shape, "vocab"):
+        return shape
+    vocab = shape.vocab or resolved.tokenizer.vocab or costs.VOCAB
+    return config.build(type(shape), {**config.plain(shape), "vocab": vocab})

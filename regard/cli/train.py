@@ -27,7 +27,10 @@ Tasks, by what they learn from:
 translation     pairs of texts: a translator (Transformer or seq2seq)
 classification  labelled texts: a classifier
 tagging         tagged words: a tagger
-language        plain text: a language model
+causal-lm       plain text: a GPT that continues it
+masked-lm       plain text: a BERT that fills gaps (--masked)
+span-corruption plain text: a T5 that restores spans
+language        plain text: a recurrent language model
 word2vec        plain text: word vectors
 regression      a table: a number or a class from other columns
 localisation    pictures it draws itself: which digit, and where
@@ -38,6 +41,8 @@ Examples:
 \b
 regard train a.fr a.en
 regard train reviews.csv --valid more.csv
+regard train --text book.txt notes/
+regard train --text book.txt --masked
 regard train story.txt --task word2vec
 regard train --pairs pairs.tsv model.name=seq2seq training.epochs=20
 regard train --from en-fr new.en new.fr
@@ -70,7 +75,12 @@ def train(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Words with tags: CoNLL, or word/tag.", rich_help_panel=WHAT),
     ] = None,
-    text: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Plain text.", rich_help_panel=WHAT)] = None,
+    text: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Plain text: files, folders.", rich_help_panel=WHAT)
+    ] = None,
+    masked: Annotated[
+        bool, typer.Option("--masked", help="Train a BERT on the text, not a GPT.", rich_help_panel=WHAT)
+    ] = False,
     table: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="A table of numbers, its columns named.", rich_help_panel=WHAT),
@@ -110,6 +120,9 @@ def train(
     kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
     asked, changes = sort(words or [])
+    if masked and task is not None:
+        raise ValueError(f"--masked and --task {task} ask for two trainings: give one of them")
+    task = _filling() if masked else task
     changes += [*(settings or []), *([] if task is None else [f"task={task}"])]
     changes += [] if device is None else [f"training.device={device}"]
     _trained(asked, changes, given, as_json=as_json, out=out, resume=resume, overwrite=overwrite, start=start)
@@ -155,6 +168,13 @@ def told(
         raise ValueError(f"{' and '.join(said)} contradict each other about the files: give one of them")
     kind = next((kind for kind, paths in kinds.items() if paths), "pairs" if sides else None)
     return kind, tuple(str(path) for paths in said.values() for path in paths)
+
+
+def _filling() -> str:
+    """The task that makes a model which fills gaps."""
+    from regard import recipe
+
+    return recipe.able("fill")[0]
 
 
 def _begun(folder: Path | None) -> Path:

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import islice, zip_longest
 from typing import Any
 
-from regard.data.encodings import locate
+from regard.data.encodings import find, locate
 from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, suffix
 
 LINES = 1000  # looked at
@@ -134,6 +134,14 @@ def text_file(look: Glimpse) -> dict[str, Any] | None:
     if "text" in texts:
         return {"path": look.name}
     return {"path": look.name, "field": texts[0]} if len(texts) == 1 else None
+
+
+def is_folder(name: str) -> bool:
+    """Whether this is the name of a folder; of what is not there nobody can tell."""
+    try:
+        return find(name).is_dir()
+    except ValueError:
+        return False
 
 
 def is_number(cell: str) -> bool:

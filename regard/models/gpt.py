@@ -108,6 +108,10 @@ class GPTConfig:
         "gpt3-6.7b": _gpt(4096, 32, 32, context=2048),
         "gpt3-13b": _gpt(5120, 40, 40, context=2048),
         "gpt3": _gpt(12288, 96, 96, context=2048),
+        "megatron-1.2b": _gpt(1536, 16, 40, vocab=51200),
+        "megatron-2.5b": _gpt(1920, 20, 54, vocab=51200),
+        "megatron-4.2b": _gpt(2304, 24, 64, vocab=51200),
+        "megatron-8.3b": _gpt(3072, 32, 72, vocab=51200),
         "bloom-560m": {
             **_gpt(1024, 16, 24, vocab=250880, context=2048),
             "positions": "alibi",

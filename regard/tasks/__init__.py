@@ -7,6 +7,12 @@ from regard.tasks.labels.labeller import Classifier, Tagger
 from regard.tasks.labels.tagging import Tagging
 from regard.tasks.language.task import Language
 from regard.tasks.language.writer import Writer
+from regard.tasks.pretraining.causal import CausalLM
+from regard.tasks.pretraining.corruption import SpanCorruption
+from regard.tasks.pretraining.filler import Filler
+from regard.tasks.pretraining.masked import MaskedLM
+from regard.tasks.pretraining.restorer import Restorer
+from regard.tasks.pretraining.writer import Writer as GPTWriter
 from regard.tasks.tables.task import Predictor, Regression
 from regard.tasks.translation.task import Translation
 from regard.tasks.translation.translator import Translator
@@ -17,11 +23,14 @@ from regard.tasks.word2vec.vectors import WordVectors
 
 DEFAULT = "translation"  # what a recipe learns that does not say
 TASKS: dict[str, tuple[Any, Any]] = {
+    "causal-lm": (CausalLM, GPTWriter),
     "classification": (Classification, Classifier),
     "counting": (Counting, Counter),
     "language": (Language, Writer),
     "localisation": (Localisation, Locator),
+    "masked-lm": (MaskedLM, Filler),
     "regression": (Regression, Predictor),
+    "span-corruption": (SpanCorruption, Restorer),
     "tagging": (Tagging, Tagger),
     "translation": (Translation, Translator),
     "word2vec": (SkipGram, WordVectors),

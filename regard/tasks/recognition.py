@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from regard.config.words import nearest
+from regard.data.glimpse import is_folder
 from regard.tasks import TASKS
 from regard.training.task import Claim, Given
 
@@ -21,6 +22,10 @@ def understood(given: Given) -> tuple[str, Claim]:
     fitting = {name: task for name, task in asked.items() if given.kind in (None, task.takes)}
     if not fitting:
         raise ValueError(f"--{given.kind} is not for {wanted}: give --{asked[str(wanted)].takes}, or leave it out")
+    if folder := next((name for name in given.files if is_folder(name)), None):
+        fitting = {name: task for name, task in fitting.items() if getattr(task, "folders", False)}
+        if not fitting:
+            raise ValueError(f"{folder} is a folder, which {wanted or f'--{given.kind}'} does not read: name its files")
     claims = {name: claim for name, task in fitting.items() if (claim := task.recognise(given)) is not None}
     if not claims:
         raise ValueError(_strange(given, wanted))

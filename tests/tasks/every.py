@@ -92,6 +92,35 @@ def texts(place: Path) -> dict[str, Line]:
             ["ma"],
             [text],
         ),
+        **pretraining(text),
+    }
+
+
+def pretraining(text: str) -> dict[str, Line]:
+    """Tasks that read plain text without being told anything about it."""
+    data = {"train": {"path": text}, "held": 0.2, "context": 16, "windows": 4}
+    sizes = {"width": 16, "heads": 2, "hidden": 16, "context": 16, "dropout": 0.2}
+    units = {"kind": "characters"}
+    return {
+        "causal-lm": Line(
+            {"data": data, "tokenizer": units, "model": {**sizes, "depth": 1}, "writing": {"length": 8}},
+            ["ma"],
+            [text],
+            looks=True,
+        ),
+        "masked-lm": Line(
+            {"data": data, "tokenizer": units, "model": {**sizes, "depth": 1}}, ["ma[MASK]se"], [text], looks=True
+        ),
+        "span-corruption": Line(
+            {
+                "data": data,
+                "tokenizer": units,
+                "model": {**sizes, "depth": 8, "encoder": 1, "decoder": 1},
+            },
+            ["ma<extra_id_0>e"],
+            [text],
+            looks=True,
+        ),
     }
 
 

@@ -79,11 +79,11 @@ SEEN = {
     "CoNLL": ({"t.conll": CONLL}, "tagging", {"path": "t.conll"}),
     "CoNLL under another name": ({"t.txt": CONLL}, "tagging", {"path": "t.txt", "form": "columns"}),
     "CoNLL-U": ({"t.conllu": UNIVERSAL}, "tagging", {"path": "t.conllu", "columns": [2, 4]}),
-    "prose": ({"story.txt": PROSE}, "language", {"path": "story.txt"}),
-    "prose without an ending": ({"story": PROSE}, "language", {"path": "story"}),
+    "prose": ({"story.txt": PROSE}, "causal-lm", {"path": "story.txt"}),
+    "prose without an ending": ({"story": PROSE}, "causal-lm", {"path": "story"}),
     "texts in JSON": (
         {"s.jsonl": objects("text", rows=[(row[0],) for row in REVIEWS])},
-        "language",
+        "causal-lm",
         {"path": "s.jsonl"},
     ),
     "numbers": ({"n.csv": "a,b,c\n" + NUMBERS}, "regression", {"path": "n.csv"}),
@@ -136,7 +136,7 @@ def test_what_could_be_several_things_or_none_is_asked_with_the_flags_that_decid
 
 @pytest.mark.parametrize(
     ("kind", "task"),
-    [("pairs", "translation"), ("labelled", "classification"), ("text", "language"), ("tagged", "tagging")],
+    [("pairs", "translation"), ("labelled", "classification"), ("text", "causal-lm"), ("tagged", "tagging")],
 )
 def test_what_is_said_counts_more_than_looks(kind: str, task: str, here: Path):
     files = laid({"a.tsv": "bonjour\thello\nmerci\tthanks\n"})
@@ -224,4 +224,5 @@ def test_files_named_alike_with_other_numbers_of_lines_are_pairs_that_lack_some(
 def test_every_task_that_learns_from_files_says_what_it_takes_and_recognises_it():
     assert all(hasattr(task, "recognise") == hasattr(task, "takes") for task, _ in TASKS.values())
     filed = {name for name, (task, _) in TASKS.items() if hasattr(task, "takes")}
-    assert {task for _, task, _ in SEEN.values()} | {"word2vec"} == filed
+    told = {"word2vec", "language", "masked-lm", "span-corruption"}  # what plain text is for when somebody says so
+    assert {task for _, task, _ in SEEN.values()} | told == filed

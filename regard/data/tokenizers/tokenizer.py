@@ -151,6 +151,11 @@ class Tokenizer:
         """The special token of this name, None where there is none."""
         return next((id for id in self.special if self._names[id] == name), None)
 
+    @property
+    def opens(self) -> bool:
+        """Whether it puts its begin token before a text, where special tokens are added."""
+        return self.begin is not None and self._engine.encode("a").ids[:1] == [self.begin]
+
     def tag(self, name: str) -> int:
         """The token that asks for this target language."""
         if name not in self.tags:

@@ -30,7 +30,6 @@ from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace, power
 from regard.training.task import (
-    LIKELY,
     POSSIBLE,
     SURE,
     Claim,
@@ -114,9 +113,9 @@ class Language:
         looks = [text_file(Glimpse.at(name)) or ({"path": name} if given.told else None) for name in given.files]
         if given.to is not None or None in looks:
             return None
-        sure = SURE if given.told else POSSIBLE if len(looks) == 2 else LIKELY
+        sure = SURE if "task" in given.settings else POSSIBLE
         data = data_section(looks, [{"path": name} for name in given.valid])
-        return Claim(data, "plain text: training a language model that continues it", sure)
+        return Claim(data, "plain text: training a recurrent language model that continues it", sure)
 
     @staticmethod
     def prepare(recipe: LanguageRecipe, known: Checkpoint | None = None) -> Texts:

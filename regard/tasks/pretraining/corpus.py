@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import tokenizers as library
-from jaxtyping import Int
+from jaxtyping import Int, Integer
 
 from regard import config as settings
 from regard.data import cache as caches
@@ -32,7 +32,7 @@ SIDES: tuple[Side, Side] = ("train", "valid")
 class Corpus:
     """Documents as tokens, end to end; document n is `tokens[starts[n]:starts[n + 1]]`, its end token included."""
 
-    tokens: Int[np.ndarray, "token"]
+    tokens: Integer[np.ndarray, "token"]
     starts: Int[np.ndarray, "bound"]
     origins: Int[np.ndarray, "document 2"]
     """File and line where each document begins."""
@@ -128,14 +128,24 @@ def read(
 ) -> Corpus:
     """Files or folders as documents of a tokenizer that is known, held in memory and not cached."""
     source = Documents(expanded([TextFile(path=name, field=field) for name in names]), end, None, own.how.normal)
+    return _held(source, own, reject=reject)
+
+
+def _held(source: Documents, own: Tokenizer, *, reject: float = 0.0) -> Corpus:
+    """Documents in memory."""
     tally, amount = LineReport(), Amount()
     blocks = list(tokenised(own, source.pieces(tally), amount))
     tally.check(reject, source.names, unit="line", remedy="")
     if not blocks:
-        raise ValueError(f"no text in {' and '.join(names)}: give a file with something to read")
+        raise ValueError(f"no text in {' and '.join(source.names)}: give something to read")
     arrays = [np.concatenate([getattr(block, name) for block in blocks]) for name in ARRAYS]
     starts = np.append(arrays[1], len(arrays[0]))
     return Corpus(arrays[0], starts, arrays[2], tuple(source.names), opening(own), **asdict(amount))
+
+
+def given(text: str, own: Tokenizer) -> Corpus:
+    """A text that somebody gives, as the only document."""
+    return _held(Documents((), "file", text, own.how.normal), own)
 
 
 def _build(
@@ -155,6 +165,8 @@ def _build(
         _check(config, side, tallies[side], sources[side].names)
     learnt = (piece for side, piece in chosen.dealt(train.pieces()) if side == "train")
     size = chosen.characters
+    if not size:
+        raise ValueError(_nothing_left(chosen, tallies["train"], sources["train"].names, "train"))
     own = known or units.train(_sampled(learnt, size), how, characters=size, special=special)
     kind = np.uint16 if own.vocab <= 1 << 16 else np.int32
     by_document = {"train": chosen.tally, "valid": LineReport()}

@@ -151,3 +151,14 @@ def _seam(text: str, first: int, last: int) -> int:
         if match := seam.match(text, (first + last) // 2, last + 1):
             return match.end()
     return last
+
+
+def encode_parts(own: Tokenizer, parts: Sequence[str]) -> list[list[int]]:
+    """The tokens of the parts of a text, between which something stands that is no text."""
+    normal = [own.how.tidy(part) for part in parts]
+    return [ids if part else [] for part, ids in zip(normal, _encoded(own, list(enumerate(normal))), strict=True)]
+
+
+def decode(own: Tokenizer, ids: Sequence[int]) -> str:
+    """The text of tokens as those of a document."""
+    return own.decode_lines(ids) if ends_lines(own) else own.decode(ids)

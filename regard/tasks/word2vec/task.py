@@ -114,6 +114,8 @@ class SkipGram:
         looks = [text_file(Glimpse.at(name)) or ({"path": name} if given.told else None) for name in given.files]
         if given.to is not None or None in looks:
             return None
+        if given.valid and "task" not in given.settings:
+            return None
         if given.valid:
             raise ValueError("word vectors are tested by data.similarity and data.analogies: leave --valid out")
         return Claim(data_section(looks), "plain text: training vectors of its words", POSSIBLE)

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.tasks.pretraining.corpus import Corpus
 from regard.tasks.pretraining.rows import IGNORE, Measured, Rows, Windows
 
 END, OPENING = 2, 1
-LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=30)
+LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 
 
 def corpus(lengths: list[int]) -> Corpus:
@@ -41,6 +41,7 @@ def taught(batch, text: Corpus) -> list[int]:
     return found
 
 
+@settings(max_examples=12)
 @given(LENGTHS, st.integers(1, 50), st.integers(1, 9), st.booleans())
 def test_in_an_epoch_every_token_is_learnt_once_from_the_one_before_in_its_document(lengths, context, windows, fixed):
     text = corpus(lengths)
@@ -52,6 +53,7 @@ def test_in_an_epoch_every_token_is_learnt_once_from_the_one_before_in_its_docum
         assert sorted(place for row in places for place in row) == list(range(len(text.tokens)))
 
 
+@settings(max_examples=12)
 @given(LENGTHS, st.integers(1, 50), st.integers(1, 9))
 def test_fixed_rows_have_one_shape_and_the_same_content(lengths, context, windows):
     text = corpus(lengths)
@@ -90,6 +92,7 @@ def test_whole_windows_come_first_so_that_they_stand_at_multiples_of_the_context
         assert real == sorted(real, key=lambda length: length < 64)
 
 
+@settings(max_examples=12)
 @given(LENGTHS, st.integers(1, 30), st.integers(1, 9))
 def test_there_are_at_least_as_many_shifts_left_as_lost_and_windows_are_never_empty(lengths, size, most):
     windows = Windows(np.cumsum([0, *lengths]), size, most, 1)
@@ -99,6 +102,7 @@ def test_there_are_at_least_as_many_shifts_left_as_lost_and_windows_are_never_em
         assert 0 < len(windows.row(row).first) <= windows.pieces
 
 
+@settings(max_examples=12)
 @given(LENGTHS, st.integers(1, 50), st.integers(1, 5), st.integers(1, 50) | st.none())
 def test_measuring_predicts_every_token_once_in_windows_of_one_document(lengths, context, windows, stride):
     text = corpus(lengths)

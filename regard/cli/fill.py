@@ -1,0 +1,36 @@
+"""The command that fills gaps in texts with a masked language model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from regard.cli.answers import Asked, respond
+from regard.cli.grammar import Answers, Device, Input, Json, Model, Texts
+
+BLANK: dict[str, Any] = {"text": "", "filled": "", "gaps": []}
+
+
+def fill(
+    model: Model,
+    texts: Texts = None,
+    input: Input = None,
+    output: Answers = None,
+    top: Annotated[int, typer.Option(min=1, max=1000, help="Candidates for every gap.")] = 5,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Fill gaps: "Paris is the [MASK] of France."."""
+    from regard import recipe
+
+    asked = Asked(texts, input, output, None, as_json, model)
+    asked.check(text=True)
+    trained = recipe.load(model, device=device, task=recipe.able("fill"))
+    respond(trained, asked, key=None, form=_candidates, blank=BLANK, top=top)
+
+
+def _candidates(text: str, answer: Any) -> str:
+    """The filled text, and below it the candidates of each gap."""
+    gaps = ("   " + "  ".join(f"{word} {share:.3f}" for word, share in gap) for gap in answer.gaps)
+    return "\n".join([answer.filled, *gaps])

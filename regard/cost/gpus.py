@@ -1,0 +1,44 @@
+"""GPUs by name, and what operations come to on them in time and money."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class GPU:
+    """A processor as its maker describes it: bytes of memory, peak operations a second without sparsity."""
+
+    memory: float
+    fp32: float
+    half: float
+
+
+GPUS = {
+    "P100": GPU(16e9, 10.6e12, 21.2e12),
+    "V100": GPU(32e9, 15.7e12, 125e12),
+    "T4": GPU(16e9, 8.1e12, 65e12),
+    "RTX3090": GPU(24e9, 35.6e12, 71e12),
+    "RTX4090": GPU(24e9, 82.6e12, 165.2e12),
+    "L4": GPU(24e9, 30.3e12, 121e12),
+    "A100": GPU(80e9, 19.5e12, 312e12),
+    "H100": GPU(80e9, 67e12, 989e12),
+    "H200": GPU(141e9, 67e12, 989e12),
+}
+
+
+def gpu(name: str) -> GPU:
+    """The GPU of that name."""
+    if name not in GPUS:
+        raise ValueError(f"unknown GPU {name}: choose one of {', '.join(GPUS)}")
+    return GPUS[name]
+
+
+def duration(operations: float, *, rate: float, count: int = 1) -> float:
+    """Seconds that so many GPUs take, each reaching `rate` operations a second."""
+    return operations / (rate * count)
+
+
+def price(seconds: float, *, hourly: float, count: int = 1) -> float:
+    """What so many GPUs cost for that long."""
+    return seconds / 3600 * hourly * count

@@ -1,0 +1,106 @@
+"""Bytes that a model takes on a GPU: while it is trained, and while it is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import nn
+
+from regard.attention.multihead import MultiHead
+from regard.cost.sizes import MATRICES, count, parts
+from regard.cost.trace import BYTES, Precision, Trace
+
+Optimizer = Literal["adamw", "muon", "sgd", "lora"]
+HELD = 1 << 28  # logits that a loss holds at once, in numbers
+STORED = {"fp32": 4, "half": 2, "int8": 1}  # bytes of a weight in use
+ADAPTED = ("query", "value")  # projections that LoRA adapts (Hu et al. 2022)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes on one GPU, by what takes them, at the moment when most is held: when the loss is computed."""
+
+    weights: int
+    """In single precision; frozen ones of LoRA in that of the products."""
+    gradients: int
+    optimizer: int
+    """Moving averages: two of every weight (AdamW), one of every matrix of a block (Muon)."""
+    activations: int
+    """What autograd keeps for the backward pass, with half-precision copies of the weights."""
+    loss: int
+    """Logits of a few thousand tokens and their gradients, and the gradient of the matrix that they come from."""
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.gradients + self.optimizer + self.activations + self.loss
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one GPU does in a step."""
+
+    sequences: int
+    predicted: int
+    """Tokens that are predicted."""
+    precision: Precision = "half"
+    rank: int = 8
+    """Of LoRA's adapters."""
+
+
+def training(model: nn.Module, traced: Trace, load: Load, how: Optimizer = "adamw") -> Memory:
+    """Bytes while a model is trained.
+
+    With LoRA the activations are an upper bound: what a frozen matrix is multiplied with need not be kept.
+    """
+    every = sum(count(tensors) for tensors in parts(model).values())
+    activations = load.sequences * traced.kept
+    if how == "lora":
+        few = adapters(model, load.rank)
+        frozen = BYTES[load.precision] * every
+        return Memory(frozen + 4 * few, 4 * few, 8 * few, activations, _loss(model, load, frozen=True))
+    averages = {"adamw": 8 * every, "muon": 8 * every - 4 * _matrices(model), "sgd": 0}[how]
+    return Memory(4 * every, 4 * every, averages, traced.copies + activations, _loss(model, load))
+
+
+def adapters(model: nn.Module, rank: int) -> int:
+    """Numbers that LoRA learns: two thin matrices beside every projection of queries and values."""
+    found = [getattr(each, name) for each in model.modules() if isinstance(each, MultiHead) for name in ADAPTED]
+    return sum(rank * (projection.in_features + projection.out_features) for projection in found)
+
+
+def use(model: nn.Module, *, context: int, source: int, precision: str) -> int:
+    """Bytes while a model is used: its weights, and keys and values of one sequence if it writes."""
+    stored = STORED[precision]
+    weights = sum(count(tensors) for tensors in parts(model).values())
+    return stored * weights + max(stored, 2) * cache(model, context, source)
+
+
+def cache(model: nn.Module, context: int, source: int = 0) -> int:
+    """Numbers in the KV cache of a model that has written so many tokens, and those of the source that it looks at."""
+    if not hasattr(model, "stack"):
+        return 0
+    stack: Any = model.stack
+    attentions = [each for block in stack.blocks for each in block.named_children() if isinstance(each[1], MultiHead)]
+    return sum(
+        (each.key.out_features + each.value.out_features) * (source if name == "cross" else context)
+        for name, each in attentions
+    )
+
+
+def _matrices(model: nn.Module) -> int:
+    """Numbers in the matrices that Muon updates: those of the blocks."""
+    inside = [tensor for name, tensors in parts(model).items() if name in MATRICES for tensor in tensors]
+    return count([tensor for tensor in inside if tensor.ndim == 2])
+
+
+def _loss(model: nn.Module, load: Load, *, frozen: bool = False) -> int:
+    """Bytes of a loss over the vocabulary: logits and their gradient, of as many tokens as are held at once."""
+    if not hasattr(model, "prediction"):
+        return 0
+    matrix: Any = model.prediction
+    vocab, width = matrix.shape
+    held, wide = min(load.predicted, max(256, HELD // vocab)), BYTES[load.precision]
+    both = (4 + wide) * width  # a gradient in single precision, and what it is computed from
+    return 2 * wide * held * vocab + both * load.predicted + (0 if frozen else both * vocab)

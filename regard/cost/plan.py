@@ -1,0 +1,154 @@
+"""A training run on paper: what is planned, and what it comes to."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Annotated, Any, get_args
+
+from regard.config.ranges import Amount, Count, Length, Part, Range, Small
+from regard.cost import memory, sizes
+from regard.cost.gpus import duration, gpu, price
+from regard.cost.memory import Memory, Optimizer
+from regard.cost.trace import Lengths, Precision, operations, trace
+
+SENTENCE = 25  # tokens of one, on average
+STEP = 1 << 15  # tokens in a step where nobody says how many sequences
+MASKED = 0.15  # of the tokens, where a model predicts masked ones
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A training run on paper."""
+
+    length: Length | None = None
+    """Tokens of a sequence, on average; not given: the context, or 25 where a source is read and a target written."""
+    target: Length | None = None
+    """Tokens of a target, where there is one; not given: as many as the source has."""
+    batch: Count | None = None
+    """Sequences in a step, over all GPUs; not given: as many as make 32,768 tokens."""
+    steps: Count = 100_000
+    """Updates."""
+    tokens: Count | None = None
+    """Tokens read in all, in place of steps."""
+    predicted: Part | None = None
+    """Part of the tokens that is predicted; not given: all, of masked language models 0.15."""
+    optimizer: Optimizer = "adamw"
+    """What the weights are trained with: adamw, muon, sgd, or adamw on LoRA's adapters alone."""
+    rank: Small = 8
+    """Rank of LoRA's adapters, which go beside the projections of queries and values."""
+    gpu: str = "H100"
+    """Which GPU; see GPUS."""
+    count: Count = 1
+    """How many of them."""
+    precision: Precision = "half"
+    """Numbers the products are computed in: bf16 or fp16, or single precision."""
+    share: Annotated[float, Range(above=0, most=1)] = 0.35
+    """Part of the peak that training reaches."""
+    hourly: Amount = 0.0
+    """Price of one GPU for an hour."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a plan comes to; bytes are for each GPU."""
+
+    parts: dict[str, int]
+    """Parameters of each part."""
+    lengths: Lengths
+    tokens: int
+    """Tokens of a sequence, source and target together; 1 of what is no sequence."""
+    batch: int
+    """Sequences in a step."""
+    forward: float
+    """Operations for a token, of the model only reading; a model that reads no tokens: for an example."""
+    training: float
+    """The same in training, forward and backward, with logits of what is predicted alone."""
+    operations: float
+    """Of the whole training."""
+    memory: dict[str, Memory]
+    """While training, by the optimizer."""
+    use: dict[str, dict[int, int]]
+    """Bytes while the model is used, by precision and context."""
+    fits: bool
+    seconds: float
+    price: float
+
+    @property
+    def parameters(self) -> int:
+        """All of them."""
+        return sum(self.parts.values())
+
+    @property
+    def rule(self) -> int:
+        """Operations of training for a token by the rule of thumb: six for every parameter (Kaplan et al. 2020)."""
+        return 6 * self.parameters
+
+
+def estimate(config: Any, plan: Plan) -> Estimate:
+    """Parameters, operations, memory, time and price of a model and of training it as planned."""
+    processor = gpu(plan.gpu)
+    model = sizes.blank(config)
+    lengths = lengths_of(model, plan)
+    tokens = tokens_of(model, lengths)
+    batch = plan.batch or max(1, STEP // tokens)
+    traced = trace(config, lengths, plan.precision)
+    share = plan.predicted if plan.predicted is not None else MASKED if getattr(config, "masked", False) else 1.0
+    one = traced.body + share * traced.head
+    sequences = plan.steps * batch if plan.tokens is None else plan.tokens / tokens
+    total = 3 * sequences * one
+    own = -(-batch // plan.count)
+    load = memory.Load(own, round(share * own * lengths.target), plan.precision, plan.rank)
+    held = {how: memory.training(model, traced, load, how) for how in get_args(Optimizer)}
+    rate = plan.share * (processor.half if plan.precision == "half" else processor.fp32)
+    seconds = duration(total, rate=rate, count=plan.count)
+    return Estimate(
+        parts={name: sizes.count(tensors) for name, tensors in sizes.parts(model).items()},
+        lengths=lengths,
+        tokens=tokens,
+        batch=batch,
+        forward=(traced.body + traced.head) / tokens,
+        training=3 * one / tokens,
+        operations=total,
+        memory=held,
+        use=_use(model, config, lengths),
+        fits=held[plan.optimizer].total < processor.memory,
+        seconds=seconds,
+        price=price(seconds, hourly=plan.hourly, count=plan.count),
+    )
+
+
+def flops(config: Any, length: int, target: int | None = None) -> int:
+    """Operations of one forward pass over one sequence, or over a source and a target; logits included."""
+    return sum(operations(config, Lengths(length, length if target is None else target)))
+
+
+def forward(config: Any, length: int) -> float:
+    """Operations for a token of sequences of that length, of the model only reading; of no sequence, for an example."""
+    return flops(config, length) / tokens_of(sizes.blank(config), Lengths(length, length))
+
+
+def lengths_of(model: Any, plan: Plan) -> Lengths:
+    """How long sequences are, where nobody says so as long as the model can read."""
+    pairs = "target" in inspect.signature(model.forward).parameters
+    usual = SENTENCE if pairs else getattr(model.config, "context", SENTENCE)
+    length = plan.length or usual
+    return Lengths(length, plan.target or length if pairs else length)
+
+
+def tokens_of(model: Any, lengths: Lengths) -> int:
+    """Tokens of one sequence, source and target together; 1 of what is no sequence."""
+    asked = inspect.signature(model.forward).parameters
+    if "target" in asked:
+        return lengths.source + lengths.target
+    return lengths.source if {"tokens", "words", "frames"} & set(asked) else 1
+
+
+def _use(model: Any, config: Any, lengths: Lengths) -> dict[str, dict[int, int]]:
+    """Bytes in use by precision and context: the longest that the model knows, and shorter ones."""
+    longest = getattr(config, "context", lengths.target)
+    contexts = sorted({max(1, longest // 16), max(1, longest // 4), longest}) if hasattr(model, "stack") else [0]
+    return {
+        stored: {each: memory.use(model, context=each, source=lengths.source, precision=stored) for each in contexts}
+        for stored in memory.STORED
+    }

@@ -1,0 +1,91 @@
+"""How many numbers a model learns, part by part: counted in the model itself, built without memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from regard import models
+from regard.attention.multihead import MultiHead
+from regard.attention.positions import Positions
+from regard.attention.singlehead import SingleHead
+from regard.config.words import nearest
+from regard.models.blocks import Embedding, FeedForward
+from regard.models.cells import Layer
+
+VOCAB = 37_000  # of a preset that names none, as in the paper on the Transformer
+PARTS: dict[str, tuple[type[nn.Module], ...]] = {
+    "embedding": (Embedding, nn.Embedding),
+    "positions": (Positions,),
+    "attention": (MultiHead, SingleHead),
+    "feed-forward": (FeedForward,),
+    "recurrent layers": (Layer,),
+    "convolutions": (nn.Conv1d, nn.Conv2d),
+    "norms": (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm),
+}
+REST = "heads"  # what is in none of them: output matrices, poolers, classifiers
+MATRICES = ("attention", "feed-forward", "recurrent layers")  # whose matrices Muon is for
+
+
+def blank(config: Any) -> nn.Module:
+    """The model of a config, without memory for its weights."""
+    with torch.device("meta"):
+        return models.build(config)
+
+
+def learned(module: nn.Module, *, recurse: bool = True) -> list[Tensor]:
+    """What is learnt: parameters, and tables that a model trains by itself, which a checkpoint holds all the same."""
+    kept = [buffer for name, buffer in module.named_buffers(recurse=recurse) if name in _lasting(module)]
+    return [*module.parameters(recurse=recurse), *(each for each in kept if each.dtype is torch.float32)]
+
+
+def parameters(config: Any) -> int:
+    """How many numbers the model of this config learns."""
+    return sum(tensor.numel() for tensor in learned(blank(config)))
+
+
+def parts(model: nn.Module) -> dict[str, list[Tensor]]:
+    """What each part of a model learns; a module inside a part belongs to it."""
+    found: dict[str, list[Tensor]] = {name: [] for name in (*PARTS, REST)}
+
+    def walk(module: nn.Module, part: str | None) -> None:
+        part = part or next((name for name, kinds in PARTS.items() if isinstance(module, kinds)), None)
+        found[part or REST] += learned(module, recurse=False)
+        for child in module.children():
+            walk(child, part)
+
+    walk(model, None)
+    return {name: tensors for name, tensors in found.items() if tensors}
+
+
+def count(tensors: list[Tensor]) -> int:
+    """How many numbers there are in all of them."""
+    return sum(tensor.numel() for tensor in tensors)
+
+
+def presets() -> dict[str, tuple[type, dict[str, Any]]]:
+    """Every preset of every model by its name, also after that of its model: `base` and `transformer-base`."""
+    own = {(kind, name): preset for kind, (_, shape) in models.MODELS.items() for name, preset in _of(shape).items()}
+    uses = Counter(name for _, name in own)
+    found = {name: (models.MODELS[kind][1], preset) for (kind, name), preset in own.items() if uses[name] == 1}
+    return found | {f"{kind}-{name}": (models.MODELS[kind][1], preset) for (kind, name), preset in own.items()}
+
+
+def preset(name: str) -> Any:
+    """The config of a preset, or an error with the nearest names."""
+    known = presets()
+    if name not in known:
+        raise ValueError(f"unknown preset {name}{nearest(name, known)}")
+    shape, settings = known[name]
+    return shape(**{"vocab": VOCAB, **settings})
+
+
+def _of(shape: type) -> dict[str, dict[str, Any]]:
+    return getattr(shape, "PRESETS", {})
+
+
+def _lasting(module: nn.Module) -> set[str]:
+    return set(module.state_dict())

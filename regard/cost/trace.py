@@ -1,0 +1,190 @@
+"""A forward pass on paper: a model runs over sequences of given lengths with tensors that have shapes and no contents.
+
+So its operations are counted, not estimated, and so is what autograd keeps for the backward pass. Two functions are
+taken as a GPU computes them, whatever there is here: attention never holds its weights, and dropout keeps one byte for
+each feature.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils.flop_counter import FlopCounterMode
+
+from regard import models
+from regard.attention.masks import Grid
+
+Precision = Literal["half", "fp32"]
+BYTES: dict[Precision, int] = {"half": 2, "fp32": 4}
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How long the sequences are that a model reads, and those it writes if it reads others."""
+
+    source: int
+    target: int
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one sequence takes."""
+
+    body: int
+    """Operations up to the features of every token."""
+    head: int
+    """Operations that turn all features into logits."""
+    kept: int
+    """Bytes that autograd keeps for the backward pass, up to the features."""
+    copies: int
+    """Bytes that it keeps once, however many sequences there are: half-precision copies of weights."""
+
+
+def trace(config: Any, lengths: Lengths, precision: Precision = "fp32") -> Trace:
+    """Count what a training step does with one sequence, as the difference between two and one."""
+    with FakeTensorMode():
+        model = models.build(config).train()
+        one, two = (_run(model, lengths, precision, batch) for batch in (1, 2))
+    kept = two.kept - one.kept
+    return Trace(two.body - one.body, two.head - one.head, kept, one.kept - kept)
+
+
+def operations(config: Any, lengths: Lengths) -> tuple[int, int]:
+    """Operations of one sequence's forward pass, up to its features and from there to its logits."""
+    with FakeTensorMode():
+        one = _run(models.build(config).train(), lengths, "fp32", 1)
+    return one.body, one.head
+
+
+def _run(model: Any, lengths: Lengths, precision: Precision, batch: int) -> Trace:
+    """The pass itself."""
+    autocast = torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "half")
+    with _plainly(), autocast, Watched() as seen:
+        with seen.keeping(model):
+            answer = model(**arguments(model, lengths, batch))
+        body = seen.operations
+        if hasattr(model, "logits"):  # a loss takes them in chunks, so that nothing of their size is kept
+            with torch.no_grad():
+                model.logits(answer[0] if isinstance(answer, tuple) else answer)
+    return Trace(body, seen.operations - body, seen.kept, 0)
+
+
+@contextlib.contextmanager
+def _plainly() -> Iterator[None]:
+    """Recurrent layers are made of products that can be counted, not of one call."""
+    before, *_ = torch.backends.mkldnn.set_flags(_enabled=False)
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.set_flags(_enabled=before)
+
+
+def arguments(model: nn.Module, lengths: Lengths, batch: int) -> dict[str, Any]:
+    """What a model is called with, told by the names of its arguments, which are the same in all models."""
+    shape: Any = model.config
+    asked = inspect.signature(model.forward).parameters.values()
+    names = [each.name for each in asked if each.default is inspect.Parameter.empty]
+    return {name: ARGUMENTS[name](shape, lengths, batch) for name in names}
+
+
+def _tokens(batch: int, length: int) -> Tensor:
+    return torch.zeros(batch, length, dtype=torch.int64)
+
+
+def _layout(batch: int, length: int) -> Grid:
+    return Grid(torch.full((batch,), length), length)
+
+
+ARGUMENTS: Mapping[str, Callable[[Any, Lengths, int], Any]] = {
+    "tokens": lambda shape, lengths, batch: _tokens(batch, lengths.source),
+    "words": lambda shape, lengths, batch: _tokens(batch, lengths.source),
+    "layout": lambda shape, lengths, batch: _layout(batch, lengths.source),
+    "source": lambda shape, lengths, batch: _tokens(batch, lengths.source),
+    "target": lambda shape, lengths, batch: _tokens(batch, lengths.target),
+    "layouts": lambda shape, lengths, batch: (_layout(batch, lengths.source), _layout(batch, lengths.target)),
+    "x": lambda shape, lengths, batch: torch.zeros(batch, shape.inputs),
+    "pictures": lambda shape, lengths, batch: torch.zeros(batch, shape.size, shape.size),
+    "frames": lambda shape, lengths, batch: torch.zeros(batch, lengths.source, shape.size, shape.size),
+}
+
+
+class Watched(TorchFunctionMode):
+    """Counts operations, and while it is told to also what autograd keeps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counter = FlopCounterMode(display=False)
+        self.attended = self.kept = 0
+
+    def __enter__(self) -> Watched:
+        self.counter.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self.counter.__exit__(*error)
+
+    @property
+    def operations(self) -> int:
+        """All so far."""
+        return self.counter.get_total_flops() + self.attended
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), settings: dict[str, Any] | None = None
+    ) -> Any:
+        """Every call of torch goes through here."""
+        settings = settings or {}
+        name = getattr(function, "__name__", "")
+        if name == "scaled_dot_product_attention":
+            query, key, value = arguments[:3]
+            self.attended += 2 * query.shape[:-1].numel() * key.shape[-2] * (query.shape[-1] + value.shape[-1])
+            return _Attention.apply(query, key, value)
+        if name == "dropout" and function is nn.functional.dropout:
+            return _dropout(*arguments, **settings)
+        return function(*arguments, **settings)
+
+    @contextlib.contextmanager
+    def keeping(self, model: nn.Module) -> Iterator[None]:
+        """Count the bytes of what is kept, once each; weights are there anyway."""
+        views: dict[int, dict[tuple[Any, ...], int]] = {}
+        storages: dict[int, Any] = {}
+
+        def keep(tensor: Tensor) -> Tensor:
+            storage = tensor.untyped_storage()
+            storages[storage._cdata] = storage
+            place = tensor.storage_offset(), tensor.shape, tensor.stride()
+            views.setdefault(storage._cdata, {})[place] = tensor.numel() * tensor.element_size()
+            return tensor
+
+        own = {tensor.untyped_storage()._cdata for tensor in (*model.parameters(), *model.buffers())}
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            yield
+        for name, seen in views.items():
+            if name not in own:
+                self.kept += min(storages[name].nbytes(), sum(seen.values()))
+
+
+class _Attention(torch.autograd.Function):
+    """Attention as fused kernels do it: queries, keys, values and a number for each query are kept.
+
+    The result is kept by the projection that follows.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Nothing but shapes."""
+        ctx.save_for_backward(query, key, value, query.new_empty(query.shape[:-1], dtype=torch.float32))
+        return value.new_empty(*query.shape[:-1], value.shape[-1])
+
+
+def _dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Dropout as a GPU does it."""
+    return torch.native_dropout(x, p, training)[0] if training and p else x

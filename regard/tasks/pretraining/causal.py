@@ -1,0 +1,98 @@
+"""Learning to continue a text: a GPT predicts every next token of documents that lie end to end in packed rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from regard.attention.hardware import device_of
+from regard.config.ranges import Share
+from regard.config.resuming import Fixed, Free
+from regard.data.tokenizers import Tokenizer
+from regard.metrics.likelihood import count
+from regard.models.gpt import GPTConfig
+from regard.tasks.pretraining.learning import LIKELY, Pretraining, Size, TextRecipe, lost
+from regard.tasks.pretraining.rows import CausalBatch, Rows
+from regard.tasks.pretraining.writer import Writer, surprise
+from regard.tasks.writing import WritingConfig
+from regard.training.task import Evaluation, Spread, Step, alone
+
+SIZES = (
+    Size(300_000, {"width": 128, "heads": 4, "hidden": 512, "depth": 4, "dropout": 0.2}, 16, 2e-3, 30),
+    Size(1_500_000, {"width": 256, "heads": 4, "hidden": 1024, "depth": 6, "dropout": 0.2}, 32, 1e-3, 20),
+    Size(10_000_000, {"width": 384, "heads": 6, "hidden": 1536, "depth": 6, "dropout": 0.1}, 64, 1e-3, 10),
+    Size(100_000_000, {"width": 512, "heads": 8, "hidden": 2048, "depth": 8, "dropout": 0.1}, 64, 1e-3, 4),
+    Size(float("inf"), {"width": 768, "heads": 12, "hidden": 3072, "depth": 12, "dropout": 0.0}, 128, 6e-4, 1),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextToken:
+    """What is minimised."""
+
+    smoothing: Share = 0.0
+    """Label smoothing: share of probability spread over all tokens instead of the right one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CausalRecipe(TextRecipe):
+    """One run that learns to continue texts with a GPT."""
+
+    task: Fixed[Literal["causal-lm"]] = "causal-lm"
+    """What is learnt."""
+    model: Fixed[GPTConfig] = field(default_factory=GPTConfig)
+    """Its size; what nobody names follows from the amount of text."""
+    objective: NextToken = field(default_factory=NextToken)
+    """The loss."""
+    opened: Fixed[bool] = True
+    """Whether a token stands before every text, from which its first token is predicted."""
+    writing: Free[WritingConfig] = field(default_factory=WritingConfig)
+    """Text generated at every evaluation, and the defaults of `regard generate`."""
+
+
+class CausalLM(Pretraining):
+    """The task of learning what comes next."""
+
+    Recipe = CausalRecipe
+    usage: ClassVar[str] = "regard generate {folder}"
+    title: ClassVar[str] = "A language model"
+    code: ClassVar[str] = 'write("A beginning")'
+    sentence: ClassVar[str] = "plain text: training a GPT that continues it"
+    sizes = SIZES
+    sure: ClassVar[int] = LIKELY
+
+    def __init__(self, recipe: CausalRecipe, prepared: Any, model: Any, *, fixed: bool = False) -> None:
+        super().__init__(recipe, prepared, model, fixed=fixed)
+        self.writer().begin(recipe.writing.prompt)  # what cannot be written is said before anything is learnt
+
+    def drawn(self) -> Rows:
+        """Windows over the text."""
+        data, seed = self.recipe.data, self.recipe.training.seed
+        return Rows(self.prepared.train, data.context, data.windows, seed, fixed=self.fixed)
+
+    def step(self, batch: CausalBatch, part: str) -> Step:
+        """The surprise at every next token."""
+        batch = batch.to(device_of(self.model))
+        features = self.model(batch.tokens, layout=batch.row)
+        loss = lost(self.model, features, batch.labels, smoothing=self.recipe.objective.smoothing)
+        scored = count(batch.labels)
+        return Step(loss=loss, weight=scored, counts={"tokens": scored})
+
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
+        """The whole held-out text in windows that do not overlap, and a few texts to look at."""
+        data = self.recipe.data
+        found, _ = surprise(self.model, self.prepared.valid, data.context, spread=spread)
+        metrics = {"loss": found.loss, "bits_per_byte": found.bits_per_byte}
+        if self.recipe.tokenizer.kind == "words":
+            metrics["perplexity"] = found.perplexity
+        asked = {"prompt": prompt} if (prompt := self.recipe.writing.prompt) else {}
+        return Evaluation(metrics, [{**asked, "text": written.text} for written in self.writer().write()])
+
+    def writer(self) -> Writer:
+        """The model as it is now, ready to use."""
+        return Writer(self.model, self.prepared.tokenizer, self.recipe.writing, opened=self.recipe.opened)
+
+    @classmethod
+    def adopted(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+        """A token stands before a text where the tokenizer puts one there."""
+        return {"opened": tokenizer.opens}

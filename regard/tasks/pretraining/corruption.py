@@ -1,0 +1,90 @@
+"""Learning to restore texts: a T5 reads one whose spans were left out and writes them (Raffel et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.hardware import device_of
+from regard.config.resuming import Fixed
+from regard.metrics.likelihood import count, perplexity
+from regard.models.t5 import T5Config
+from regard.tasks.pretraining.corpus import Corpus
+from regard.tasks.pretraining.learning import Pretraining, Size, TextRecipe, lost, measured
+from regard.tasks.pretraining.restorer import Restorer
+from regard.tasks.pretraining.spans import SpanBatch, SpanRows, SpansConfig, special
+from regard.training.task import Evaluation, Spread, Step, alone
+
+SIZES = (
+    Size(300_000, {"width": 128, "heads": 4, "depth": 32, "hidden": 512, "encoder": 3, "decoder": 3}, 16, 2e-3, 40),
+    Size(1_500_000, {"width": 256, "heads": 4, "depth": 64, "hidden": 1024, "encoder": 4, "decoder": 4}, 32, 1e-3, 30),
+    Size(10_000_000, {"width": 384, "heads": 6, "depth": 64, "hidden": 1024, "encoder": 5, "decoder": 5}, 64, 1e-3, 15),
+    Size(float("inf"), {"width": 512, "heads": 8, "depth": 64, "hidden": 2048}, 64, 1e-3, 4),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanRecipe(TextRecipe):
+    """One run that learns to restore corrupted texts with a T5."""
+
+    task: Fixed[Literal["span-corruption"]] = "span-corruption"
+    """What is learnt."""
+    model: Fixed[T5Config] = field(default_factory=T5Config)
+    """Its size; what nobody names follows from the amount of text."""
+    objective: SpansConfig = field(default_factory=SpansConfig)
+    """How much of a text is cut out, and in how long spans."""
+
+
+class SpanCorruption(Pretraining):
+    """The task of restoring what was cut out."""
+
+    Recipe = SpanRecipe
+    usage: ClassVar[str] = 'regard predict {folder} "TEXT WITH <extra_id_0> GAPS"'
+    title: ClassVar[str] = "A text-to-text model"
+    code: ClassVar[str] = 'restore("A text with <extra_id_0> gaps")'
+    sentence: ClassVar[str] = "plain text: training a T5 that restores spans of it"
+    sizes = SIZES
+
+    def drawn(self) -> SpanRows:
+        """Windows over the text with spans cut out."""
+        return self._rows(self.prepared.train, self.recipe.training.seed, fixed=self.fixed)
+
+    @classmethod
+    def special(cls, recipe: SpanRecipe) -> Sequence[str]:
+        """The sentinels."""
+        return special(recipe.objective, recipe.data.context)
+
+    def step(self, batch: SpanBatch, part: str) -> Step:
+        """The surprise at every token of what was cut out."""
+        batch = batch.to(device_of(self.model))
+        loss = self._lost(batch)
+        return Step(loss=loss, weight=count(batch.labels), counts={"tokens": batch.rows[0].filled})
+
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
+        """Spans cut out of the held-out text, the same every time."""
+        rows = self._rows(self.prepared.valid, 0)
+        found = measured(
+            self.model,
+            rows.rows,
+            rows.batch,
+            lambda batch: (float(self._lost(batch)), int(count(batch.labels))),
+            spread,
+        )
+        nats, scored = (sum(column) for column in zip(*found, strict=True))
+        return Evaluation({"loss": nats / scored, "perplexity": perplexity(nats, scored)})
+
+    def restorer(self) -> Restorer:
+        """The model as it is now, ready to use."""
+        return Restorer(self.model, self.prepared.tokenizer)
+
+    def _rows(self, corpus: Corpus, seed: int, *, fixed: bool = False) -> SpanRows:
+        data, how = self.recipe.data, self.recipe.objective
+        return SpanRows(corpus, self.prepared.tokenizer, data.context, data.windows, seed, how=how, fixed=fixed)
+
+    def _lost(self, batch: SpanBatch) -> Float[Tensor, ""]:
+        features = self.model(batch.source, batch.target, layouts=batch.rows)
+        return lost(self.model, features, batch.labels)

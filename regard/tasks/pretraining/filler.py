@@ -1,0 +1,227 @@
+"""A trained BERT in use: it fills gaps in a text, measures how well, and shows where it looked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import log
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.hardware import device_of
+from regard.attention.masks import Row
+from regard.checkpoint import Checkpoint
+from regard.config.ranges import Range
+from regard.data.tokenizers import Tokenizer
+from regard.decoding.batching import by_length, in_order
+from regard.interpret.items import Weights, tokens
+from regard.interpret.steps import Steps, inside
+from regard.interpret.trace import Trace
+from regard.interpret.watch import watch
+from regard.metrics.likelihood import IGNORE, cross_entropy, perplexity
+from regard.metrics.scores import Scores
+from regard.metrics.significance import averaged
+from regard.models.bert import BERT
+from regard.tasks.pretraining.corpus import read
+from regard.tasks.pretraining.learning import measured, tokenizer_of
+from regard.tasks.pretraining.masking import MaskedBatch, MaskedRows
+from regard.tasks.pretraining.tokenising import encode_parts
+from regard.tasks.trained import chosen, described, revived
+from regard.training.task import Spread, alone
+
+GAP = re.compile(r"\s*\[MASK\]|\s*<mask>")  # how a gap is typed, whatever the model calls it
+BUDGET = 1 << 13  # tokens read at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class FillingConfig:
+    """How gaps are filled."""
+
+    top: Annotated[int, Range(1, 1000)] = 5
+    """Candidates for every gap."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A text with its gaps filled by the likeliest tokens, and the candidates for each gap with their probabilities."""
+
+    text: str
+    filled: str
+    gaps: list[list[tuple[str, float]]]
+
+    def __str__(self) -> str:
+        each = "; ".join(" ".join(f"{word} {share:.3f}" for word, share in gap) for gap in self.gaps)
+        return f"{self.filled}\t{each}"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        gaps = [[{"token": word, "probability": round(share, 6)} for word, share in gap] for gap in self.gaps]
+        return {"text": self.text, "filled": self.filled, "gaps": gaps}
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """How masked tokens were guessed: for every batch the nats, the tokens, how many were right, and their bytes."""
+
+    batches: list[tuple[float, int, int, int]]
+    first: list[int] = field(default_factory=list)
+    """The guesses of the first batch."""
+
+    def __post_init__(self) -> None:
+        if not sum(scored for _, scored, _, _ in self.batches):
+            raise ValueError("no token was masked: give more text to measure on")
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """By name, as they are logged."""
+        nats, scored, right, size = (sum(column) for column in zip(*self.batches, strict=True))
+        return {"loss": nats / scored, "accuracy": right / scored, "bits_per_byte": nats / log(2) / max(size, 1)}
+
+
+class Filler:
+    """Fills gaps with a trained model."""
+
+    task: ClassVar[str] = "masked-lm"
+    verb: ClassVar[str] = "fill"
+    kind: ClassVar[str] = "a masked language model"
+    Options: ClassVar[type] = FillingConfig
+    __repr__ = described
+
+    def __init__(self, model: BERT, tokenizer: Tokenizer, name: str = "filler") -> None:
+        self.model, self.tokenizer, self.name = model, tokenizer, name
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Filler:
+        """The one a checkpoint directory holds."""
+        tokenizer = tokenizer_of(checkpoint)
+        assert tokenizer is not None
+        return cls(revived(checkpoint, device), tokenizer, name=checkpoint.directory.name)
+
+    def parse(self, text: str) -> str:
+        """An input is a text with a gap."""
+        if not GAP.search(text):
+            raise ValueError(f"no gap in {text[:40]!r}: write [MASK] where a word is missing")
+        return text
+
+    def answer(self, inputs: Sequence[str], **options: Any) -> list[Filled]:
+        """The gaps of each text, filled; options are those of `FillingConfig`."""
+        how: FillingConfig = chosen(self, options)
+        read_as = [self._encode(self.parse(text)) for text in inputs]
+        batches = by_length([len(ids) for ids in read_as], budget=BUDGET)
+        found = [self._guessed([read_as[number] for number in batch]) for batch in batches]
+        both = zip(inputs, read_as, in_order(batches, found), strict=True)
+        return [self._filled(text, ids, guesses, how.top) for text, ids, guesses in both]
+
+    def fill(self, text: str | Sequence[str], **options: Any) -> Any:
+        """The gaps of a text, or of each of several."""
+        return self.answer([text], **options)[0] if isinstance(text, str) else self.answer(text, **options)
+
+    def evaluate(self, *files: str | Path, name: str | None = None, seed: int = 0) -> Scores:
+        """How well tokens of text files are guessed that are masked by chance, always the same with a seed."""
+        every: list[tuple[float, int, int, int]] = []
+        for file in files:
+            corpus = read([str(file)], self.tokenizer)
+            rows = MaskedRows(corpus, self.tokenizer, self.model.config.context, 16, seed)
+            every += guess(self.model, rows, self.tokenizer).batches
+        if not every:
+            raise ValueError("no text to measure on: give at least one file")
+        found = Guesses(every)
+        scored = [count for _, count, _, _ in every]
+        statistics = {
+            "accuracy": averaged([right for _, _, right, _ in every], scored),
+            "nats per token": averaged([nats for nats, *_ in every], scored, lower=True),
+        }
+        measures = {
+            "perplexity of a masked token": f"{perplexity(sum(nats for nats, *_ in every), sum(scored)):.4g}",
+            "bits per byte": f"{found.metrics['bits_per_byte']:.4f} (of what was masked)",
+            "masked tokens": f"{sum(scored):,}",
+        }
+        return Scores(name or self.name, self.task, statistics, measures=measures, details=found.metrics, unit="span")
+
+    def look(self, given: str, **options: Any) -> Trace:
+        """Fill the gaps of a text and keep where every head looked."""
+        chosen(self, options)
+        ids = self._encode(given)
+        with watch(self.model) as seen:
+            [guesses] = self._guessed([ids])
+        answer = self._filled(given, ids, guesses, 5)
+        items = {"source": tokens(self.tokenizer, ids)}
+        weights = [Weights(name, "source", "source", seen[name][0].cpu()) for name in seen]
+        facts = {"text": given, "answer": answer.filled, "read": ids}
+        return Trace(self.name, self.task, items, weights, facts, again=self.steps)
+
+    def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
+        """The vectors of all attentions (or of those named) as the text is read again."""
+        names = names or [one.name for one in trace.weights]
+        found, _ = inside(self.model, lambda: self._features([trace.facts["read"]]), names=names)
+        return Steps(found, [])
+
+    def _encode(self, text: str) -> list[int]:
+        """Tokens of a text as the model reads it, the mask token for every gap."""
+        own = self.tokenizer
+        first, *others = encode_parts(own, GAP.split(text))
+        inner = [*first, *(token for part in others for token in (own.role("mask"), *part))]
+        found = [own.role("begin"), *inner, own.role("separator")]
+        if len(found) > self.model.config.context:
+            raise ValueError(f"{len(found)} tokens in one text, the model reads {self.model.config.context}: split it")
+        return found
+
+    @torch.no_grad()
+    def _guessed(self, texts: Sequence[list[int]]) -> list[Float[Tensor, "gap vocab"]]:
+        """Probabilities of all tokens at every gap of each text."""
+        mask, lengths = self.tokenizer.role("mask"), [len(ids) for ids in texts]
+        gaps = [[n for n, id in enumerate(ids) if id == mask] for ids in texts]
+        starts = np.cumsum([0, *lengths])
+        places = [int(starts[n]) + gap for n, some in enumerate(gaps) for gap in some]
+        features = self._features(texts).index_select(0, torch.tensor(places, device=self.device, dtype=torch.long))
+        logits = self.model.logits(features).float()
+        logits[:, sorted(self.tokenizer.special)] = float("-inf")
+        return list(logits.softmax(-1).cpu().split([len(some) for some in gaps]))
+
+    @torch.no_grad()
+    def _features(self, texts: Sequence[list[int]]) -> Float[Tensor, "token width"]:
+        flat = torch.tensor([id for ids in texts for id in ids], device=self.device)
+        return self.model(flat, layout=Row.of([len(ids) for ids in texts]).to(self.device))
+
+    def _filled(self, text: str, ids: list[int], guesses: Float[Tensor, "gap vocab"], top: int) -> Filled:
+        own = self.tokenizer
+        best = guesses.topk(min(top, guesses.shape[1]))
+        gaps = [
+            [(_shown(own.pieces([id])[0]), share) for id, share in zip(some, shares, strict=True)]
+            for some, shares in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        ]
+        likeliest = iter(best.indices[:, 0].tolist())
+        whole = [next(likeliest) if id == own.mask else id for id in ids]
+        return Filled(text, own.decode(whole), gaps)
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        return device_of(self.model)
+
+
+def _shown(piece: str) -> str:
+    """A token as a candidate, one that is nothing but blanks spelled out."""
+    return piece.strip() or repr(piece)[1:-1]
+
+
+def guess(model: BERT, rows: MaskedRows, tokenizer: Tokenizer, *, spread: Spread = alone) -> Guesses:
+    """How a model guesses the masked tokens of all rows of an epoch."""
+    spelled = np.array([len(piece or b"") for piece in tokenizer.spelled])
+
+    def guessed(batch: MaskedBatch) -> tuple[float, int, int, int, list[int]]:
+        features = model(batch.tokens, layout=batch.row, segments=batch.segments)
+        logits = model.logits(features.index_select(0, batch.places))
+        told, scored = logits.argmax(-1), batch.labels != IGNORE
+        right = int((told == batch.labels)[scored].sum())
+        size = int(spelled[batch.labels[scored].cpu().numpy()].sum())
+        return float(cross_entropy(logits, batch.labels)), int(scored.sum()), right, size, told.tolist()
+
+    found = measured(model, rows.rows, rows.batch, guessed, spread)
+    return Guesses([one[:4] for one in found], found[0][4])

@@ -1,0 +1,255 @@
+"""Learning from plain text: what next tokens, masked tokens and corrupted spans share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from math import ceil
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard import config
+from regard.attention.hardware import device_of
+from regard.checkpoint import Checkpoint
+from regard.config.resuming import Fingerprinted, Fixed
+from regard.data.glimpse import Glimpse, is_folder, text_file
+from regard.data.normalise import recorded
+from regard.data.tokenizers import Tokenizer
+from regard.data.tokenizers.units import Kind, UnitsConfig
+from regard.metrics.likelihood import linear_cross_entropy
+from regard.tasks.card import card
+from regard.tasks.pretraining.corpus import Prepared, prepare
+from regard.tasks.pretraining.documents import DocumentsConfig
+from regard.training.loop import TrainingConfig
+from regard.training.optim import OptimConfig
+from regard.training.pace import between, pace
+from regard.training.task import (
+    LIKELY,
+    POSSIBLE,
+    SURE,
+    Claim,
+    Given,
+    Goal,
+    Spread,
+    alone,
+    data_section,
+    every_weight,
+)  # fmt: skip
+
+HELD = 1 << 28  # logits held at once, in numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class PiecesConfig(UnitsConfig):
+    """What a token is: by default a piece of a word."""
+
+    kind: Kind = "bpe"
+    """A piece of a word (bpe, unigram), a character, or a word (whatever is between spaces)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextRecipe:
+    """What a run that learns from plain text is made of, but for its model and what it learns."""
+
+    data: Fingerprinted[DocumentsConfig]
+    """Texts, where documents end, and how they are batched."""
+    tokenizer: Fixed[PiecesConfig] = field(default_factory=PiecesConfig)
+    """What a token is."""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    """The optimizer and its learning rate."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """How long, how often, where."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What suits so much text: of a model, of its windows, and of the training."""
+
+    most: int | float
+    """Tokens of text up to which this is meant."""
+    model: Mapping[str, Any]
+    windows: int
+    rate: float
+    epochs: int | float
+
+
+class Pretraining:
+    """The task of learning from plain text; what is to be told from what is for the tasks below to say."""
+
+    Recipe: ClassVar[type]
+    takes: ClassVar[str] = "text"
+    usage: ClassVar[str]
+    title: ClassVar[str]
+    code: ClassVar[str]
+    sentence: ClassVar[str]
+    """What files are taken for and what would be trained on them."""
+    sizes: ClassVar[Sequence[Size]]
+    sure: ClassVar[int] = POSSIBLE
+    """How sure it is of plain text that nobody said more of."""
+    folders: ClassVar[bool] = True  # it reads the files of folders
+    shared: ClassVar[bool] = True
+    goal: Goal = ("loss", "min")
+
+    def __init__(self, recipe: Any, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
+        self.recipe, self.prepared, self.model, self.fixed = recipe, prepared, model, fixed
+        data = recipe.data
+        self.features = data.context * data.windows * recipe.model.width
+        self.source = self.drawn()
+        self.rows = self.source.rows
+        self.notes = [f"an epoch has {self.rows:,} rows of {data.windows} windows of {data.context:,} tokens"]
+
+    def drawn(self) -> Any:
+        """The rows to learn from."""
+        raise NotImplementedError
+
+    @classmethod
+    def recognise(cls, given: Given) -> Claim | None:
+        """Running text, in files or folders; of two files other tasks may make more."""
+        looks = [_look(name, told=given.told) for name in given.files]
+        if given.to is not None or None in looks:
+            return None
+        folders = any(map(is_folder, given.files))
+        sure = SURE if "task" in given.settings else cls.sure
+        sure = min(sure, POSSIBLE) if len(looks) == 2 and not folders and not given.told else sure
+        return Claim(data_section(looks, [{"path": name} for name in given.valid]), cls.sentence, sure)
+
+    @classmethod
+    def prepare(cls, recipe: Any, known: Checkpoint | None = None) -> Prepared:
+        """Read and tokenise the texts, with the tokenizer of a model to start from."""
+        return prepare(recipe.data, recipe.tokenizer, tokenizer_of(known), special=cls.special(recipe))
+
+    @classmethod
+    def special(cls, recipe: Any) -> Sequence[str]:
+        """Special tokens that a new tokenizer needs beside the usual ones."""
+        return ()
+
+    @classmethod
+    def suited(cls, recipe: Any, prepared: Prepared) -> dict[str, Any]:
+        """Sizes, rate and length that suit so much text, and an end once nothing more is learnt."""
+        amount = len(prepared.train.tokens)
+        size = next(size for size in cls.sizes if amount <= size.most)
+        context = recipe.data.context
+        rows = max(1, ceil(amount / (size.windows * context)))
+        steps = between(200, size.epochs * rows, 500_000)
+        return {
+            "model": {**size.model, **cls.held(recipe)},
+            "data": {"windows": size.windows},
+            "optim": {
+                "name": "adamw",
+                "rate": size.rate,
+                "betas": [0.9, 0.99],
+                "eps": 1e-8,
+                "weight_decay": 0.1,
+                "schedule": "cosine",
+            },
+            "training": pace(recipe.training, rows=rows, steps=steps),
+        }
+
+    @classmethod
+    def held(cls, recipe: Any) -> dict[str, Any]:
+        """What the model must be able to hold of such data."""
+        return {"context": recipe.data.context}
+
+    @staticmethod
+    def sized(recipe: Any, prepared: Prepared) -> Any:
+        """The recipe with the number of tokens that the text turned out to have."""
+        how = prepared.tokenizer.how
+        return replace(recipe, model=replace(recipe.model, vocab=prepared.tokenizer.vocab), tokenizer=how)
+
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """One set of weights, one optimizer."""
+        return every_weight(self.model)
+
+    def batch(self, row: int) -> Any:
+        """The texts of a row."""
+        return self.source.batch(row)
+
+    def split(self, batch: Any) -> list[Any]:
+        """A row that does not fit the memory, in halves."""
+        return batch.halves()
+
+    def contents(self) -> dict[str, Any]:
+        """What a checkpoint directory holds beside weights and metrics."""
+        recipe = self.recipe
+        kept = config.plain(recipe)
+        learnt = f"trained with Regard on {self.prepared.train.characters:,} characters"
+        return self.files(
+            {name: value for name, value in kept.items() if name not in ("data", "optim", "training", "objective")},
+            self.prepared.tokenizer,
+            f"{recipe.model.phrase}, {recipe.model.vocab:,} tokens ({recipe.tokenizer.kind}), {learnt}.",
+            [file.path for file in recipe.data.train],
+        )
+
+    @classmethod
+    def imported(cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = ()) -> dict[str, Any]:
+        """What the checkpoint of a model that somebody else trained holds beside its weights."""
+        facts = " ".join([f"{shape.phrase}, {shape.vocab:,} tokens.", *notes])
+        known = config.plain(tokenizer.how)
+        settings = {"task": cls.named(), "model": config.plain(shape), "tokenizer": known}
+        return cls.files({**settings, **cls.adopted(tokenizer)}, tokenizer, facts)
+
+    @classmethod
+    def adopted(cls, tokenizer: Tokenizer) -> dict[str, Any]:
+        """Further settings of a model that somebody else trained, as far as its tokenizer tells them."""
+        return {}
+
+    @classmethod
+    def named(cls) -> str:
+        """Its name, as recipes have it."""
+        return str({each.name: each.default for each in fields(cls.Recipe)}["task"])
+
+    @classmethod
+    def files(
+        cls, settings: Mapping[str, Any], tokenizer: Tokenizer, facts: str, trained_on: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """The files of a checkpoint beside its weights."""
+        command = cls.usage.format(folder="DIRECTORY")
+        return {
+            "config.yaml": {"format": 1, **settings},
+            "tokenizer.json": tokenizer.json(),
+            "README.md": card(cls.title, facts, command=command, code=cls.code, files=trained_on),
+        }
+
+
+def tokenizer_of(found: Checkpoint | None) -> Tokenizer | None:
+    """The tokenizer of a model: a run goes on with the tokens it began with."""
+    if found is None:
+        return None
+    known = recorded(found.config.get("tokenizer")).items()
+    names = PiecesConfig.__dataclass_fields__
+    how = config.build(PiecesConfig, {name: value for name, value in known if name in names}, where="tokenizer")
+    return Tokenizer.parse(found.text("tokenizer.json"), how)
+
+
+def lost(
+    model: Any, features: Float[Tensor, "token width"], labels: Int[Tensor, "token"], *, smoothing: float = 0.0
+) -> Float[Tensor, ""]:
+    """The surprise at these labels, summed; only so many logits are held at once."""
+    chunk = max(256, HELD // model.config.vocab)
+    bias = getattr(model, "bias", None)
+    return linear_cross_entropy(features, model.prediction, labels, smoothing=smoothing, bias=bias, chunk=chunk)
+
+
+def measured(
+    model: Any, count: int, batch: Callable[[int], Any], read: Callable[[Any], Any], spread: Spread = alone
+) -> list[Any]:
+    """What `read` says of each of so many batches, by a model without dropout, dealt out to all processes."""
+    training, device = model.training, device_of(model)
+    model.eval()
+    with torch.no_grad():
+        found = spread(lambda number: read(batch(number).to(device)), range(count))
+    model.train(training)
+    return found
+
+
+def _look(name: str, *, told: bool) -> dict[str, Any] | None:
+    """The settings by which a file or folder is read as text, or None."""
+    if is_folder(name):
+        return {"path": name}
+    return text_file(Glimpse.at(name)) or ({"path": name} if told else None)
+
+
+__all__ = ["LIKELY", "PiecesConfig", "Pretraining", "Size", "TextRecipe", "lost", "measured", "tokenizer_of"]

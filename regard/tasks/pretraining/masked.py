@@ -1,0 +1,112 @@
+"""Learning to fill gaps: a BERT guesses masked tokens and, where asked to, whether one text follows another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from torch.nn import functional as F
+
+from regard.attention.hardware import device_of
+from regard.config.resuming import Fixed
+from regard.metrics.likelihood import IGNORE, count
+from regard.models.bert import BERTConfig
+from regard.tasks.pretraining.corpus import Corpus
+from regard.tasks.pretraining.filler import Filler, Guesses, guess
+from regard.tasks.pretraining.learning import Pretraining, Size, TextRecipe, lost
+from regard.tasks.pretraining.masking import SPECIAL, MaskedBatch, MaskedRows, MaskingConfig
+from regard.training.task import Evaluation, Spread, Step, alone
+
+SIZES = (
+    Size(300_000, {"width": 128, "heads": 4, "hidden": 512, "depth": 4, "dropout": 0.1}, 16, 1e-3, 60),
+    Size(1_500_000, {"width": 256, "heads": 4, "hidden": 1024, "depth": 6, "dropout": 0.1}, 32, 1e-3, 40),
+    Size(10_000_000, {"width": 384, "heads": 6, "hidden": 1536, "depth": 6, "dropout": 0.1}, 64, 1e-3, 20),
+    Size(100_000_000, {"width": 512, "heads": 8, "hidden": 2048, "depth": 8, "dropout": 0.1}, 128, 7e-4, 8),
+    Size(float("inf"), {"width": 768, "heads": 12, "hidden": 3072, "depth": 12, "dropout": 0.1}, 256, 4e-4, 2),
+)
+SHOWN = 3  # texts with gaps shown at every evaluation
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedRecipe(TextRecipe):
+    """One run that learns to fill gaps with a BERT."""
+
+    task: Fixed[Literal["masked-lm"]] = "masked-lm"
+    """What is learnt."""
+    model: Fixed[BERTConfig] = field(default_factory=BERTConfig)
+    """Its size; what nobody names follows from the amount of text."""
+    objective: MaskingConfig = field(default_factory=MaskingConfig)
+    """Which tokens are masked, how, and whether the next sentence is guessed."""
+
+
+class MaskedLM(Pretraining):
+    """The task of guessing what was masked."""
+
+    Recipe = MaskedRecipe
+    usage: ClassVar[str] = 'regard fill {folder} "TEXT WITH A [MASK]"'
+    title: ClassVar[str] = "A masked language model"
+    code: ClassVar[str] = 'fill("A text with a [MASK]")'
+    sentence: ClassVar[str] = "plain text: training a BERT that fills gaps in it"
+    sizes = SIZES
+
+    def drawn(self) -> MaskedRows:
+        """Pieces of documents with gaps."""
+        return self._rows(self.prepared.train, self.recipe.training.seed, fixed=self.fixed)
+
+    @classmethod
+    def special(cls, recipe: MaskedRecipe) -> Sequence[str]:
+        """The mask, and what stands between two texts."""
+        return SPECIAL
+
+    @classmethod
+    def held(cls, recipe: MaskedRecipe) -> dict[str, Any]:
+        """Places for a window; segments and their heads where the next sentence is guessed."""
+        asked = recipe.objective.next_sentence
+        return {"context": recipe.data.context, "segments": 2 if asked else 0, "pooler": asked, "next_sentence": asked}
+
+    def step(self, batch: MaskedBatch, part: str) -> Step:
+        """The surprise at every masked token, and at whether the second text follows the first."""
+        batch = batch.to(device_of(self.model))
+        features = self.model(batch.tokens, layout=batch.row, segments=batch.segments)
+        chosen = self.model.transform(features.index_select(0, batch.places))
+        loss, scored = lost(self.model, chosen, batch.labels), count(batch.labels)
+        if batch.following is not None:
+            told = self.model.following(self.model.pooled(features, batch.row)).float()[: len(batch.following)]
+            right = batch.following != IGNORE
+            wrong = F.cross_entropy(told, batch.following, ignore_index=IGNORE, reduction="sum")
+            loss = loss + wrong * (scored / right.sum().clamp(min=1))  # both losses are means of the same weight
+        return Step(loss=loss, weight=scored, counts={"tokens": batch.row.filled})
+
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
+        """Gaps in the held-out texts, the same every time, and a few of them to look at."""
+        rows = self._rows(self.prepared.valid, 0)
+        found = guess(self.model, rows, self.prepared.tokenizer, spread=spread)
+        return Evaluation(found.metrics, self._shown(rows, found))
+
+    def filler(self) -> Filler:
+        """The model as it is now, ready to use."""
+        return Filler(self.model, self.prepared.tokenizer)
+
+    def _rows(self, corpus: Corpus, seed: int, *, fixed: bool = False) -> MaskedRows:
+        data, how = self.recipe.data, self.recipe.objective
+        return MaskedRows(corpus, self.prepared.tokenizer, data.context, data.windows, seed, how=how, fixed=fixed)
+
+    def _shown(self, rows: MaskedRows, found: Guesses) -> list[dict[str, Any]]:
+        """A few gaps with what stood there and what was guessed."""
+        own, batch = self.prepared.tokenizer, rows.batch(0)
+        shown = list[dict[str, Any]]()
+        for place, right, told in list(zip(batch.places.tolist(), batch.labels.tolist(), found.first, strict=False)):
+            if right == IGNORE or len(shown) == SHOWN:
+                continue
+            first, last = max(0, place - 8), place + 8
+            shown.append(
+                {
+                    "text": own.decode(batch.tokens[first:place].tolist())
+                    + " [MASK] "
+                    + own.decode(batch.tokens[place + 1 : last].tolist()),
+                    "right": own.pieces([right])[0],
+                    "guess": own.pieces([told])[0],
+                }
+            )
+        return shown

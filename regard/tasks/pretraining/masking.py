@@ -1,0 +1,220 @@
+"""Rows for learning hidden tokens, and whether one text follows another (BERT; Devlin et al. 2019).
+
+A sequence is `<bos> text <sep>`, or `<bos> A <sep> B <sep>` where the next sentence is learnt too: a piece of a
+document, B being what follows A or, half the time, something from another document. A fixed share of a row's tokens is
+hidden, drawn from (seed, row), so anew in every epoch: tokens, whole words, or spans of words (SpanBERT; Joshi et al.
+2020). Of what is hidden 80 % is replaced by the mask, 10 % by any token, and 10 % stays. Special tokens are never
+hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from regard.attention.masks import Row
+from regard.config.ranges import Some
+from regard.data.packing import number
+from regard.data.tokenizers import Tokenizer
+from regard.tasks.pretraining.corpus import Corpus
+from regard.tasks.pretraining.hiding import Hiding
+from regard.tasks.pretraining.rows import IGNORE, Spans, Windows, halved
+
+SPECIAL = ("<mask>", "<sep>")
+"""What a new tokenizer must have."""
+TRIES = 8  # documents drawn to find one that is long enough
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskingConfig:
+    """Which tokens are hidden, and whether the next sentence is learnt."""
+
+    share: Some = 0.15
+    """Share of the tokens that are hidden."""
+    unit: Literal["tokens", "words", "spans"] = "tokens"
+    """What is hidden together: single tokens, whole words, or spans of 1 to 10 words, 3.8 in the mean."""
+    next_sentence: bool = False
+    """Whether a sequence is two texts, of which the second follows the first half the time; RoBERTa goes without."""
+
+
+@dataclass(frozen=True)
+class MaskedBatch:
+    """Sequences, end to end in one row, some tokens of which are hidden."""
+
+    tokens: Int[Tensor, "token"]
+    """What is read: begin, text, separators, and masks."""
+    row: Row
+    segments: Int[Tensor, "token"] | None
+    """0 in the first text of a sequence, 1 in the second; None where there is only one."""
+    places: Int[Tensor, "hidden"]
+    """Where tokens are to be guessed, in order."""
+    labels: Int[Tensor, "hidden"]
+    """What they were; -100 for places that a fixed row has room for."""
+    following: Int[Tensor, "sequence"] | None
+    """0 where the second text follows the first, 1 where it is another, as in BERT; -100 where there is none."""
+    documents: Int[Tensor, "piece"]
+    """The numbers of the documents, to name their places."""
+
+    def to(self, device: torch.device | str) -> MaskedBatch:
+        """The same on a device; the numbers of the documents stay."""
+        tensors = (self.tokens, self.segments, self.places, self.labels, self.following)
+        moved = (None if each is None else each.to(device, non_blocking=True) for each in tensors)
+        tokens, segments, places, labels, following = moved
+        assert tokens is not None
+        assert places is not None
+        assert labels is not None
+        return MaskedBatch(tokens, self.row.to(device), segments, places, labels, following, self.documents)
+
+    def halves(self) -> list[MaskedBatch]:
+        """The same sequences as two batches of no fixed shape; the batch itself when it has only one."""
+        found = []
+        for some, tokens, row in halved(self.row):
+            inside = (self.places >= tokens.start) & (self.places < tokens.stop) & (self.labels != IGNORE)
+            segments = None if self.segments is None else self.segments[tokens]
+            following = None if self.following is None else self.following[some]
+            places, labels = self.places[inside] - tokens.start, self.labels[inside]
+            found.append(
+                MaskedBatch(self.tokens[tokens], row, segments, places, labels, following, self.documents[some])
+            )
+        return found or [self]
+
+
+class MaskedRows:
+    """Rows of training on hidden tokens; row g is a pure function of (seed, g).
+
+    `fixed` gives all rows the same number of tokens, segments and hidden places, so that a compiled step fits all.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        own: Tokenizer,
+        context: int,
+        windows: int,
+        seed: int,
+        *,
+        how: MaskingConfig | None = None,
+        fixed: bool = False,
+    ) -> None:
+        self.corpus, self.context, self.seed, self.fixed = corpus, context, seed, fixed
+        self.how = how or MaskingConfig()
+        self.begin, self.separator, self.filler = own.role("begin"), own.role("separator"), own.filler
+        self._frame = 3 if self.how.next_sentence else 2  # tokens of a sequence that are not of its text
+        if context <= self._frame:
+            raise ValueError(f"a context of {context} has no room for text: give data.context more than {self._frame}")
+        self._bounds = text_bounds(corpus)
+        if self.how.next_sentence and np.count_nonzero(np.diff(self._bounds)) < 2:
+            raise ValueError("next_sentence needs at least two documents: say where they end (data.document)")
+        self._hiding = Hiding(own, self.how.share, self.how.unit)
+        self.windows = Windows(self._bounds, context - self._frame, windows, seed)
+
+    @property
+    def rows(self) -> int:
+        """Rows in an epoch."""
+        return self.windows.rows
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a row of fixed shape: full windows, and room for the frames of pieces that begin within one."""
+        return self.windows.fullest * self.windows.size + self.windows.pieces * self._frame
+
+    @property
+    def hidden(self) -> int:
+        """Hidden places of a full row."""
+        return self._hiding.count(self.windows.fullest * self.windows.size)
+
+    def batch(self, row: int) -> MaskedBatch:
+        """The sequences of this row, counted on across epochs."""
+        spans = self.windows.row(row)
+        random = np.random.default_rng(number(self.seed, row, 2))
+        following = None
+        texts = [spans]
+        if self.how.next_sentence:
+            first, second, following = self._pairs(spans, random)
+            texts = [first, second]
+        tokens, segments, lengths = self._framed(texts)
+        places, seen = self._hiding.draw(tokens, random)
+        labels = tokens[places]
+        tokens[places] = seen
+        shape: dict[str, int] = {}
+        if self.fixed:
+            tail = -(-self.tokens // self.context)
+            shape = {"size": self.tokens, "segments": self.windows.pieces + tail, "most": self.windows.pieces}
+            tokens = _filled(tokens, self.tokens, self.filler)
+            segments = _filled(segments, self.tokens, 0)
+            places, labels = _filled(places, self.hidden, 0), _filled(labels, self.hidden, IGNORE)
+            following = None if following is None else _filled(following, self.windows.pieces, IGNORE)
+        layout = Row.of(torch.from_numpy(lengths), longest=self.context, **shape)
+        ids, hidden, truth, numbers = map(torch.from_numpy, (tokens, places, labels, spans.document))
+        kinds = None if following is None else torch.from_numpy(segments)
+        follows = None if following is None else torch.from_numpy(following)
+        return MaskedBatch(ids, layout, kinds, hidden, truth, follows, numbers)
+
+    def _pairs(self, spans: Spans, random: np.random.Generator) -> tuple[Spans, Spans, Int[np.ndarray, "sequence"]]:
+        """Every piece cut in two, and of half of them the second part replaced by one of another document."""
+        lengths = spans.lengths
+        cut = spans.first + 1 + (random.random(len(lengths)) * (lengths - 1)).astype(np.int64)
+        cut = np.minimum(cut, spans.last)  # a single token has nothing after it
+        other = (random.random(len(lengths)) < 0.5) & (lengths > 1)
+        following = np.where(lengths > 1, other, IGNORE).astype(np.int64)
+        elsewhere = self._elsewhere(spans.document, spans.last - cut, random)
+        first, last = np.where(other, elsewhere.first, cut), np.where(other, elsewhere.last, spans.last)
+        document = np.where(other, elsewhere.document, spans.document)
+        return Spans(spans.first, cut, spans.document), Spans(first, last, document), following
+
+    def _elsewhere(
+        self,
+        documents: Int[np.ndarray, "sequence"],
+        lengths: Int[np.ndarray, "sequence"],
+        random: np.random.Generator,
+    ) -> Spans:
+        """For each a piece of another document, as long as asked if one of some that are drawn is."""
+        bounds = self._bounds
+        begin, size = bounds[documents], np.diff(bounds)[documents]
+        drawn = (random.random((TRIES, len(documents))) * (bounds[-1] - size)).astype(np.int64)
+        drawn += np.where(drawn >= begin, size, 0)  # a place outside the document
+        candidates = np.searchsorted(bounds, drawn, side="right") - 1
+        enough = np.diff(bounds)[candidates] >= lengths
+        chosen = candidates[np.argmax(enough, axis=0), np.arange(len(documents))]
+        room = np.diff(bounds)[chosen] - lengths
+        first = bounds[chosen] + (random.random(len(chosen)) * np.maximum(room + 1, 1)).astype(np.int64)
+        first = np.where(room > 0, first, bounds[chosen])
+        return Spans(first, np.minimum(first + lengths, bounds[chosen + 1]), chosen)
+
+    def _framed(
+        self, texts: Sequence[Spans]
+    ) -> tuple[Int[np.ndarray, "token"], Int[np.ndarray, "token"], Int[np.ndarray, "sequence"]]:
+        """Begin, and every text with a separator after it: tokens, which text they are of, and lengths."""
+        sizes = np.stack([text.lengths for text in texts])  # (text, sequence)
+        lengths = sizes.sum(0) + len(texts) + 1
+        starts = np.cumsum(lengths) - lengths
+        tokens = np.full(int(lengths.sum()), self.separator, np.int64)
+        segments = np.zeros_like(tokens)
+        tokens[starts] = self.begin
+        at = starts + 1
+        for kind, text in enumerate(texts):
+            shift = np.repeat(at - text.first, text.lengths)
+            document = np.repeat(text.document, text.lengths)
+            places = text.places()
+            tokens[places + shift] = self.corpus.tokens[places + document]  # each document before has an end token
+            segments[places + shift] = kind
+            at = at + text.lengths
+            segments[at] = kind  # its separator
+            at = at + 1
+        return tokens, segments, lengths
+
+
+def text_bounds(corpus: Corpus) -> Int[np.ndarray, "bound"]:
+    """The bounds of documents without their end tokens: place p of document n is token p + n of the corpus."""
+    starts = np.asarray(corpus.starts)
+    return starts - np.arange(len(starts))
+
+
+def _filled(values: Int[np.ndarray, "some"], size: int, filler: int) -> Int[np.ndarray, "all"]:
+    return np.pad(values, (0, size - len(values)), constant_values=filler)

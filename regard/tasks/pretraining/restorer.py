@@ -1,0 +1,192 @@
+"""A trained T5 in use: text in, text out; of a text with gaps, what stands in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import torch
+
+from regard.attention.hardware import device_of
+from regard.attention.masks import Grid
+from regard.checkpoint import Checkpoint
+from regard.config.ranges import Length, Range
+from regard.data.tokenizers import Tokenizer
+from regard.decoding.batching import by_length, in_order, padded
+from regard.decoding.beam import Beam, search
+from regard.interpret.items import Weights, axes, tokens
+from regard.interpret.steps import Steps, inside, predictions
+from regard.interpret.trace import Trace
+from regard.interpret.watch import watch
+from regard.metrics.likelihood import count, perplexity
+from regard.metrics.scores import Scores
+from regard.metrics.significance import averaged
+from regard.models.inference import Ready
+from regard.models.t5 import T5
+from regard.tasks.pretraining.corpus import read
+from regard.tasks.pretraining.learning import lost, measured, tokenizer_of
+from regard.tasks.pretraining.spans import SpanBatch, SpanRows
+from regard.tasks.pretraining.tokenising import encode_parts
+from regard.tasks.trained import chosen, described, revived
+
+BUDGET = 1 << 12  # tokens read at a time
+SENTINEL = re.compile(r"\s*(<extra_id_\d+>)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoringConfig:
+    """How an answer is written."""
+
+    length: Length = 64
+    """Most tokens of an answer."""
+    beams: Annotated[int, Range(1, 100)] = 1
+    """Beam size; 1 is greedy."""
+
+
+@dataclass(frozen=True)
+class Restored:
+    """An answer as the model wrote it, and what it put into each gap."""
+
+    text: str
+    answer: str
+    spans: list[str]
+    score: float
+
+    def __str__(self) -> str:
+        return self.answer
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"text": self.text, "answer": self.answer, "spans": self.spans, "score": round(self.score, 6)}
+
+
+class Restorer:
+    """Answers a text with a text."""
+
+    task: ClassVar[str] = "span-corruption"
+    verb: ClassVar[str] = "restore"
+    kind: ClassVar[str] = "a text-to-text model"
+    Options: ClassVar[type] = RestoringConfig
+    __repr__ = described
+
+    def __init__(self, model: T5, tokenizer: Tokenizer, name: str = "restorer") -> None:
+        self.model, self.tokenizer, self.name = model, tokenizer, name
+        self.ready = Ready(model)
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Restorer:
+        """The one a checkpoint directory holds."""
+        tokenizer = tokenizer_of(checkpoint)
+        assert tokenizer is not None
+        return cls(revived(checkpoint, device), tokenizer, name=checkpoint.directory.name)
+
+    def parse(self, text: str) -> str:
+        """An input is a text."""
+        return text
+
+    def answer(self, inputs: Sequence[str], **options: Any) -> list[Restored]:
+        """An answer to each text; options are those of `RestoringConfig`."""
+        how: RestoringConfig = chosen(self, options)
+        read_as = [self._encode(text) for text in inputs]
+        batches = by_length([len(ids) for ids in read_as], budget=BUDGET)
+        found = [self._searched([read_as[number] for number in batch], how) for batch in batches]
+        return [self._restored(text, best) for text, best in zip(inputs, in_order(batches, found), strict=True)]
+
+    def restore(self, text: str, **options: Any) -> Restored:
+        """What stands in the gaps of a text."""
+        return self.answer([text], **options)[0]
+
+    def evaluate(self, *files: str | Path, name: str | None = None, seed: int = 0) -> Scores:
+        """How much spans of text files surprise the model that are cut out by chance, always the same with a seed."""
+        spans: list[tuple[float, int]] = []
+        for file in files:
+            context = min(512, self.model.config.context)
+            rows = SpanRows(read([str(file)], self.tokenizer), self.tokenizer, context, 8, seed)
+            spans += measured(self.model, rows.rows, rows.batch, self._lost)
+        if not spans:
+            raise ValueError("no text to measure on: give at least one file")
+        nats, scored = (sum(column) for column in zip(*spans, strict=True))
+        loss = {"nats per token": averaged([one for one, _ in spans], [one for _, one in spans], lower=True)}
+        measures = {"perplexity of a target token": f"{perplexity(nats, scored):.4g}", "tokens": f"{scored:,}"}
+        details = {"loss": nats / scored, "perplexity": perplexity(nats, scored)}
+        return Scores(name or self.name, self.task, loss, measures=measures, details=details, unit="span")
+
+    def look(self, given: str, **options: Any) -> Trace:
+        """Answer a text and keep where every head looked while the winning beam was written."""
+        how: RestoringConfig = chosen(self, options)
+        read_as = self._encode(given)
+        with watch(self.model) as seen:
+            [best] = self._searched([read_as], how, plain=True)
+        end = self.tokenizer.role("end")
+        written = [*best.tokens, end][: len(best.path) + 1]
+        items = {
+            "source": tokens(self.tokenizer, read_as),
+            "target": tokens(self.tokenizer, written),
+            "fed": tokens(self.tokenizer, [self.tokenizer.filler, *written[:-1]]),
+        }
+        weights = [Weights(name, *axes(name), values=found[0]) for name, found in seen.along([best]).items()]
+        facts = {"text": given, "answer": self._restored(given, best).answer, "read": read_as, "written": written}
+        return Trace(self.name, self.task, items, weights, facts, again=self.steps)
+
+    def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> Steps:
+        """The vectors of the decoder's attentions (or of those named) while the answer is read again in one go."""
+        read_as, written, device = trace.facts["read"], trace.facts["written"], self.device
+        fed = [self.tokenizer.filler, *written[:-1]]
+        inputs = torch.tensor([read_as], device=device), torch.tensor([fed], device=device)
+        layouts = tuple(Grid(torch.tensor([len(ids)], device=device), len(ids)) for ids in (read_as, fed))
+        names = names or [one.name for one in trace.weights if one.name.startswith("decoder")]
+        found, logits = inside(
+            self.model, lambda: self.model.logits(self.model(*inputs, layouts=layouts))[0], names=names
+        )
+        return Steps(found, predictions(logits, written, lambda token: self.tokenizer.pieces([token])[0], top=top))
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        return device_of(self.model)
+
+    def _encode(self, text: str) -> list[int]:
+        """Tokens of a text, the sentinels in it as what they stand for, closed by the end token."""
+        own = self.tokenizer
+        first, *others = encode_parts(own, SENTINEL.split(text)[::2])
+        gaps = map(self._sentinel, SENTINEL.findall(text))
+        inner = (token for gap, part in zip(gaps, others, strict=True) for token in (gap, *part))
+        found = [*first, *inner, own.role("end")]
+        if len(found) > self.model.config.context:
+            raise ValueError(f"{len(found)} tokens in one text, the model reads {self.model.config.context}: split it")
+        return found
+
+    def _sentinel(self, name: str) -> int:
+        found = self.tokenizer.named(name)
+        if found is None:
+            raise ValueError(f"this model knows no {name}: number gaps from <extra_id_0> on")
+        return found
+
+    def _searched(self, texts: Sequence[list[int]], how: RestoringConfig, *, plain: bool = False) -> list[Any]:
+        """The best answer to each text; writing begins with the pad token."""
+        source, lengths = padded(texts, self.tokenizer.filler, None)
+        prompt = torch.full((len(texts), 1), self.tokenizer.filler)
+        inputs = [each.to(self.device) for each in (source, lengths, prompt)]
+        model: Any = self.model if plain else self.ready(len(texts))
+        found = search(model, inputs, limit=how.length, eos=self.tokenizer.role("end"), beam=Beam(beams=how.beams))
+        return [best for best, *_ in found]
+
+    def _restored(self, text: str, best: Any) -> Restored:
+        names = self.tokenizer.pieces(best.tokens)
+        shown, spans, inner = list[str](), list[str](), list[int]()
+        for id, name in zip(best.tokens, names, strict=True):
+            if SENTINEL.fullmatch(name):
+                spans += [self.tokenizer.decode(inner)] if shown or inner else []
+                shown, inner = [*shown, self.tokenizer.decode(inner), name], []
+            else:
+                inner.append(id)
+        rest = self.tokenizer.decode(inner)
+        whole = " ".join(part.strip() for part in [*shown, rest] if part.strip())
+        return Restored(text, whole, [span.strip() for span in ([*spans, rest] if shown else [])], best.score)
+
+    def _lost(self, batch: SpanBatch) -> tuple[float, int]:
+        features = self.model(batch.source, batch.target, layouts=batch.rows)
+        return float(lost(self.model, features, batch.labels)), int(count(batch.labels))

@@ -1,0 +1,153 @@
+"""A trained GPT in use: it continues a text, measures how probable one is, and shows where it looked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from regard import config
+from regard.attention.hardware import device_of
+from regard.attention.masks import Grid
+from regard.checkpoint import Checkpoint
+from regard.config.ranges import Length
+from regard.data.tokenizers import Tokenizer
+from regard.decoding.constraints import Forbid
+from regard.interpret.items import Weights, tokens
+from regard.interpret.steps import Steps, inside, predictions
+from regard.interpret.trace import Trace
+from regard.interpret.watch import watch
+from regard.metrics.scores import Scores
+from regard.models.gpt import GPT
+from regard.tasks.pretraining.corpus import Corpus, given, read
+from regard.tasks.pretraining.learning import lost, measured, tokenizer_of
+from regard.tasks.pretraining.rows import CausalBatch, Measured
+from regard.tasks.pretraining.tokenising import decode, encode, opening
+from regard.tasks.trained import revived
+from regard.tasks.writing import Surprise, Writes, WritingConfig, total
+from regard.training.task import Spread, alone
+
+LOOKED = 24  # tokens written before it is shown where the model looked
+BUDGET = 1 << 14  # tokens read at a time
+
+
+class Writer(Writes):
+    """Writes text with a trained GPT."""
+
+    task: ClassVar[str] = "causal-lm"
+
+    def __init__(
+        self, model: GPT, tokenizer: Tokenizer, writing: WritingConfig, name: str = "writer", *, opened: bool = True
+    ) -> None:
+        super().__init__(model, tokenizer, writing, name)
+        self.opened = opened
+        self.context, self.eos = model.config.context, tokenizer.end
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Writer:
+        """The writer a checkpoint directory holds."""
+        settings, tokenizer = checkpoint.config, tokenizer_of(checkpoint)
+        assert tokenizer is not None
+        writing = config.build(WritingConfig, settings.get("writing", {}), where="writing")
+        opened = bool(settings.get("opened", True))
+        return cls(revived(checkpoint, device), tokenizer, writing, name=checkpoint.directory.name, opened=opened)
+
+    @property
+    def opening(self) -> list[int]:
+        """The token before a text."""
+        return [opening(self.tokenizer)] if self.opened else []
+
+    @property
+    def unreadable(self) -> Forbid:
+        """Tokens that stand for no text, and those that the model counts but the tokenizer does not know."""
+        own = self.tokenizer
+        strange = set(range(own.vocab, self.model.config.vocab))
+        return Forbid([[token] for token in sorted((own.special - {own.end}) | strange)])
+
+    def begin(self, prompt: str) -> list[int]:
+        """The tokens of a beginning; characters that the model does not know are an error."""
+        if strange := self.tokenizer.strange(prompt):
+            raise ValueError(
+                f"the model has never seen {' '.join(map(repr, strange[:5]))}: begin with characters of its text"
+            )
+        found = encode(self.tokenizer, prompt) if prompt else []
+        if not found and not self.opened and self.tokenizer.end is None:
+            raise ValueError("this model has no token to begin with: give a prompt")
+        return found or ([] if self.opened else [self.tokenizer.role("end")])
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens."""
+        return decode(self.tokenizer, tokens)
+
+    def evaluate(self, *files: str | Path, name: str | None = None, stride: Length | None = None) -> Scores:
+        """How much text files surprise the model, in windows of its context that do not overlap.
+
+        With a `stride`, windows begin so many tokens apart, and only what is new in each is judged.
+        """
+        spans: list[tuple[float, int]] = []
+        every = []
+        for file in files:
+            found, own = surprise(self.model, read([str(file)], self.tokenizer), self._span(stride), stride=stride)
+            every.append(found)
+            spans += own
+        if not spans:
+            raise ValueError("no text to measure on: give at least one file")
+        return total(every).scores(name or self.name, self.task, spans)
+
+    def look(self, given: str, **options: Any) -> Trace:
+        """Continue a text a little and keep where every head looked while it was read and written."""
+        how = self.how(given, {"length": LOOKED, "temperature": 0.0, **options})
+        begun = self.begin(how.prompt)
+        [draft] = self._drafts(begun, config.build(WritingConfig, {**config.plain(how), "samples": 1}, where="writing"))
+        whole = self._window([*begun, *draft.tokens])
+        fed, written = whole[:-1], whole[1:]
+        with watch(self.model) as seen, torch.no_grad():
+            self._features(fed)
+        items = {"target": tokens(self.tokenizer, written), "fed": tokens(self.tokenizer, fed)}
+        weights = [Weights(name, "target", "fed", seen[name][0]) for name in seen]
+        facts = {"text": given, "answer": self.decode([*begun, *draft.tokens]), "read": fed, "written": written}
+        return Trace(self.name, self.task, items, weights, facts, again=self.steps)
+
+    def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> Steps:
+        """The vectors of all attentions (or of those named) as the text is read again, and what came next."""
+        read, written = trace.facts["read"], trace.facts["written"]
+        names = names or [one.name for one in trace.weights]
+        with torch.no_grad():
+            found, logits = inside(self.model, lambda: self.model.logits(self._features(read))[0], names=names)
+        return Steps(found, predictions(logits, written, lambda token: self.tokenizer.pieces([token])[0], top=top))
+
+    def measure(self, text: str) -> Surprise:
+        """How much a text surprises the model, read from its beginning."""
+        if not text:
+            raise ValueError("an empty text has no perplexity: give at least one character")
+        return surprise(self.model, given(text, self.tokenizer), self._span(None))[0]
+
+    def _features(self, ids: Sequence[int]) -> Tensor:
+        device = device_of(self.model)
+        grid = Grid(torch.tensor([len(ids)], device=device), len(ids))
+        return self.model(torch.tensor([list(ids)], device=device), layout=grid)
+
+    def _span(self, stride: int | None) -> int:
+        """Tokens of a window."""
+        assert self.context is not None
+        if stride is not None and stride > self.context:
+            raise ValueError(f"stride is {stride}, the model reads {self.context} tokens: choose a shorter one")
+        return self.context
+
+
+def surprise(
+    model: GPT, corpus: Corpus, context: int, *, stride: int | None = None, spread: Spread = alone
+) -> tuple[Surprise, list[tuple[float, int]]]:
+    """How improbable a model finds texts, and the nats and tokens of every batch of windows."""
+    batches = Measured(corpus, context, max(1, BUDGET // context), stride=stride)
+
+    def read_one(batch: CausalBatch) -> tuple[float, int]:
+        features = model(batch.tokens, layout=batch.row)
+        return float(lost(model, features, batch.labels)), int((batch.labels >= 0).sum())
+
+    spans = measured(model, len(batches), batches.__getitem__, read_one, spread)
+    nats, scored = (sum(column) for column in zip(*spans, strict=True))
+    return Surprise(nats, scored, corpus.characters, corpus.words, corpus.bytes), spans
