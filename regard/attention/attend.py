@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -29,6 +29,7 @@ from regard.attention.tap import Tap
 
 Bias = Callable[[Tensor], Tensor]
 SHORT = 512  # tokens of a sequence up to which our kernel, where several share a tile, is the fastest without a bias
+# In which order torch looks for a kernel for a batch on a GPU.
 BATCHES = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
@@ -328,7 +329,7 @@ def _batch(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Ma
     """The fused kernel for batches over a row whose sequences are all of one length."""
     sides = (query, where.query), (key, where.key), (value, where.key)
     query, key, value = (each.unflatten(1, (-1, row.longest)).transpose(0, 1) for each, row in sides)
-    with _kernels_of_batches(query):
+    with sdpa_kernel(BATCHES, set_priority=True) if query.is_cuda else nullcontext():
         mixed = F.scaled_dot_product_attention(
             query,
             key,
@@ -339,11 +340,6 @@ def _batch(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Ma
             enable_gqa=query.shape[1] != key.shape[1],
         )
     return mixed.transpose(0, 1).flatten(1, 2)
-
-
-def _kernels_of_batches(query: Tensor) -> AbstractContextManager[Any]:
-    """In which order torch looks for a kernel on a GPU: cuDNN's first."""
-    return sdpa_kernel(BATCHES, set_priority=True) if query.is_cuda else nullcontext()
 
 
 def _tiled(query: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> bool:

@@ -13,15 +13,13 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-from regard.models.projection import Projection
-
 ROWS = 16  # the fewest a matrix product has, and the most these kernels are for
 WIDE = 4096  # what gives more features than this is a vocabulary
 
 
 def project(
     x: Tensor,
-    projection: Projection,
+    projection: Any,
     *,
     norm: nn.Module | None = None,
     residual: Tensor | None = None,

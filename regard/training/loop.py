@@ -118,7 +118,7 @@ class _Loop:
         self.rows = MicroBatches(task, self.device, self.dtype, seed=config.seed, compiled=compiled)
         parts = task.parts()
         self.optim = {part: optim[part] if isinstance(optim, Mapping) else optim for part in parts}
-        self.optimizers = {part: build(parameters, self.optim[part]) for part, parameters in parts.items()}
+        self.optimizers = {part: build(parameters, self.optim[part], task.model) for part, parameters in parts.items()}
         self.updates = self._updates()
         self.guard = Guard(task, config, log, self.device, team)
         self.ema = MovingAverage(task.model, config.ema)

@@ -108,11 +108,31 @@ def _keys(places: int) -> int:
 
 
 @triton.jit
-def _turned(vectors, other, angle, depth, DEPTH: tl.constexpr):
-    """Vectors turned by an angle for each feature, whose fellow half the depth away is in `other`."""
+def _turned(vectors, base, place, real, depth, newest, rates, DEPTH: tl.constexpr):
+    """Vectors turned by where they stand; the fellow of a feature is half the depth away."""
+    angle = newest.to(tl.float32) * tl.load(rates + depth % (DEPTH // 2))
+    other = tl.load(base + place[:, None] + ((depth + DEPTH // 2) % DEPTH)[None, :], real, 0.0)
     sine = tl.where(depth < DEPTH // 2, -tl.sin(angle), tl.sin(angle))
     turned = vectors.to(tl.float32) * tl.cos(angle)[None, :] + other.to(tl.float32) * sine[None, :]
     return turned.to(vectors.dtype)
+
+
+@triton.jit
+def _biased(score, bias, back, seen, LINEAR: tl.constexpr):
+    """Scores with what is added to them by how far back keys stand: a table, or what is lost with each token."""
+    if LINEAR:
+        return score - bias[:, None] * back.to(tl.float32)[None, :]
+    return score + tl.load(bias[:, None] + back[None, :], mask=seen, other=0.0)
+
+
+@triton.jit
+def _own(sight, place, beam, before, begun, room, BEAMS: tl.constexpr):
+    """Whether a key is one of the prompt, or in the past of the beam."""
+    own = ((place >= room) | (place < begun))[None, :]
+    if BEAMS > 1:
+        bits = tl.load(sight + (place - room), mask=(place >= room) & (place < before), other=-1)
+        own = own & (((bits[None, :] >> beam[:, None]) & 1) == 1)
+    return own
 
 
 @triton.jit
@@ -137,9 +157,8 @@ def _look(
 ):  # fmt: skip
     """One example, one group of keys: all queries that look at it, key block by key block."""
     example, group = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    row = tl.arange(0, ROWS)
+    row, depth = tl.arange(0, ROWS), tl.arange(0, WIDE)
     beam, head = row // SHARE, group * SHARE + row % SHARE
-    depth = tl.arange(0, WIDE)
     real = (row < BEAMS * SHARE)[:, None] & (depth < DEPTH)[None, :]
     query += example * q_batch
     asked = tl.load(query + (head * q_head + beam * q_beam)[:, None] + depth[None, :], real, 0.0)
@@ -155,27 +174,21 @@ def _look(
         begun = tl.load(prompt + example)
         newest = begun + tl.load(taken + example) - 1
         if rates is not None:
-            angle = newest.to(tl.float32) * tl.load(rates + depth % (DEPTH // 2))
-            fellow = (depth + DEPTH // 2) % DEPTH
-            other = tl.load(query + (head * q_head + beam * q_beam)[:, None] + fellow[None, :], real, 0.0)
-            asked = _turned(asked, other, angle, depth, DEPTH)
-            other = tl.load(key + (beam * k_beam)[:, None] + fellow[None, :], real, 0.0)
-            fresh = _turned(fresh, other, angle, depth, DEPTH)
+            asked = _turned(asked, query, head * q_head + beam * q_beam, real, depth, newest, rates, DEPTH)
+            fresh = _turned(fresh, key, beam * k_beam, real, depth, newest, rates, DEPTH)
         first = real & (row % SHARE == 0)[:, None]
         tl.store(keys + ((before + beam) * keys_place)[:, None] + depth[None, :], fresh, first)
         tl.store(values + ((before + beam) * values_place)[:, None] + depth[None, :], given, first)
         highest = tl.sum(asked.to(tl.float32) * fresh.to(tl.float32), 1) * scale
-        total = tl.full((ROWS,), 1.0, tl.float32)
-        mixed = given.to(tl.float32)
+        total, mixed = tl.full((ROWS,), 1.0, tl.float32), given.to(tl.float32)
         if bias is not None and LINEAR:
-            slope = tl.load(bias + head, mask=row < BEAMS * SHARE, other=0.0)
+            bias = tl.load(bias + head, mask=row < BEAMS * SHARE, other=0.0)
         elif bias is not None:
             bias += head * reach
             highest += tl.load(bias, mask=row < BEAMS * SHARE, other=0.0)
     else:
         before = tl.load(taken + example)
-        highest = tl.full((ROWS,), -1e30, tl.float32)
-        total = tl.zeros((ROWS,), tl.float32)
+        highest, total = tl.full((ROWS,), -1e30, tl.float32), tl.zeros((ROWS,), tl.float32)
         mixed = tl.zeros((ROWS, WIDE), tl.float32)
     for start in range(0, before, KEYS):
         place = start + tl.arange(0, KEYS)
@@ -185,16 +198,10 @@ def _look(
         score = tl.dot(asked, tl.trans(held), input_precision="ieee") * scale
         seen = (place < before)[None, :] & (row < BEAMS * SHARE)[:, None]
         if GROWING:
-            seen = seen & ((place >= room) | (place < begun))[None, :]
-            if BEAMS > 1:
-                bits = tl.load(sight + (place - room), mask=(place >= room) & (place < before), other=-1)
-                seen = seen & (((bits[None, :] >> beam[:, None]) & 1) == 1)
+            seen = seen & _own(sight, place, beam, before, begun, room, BEAMS)
             if bias is not None:
                 back = newest - tl.where(place < room, place, begun + (place - room) // BEAMS)
-                if LINEAR:
-                    score -= slope[:, None] * back.to(tl.float32)[None, :]
-                else:
-                    score += tl.load(bias[:, None] + back[None, :], mask=seen, other=0.0)
+                score = _biased(score, bias, back, seen, LINEAR)
         highest, total, mixed = _take_in(score, seen, content, highest, total, mixed)
     mixed = mixed / tl.where(total > 0.0, total, 1.0)[:, None]
     into = out + (((example * BEAMS + beam) * tl.num_programs(1) * SHARE + head) * DEPTH)[:, None] + depth[None, :]
