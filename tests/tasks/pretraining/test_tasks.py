@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def nats(model, fed, labels):
 def documents(corpus):
     """The tokens of each document, its end included."""
     bounds = corpus.starts.tolist()
-    return [corpus.tokens[first:last].tolist() for first, last in zip(bounds, bounds[1:], strict=False)]
+    return [corpus.tokens[first:last].tolist() for first, last in pairwise(bounds)]
 
 
 def parts(row, *values):
