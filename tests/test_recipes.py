@@ -17,8 +17,20 @@ from regard.models.text_classifier import Labeller
 from regard.tasks.trained import SENTENCES
 from regard.training.task import Task
 from tests.documents import (
-    BARE, BRIEF, FEW, READING, ROOT, SKETCHED, SMALL, TINY, lay, lay_labels, lay_texts, lay_words, small,
-)  # fmt: skip
+    BARE,
+    BRIEF,
+    FEW,
+    READING,
+    ROOT,
+    SKETCHED,
+    SMALL,
+    TINY,
+    lay,
+    lay_labels,
+    lay_texts,
+    lay_words,
+    small,
+)
 
 pytestmark = pytest.mark.unchecked  # whole runs, whose parts are checked elsewhere
 

@@ -20,7 +20,6 @@ from tests.interop.making import lay
 from tests.interop.test_bert import lay as lay_bert
 from tests.interop.test_t5 import lay as lay_t5
 
-
 BRIEF = ["training.steps=2", "training.evaluate=2", "training.tensorboard=false", "data.windows=2"]
 
 

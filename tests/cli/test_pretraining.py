@@ -164,6 +164,8 @@ def refused(capsys: pytest.CaptureFixture[str], words: Sequence[object]) -> str:
         (["predict", "{t5}", "a <extra_id_500>"], "knows no <extra_id_500>"),
         (["explain", "{bert}", "a dog"], "no gap in 'a dog'"),
         (["evaluate", "{gpt}", "{desk}/test.txt", "-s", "stride=99"], "stride is 99, the model reads 32"),
+        (["evaluate", "{gpt}", "{desk}/test.txt", "-s", "stride=0"], "stride is 0, the model reads 32 tokens"),
+        (["evaluate", "{gpt}", "{desk}/test.txt", "-s", "stride=few"], "stride is few"),
         (["evaluate", "{bert}", "{desk}/test.txt", "-s", "stride=9"], "stride is nothing that a masked language model"),
         (["evaluate", "{t5}", "nowhere.txt"], "nowhere.txt"),
         (["train", "--text", "{desk}/book.txt", "--masked", "--task", "word2vec"], "ask for two trainings"),
