@@ -40,6 +40,8 @@ SMALL = [
     "tokenizer.vocab=400",
 ]
 TINY = ["training.steps=2", "training.tensorboard=false", "model.width=8", "model.depth=1"]  # for language models
+READING = [*TINY, "model.heads=2", "model.hidden=16", "data.context=16", "data.windows=4", "training.device=cpu"]
+BLOCKS = ("-gpt", "-gpt-cpu", "-bert")  # how the names of recipes end that read documents
 WRITING = ("masse", "ptb", "shakespeare")  # how their recipes begin
 BARE = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]  # for models that label
 LABELLING = ("agreement", "imdb", "names", "word-class", "task=tagging", "task=classification")
@@ -138,6 +140,9 @@ def lay_texts(desk: Path) -> None:
     lines = ["ROMEO:", "But soft, what light through yonder window breaks?", ""] * 8
     for name in ("tinyshakespeare/input.txt", *(f"ptb/ptb.{part}.txt.gz" for part in ("train", "valid", "test"))):
         _write(desk / "data" / name, lines)
+    _write(desk / "data" / "tinymoliere" / "input.txt", ["HARPAGON.", "Au voleur ! à l'assassin !", ""] * 8)
+    for part in ("train", "valid", "test"):
+        _write(desk / "data" / "wikitext-2" / f"wiki.{part}.tokens", [f" = The {part} = ", " <unk> is a word . "] * 4)
 
 
 def lay_labels(desk: Path) -> None:
@@ -240,6 +245,8 @@ class Desk:
             self.make_room(words)
         if any("word2vec" in word for word in words):
             return [*words, *FEW]
+        if "--text" in words or any(Path(word).stem.endswith(BLOCKS) for word in words):
+            return [*words, *READING]
         if any(Path(word).name.startswith(WRITING) for word in words):
             return [*words, *TINY]
         if any(Path(word).name.startswith(LABELLING) for word in words):
@@ -253,7 +260,7 @@ class Desk:
 
     def make_room(self, words: list[str]) -> None:
         """Remove the run that was laid on the desk before the reader came, if this one takes its place."""
-        named = [word for word in words[1:] if word.endswith((".yaml", ".fr", ".en"))]
+        named = [word for word in words[1:] if word.endswith((".yaml", ".fr", ".en", ".txt"))]
         out = Path(words[words.index("--out") + 1]) if "--out" in words else Path("runs") / Path(named[0]).stem
         if out not in self.trained:
             shutil.rmtree(out, ignore_errors=True)

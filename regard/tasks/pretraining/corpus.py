@@ -69,6 +69,8 @@ class Prepared:
     summary: list[str]
     fresh: bool = True
     """Whether its tokens were chosen here, not taken over from a model."""
+    counted: int = 0
+    """Tokens that the model to start from counts, which may be more than the tokenizer knows."""
 
 
 def prepare(

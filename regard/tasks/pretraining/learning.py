@@ -129,7 +129,8 @@ class Pretraining:
                         f"{known.directory} has a tokenizer without a {role} token, which {cls.named()} needs: "
                         "leave out --from, or give another model"
                     )
-        return prepare(recipe.data, recipe.tokenizer, own, special=cls.special(recipe))
+        found = prepare(recipe.data, recipe.tokenizer, own, special=cls.special(recipe))
+        return found if known is None else replace(found, counted=int(known.config["model"].get("vocab", 0)))
 
     @classmethod
     def special(cls, recipe: Any) -> Sequence[str]:
@@ -169,7 +170,8 @@ class Pretraining:
         how, window, held = prepared.tokenizer.how, recipe.data.context, recipe.model.context
         if window > held:
             raise ValueError(f"data.context is {window:,}, the model holds {held:,} tokens: set data.context={held}")
-        return replace(recipe, model=replace(recipe.model, vocab=prepared.tokenizer.vocab), tokenizer=how)
+        vocab = max(prepared.tokenizer.vocab, prepared.counted)
+        return replace(recipe, model=replace(recipe.model, vocab=vocab), tokenizer=how)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""
