@@ -40,6 +40,9 @@ SMALL = [
     "tokenizer.vocab=400",
 ]
 TINY = ["training.steps=2", "training.tensorboard=false", "model.width=8", "model.depth=1"]  # for language models
+READING = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]  # for models of documents
+READER = ["model.width=16", "model.heads=2", "model.hidden=32", "model.depth=1"]
+DOCUMENTED = ("imdb-bert", "moliere-gpt", "shakespeare-gpt", "wikitext2-gpt")
 WRITING = ("masse", "ptb", "shakespeare")  # how their recipes begin
 BARE = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]  # for models that label
 LABELLING = ("agreement", "imdb", "names", "word-class", "task=tagging", "task=classification")
@@ -138,6 +141,8 @@ def lay_texts(desk: Path) -> None:
     lines = ["ROMEO:", "But soft, what light through yonder window breaks?", ""] * 8
     for name in ("tinyshakespeare/input.txt", *(f"ptb/ptb.{part}.txt.gz" for part in ("train", "valid", "test"))):
         _write(desk / "data" / name, lines)
+    for name in ("book.txt", "notes/monday.txt", "notes/old/sunday.md"):
+        _write(desk / name, lines)
 
 
 def lay_labels(desk: Path) -> None:
@@ -238,6 +243,9 @@ class Desk:
             return words
         if not {"--resume", "--overwrite"} & set(words):
             self.make_room(words)
+        if "--text" in words or any(Path(word).name.startswith(DOCUMENTED) for word in words):
+            own = [*READER, "model.encoder=1", "model.decoder=1"] if "span-corruption" in words else READER
+            return [*words, *READING, *([] if "--from" in words else own)]
         if any("word2vec" in word for word in words):
             return [*words, *FEW]
         if any(Path(word).name.startswith(WRITING) for word in words):
@@ -253,7 +261,7 @@ class Desk:
 
     def make_room(self, words: list[str]) -> None:
         """Remove the run that was laid on the desk before the reader came, if this one takes its place."""
-        named = [word for word in words[1:] if word.endswith((".yaml", ".fr", ".en"))]
+        named = [word for word in words[1:] if word.endswith((".yaml", ".fr", ".en", ".txt"))]
         out = Path(words[words.index("--out") + 1]) if "--out" in words else Path("runs") / Path(named[0]).stem
         if out not in self.trained:
             shutil.rmtree(out, ignore_errors=True)
