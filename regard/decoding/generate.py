@@ -29,7 +29,6 @@ class Drawing:
     eos: int
     pick: Sampler | None = None
     constraints: Sequence[Constraint] = ()
-    ranks: ClassVar[bool] = False
     reorders: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -65,6 +64,17 @@ class Drawing:
         total = torch.where(stuck, front.total, front.total + _at(logits, tokens) - logits.logsumexp(-1))
         own = torch.arange(self.beams, device=tokens.device).expand_as(tokens)
         return Chosen(Ranked(total, own, tokens, torch.zeros_like(tokens), stuck), total, own, tokens)
+
+    def choices(self, vocab: int) -> int:
+        """One for each answer."""
+        return self.beams
+
+    def choose_in_place(self, logits: Tensor, lines: Any, record: Tensor, clock: Tensor) -> None:
+        """The same in one go by kernels."""
+        from regard.decoding.draws import Seats, Warping, draw
+
+        seats = Seats(lines.total, lines.tokens, lines.length, lines.noise)
+        draw(logits, seats, record, clock, None if self.pick is None else Warping(*self.pick.warping))
 
     def book(self, limits: Sequence[int], longest: int | None = None) -> Drafts:
         """Answers being written."""

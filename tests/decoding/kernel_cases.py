@@ -12,16 +12,26 @@ from regard.attention import attend, cache
 from regard.attention.scores import dot
 from regard.decoding import kernels, tables
 from regard.decoding.beam import Beam, search
-from regard.models import inference
+from regard.models import inference, projection
+from regard.models.gpt import GPT, GPTConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from tests.interpreted import read_bounds_as_scalars
 
-ASKING = (attend, cache, inference, tables)  # modules that ask whether kernels run
+ASKING = (attend, cache, inference, projection, tables)  # modules that ask whether kernels run
 SHAPES: list[dict[str, Any]] = [
     {"positions": "sinusoidal", "norm": "post", "share": "all", "activation": "relu"},
     {"positions": "rotary", "norm": "pre", "groups": 1, "share": "target", "activation": "gelu"},
     {"positions": "alibi", "norm": "pre", "groups": 1},
     {"positions": "relative", "attention_bias": False},
+]
+
+
+TEXTS: list[dict[str, Any]] = [
+    {"positions": "learned"},
+    {"positions": "alibi", "embedding_norm": True, "norm": "post", "activation": "relu"},
+    {"positions": "rotary", "normalisation": "rms", "eps": 1e-6, "activation": "silu", "gated": True, "groups": 1}
+    | {"attention_bias": False, "mlp_bias": False, "tied": False},
+    {"positions": "relative", "gated": True, "activation": "gelu"},
 ]
 
 
@@ -56,6 +66,26 @@ def drawn(shape: dict[str, Any], *, hidden: int = 24, decoder: int = 2, std: flo
     return model
 
 
+def continued(settings: dict[str, Any], batch: int, beams: int, limit: int) -> None:
+    """A GPT says with kernels, step by step, what it says without them."""
+    sizes = {"vocab": 41, "width": 24, "heads": 2, "hidden": 40, "depth": 2, "context": 64, "dropout": 0.0}
+    model = GPT(GPTConfig(**sizes, **settings)).eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    prompts, lengths = torch.randint(41, (batch, 4)), torch.randint(1, 5, (batch,))
+    fast = inference.FusedDecoder(model)
+    kernels_run(False)
+    plain, past = model.start(prompts, lengths, beams=beams, limit=limit)
+    _, fixed = fast.start(prompts, lengths, beams=beams, limit=limit)
+    for _ in range(limit):
+        tokens, parents = plain.argmax(-1), torch.randint(beams, (batch, beams))
+        kernels_run(False)
+        plain, past = model.step(tokens, past.reorder(parents))
+        kernels_run(True)
+        found, fixed = fast.step(tokens, fixed.reorder(parents))
+        torch.testing.assert_close(found, plain, atol=1e-4, rtol=1e-4)
+
+
 if __name__ == "__main__":
     read_bounds_as_scalars()
     kernels.CHUNK, kernels.CHUNKS = 16, 4  # so that a small vocabulary has several chunks
@@ -68,6 +98,8 @@ if __name__ == "__main__":
         batch, beams = ((1, 4), (3, 2), (2, 2), (2, 2))[number]
         chance = random.Random(batch)
         compare(model, batch, beams, longest=6, limit=[chance.randint(1, 4) for _ in range(batch)])
+    for number, settings in enumerate(TEXTS):
+        continued(settings, *((1, 1, 3), (2, 2, 2), (9, 2, 2), (1, 3, 2))[number])
     # More source, more features, more past than a kernel takes in one go.
     compare(drawn(SHAPES[0], decoder=1), 1, 2, longest=80, limit=[2])
     compare(drawn(SHAPES[1], hidden=600, decoder=1, std=0.2), 1, 8, longest=3, limit=[11])
