@@ -69,6 +69,8 @@ class Prepared:
     summary: list[str]
     fresh: bool = True
     """Whether its tokens were chosen here, not taken over from a model."""
+    room: int = 0
+    """Tokens that a model to start from has room for, which may be more than its tokenizer has."""
 
 
 def prepare(
