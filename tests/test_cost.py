@@ -19,6 +19,7 @@ from regard.models import build as build_model
 from regard.models import config_of
 from regard.models.gpt import GPT, GPTConfig
 from regard.models.transformer import Transformer, TransformerConfig
+from regard.tasks.pretraining import learning
 from tests.models.test_registry import SHAPES
 
 TINY = TransformerConfig(vocab=50, width=32, heads=4, hidden=48, encoder=2, decoder=1)
@@ -196,6 +197,18 @@ def test_half_precision_keeps_what_a_compiled_step_of_a_gpt_keeps():
     post = [cost.trace(replace(shape, depth=depth, norm="post"), Lengths(64, 64), "half") for depth in (1, 2)]
     assert (post[1].kept - post[0].kept) / 64 == pytest.approx(18 * 128 + 4 * 512, rel=0.02)
     assert post[1].copies - post[0].copies == pytest.approx(2 * 12 * 128**2, rel=0.02)
+
+
+def test_as_many_logits_are_held_as_training_holds():
+    assert memory.HELD == learning.HELD
+    model = sizes.blank(SMALL)
+    few, many = (memory.training(model, cost.Trace(0, 0, 0, 0), memory.Load(1, count)).loss for count in (10, 20))
+    assert many - few == 10 * (2 * 2 * 60 + (4 + 2) * 32)
+    most = memory.HELD // 60
+    above, below = (
+        memory.training(model, cost.Trace(0, 0, 0, 0), memory.Load(1, most + count)).loss for count in (9, 0)
+    )
+    assert above - below == 9 * (4 + 2) * 32
 
 
 def test_optimizers_hold_what_they_average():

@@ -96,7 +96,6 @@ def _note(found: Estimate) -> str | None:
 def _lines(found: Estimate, plan: Plan) -> list[tuple[str, str]]:
     """What there is to say of each part."""
     unit, memory = "a token" if found.tokens > 1 else "an example", found.memory[plan.optimizer]
-    hours = found.seconds / 3600
     others = {name: each for name, each in found.memory.items() if name != plan.optimizer}
     named = {"lora": f"LoRA of rank {plan.rank}", "adamw": "AdamW", "muon": "Muon", "sgd": "SGD"}
     lines = [
@@ -117,7 +116,7 @@ def _lines(found: Estimate, plan: Plan) -> list[tuple[str, str]]:
     ]
     if found.forward:
         lines += [
-            ("time", f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.1f} days"),
+            ("time", _time(found.seconds)),
             ("price", f"{found.price:,.0f}" if found.price else "set hourly"),
         ]
     return lines
@@ -130,9 +129,16 @@ def _plain(found: Estimate, plan: Plan) -> dict[str, Any]:
     return {"parameters": found.parameters, **told, "rule": found.rule, "memory": memory}
 
 
+def _time(seconds: float) -> str:
+    """As a person reads it."""
+    units = {"h": 3600, "days": 86400, "years": 365.25 * 86400}
+    unit = "h" if seconds < 2 * units["days"] else "days" if seconds < 2 * units["years"] else "years"
+    return f"{seconds / units[unit]:,.1f} {unit}"
+
+
 def gigabytes(count: int) -> str:
     """Bytes as a person reads them."""
-    return f"{count / 1e9:.2f} GB" if count >= 1e7 else f"{count / 1e6:.2f} MB"
+    return f"{count / 1e9:,.2f} GB" if count >= 1e7 else f"{count / 1e6:.2f} MB"
 
 
 def _shape(model: str) -> Any:
@@ -141,7 +147,7 @@ def _shape(model: str) -> Any:
     from regard.config.words import nearest
 
     known = costs.presets()
-    if model in known and not Path(model).exists():
+    if model in known:
         return costs.preset(model)
     path = Path(model)
     if path.is_file():

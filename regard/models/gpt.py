@@ -21,7 +21,7 @@ from regard.attention.multihead import Heads
 from regard.attention.positions import Positions, Rotary, scheme
 from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Width, affordable, divided
 from regard.config.resuming import Warned
-from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, Stack, draw, within
+from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, Stack, draw, halved, within
 
 
 def _gpt(width: int, heads: int, depth: int, *, vocab: int = 50257, context: int = 1024) -> dict[str, Any]:
@@ -261,7 +261,7 @@ class GPT(nn.Module):
     def _read(self, tokens: Tensor, mask: Mask, caches: Sequence[LayerCache | None]) -> Tensor:
         """Through all blocks, writing the newest keys into the caches, if there are any."""
         places, _ = mask.places(tokens.shape[-1], tokens.shape[-1], tokens.device)
-        x = self.dropout(self.embedding_norm(self.embedding(tokens, places, self.positions)))
+        x = halved(self.dropout(self.embedding_norm(self.embedding(tokens, places, self.positions))))
         for block, cache in zip(self.blocks, caches, strict=True):
             x = block(x, mask=mask, positions=self.positions, cache=cache)
         return self.norm(x)

@@ -162,7 +162,7 @@ class TransformerEncoderConfig(EncoderConfig):
     """Layer norm before each sub-layer (pre), or after it as in the paper (post)."""
     positions: Literal["none", "sinusoidal", "learned", "rotary", "alibi", "relative"] = "sinusoidal"
     """Positional encoding: how tokens know their positions."""
-    activation: Literal["relu", "gelu", "silu"] = "gelu"
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = "gelu"
     """Function inside the feed-forward part."""
     causal: bool = False
     """See, at each token, only what came before."""

@@ -46,7 +46,15 @@ def shape(parent: Checkpoint, asked: Any, *, task: str, kinds: Iterable[type]) -
         )
     kept = {own: sizes[name] for name, own in kind.BODY.items() if name in sizes}
     kept |= {name: getattr(before, name) for name in getattr(kind, "PECULIAR", ()) if same}
-    return _checked({"name": kind.name, **config.plain(kept)}, asked, parent)
+    section = {"name": kind.name, **config.plain(kept)}
+    try:
+        config.build(kind, section, where="model")
+    except ValueError as error:
+        raise ValueError(
+            f"{parent.directory} holds {_article(before)}, which {kind.name} for {task} cannot be, {error}: "
+            "leave out --from, or give another model"
+        ) from None
+    return _checked(section, asked, parent)
 
 
 def adopt(model: Any, parent: Checkpoint, *, same: bool) -> list[str]:

@@ -166,7 +166,7 @@ def _build(
     learnt = (piece for side, piece in chosen.dealt(train.pieces()) if side == "train")
     size = chosen.characters
     if not size:
-        raise ValueError(_nothing_left(chosen, tallies["train"], sources["train"].names, "train"))
+        raise ValueError(_nothing_left(chosen, tallies["train"], train.names, "train"))
     own = known or units.train(_sampled(learnt, size), how, characters=size, special=special)
     kind = np.uint16 if own.vocab <= 1 << 16 else np.int32
     by_document = {"train": chosen.tally, "valid": LineReport()}

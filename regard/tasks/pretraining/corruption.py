@@ -48,6 +48,7 @@ class SpanCorruption(Pretraining):
     code: ClassVar[str] = 'restore("A text with <extra_id_0> gaps")'
     sentence: ClassVar[str] = "plain text: training a T5 that restores spans of it"
     sizes = SIZES
+    needs: ClassVar[Sequence[str]] = ("end", "pad")
 
     def drawn(self) -> SpanRows:
         """Windows over the text with spans cut out."""

@@ -94,6 +94,8 @@ class Filler:
     __repr__ = described
 
     def __init__(self, model: BERT, tokenizer: Tokenizer, name: str = "filler") -> None:
+        if not model.config.masked:
+            raise ValueError(f"{name} has no head that guesses masked tokens: give a model that has one")
         self.model, self.tokenizer, self.name = model, tokenizer, name
 
     @classmethod
@@ -181,7 +183,7 @@ class Filler:
         places = [int(starts[n]) + gap for n, some in enumerate(gaps) for gap in some]
         features = self._features(texts).index_select(0, torch.tensor(places, device=self.device, dtype=torch.long))
         logits = self.model.logits(features).float()
-        logits[:, sorted(self.tokenizer.special)] = float("-inf")
+        logits[:, self._unreadable] = float("-inf")
         return list(logits.softmax(-1).cpu().split([len(some) for some in gaps]))
 
     @torch.no_grad()
@@ -191,7 +193,7 @@ class Filler:
 
     def _filled(self, text: str, ids: list[int], guesses: Float[Tensor, "gap vocab"], top: int) -> Filled:
         own = self.tokenizer
-        best = guesses.topk(min(top, guesses.shape[1]))
+        best = guesses.topk(min(top, guesses.shape[1] - len(self._unreadable)))
         gaps = [
             [(_shown(own.pieces([id])[0]), share) for id, share in zip(some, shares, strict=True)]
             for some, shares in zip(best.indices.tolist(), best.values.tolist(), strict=True)
@@ -204,6 +206,11 @@ class Filler:
     def device(self) -> torch.device:
         """Where it runs."""
         return device_of(self.model)
+
+    @property
+    def _unreadable(self) -> list[int]:
+        """Tokens that stand for no text, and those that the model counts but the tokenizer does not know."""
+        return sorted(self.tokenizer.special | set(range(self.tokenizer.vocab, self.model.config.vocab)))
 
 
 def _shown(piece: str) -> str:

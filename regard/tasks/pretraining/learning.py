@@ -89,6 +89,8 @@ class Pretraining:
     sizes: ClassVar[Sequence[Size]]
     sure: ClassVar[int] = POSSIBLE
     """How sure it is of plain text that nobody said more of."""
+    needs: ClassVar[Sequence[str]] = ("end",)
+    """Tokens that the tokenizer of a model to start from must have, by their roles."""
     folders: ClassVar[bool] = True  # it reads the files of folders
     shared: ClassVar[bool] = True
     goal: Goal = ("loss", "min")
@@ -119,7 +121,15 @@ class Pretraining:
     @classmethod
     def prepare(cls, recipe: Any, known: Checkpoint | None = None) -> Prepared:
         """Read and tokenise the texts, with the tokenizer of a model to start from."""
-        return prepare(recipe.data, recipe.tokenizer, tokenizer_of(known), special=cls.special(recipe))
+        own = tokenizer_of(known)
+        if known is not None and own is not None:
+            for role in cls.needs:
+                if getattr(own, role) is None:
+                    raise ValueError(
+                        f"{known.directory} has a tokenizer without a {role} token, which {cls.named()} needs: "
+                        "leave out --from, or give another model"
+                    )
+        return prepare(recipe.data, recipe.tokenizer, own, special=cls.special(recipe))
 
     @classmethod
     def special(cls, recipe: Any) -> Sequence[str]:
@@ -153,10 +163,12 @@ class Pretraining:
         """What the model must be able to hold of such data."""
         return {"context": recipe.data.context}
 
-    @staticmethod
-    def sized(recipe: Any, prepared: Prepared) -> Any:
+    @classmethod
+    def sized(cls, recipe: Any, prepared: Prepared) -> Any:
         """The recipe with the number of tokens that the text turned out to have."""
-        how = prepared.tokenizer.how
+        how, window, held = prepared.tokenizer.how, recipe.data.context, recipe.model.context
+        if window > held:
+            raise ValueError(f"data.context is {window:,}, the model holds {held:,} tokens: set data.context={held}")
         return replace(recipe, model=replace(recipe.model, vocab=prepared.tokenizer.vocab), tokenizer=how)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:

@@ -12,7 +12,7 @@ from regard.attention.hardware import device_of
 from regard.config.resuming import Fixed
 from regard.metrics.likelihood import IGNORE, count
 from regard.models.bert import BERTConfig
-from regard.tasks.pretraining.corpus import Corpus
+from regard.tasks.pretraining.corpus import Corpus, Prepared
 from regard.tasks.pretraining.filler import Filler, Guesses, guess
 from regard.tasks.pretraining.learning import Pretraining, Size, TextRecipe, lost
 from regard.tasks.pretraining.masking import SPECIAL, MaskedBatch, MaskedRows, MaskingConfig
@@ -49,6 +49,7 @@ class MaskedLM(Pretraining):
     code: ClassVar[str] = 'fill("A text with a [MASK]")'
     sentence: ClassVar[str] = "plain text: training a BERT that fills gaps in it"
     sizes = SIZES
+    needs: ClassVar[Sequence[str]] = ("begin", "separator", "mask")
 
     def drawn(self) -> MaskedRows:
         """Pieces of documents with gaps."""
@@ -64,6 +65,19 @@ class MaskedLM(Pretraining):
         """Places for a window; segments and their heads where the next sentence is guessed."""
         asked = recipe.objective.next_sentence
         return {"context": recipe.data.context, "segments": 2 if asked else 0, "pooler": asked, "next_sentence": asked}
+
+    @classmethod
+    def sized(cls, recipe: MaskedRecipe, prepared: Prepared) -> Any:
+        """As for every task; a model without the heads that are to be trained is refused."""
+        model = recipe.model
+        if not model.masked:
+            raise ValueError("the model has no head that guesses masked tokens: set model.masked, or leave out --from")
+        if recipe.objective.next_sentence and not (model.next_sentence and model.segments > 1):
+            raise ValueError(
+                "objective.next_sentence needs a model with next_sentence, pooler and two segments: set these, or "
+                "objective.next_sentence=false"
+            )
+        return super().sized(recipe, prepared)
 
     def step(self, batch: MaskedBatch, part: str) -> Step:
         """The surprise at every masked token, and at whether the second text follows the first."""

@@ -223,7 +223,7 @@ class Measured(Sequence[CausalBatch]):
         block = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
         self._counted = starts[document] + block * self.stride  # from where on tokens count
         last = np.minimum(self._counted + self.stride, starts[document + 1])
-        first = np.maximum(starts[document], last - context)
+        first = self._counted if stride is None else np.maximum(starts[document], last - context)
         self._spans = Spans(first, last, document)
         ends, budget = np.cumsum(self._spans.lengths), context * windows
         self._cuts = [0]

@@ -73,6 +73,8 @@ class Writer(Writes):
             raise ValueError(
                 f"the model has never seen {' '.join(map(repr, strange[:5]))}: begin with characters of its text"
             )
+        if self.model.config.context < 2:
+            raise ValueError("a model that holds 1 token has no room to write: give it a context of 2 or more")
         found = encode(self.tokenizer, prompt) if prompt else []
         if not found and not self.opened and self.tokenizer.end is None:
             raise ValueError("this model has no token to begin with: give a prompt")
@@ -103,6 +105,7 @@ class Writer(Writes):
         begun = self.begin(how.prompt)
         [draft] = self._drafts(begun, config.build(WritingConfig, {**config.plain(how), "samples": 1}, where="writing"))
         whole = self._window([*begun, *draft.tokens])
+        whole = [*whole, self.tokenizer.role("end")] if draft.finished else whole
         fed, written = whole[:-1], whole[1:]
         with watch(self.model) as seen, torch.no_grad():
             self._features(fed)
