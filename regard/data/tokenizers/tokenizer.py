@@ -24,7 +24,7 @@ from tokenizers import Tokenizer as Engine
 from regard.config.expressions import explosive
 from regard.config.ranges import Count, Range
 from regard.data.normalise import TextConfig
-from regard.data.roles import BYTES, SPECIALS, blank_between, by_character, roles, surface
+from regard.data.roles import BYTES, SPECIALS, blank_between, by_character, language, roles, surface
 
 WORD = re.compile(r"\w+(?:['’-]\w+)*['’]?|[^\w\s]+")
 EXCERPT = 1 << 14  # characters of a text that a tokenizer learns from
