@@ -122,7 +122,7 @@ def prepare(
     if kept.facts["kept_twice"]:
         summary += [f"  kept: {kept.facts['kept_twice']:,} documents {REPEATED}"]
     summary.append(_said(own, **corpora))
-    return Prepared(own, **corpora, report=report, summary=summary, fresh=known is None)
+    return Prepared(own, corpora["train"], corpora["valid"], report, summary, fresh=known is None)
 
 
 def read(
