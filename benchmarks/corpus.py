@@ -22,7 +22,7 @@ def write(folder: Path, count: int, seed: int = 0) -> tuple[Path, Path]:
     """Two files of `count` lines each, for a tokenizer of words."""
     folder.mkdir(parents=True, exist_ok=True)
     chance = random.Random(seed + 1)
-    names = [_name(number) for number in range(WORDS)]
+    names = [name_of(number) for number in range(WORDS)]
     paths = folder / "train.source", folder / "train.target"
     sizes = lengths(count, seed)
     for side, path in enumerate(paths):
@@ -32,7 +32,7 @@ def write(folder: Path, count: int, seed: int = 0) -> tuple[Path, Path]:
     return paths
 
 
-def _name(number: int) -> str:
+def name_of(number: int) -> str:
     """A word of letters alone, so that nothing is split from it."""
     letters = ""
     for _ in range(4):

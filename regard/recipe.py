@@ -265,7 +265,7 @@ def able(verb: str) -> tuple[str, ...]:
 def _misfit(directory: str | Path, name: str, wanted: Sequence[str]) -> str:
     """What a model is, what is needed instead, and the command that it can be used with."""
     asked, own = (TASKS[task][0].usage.partition(" {folder}")[0] for task in (wanted[0], name))
-    needed = " or ".join(TASKS[task][1].kind for task in wanted)
+    needed = " or ".join(dict.fromkeys(TASKS[task][1].kind for task in wanted))
     return f"{directory} is {TASKS[name][1].kind}; {asked} needs {needed} (try {own})"
 
 

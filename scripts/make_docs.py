@@ -15,6 +15,10 @@ from regard.tasks import TASKS
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.language.task import LanguageRecipe
+from regard.tasks.pretraining.causal import CausalLM
+from regard.tasks.pretraining.corruption import SpanCorruption
+from regard.tasks.pretraining.learning import Pretraining
+from regard.tasks.pretraining.masked import MaskedLM
 from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.task import SIZES, TranslationRecipe
 from regard.tasks.vision.counting import CountingRecipe
@@ -39,6 +43,22 @@ SMALL = (
         "Tables",
         "A recipe with `task: regression` learns to [predict a column of a table](shapes.md).",
         RegressionRecipe,
+    ),
+)
+PRETRAINING: tuple[tuple[str, str, type[Pretraining], Sequence[str]], ...] = (
+    ("GPT", "A recipe with `task: causal-lm` learns to [continue texts](pretraining.md).", CausalLM, ()),
+    (
+        "BERT",
+        "A recipe with `task: masked-lm` learns to [fill gaps](pretraining.md); its other sections are those of a GPT.",
+        MaskedLM,
+        ("model", "objective"),
+    ),
+    (
+        "T5",
+        "A recipe with `task: span-corruption` learns to [restore spans](pretraining.md); "
+        "its other sections are those of a GPT.",
+        SpanCorruption,
+        ("model", "objective"),
     ),
 )
 CHARACTERS = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
@@ -97,8 +117,10 @@ def reference() -> str:
         parts.append(_section(section, inside))
         parts += _others(section, rows)
     words = "A recipe with `task: word2vec` learns [word vectors](word2vec.md) and has these sections."
-    texts = "A recipe with `task: language` trains a [language model](language.md) and has these sections."
+    texts = "A recipe with `task: language` trains a recurrent [language model](language.md) and has these sections."
     parts += [_other("Word vectors", words, EmbeddingRecipe), _other("Language models", texts, LanguageRecipe)]
+    for title, opening, task, only in PRETRAINING:
+        parts += [_other(title, opening, task.Recipe, only=only), _suited(title, task)]
     labels = "A recipe with `task: classification` trains a [classifier of texts](labels.md) and has these sections."
     tags = "A recipe with `task: tagging` trains a [tagger of words](labels.md); its other sections are the same."
     parts.append(_other("Classification", labels, ClassificationRecipe))
@@ -110,18 +132,43 @@ def reference() -> str:
 def _other(title: str, opening: str, kind: type, *, only: Sequence[str] = ()) -> str:
     """The settings of another kind of recipe, or some sections of them."""
     rows = config.describe(kind)
-    lines = [f"## {title}", "", opening]
+    lines, called = [f"## {title}", "", opening], title if title.isupper() else title.lower()
     named = (row for row in rows if "." not in row.name and row.name != "task")
     for section in (row for row in named if not only or row.name in only):
         inside = [row for row in rows if row.name.startswith(f"{section.name}.")]
         own, entries = ([row for row in inside if ("[]" in row.name) == listed] for listed in (False, True))
-        lines += ["", f"### `{section.name}` of {title.lower()}", "", section.help, "", *_settings(own, section.name)]
+        lines += ["", f"### `{section.name}` of {called}", "", section.help, ""]
+        lines += (
+            _settings(own, section.name)
+            if inside
+            else [f"{section.type[:1].upper()}{section.type[1:]}; `{section.default}` when not given."]
+        )
         if entries:
             train = [row for row in entries if row.name.startswith("data.train[].")]
             lines += ["", "Each entry of `data.train` has these settings.", "", *_settings(train, "data.train[]")]
         for choice, other in _choices(section, rows).items():
-            head = f"### `{section.name}` with `name: {choice}` of {title.lower()}"
+            head = f"### `{section.name}` with `name: {choice}` of {called}"
             lines += ["", head, "", *_settings(other, f"{section.name}({choice})")]
+    return "\n".join(lines) + "\n"
+
+
+def _suited(title: str, task: type[Pretraining]) -> str:
+    """The presets of a model of texts, and what is chosen by the amount of text."""
+    kind = next(iter(config.sections(task.Recipe, "model").values()))
+    names = ", ".join(f"`{name}`" for name in kind.PRESETS)
+    head = "Sizes, windows in a row, rate and epochs that nobody names follow from the tokens of the training text."
+    keys = list(task.sizes[0].model)
+    plain = {row.name: row.default for row in config.describe(kind)}
+    rows = (
+        (
+            "more" if size.most == float("inf") else f"up to {size.most:,}",
+            *(str(size.model.get(key, plain[key])) for key in keys),
+            *map(str, (size.windows, size.rate, size.epochs)),
+        )
+        for size in task.sizes
+    )
+    table = _table(("tokens", *(f"`{key}`" for key in keys), "`windows`", "`rate`", "epochs"), rows)
+    lines = [f"### Sizes of a {title}", "", f"`model.preset` names all sizes at once: {names}.", "", head, "", *table]
     return "\n".join(lines) + "\n"
 
 

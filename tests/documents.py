@@ -143,6 +143,8 @@ def lay_texts(desk: Path) -> None:
     _write(desk / "data" / "tinymoliere" / "input.txt", ["HARPAGON.", "Au voleur ! à l'assassin !", ""] * 8)
     for part in ("train", "valid", "test"):
         _write(desk / "data" / "wikitext-2" / f"wiki.{part}.tokens", [f" = The {part} = ", " <unk> is a word . "] * 4)
+    for name in ("book.txt", "notes/monday.txt", "notes/old/sunday.md"):
+        _write(desk / name, lines)
 
 
 def lay_labels(desk: Path) -> None:
@@ -243,10 +245,11 @@ class Desk:
             return words
         if not {"--resume", "--overwrite"} & set(words):
             self.make_room(words)
+        if "--text" in words or any(Path(word).stem.endswith(BLOCKS) for word in words):
+            kept = [word for word in READING if not word.startswith("model.")] if "--from" in words else READING
+            return [*words, *kept]
         if any("word2vec" in word for word in words):
             return [*words, *FEW]
-        if "--text" in words or any(Path(word).stem.endswith(BLOCKS) for word in words):
-            return [*words, *READING]
         if any(Path(word).name.startswith(WRITING) for word in words):
             return [*words, *TINY]
         if any(Path(word).name.startswith(LABELLING) for word in words):

@@ -373,6 +373,12 @@ def test_complexity_prints_the_table_and_cost_the_bill(capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out)["layers"][0]["weights"] == 512**2
     assert run(["cost", "base"]) == 0
     assert "63,082,496" in capsys.readouterr().out
+    assert run(["cost", "vgg16"]) == 0
+    assert "138,357,544" in capsys.readouterr().out
+    assert run(["cost", "stories15m", "-s", "length=8", "-s", "tokens=1000000000", "-s", "gpu=T4", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["operations"] == pytest.approx(1e9 * told["training"])
+    assert told["use"]["half"]["256"] == 2 * told["parameters"] + 2 * 256 * 2 * 6 * 288
 
 
 def test_positions_are_judged_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

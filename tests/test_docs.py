@@ -14,6 +14,9 @@ from regard.cost import GPUS, Plan
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.language.task import LanguageRecipe
+from regard.tasks.pretraining.causal import CausalRecipe
+from regard.tasks.pretraining.corruption import SpanRecipe
+from regard.tasks.pretraining.masked import MaskedRecipe
 from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.task import TranslationRecipe
@@ -72,6 +75,9 @@ def test_the_recipe_reference_is_what_the_code_says():
         TranslationRecipe,
         EmbeddingRecipe,
         LanguageRecipe,
+        CausalRecipe,
+        MaskedRecipe,
+        SpanRecipe,
         ClassificationRecipe,
         TaggingRecipe,
         LocalisationRecipe,
@@ -134,13 +140,15 @@ def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, wor
     given = command.make_context(words[0], rest).params  # an unknown option or a bad value raises here
     if words[0] == "train":
         settings = [word for word in given["words"] or [] if "=" in word]
-        settings += [f"task={given['task']}"] if given["task"] else []
+        of_text = "masked-lm" if given["masked"] else "causal-lm" if given["text"] else None
+        settings += [f"task={task}"] if (task := given["task"] or of_text) else []
         files = [ROOT / word for word in given["words"] or [] if word.endswith(".yaml") and (ROOT / word).is_file()]
         mapping = recipe.settings(files[0]) if files else {"data": {"train": {"path": "x"}}}
         recipe.resolve(config.override(mapping, settings))
     elif "settings" in given:
         settings = config.override({}, given["settings"] or [])
-        settings.pop("tokenize", None)  # of the score, not of the search
+        for name in ("tokenize", "stride"):  # of the score, not of the search
+            settings.pop(name, None)
         config.build(Plan if words[0] == "cost" else DecodingConfig, settings)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents import ROOT, Desk, blocks, lay, lay_labels, regards, targets
+from tests.documents import ROOT, Desk, blocks, lay, lay_labels, lay_others, lay_texts, regards, targets
 
 README = ROOT / "README.md"
 DESIGN = ROOT / "docs" / "design.md"
@@ -18,6 +18,8 @@ MADE = {"build", "dist", "runs"}  # folders that commands make
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     lay(tmp_path)
     lay_labels(tmp_path)
+    lay_texts(tmp_path)
+    lay_others(tmp_path)
     return Desk(tmp_path, monkeypatch)
 
 
@@ -36,7 +38,7 @@ def tree(document: Path) -> dict[str, str]:
 @pytest.mark.unchecked
 def test_a_reader_can_follow_the_readme_from_top_to_bottom(desk):
     desk.follow(README)
-    assert {path.name for path in (desk.folder / "runs").iterdir()} == {"a", "b", "word-class"}
+    assert {path.name for path in (desk.folder / "runs").iterdir()} == {"a", "b", "book", "gaps", "gpt2", "word-class"}
 
 
 def test_make_demo_is_regard_demo():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -17,15 +18,19 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.attention.cache import LayerCache
 from regard.attention.hardware import kernels_run
 from regard.attention.masks import EVERYONE, Edges, Grid, Mask, Packed, Padded, Stepping
+from regard.attention.positions import Positions, Rotary
 from regard.attention.scores import Score, scale_of, scaled_dot
 from regard.attention.tap import Tap
 
 Bias = Callable[[Tensor], Tensor]
-SHORT = 512  # tokens of a sequence up to which several share a tile
+SHORT = 512  # tokens of a sequence up to which our kernel, where several share a tile, is the fastest without a bias
+# In which order torch looks for a kernel for a batch on a GPU.
+BATCHES = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,10 @@ class AttentionSpec:
     bias: Bias | None = None
     dropout: float = 0.0
     tap: Tap | None = None
+    slopes: Float[Tensor, "heads"] | None = None
+    """Of a bias that is minus a head's slope times the distance: a kernel needs no more than them."""
+    back: Float[Tensor, "heads reach"] | None = None
+    """The bias by how many tokens back a key stands, where it is known beforehand for as many as are cached."""
 
     @property
     def explicit(self) -> bool:
@@ -90,18 +99,25 @@ def attend_step(
     cache: LayerCache,
     mask: Mask,
     way: AttentionSpec = PLAIN,
+    positions: Positions | None = None,
 ) -> Float[Tensor, "batch heads beam features"]:
-    """One decoding step: the newest keys and values are written into the cache, and each beam looks at its past."""
+    """One decoding step: the newest keys and values are written into the cache, and each beam looks at its past.
+
+    Queries and keys are turned first by where they stand, as the positions say.
+    """
     where = mask.where
     assert isinstance(where, Stepping)
-    if _step_fits(query, value, mask=mask, way=way):
-        from regard.attention.kernels.step import attend_past, sight
+    fits, turning = _step_fits(query, value, mask=mask, way=way), type(positions) is Rotary
+    if positions is not None and not (fits and turning):
+        places = mask.once("newest", lambda: where.newest)
+        query, key = positions.turn(query, places), positions.turn(key, places)
+    if fits:
+        from regard.attention.kernels.step import Scoring, attend_past, sight
 
         seen = mask.once("sight", lambda: sight(where)) if where.beams > 1 else where.slots  # a lone beam sees its own
-        reach = where.room + where.slots.shape[2]
-        bias = None if way.bias is None else _table(mask, way.bias, -torch.arange(reach, device=query.device))
-        scale = _scale(query, way)
-        return attend_past(query, key, value, cache=cache, where=where, sight=seen, scale=scale, bias=bias)
+        rates = positions.rates if isinstance(positions, Rotary) and turning else None
+        scoring = Scoring(_scale(query, way), _past_bias(query, where, mask=mask, way=way), rates)
+        return attend_past(query, key, value, cache=cache, where=where, sight=seen, scoring=scoring)
     keys, values = cache.extend(key, value, mask)
     return attend(query, keys, values, mask=mask, way=way)
 
@@ -156,8 +172,10 @@ def attend_row(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: At
     if mask.boolean is not None:  # only the whole matrix, token by token, can hold it
         path = attend_explicitly if way.explicit else attend_fused
         return path(query, key, value, mask=mask, way=way)
+    if _even(where, mask=mask, way=way):
+        return _batch(query, key, value, where=where, mask=mask, way=way)
     if _kernel_fits(query, key, value, where=where, mask=mask, way=way):
-        if _short(query, where=where, mask=mask):
+        if _tiled(query, where=where, mask=mask, way=way):
             return _rows(query, key, value, where=where, mask=mask, way=way)
         if way.bias is None:
             return _variable_length(query, key, value, where=where, mask=mask, way=way)
@@ -251,6 +269,15 @@ def _table(mask: Mask, bias: Bias, distance: Tensor) -> Float[Tensor, "heads dis
     return mask.once(("table", bias, torch.is_grad_enabled(), len(distance)), make)
 
 
+def _past_bias(query: Tensor, where: Stepping, *, mask: Mask, way: AttentionSpec) -> Tensor | None:
+    """What is added to scores in a step, as its kernel takes it."""
+    known = way.slopes if way.slopes is not None else way.back
+    if way.bias is None or known is not None:
+        return None if way.bias is None else known
+    reach = where.room + where.slots.shape[2]
+    return _table(mask, way.bias, -torch.arange(reach, device=query.device))
+
+
 def _added(query: Tensor, key: Tensor, visible: Tensor | None, *, mask: Mask, bias: Bias | None) -> Tensor | None:
     """What the kernel adds to the scores: a float mask, since boolean ones give garbage to blind queries on CUDA."""
     low = torch.finfo(query.dtype).min
@@ -291,22 +318,47 @@ def _kernel_fits(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, ma
     )
 
 
-def _short(query: Tensor, *, where: Packed, mask: Mask) -> bool:
-    """Whether the sequences are so short that tiles are best shared among them: our own kernel does that."""
-    short = max(where.query.longest, where.key.longest) <= SHORT and mask.window is None
-    return short and query.shape[-1] in (16, 32, 64, 128) and kernels_run(query)
+def _even(where: Packed, *, mask: Mask, way: AttentionSpec) -> bool:
+    """Whether the row is a batch without padding, and nothing but the future is hidden: no mask is needed then."""
+    plain = not way.explicit and way.bias is None and mask.window is None
+    query, key = where.query, where.key
+    if not (plain and query.even and key.even):
+        return False
+    return query is key or (not mask.causal and len(query.segment) * key.longest == len(key.segment) * query.longest)
+
+
+def _batch(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> Tensor:
+    """The fused kernel for batches over a row whose sequences are all of one length."""
+    sides = (query, where.query), (key, where.key), (value, where.key)
+    query, key, value = (each.unflatten(1, (-1, row.longest)).transpose(0, 1) for each, row in sides)
+    with sdpa_kernel(BATCHES, set_priority=True) if query.is_cuda else nullcontext():
+        mixed = F.scaled_dot_product_attention(
+            query,
+            key,
+            value,
+            is_causal=mask.causal,
+            dropout_p=way.dropout,
+            scale=_scale(query, way),
+            enable_gqa=query.shape[1] != key.shape[1],
+        )
+    return mixed.transpose(0, 1).flatten(1, 2)
+
+
+def _tiled(query: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> bool:
+    """Whether our own kernel is the best there is: for short sequences, which share its tiles, and for any bias."""
+    short = max(where.query.longest, where.key.longest) <= SHORT or way.bias is not None
+    return short and mask.window is None and query.shape[-1] in (16, 32, 64, 128) and kernels_run(query)
 
 
 def _rows(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> Tensor:
-    """Our own kernel for rows of short sequences."""
+    """Our own kernel for rows."""
     from regard.attention.kernels.rows import attend_rows
 
     rows, reach = (where.query, where.key), max(where.query.longest, 1)
-    distances = torch.arange(1 - reach, reach, device=query.device)
-    bias = None if way.bias is None else _table(mask, way.bias, distances)
-    segments, offsets = (rows[0].segment, rows[1].segment), (rows[0].offsets, rows[1].offsets)
-    scale = _scale(query, way)
-    return attend_rows(query, key, value, segments, offsets, causal=mask.causal, scale=scale, bias=bias)
+    bias = None if way.bias is None else way.slopes
+    if way.bias is not None and bias is None:
+        bias = _table(mask, way.bias, torch.arange(1 - reach, reach, device=query.device))
+    return attend_rows(query, key, value, rows, causal=mask.causal, scale=_scale(query, way), bias=bias)
 
 
 def _variable_length(

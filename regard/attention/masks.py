@@ -34,6 +34,8 @@ class Row:
     count: Int[Tensor, ""]
     most: int | None = None
     """A bound of how many sequences are real, where it is known without asking the device."""
+    even: bool = False
+    """Whether every segment is known to have `longest` tokens, but for empty ones at the end: the row is a batch."""
 
     @classmethod
     def of(
@@ -65,7 +67,9 @@ class Row:
         segment = torch.repeat_interleave(parts)
         place = torch.arange(len(segment)) - offsets[segment]
         assert most is None or len(sizes) <= most, f"{len(sizes)} sequences where at most {most} were promised"
-        return cls(offsets.int(), longest, segment, place, torch.tensor(len(sizes)), most)
+        whole = parts[: len(segment) // max(longest, 1)]  # empty segments at the end take no place
+        even = int(whole.sum()) == len(segment) > 0 and bool((whole == longest).all())
+        return cls(offsets.int(), longest, segment, place, torch.tensor(len(sizes)), most, even)
 
     @cached
     def lengths(self) -> Int[Tensor, "segments"]:
@@ -101,7 +105,7 @@ class Row:
         """The same row elsewhere."""
         tensors = (self.offsets, self.segment, self.place, self.count)
         offsets, segment, place, count = (tensor.to(device, non_blocking=True) for tensor in tensors)
-        return Row(offsets, self.longest, segment, place, count, self.most)
+        return Row(offsets, self.longest, segment, place, count, self.most, self.even)
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,6 +87,7 @@ class MultiHead(nn.Module):
             bias=positions.bias if positions is not None and positions.biased else None,
             dropout=self.dropout if self.training else 0.0,
             tap=self.weights,
+            slopes=getattr(positions, "slopes", None),
         )
         mixed = attend(query, key, value, mask=mask, way=way)
         return self.output(mixed.transpose(-3, -2).flatten(-2))

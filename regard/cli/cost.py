@@ -43,6 +43,8 @@ def cost(
 
     plan = config.build(costs.Plan, config.override({}, settings or []))
     costs.gpu(plan.gpu)
+    if model in costs.PUBLISHED:
+        return _published(model, as_json=as_json)
     shape = _shape(model)
     found = costs.estimate(shape, plan)
     if as_json:
@@ -54,7 +56,27 @@ def cost(
     columns = [f"{context:,} tokens" if context else "memory" for context in contexts]
     used = [(name, *map(gigabytes, sizes.values())) for name, sizes in found.use.items()]
     console.print()
-    console.print(Fitted(("weights in", *columns), used, f"{model}: in use, with the KV cache of one sequence"))
+    cached = ", with the KV cache of one sequence" if any(contexts) else ""
+    console.print(Fitted(("weights in", *columns), used, f"{model}: in use{cached}"))
+
+
+def _published(model: str, *, as_json: bool) -> None:
+    """What is known of a model that Regard does not build."""
+    from rich.console import Console
+
+    from regard import cost as costs
+    from regard.cli.tables import Fitted
+
+    found = costs.PUBLISHED[model]
+    if as_json:
+        print(json.dumps({"model": model, **asdict(found)}, indent=1))
+        return
+    lines = [("parameters", f"{found.parameters:,}")]
+    if found.forward is not None:
+        each = {"forward": found.forward, "training": 3 * found.forward}
+        lines += [(f"FLOP a picture, {name}", f"{value:.3g}") for name, value in each.items()]
+    note = "From its equations: Regard knows its size and does not build it."
+    Console(highlight=False).print(Fitted(("what", "how much"), lines, model, note))
 
 
 def _planned(found: Estimate, plan: Plan) -> str:
@@ -74,14 +96,13 @@ def _note(found: Estimate) -> str | None:
 def _lines(found: Estimate, plan: Plan) -> list[tuple[str, str]]:
     """What there is to say of each part."""
     unit, memory = "a token" if found.tokens > 1 else "an example", found.memory[plan.optimizer]
-    hours = found.seconds / 3600
     others = {name: each for name, each in found.memory.items() if name != plan.optimizer}
     named = {"lora": f"LoRA of rank {plan.rank}", "adamw": "AdamW", "muon": "Muon", "sgd": "SGD"}
     lines = [
         ("parameters", f"{found.parameters:,}"),
         *((f"  {name}", f"{count:,}") for name, count in found.parts.items()),
         (f"FLOP {unit}, forward", f"{found.forward:.3g}"),
-        (f"FLOP {unit}, training", f"{3 * found.forward:.3g}"),
+        (f"FLOP {unit}, training", f"{found.training:.3g}"),
         ("  6 x parameters", f"{found.rule:.3g}"),
         ("FLOP of the training", f"{found.operations:.3g}"),
         ("memory of weights", gigabytes(memory.weights)),
@@ -95,7 +116,7 @@ def _lines(found: Estimate, plan: Plan) -> list[tuple[str, str]]:
     ]
     if found.forward:
         lines += [
-            ("time", f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.1f} days"),
+            ("time", _time(found.seconds)),
             ("price", f"{found.price:,.0f}" if found.price else "set hourly"),
         ]
     return lines
@@ -105,12 +126,19 @@ def _plain(found: Estimate, plan: Plan) -> dict[str, Any]:
     """As JSON."""
     told = asdict(found)
     memory = {name: {**each, "total": sum(each.values())} for name, each in told.pop("memory").items()}
-    return {"parameters": found.parameters, **told, "training": 3 * found.forward, "rule": found.rule, "memory": memory}
+    return {"parameters": found.parameters, **told, "rule": found.rule, "memory": memory}
+
+
+def _time(seconds: float) -> str:
+    """As a person reads it."""
+    units = {"h": 3600, "days": 86400, "years": 365.25 * 86400}
+    unit = "h" if seconds < 2 * units["days"] else "days" if seconds < 2 * units["years"] else "years"
+    return f"{seconds / units[unit]:,.1f} {unit}"
 
 
 def gigabytes(count: int) -> str:
     """Bytes as a person reads them."""
-    return f"{count / 1e9:.2f} GB" if count >= 1e7 else f"{count / 1e6:.2f} MB"
+    return f"{count / 1e9:,.2f} GB" if count >= 1e7 else f"{count / 1e6:.2f} MB"
 
 
 def _shape(model: str) -> Any:
@@ -126,7 +154,7 @@ def _shape(model: str) -> Any:
         return _of_recipe(path)
     if (path / "config.yaml").is_file():
         return _of_folder(path)
-    meant = nearest(model, known)
+    meant = nearest(model, [*known, *costs.PUBLISHED])
     raise ValueError(f"{model} is neither a recipe file, a run folder, a checkpoint nor a preset{meant}")
 
 

@@ -7,17 +7,20 @@ each multiply-add, as profilers count them; a training step costs three times it
 from regard.cost.gpus import GPU, GPUS, duration, gpu, price
 from regard.cost.memory import Memory
 from regard.cost.plan import Estimate, Plan, estimate, flops, forward
+from regard.cost.published import PUBLISHED, Published
 from regard.cost.sizes import VOCAB, parameters, preset, presets
 from regard.cost.trace import Lengths, Trace, trace
 
 __all__ = [
     "GPU",
     "GPUS",
+    "PUBLISHED",
     "VOCAB",
     "Estimate",
     "Lengths",
     "Memory",
     "Plan",
+    "Published",
     "Trace",
     "duration",
     "estimate",

@@ -62,6 +62,8 @@ class Estimate:
     """Sequences in a step."""
     forward: float
     """Operations for a token, of the model only reading; a model that reads no tokens: for an example."""
+    training: float
+    """The same in training, forward and backward, with logits of what is predicted alone."""
     operations: float
     """Of the whole training."""
     memory: dict[str, Memory]
@@ -106,6 +108,7 @@ def estimate(config: Any, plan: Plan) -> Estimate:
         tokens=tokens,
         batch=batch,
         forward=(traced.body + traced.head) / tokens,
+        training=3 * one / tokens,
         operations=total,
         memory=held,
         use=_use(model, config, lengths),

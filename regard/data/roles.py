@@ -21,6 +21,8 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "separator": ("<sep>", "[SEP]", "</s>"),
 }
 """Names that special tokens have in one family of models or another, the likeliest first."""
+CHARACTER = r"[\s\S]"
+"""What is cut out as one where characters are tokens."""
 SPELLED = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -32,6 +34,12 @@ def roles(engine: Engine) -> dict[str, int | None]:
     if found["unknown"] is None and own is not None:
         found["unknown"] = engine.token_to_id(own)
     return found
+
+
+def language(name: str) -> str | None:
+    """The language that a token asks for: <2fr> is one of ours, >>fr<< one of Marian's."""
+    match = re.fullmatch(r"<2(.+)>|>>(.+)<<", name)
+    return match and (match[1] or match[2])
 
 
 def surface(engine: Engine) -> Callable[[str], bytes]:
@@ -71,6 +79,16 @@ def _mark(part: Mapping[str, Any]) -> tuple[str, str] | None:
 def blank_between(engine: Engine) -> str:
     """What stands between the tokens of a closed list: a blank between words, nothing between characters."""
     return " " if any(part["type"].startswith("Whitespace") for part in _parts(engine.pre_tokenizer)) else ""
+
+
+def by_character(engine: Engine) -> bool:
+    """Whether a text is composed (NFC) and cut between any two characters, as in our closed lists of them."""
+    composed = _parts(engine.normalizer) == [{"type": "NFC"}]
+    return (
+        composed
+        and [part["type"] for part in _parts(engine.pre_tokenizer)] == ["Split", "ByteLevel"]
+        and (_parts(engine.pre_tokenizer)[0]["pattern"] == {"Regex": CHARACTER})
+    )
 
 
 def _parts(component: Any) -> list[dict[str, Any]]:

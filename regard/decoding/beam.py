@@ -44,11 +44,6 @@ class Searching:
         return "search", self.beams, self.eos, list(self.constraints)
 
     @property
-    def ranks(self) -> bool:
-        """Whether nothing but scores decides."""
-        return not self.constraints
-
-    @property
     def reorders(self) -> bool:
         """Whether a beam may go on from another one."""
         return self.beams > 1
@@ -63,6 +58,21 @@ class Searching:
         """All that may come next, ranked, and the best that go on."""
         ranked = rank(logits, front, self.constraints, eos=self.eos)
         return Chosen(ranked, *advance(ranked, self.beams, eos=self.eos))
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing but scores decides."""
+        return not self.constraints
+
+    def choices(self, vocab: int) -> int:
+        """Twice as many as beams, or all there are."""
+        return self.beams * min(2, vocab)
+
+    def choose_in_place(self, logits: Tensor, lines: Any, record: Tensor, clock: Tensor) -> None:
+        """The same in one go by kernels."""
+        from regard.decoding.kernels import choose
+
+        choose(logits, lines.total, lines.tokens, lines.parents, record, clock, eos=self.eos)
 
     def book(self, limits: Sequence[int], longest: int | None = None) -> Ledger:
         """Answers so far and what may still become one."""

@@ -42,7 +42,7 @@ class Sampler:
             raise ValueError(f"min_p {self.min_p} is not between 0 and 1: leave it out to keep every token")
 
     @property
-    def warping(self) -> tuple[float | int | None, ...]:
+    def warping(self) -> tuple[float, int | None, float | None, float | None]:
         """What the distribution depends on."""
         return self.temperature, self.top_k, self.top_p, self.min_p
 

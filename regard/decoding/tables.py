@@ -55,11 +55,6 @@ class Policy(Protocol):
         ...
 
     @property
-    def ranks(self) -> bool:
-        """Whether it is a plain ranking of all that may come next, for which there is a kernel."""
-        ...
-
-    @property
     def draws(self) -> bool:
         """Whether it needs a random number for every token."""
         ...
@@ -75,6 +70,19 @@ class Policy(Protocol):
 
     def choose(self, logits: Float[Tensor, "batch beam vocab"], front: Front) -> Chosen:
         """What may come next, and what goes on."""
+        ...
+
+    def choices(self, vocab: int) -> int:
+        """How many next tokens of an example are recorded in a round."""
+        ...
+
+    @property
+    def free(self) -> bool:
+        """Whether what may come next does not depend on what is written, so that kernels can choose."""
+        ...
+
+    def choose_in_place(self, logits: Tensor, lines: Lines, record: Tensor, clock: Tensor) -> None:
+        """The same by kernels: lines are changed and a ranking is recorded."""
         ...
 
     def book(self, limits: Sequence[int], longest: int | None = None) -> Book:
@@ -293,14 +301,11 @@ class Fixed:
         self, logits: Tensor, lines: Lines, clock: Tensor, record: Tensor | None
     ) -> tuple[Int[Tensor, "round row kind choice"], Lines]:
         """Choose, in one go where a kernel can, and record it where the clock of each row points."""
-        if self.policy.ranks and kernels_run(logits):
-            from regard.decoding.kernels import choose
-
-            beams, vocab = logits.shape[1:]
+        if self.policy.free and kernels_run(logits):
             if record is None:
-                shape = 1, len(clock), 3, min(2 * beams, beams * vocab)
+                shape = 1, len(clock), 3, self.policy.choices(logits.shape[-1])
                 record = torch.zeros(shape, dtype=torch.int32, device=logits.device)
-            choose(logits, lines.total, lines.tokens, lines.parents, record, clock, eos=self.policy.eos)
+            self.policy.choose_in_place(logits, lines, record, clock)
             return record, lines
         ranked, after = lines.choose(logits, self.policy, growing=False)
         numbers = encoded(ranked)

@@ -134,14 +134,14 @@ def _decoder(found: Pieces) -> list[dict[str, Any]]:
     unused = any(piece.type is Type.UNUSED for piece in found.pieces)
     steps = [_replace({"String": NEVER}, "")] if unused else []
     steps.append(_replace({"String": BLANK}, " "))
-    steps += [{"type": "ByteFallback"}] if found.byte_fallback else []
+    steps += [{"type": "ByteFallback"}] if found.spelling else []
     steps.append({"type": "Fuse"})
     return [*steps, {"type": "Strip", "content": " ", "start": 1, "stop": 0}] if found.prefix else steps
 
 
 def _unigram(found: Pieces) -> dict[str, Any]:
     vocab = [[_name(piece), piece.score if piece.type is Type.NORMAL else 0.0] for piece in found.pieces]
-    return {"type": "Unigram", "unk_id": found.unknown, "vocab": vocab, "byte_fallback": found.byte_fallback}
+    return {"type": "Unigram", "unk_id": found.unknown, "vocab": vocab, "byte_fallback": found.spelling}
 
 
 def _byte_pairs(found: Pieces) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _byte_pairs(found: Pieces) -> dict[str, Any]:
         "continuing_subword_prefix": None,
         "end_of_word_suffix": None,
         "fuse_unk": True,
-        "byte_fallback": found.byte_fallback,
+        "byte_fallback": found.spelling,
         "ignore_merges": bool(_symbols(found)),
         "vocab": {_name(piece): id for id, piece in enumerate(found.pieces)},
         "merges": [[left, right] for *_, left, right in sorted(merges)],

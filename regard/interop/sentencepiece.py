@@ -50,7 +50,7 @@ class Pieces:
 
     pieces: list[Piece]
     algorithm: Literal["unigram", "bpe"] = "unigram"
-    byte_fallback: bool = False
+    spelling: bool = False
     """Whether a character without a piece is spelled in bytes."""
     charsmap: bytes = field(default=b"", repr=False)
     """Which characters are replaced before all else; empty for none."""
@@ -90,7 +90,7 @@ def parse(data: bytes) -> Pieces:
         Pieces(
             pieces,
             ALGORITHMS[algorithm],
-            byte_fallback=bool(_whole(trainer, 35, 0)),
+            spelling=bool(_whole(trainer, 35, 0)),
             charsmap=charsmap,
             prefix=bool(_whole(normaliser, 3, 1)),
             squeeze=bool(_whole(normaliser, 4, 1)),
@@ -114,7 +114,7 @@ def parse_llama2c(data: bytes) -> Pieces:
         place += length
         if len(pieces) > MOST:
             raise ValueError(f"more than {MOST:,} pieces")
-    return checked(Pieces(pieces, "bpe", byte_fallback=True, squeeze=False))
+    return checked(Pieces(pieces, "bpe", spelling=True, squeeze=False))
 
 
 def checked(found: Pieces) -> Pieces:
@@ -128,7 +128,7 @@ def checked(found: Pieces) -> Pieces:
     if len(unknown) != 1:
         raise ValueError(f"{len(unknown)} pieces stand for the unknown, and one must")
     spelled = {f"<0x{byte:02X}>" for byte in range(256)}
-    if found.byte_fallback and not spelled <= names:
+    if found.spelling and not spelled <= names:
         raise ValueError(f"the piece {min(spelled - names)} is missing, and it spells with bytes")
     return found
 
@@ -220,8 +220,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
         key, place = _varint(data, place)
         number, wire = key >> 3, key & 7
         if wire == VARINT:
-            value, place = _varint(data, place)
-            yield number, value
+            whole, place = _varint(data, place)
+            yield number, whole
             continue
         if wire not in (WIDE, BYTES, NARROW) or not number:
             raise ValueError(f"it is no SentencePiece model: byte {place:,} begins no field")
@@ -230,8 +230,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
             length, place = _varint(data, place)
         if length > len(data) - place:
             raise ValueError("it ends in the middle of a field")
-        content = data[place : place + length]
-        yield number, struct.unpack("<f", content)[0] if wire == NARROW else content
+        value = data[place : place + length]
+        yield number, struct.unpack("<f", value)[0] if wire == NARROW else value
         place += length
 
 

@@ -61,9 +61,7 @@ def _document(folder: Path, kind: str, said: Notes, *, target: bool) -> dict[str
     """A tokenizer.json from whatever files there are, the most exact first; texts are never cut or filled up."""
     empty = {"version": "1.0", "truncation": None, "padding": None}
     if (folder / WHOLE).exists():
-        found = mapping(folder / WHOLE, LARGEST)
-        Tokenizer.parse(json.dumps(found))  # whatever is wrong with it is said before its parts are looked at
-        return {**found, **empty}
+        return {**mapping(folder / WHOLE, LARGEST), **empty}
     if (folder / SOURCE).exists():
         return {**empty, **_one_side(folder, TARGET if target else SOURCE)}
     for name in MODELS:

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 IGNORE = -100  # the label of a position that is not scored
+ALIGNED = 64  # tokens of a vocabulary by which matrix units take their fastest way
 
 
 def cross_entropy(
@@ -117,21 +118,23 @@ class _Chunked(torch.autograd.Function):
         """Keep the gradient instead of the logits."""
         kind = features.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else features.dtype
-        inputs, matrix = features.to(dtype), weight.to(dtype)
+        inputs, matrix, added = features.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
+        if not smoothing:
+            matrix, added = _filled(matrix, added)
         wide = torch.promote_types(dtype, torch.float32)
         total = features.new_zeros((), dtype=wide)
-        of_weight = torch.zeros_like(weight, dtype=wide)
-        of_bias = None if bias is None else torch.zeros_like(bias, dtype=wide)
+        of_weight = torch.zeros_like(matrix, dtype=wide)
+        of_bias = None if bias is None else torch.zeros_like(matrix[:, 0], dtype=wide)
         of_features = []
         for some, own in zip(inputs.split(chunk), labels.split(chunk), strict=True):
-            logits = F.linear(some, matrix, None if bias is None else bias.to(dtype))
-            loss, slope = surprise(logits, own, smoothing)
+            loss, slope = surprise(F.linear(some, matrix, added), own, smoothing)
             total = total + loss
             of_features.append(slope @ matrix)
             of_weight = of_weight + slope.T @ some
             of_bias = None if of_bias is None else of_bias + slope.sum(0)
-        kept = [torch.cat(of_features).to(features.dtype), of_weight.to(weight.dtype)]
-        ctx.save_for_backward(*kept, *([] if bias is None or of_bias is None else [of_bias.to(bias.dtype)]))
+        vocab = len(weight)
+        kept = [torch.cat(of_features).to(features.dtype), of_weight[:vocab].to(weight.dtype)]
+        ctx.save_for_backward(*kept, *([] if bias is None or of_bias is None else [of_bias[:vocab].to(bias.dtype)]))
         return total
 
     @staticmethod
@@ -139,6 +142,15 @@ class _Chunked(torch.autograd.Function):
         """What was computed on the way, as much of it as is asked for."""
         found = [each * outer[0].to(each.dtype) for each in ctx.saved_tensors]
         return (*found, *[None] * (6 - len(found)))
+
+
+def _filled(matrix: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """The same with tokens that never come, up to a number of them by which matrix units are fast."""
+    missing = -len(matrix) % ALIGNED
+    if not missing:
+        return matrix, bias
+    none = matrix.new_zeros(len(matrix)) if bias is None else bias
+    return F.pad(matrix, (0, 0, 0, missing)), F.pad(none, (0, missing), value=float("-inf"))
 
 
 def surprise(
@@ -149,7 +161,9 @@ def surprise(
     scored = labels != IGNORE
     truth = labels.where(scored, 0)[:, None]
     whole = wide.logsumexp(-1, keepdim=True)
-    right = (1 - smoothing) * wide.gather(1, truth) + smoothing * wide.mean(-1, keepdim=True)
+    right = wide.gather(1, truth)
+    if smoothing:  # else a token that never comes would make it infinite
+        right = (1 - smoothing) * right + smoothing * wide.mean(-1, keepdim=True)
     loss = (whole - right)[:, 0].where(scored, 0.0).sum()
     vocabulary = torch.arange(wide.shape[1], device=wide.device)
     target = torch.where(vocabulary == truth, 1 - smoothing, 0.0) + smoothing / wide.shape[1]

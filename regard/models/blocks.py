@@ -81,6 +81,12 @@ class BlockShape:
         )
 
 
+def halved(x: Tensor) -> Tensor:
+    """Vectors in the precision of products: under autocast, what blocks add to need be no finer than what they add."""
+    kind = x.device.type
+    return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
+
+
 class Residual(nn.Module):
     """`norm(x + f(x))` as in the paper, or `x + f(norm(x))`, which trains without care (Xiong et al. 2020)."""
 

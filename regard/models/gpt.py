@@ -21,7 +21,7 @@ from regard.attention.multihead import Heads
 from regard.attention.positions import Positions, Rotary, scheme
 from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Width, affordable, divided
 from regard.config.resuming import Warned
-from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, Stack, draw, within
+from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, Stack, draw, halved, within
 
 
 def _gpt(width: int, heads: int, depth: int, *, vocab: int = 50257, context: int = 1024) -> dict[str, Any]:
@@ -108,6 +108,10 @@ class GPTConfig:
         "gpt3-6.7b": _gpt(4096, 32, 32, context=2048),
         "gpt3-13b": _gpt(5120, 40, 40, context=2048),
         "gpt3": _gpt(12288, 96, 96, context=2048),
+        "megatron-1.2b": _gpt(1536, 16, 40, vocab=51200),
+        "megatron-2.5b": _gpt(1920, 20, 54, vocab=51200),
+        "megatron-4.2b": _gpt(2304, 24, 64, vocab=51200),
+        "megatron-8.3b": _gpt(3072, 32, 72, vocab=51200),
         "bloom-560m": {
             **_gpt(1024, 16, 24, vocab=250880, context=2048),
             "positions": "alibi",
@@ -257,7 +261,7 @@ class GPT(nn.Module):
     def _read(self, tokens: Tensor, mask: Mask, caches: Sequence[LayerCache | None]) -> Tensor:
         """Through all blocks, writing the newest keys into the caches, if there are any."""
         places, _ = mask.places(tokens.shape[-1], tokens.shape[-1], tokens.device)
-        x = self.dropout(self.embedding_norm(self.embedding(tokens, places, self.positions)))
+        x = halved(self.dropout(self.embedding_norm(self.embedding(tokens, places, self.positions))))
         for block, cache in zip(self.blocks, caches, strict=True):
             x = block(x, mask=mask, positions=self.positions, cache=cache)
         return self.norm(x)

@@ -7,14 +7,13 @@ past is written in place. It answers to `start` and `step` as the model does; it
 from __future__ import annotations
 
 import copy
-import math
 import warnings
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from regard.attention.attend import AttentionSpec, attend_source, attend_step
 from regard.attention.cache import KeyValues, LayerCache, StaticDecoderState
@@ -25,25 +24,9 @@ from regard.attention.positions import Learned, Positions, Table
 from regard.attention.tap import Tap
 from regard.models.blocks import ACTIVATIONS, Stack
 from regard.models.known import Unknown, check
+from regard.models.projection import Carried, Projection, added, opened
 
 ENOUGH = 128  # examples for which it pays to make a copy, compile kernels and capture graphs
-FEW = 16  # rows up to which reading the weights takes longer than multiplying with them
-
-
-class Projection(NamedTuple):
-    """Linear maps of one input, joined, and the function after them."""
-
-    weight: Float[Tensor, "wide width"]
-    bias: Float[Tensor, "wide"] | None
-    activation: str = "none"
-
-    @classmethod
-    def of(cls, *maps: nn.Linear, activation: str = "none") -> Projection:
-        """One matrix for several maps; that of a single one is its own."""
-        biases: list[Tensor] = [each.bias for each in maps if each.bias is not None]
-        weight = torch.cat([each.weight for each in maps]) if len(maps) > 1 else maps[0].weight
-        bias = torch.cat(biases) if len(biases) > 1 else next(iter(biases), None)
-        return cls(weight, bias, activation)
 
 
 class Layer(NamedTuple):
@@ -55,7 +38,7 @@ class Layer(NamedTuple):
     source_output: Projection | None
     inner: Projection
     outer: Projection
-    norms: tuple[nn.LayerNorm, ...]
+    norms: tuple[nn.Module, ...]
     attention: MultiHead
     cross: MultiHead | None
 
@@ -74,6 +57,7 @@ class FusedDecoder:
         self.stack: Stack = self.model.stack
         self.pre = self.stack.blocks[0].after_mlp.pre
         self.layers = [_layer(block) for block in self.stack.blocks]
+        self._biases: dict[int, Tensor] = {}  # by how far back they reach
         self.tables: list[Any] = []  # rows and graphs of searches with this copy, which die with it
 
     @property
@@ -88,10 +72,13 @@ class FusedDecoder:
             for mine, theirs in zip(kind(self.model), kind(model), strict=True):
                 mine.copy_(theirs)
         for layer, block in zip(self.layers, self.stack.blocks, strict=True):
-            fresh = _layer(block).past
-            layer.past.weight.copy_(fresh.weight)
-            if layer.past.bias is not None and fresh.bias is not None:
-                layer.past.bias.copy_(fresh.bias)
+            fresh = _layer(block)
+            for held, new in ((layer.past, fresh.past), (layer.inner, fresh.inner)):  # those that are joined
+                held.weight.copy_(new.weight)
+                if held.bias is not None and new.bias is not None:
+                    held.bias.copy_(new.bias)
+        for reach, table in self._biases.items():
+            table.copy_(self._fresh_bias(reach))
 
     @torch.no_grad()
     def start(
@@ -111,11 +98,12 @@ class FusedDecoder:
         masks = stepping(past.where), None if past.source is None else padded(past.source, past.where)
         memories = past.memories or (None,) * len(self.layers)
         with self._own_precision():
-            x, norm = self._embed(tokens, masks[0]), None
+            carried, norm = Carried(self._embed(tokens, masks[0])), None
             for layer, cache, memory in zip(self.layers, past.caches, memories, strict=True):
-                x, norm = self._through(layer, (x, norm), cache, memory, masks)
+                carried, norm = self._through(layer, (carried, norm), cache, memory, masks)
             last: Any = self.stack.norm if self.pre else norm
-            logits, _ = _project(x, Projection(self.stack.prediction, None), norm=last, dtype=torch.float32)
+            matrix = Projection(self.stack.prediction, scale=self.stack.scale)
+            logits, _ = opened(carried, matrix, last, dtype=torch.float32)
         return logits, past
 
     def _own_precision(self) -> torch.autocast:
@@ -125,63 +113,74 @@ class FusedDecoder:
     def _through(
         self,
         layer: Layer,
-        carried: tuple[Tensor, nn.LayerNorm | None],
+        given: tuple[Carried, nn.Module | None],
         cache: LayerCache,
         memory: KeyValues | None,
         masks: tuple[Mask, Mask | None],
-    ) -> tuple[Tensor, nn.LayerNorm | None]:
+    ) -> tuple[Carried, nn.Module | None]:
         """One block: a vector still to be normalised in, and out."""
-        x, norm = carried
+        carried, norm = given
         before = iter(layer.norms if self.pre else (norm, *layer.norms[:-1]))
-        wide, x = self._open(x, layer.past, next(before))
-        x, _ = _project(self._look_back(wide, layer.attention, cache, masks[0]), layer.past_output, residual=x)
+        wide, x = self._open(carried, layer.past, next(before))
+        carried = added(self._look_back(wide, layer.attention, cache, masks[0]), layer.past_output, x)
         if layer.cross is not None and layer.source is not None and layer.source_output is not None:
             assert memory is not None
             assert masks[1] is not None
-            wide, x = self._open(x, layer.source, next(before))
+            wide, x = self._open(carried, layer.source, next(before))
             way = AttentionSpec(score=layer.cross.score)
             mixed = attend_source(_split(wide, layer.cross.heads), *memory, mask=masks[1], way=way)
-            x, _ = _project(_merge(mixed), layer.source_output, residual=x)
-        wide, x = self._open(x, layer.inner, next(before))
-        x, _ = _project(wide, layer.outer, residual=x)
-        return x, layer.norms[-1]
+            carried = added(_merge(mixed), layer.source_output, x)
+        wide, x = self._open(carried, layer.inner, next(before))
+        return added(wide, layer.outer, x), layer.norms[-1]
 
-    def _open(self, x: Tensor, projection: Projection, norm: nn.LayerNorm | None) -> tuple[Tensor, Tensor]:
+    def _open(self, carried: Carried, projection: Projection, norm: nn.Module | None) -> tuple[Tensor, Tensor]:
         """The projection of what is normalised, and what its result is added to."""
-        wide, normed = _project(x, projection, norm=norm)
-        return wide, x if self.pre else normed
+        wide, (normed, total) = opened(carried, projection, norm)
+        return wide, total if self.pre else normed
 
     def _look_back(self, wide: Tensor, attention: MultiHead, cache: LayerCache, mask: Mask) -> Tensor:
         """Self-attention over the cache, from joined queries, keys and values."""
         depth = attention.query.out_features // attention.heads
         sizes = [attention.heads * depth, attention.groups * depth]
-        query, key, value = wide.split([*sizes, wide.shape[-1] - sum(sizes)], -1)
-        query, key, value = (
-            _split(query, attention.heads),
-            _split(key, attention.groups),
-            _split(value, attention.groups),
-        )
-        positions = self.stack.positions
-        if not isinstance(positions, Table | Learned):
-            query, key = positions.turn(query, _places(mask)), positions.turn(key, _places(mask))
-        way = AttentionSpec(score=attention.score, bias=positions.bias if positions.biased else None)
-        return _merge(attend_step(query, key, value, cache=cache, mask=mask, way=way))
+        parts = wide.split([*sizes, wide.shape[-1] - sum(sizes)], -1)
+        counts = attention.heads, attention.groups, attention.groups
+        query, key, value = (_split(part, count) for part, count in zip(parts, counts, strict=True))
+        where, positions = mask.where, self.stack.positions
+        assert isinstance(where, Stepping)
+        way = AttentionSpec(score=attention.score)
+        if positions.biased:
+            slopes = getattr(positions, "slopes", None)
+            back = self._bias(where.room + where.slots.shape[2]) if slopes is None else None
+            way = replace(way, bias=positions.bias, slopes=slopes, back=back)
+        return _merge(attend_step(query, key, value, cache=cache, mask=mask, way=way, positions=positions))
+
+    def _bias(self, reach: int) -> Tensor:
+        """What is added to a score by how far back the key stands, made once for all layers and steps."""
+        if reach not in self._biases:
+            self._biases[reach] = self._fresh_bias(reach)
+        return self._biases[reach]
+
+    def _fresh_bias(self, reach: int) -> Tensor:
+        back = -torch.arange(reach, device=self.device)
+        return self.stack.positions.bias(back[None])[:, 0].float().contiguous()
 
     def _embed(self, tokens: Tensor, mask: Mask) -> Tensor:
-        """Vectors of tokens, scaled and placed."""
-        where, positions, weight = mask.where, self.stack.positions, self.stack.embedding.weight
+        """Vectors of tokens, scaled and placed, and normalised where a model does that."""
+        where, positions, embedding = mask.where, self.stack.positions, self.stack.embedding
         assert isinstance(where, Stepping)
-        scale = math.sqrt(weight.shape[1])
-        if not isinstance(positions, Table | Learned):
-            x, added = F.embedding(tokens, weight), positions.embed(_places(mask))
-            return x * scale if added is None else torch.add(added, x, alpha=scale)
-        table = positions.table.weight if isinstance(positions, Learned) else positions.table
-        if kernels_run(tokens):
+        if isinstance(positions, Table | Learned) and kernels_run(tokens):
             from regard.models.kernels import embed
 
-            return embed(tokens, weight, table, scale=scale, prompt=where.prompt, taken=where.taken)
-        places = _places(mask).clamp(max=len(table) - 1)  # a row that nobody has may have gone on beyond
-        return torch.add(F.embedding(places, table), F.embedding(tokens, weight), alpha=scale)
+            table = positions.table.weight if isinstance(positions, Learned) else positions.table
+            after = where.prompt, where.taken
+            x = embed(tokens, embedding.weight, table, scale=embedding.scale, places=after)
+        else:
+            places = mask.once("newest", lambda: where.newest)
+            if isinstance(positions, Table | Learned):  # a row that nobody has may have gone on beyond
+                size = positions.table.num_embeddings if isinstance(positions, Learned) else len(positions.table)
+                places = places.clamp(max=size - 1)
+            x = embedding(tokens, places, positions)
+        return x if self.stack.embedding_norm is None else self.stack.embedding_norm(x)
 
 
 class Ready:
@@ -259,46 +258,19 @@ def _layer(block: Any) -> Layer:
     own, cross = block.attention, getattr(block, "cross", None)
     steps = [block.after_attention, *([] if cross is None else [block.after_cross]), block.after_mlp]
     function = next(name for name, each in ACTIVATIONS.items() if each is block.mlp.activation)
+    gate, inner = block.mlp.gate, block.mlp.inner
+    first = Projection.of(*([inner] if gate is None else [gate, inner]), activation=function, gated=gate is not None)
     return Layer(
         past=Projection.of(own.query, own.key, own.value),
         past_output=Projection.of(own.output),
         source=None if cross is None else Projection.of(cross.query),
         source_output=None if cross is None else Projection.of(cross.output),
-        inner=Projection.of(block.mlp.inner, activation=function),
+        inner=first,
         outer=Projection.of(block.mlp.outer),
         norms=tuple(step.norm for step in steps),
         attention=own,
         cross=cross,
     )
-
-
-def _project(
-    x: Tensor,
-    projection: Projection,
-    *,
-    norm: nn.LayerNorm | None = None,
-    residual: Tensor | None = None,
-    dtype: torch.dtype | None = None,
-) -> tuple[Tensor, Tensor]:
-    """`function(norm(x) W + b) + residual`, in the type asked for, and the normalised x."""
-    weight, bias, activation = projection
-    if kernels_run(x) and x.numel() <= FEW * x.shape[-1]:
-        from regard.models.kernels import project
-
-        return project(x, weight, bias, norm=norm, residual=residual, activation=activation, dtype=dtype)
-    normed = x if norm is None else norm(x)
-    if x.is_cuda and dtype not in (None, x.dtype):
-        return torch.mm(normed.flatten(0, -2), weight.T, out_dtype=dtype).unflatten(0, x.shape[:-1]), normed
-    wide = F.linear(normed, weight, bias)
-    wide = wide if activation == "none" else ACTIVATIONS[activation](wide)
-    return wide if residual is None else wide + residual, normed
-
-
-def _places(mask: Mask) -> Tensor:
-    """Where the newest tokens stand, found once for all layers."""
-    where = mask.where
-    assert isinstance(where, Stepping)
-    return mask.once("newest", lambda: where.newest)
 
 
 def _split(vectors: Tensor, heads: int) -> Tensor:

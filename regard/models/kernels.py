@@ -6,6 +6,8 @@ Imported only where Triton is installed and a CUDA device is asked; `inference` 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
@@ -17,26 +19,27 @@ WIDE = 4096  # what gives more features than this is a vocabulary
 
 def project(
     x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
+    projection: Any,
     *,
-    norm: nn.LayerNorm | None = None,
+    norm: nn.Module | None = None,
     residual: Tensor | None = None,
-    activation: str = "none",
     dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """The projection in the type asked for, and the normalised rows it was made from."""
-    wide, width = weight.shape
+    """The projection of a few rows in the type asked for, and the normalised rows it was made from."""
+    wide, width = len(projection.weight) // (2 if projection.gated else 1), x.shape[-1]
     rows = x.numel() // width
     out = torch.empty(*x.shape[:-1], wide, dtype=dtype or x.dtype, device=x.device)
     normed = x if norm is None else torch.empty_like(x)
     few = triton.next_power_of_2(rows) if rows == 1 or (rows <= 4 and wide <= WIDE) else ROWS
     columns, warps = _shape(few, wide, width)
     block = triton.next_power_of_2(width) if norm is not None or few <= 4 else min(512, triton.next_power_of_2(width))
+    gain, shift, eps = _weights(norm)
     _project[(triton.cdiv(wide, columns),)](
-        *(x, weight, bias, *((None, None) if norm is None else (norm.weight, norm.bias)), residual, normed, out),
-        *(rows, wide, 1e-5 if norm is None else norm.eps),
-        ACTIVATION=activation,
+        *(x, projection.weight, projection.bias, gain, shift, residual, normed, out),
+        *(rows, wide, eps, projection.scale),
+        ACTIVATION=projection.activation,
+        GATED=projection.gated,
+        CENTRED=isinstance(norm, nn.LayerNorm),
         WIDTH=width,
         BLOCK=block,
         COLUMNS=columns,
@@ -47,6 +50,22 @@ def project(
     return out, normed
 
 
+def normalise(x: Tensor, change: Tensor | None, bias: Tensor | None, norm: nn.Module) -> tuple[Tensor, Tensor]:
+    """`norm(x + change + bias)`, and the sum itself, for any number of rows."""
+    width = x.shape[-1]
+    normed = torch.empty_like(x)
+    total = x if change is None else torch.empty_like(x)
+    gain, shift, eps = _weights(norm)
+    sizes = {"WIDTH": width, "BLOCK": triton.next_power_of_2(width), "CENTRED": isinstance(norm, nn.LayerNorm)}
+    _normalise[(x.numel() // width,)](x, change, bias, gain, shift, total, normed, eps, **sizes)
+    return normed, total
+
+
+def _weights(norm: Any) -> tuple[Tensor | None, Tensor | None, float]:
+    """What a norm multiplies by, what it adds then, and what it adds to the variance."""
+    return (None, None, 1.0) if norm is None else (norm.weight, getattr(norm, "bias", None), norm.eps)
+
+
 def _shape(rows: int, wide: int, width: int) -> tuple[int, int]:
     """Columns of a program and its warps: many small programs, since the wait for memory is what takes time."""
     if rows == ROWS:
@@ -54,9 +73,11 @@ def _shape(rows: int, wide: int, width: int) -> tuple[int, int]:
     return (4 if wide <= WIDE else 16), (1 if wide <= WIDE and width <= 1024 else 4)
 
 
-def embed(tokens: Tensor, weight: Tensor, table: Tensor, *, scale: float, prompt: Tensor, taken: Tensor) -> Tensor:
-    """Vectors of the newest tokens, scaled, plus the table's row of where they stand."""
-    batch, beams = tokens.shape
+def embed(
+    tokens: Tensor, weight: Tensor, table: Tensor, *, scale: float, places: tuple[Tensor, Tensor]
+) -> Tensor:  # fmt: skip
+    """Vectors of the newest tokens, scaled, plus the table's row of where they stand: after prompt and tokens taken."""
+    (batch, beams), (prompt, taken) = tokens.shape, places
     width = weight.shape[1]
     out = torch.empty(batch, beams, width, dtype=weight.dtype, device=weight.device)
     sizes = {"WIDTH": width, "BLOCK": triton.next_power_of_2(width)}
@@ -78,17 +99,80 @@ def _embed(
 
 
 @triton.jit
+def _normal(given, gain, shift, at, there, eps, WIDTH: tl.constexpr, CENTRED: tl.constexpr):
+    """Rows over the root of their mean square, or of their variance after their mean is taken away; then the weights.
+
+    All of a row is there at once, zeros beyond its end.
+    """
+    factor = tl.load(gain + at, there, 0.0).to(tl.float32)
+    spread = tl.sum(given * given, 1) / WIDTH
+    if CENTRED:
+        middle = tl.sum(given, 1) / WIDTH
+        spread = tl.maximum(spread - middle * middle, 0.0)
+        given = given - middle[:, None]
+    given = given * tl.rsqrt(spread + eps)[:, None] * factor[None, :]
+    if shift is not None:
+        given += tl.load(shift + at, there, 0.0).to(tl.float32)[None, :]
+    return given
+
+
+@triton.jit
+def _normalise(
+    x, change, bias, gain, shift, total, normed, eps, WIDTH: tl.constexpr, BLOCK: tl.constexpr, CENTRED: tl.constexpr
+):  # fmt: skip
+    """One row."""
+    row, at = tl.program_id(0).to(tl.int64), tl.arange(0, BLOCK)
+    there = at < WIDTH
+    given = tl.load(x + row * WIDTH + at, there, 0.0).to(tl.float32)
+    if change is not None:
+        given += tl.load(change + row * WIDTH + at, there, 0.0).to(tl.float32)
+        if bias is not None:
+            given += tl.load(bias + at, there, 0.0).to(tl.float32)
+        tl.store(total + row * WIDTH + at, given.to(total.dtype.element_ty), there)
+        given = given.to(total.dtype.element_ty).to(tl.float32)  # as whoever reads the sum will see it
+    found = _normal(given[None, :], gain, shift, at, there, eps, WIDTH, CENTRED)
+    place = tl.zeros((1,), tl.int64)[:, None] + row * WIDTH + at[None, :]
+    tl.store(normed + place, found.to(normed.dtype.element_ty), there[None, :])
+
+
+@triton.jit
+def _activated(x, ACTIVATION: tl.constexpr):
+    """The function after a projection."""
+    if ACTIVATION == "relu":
+        x = tl.maximum(x, 0.0)
+    elif ACTIVATION == "gelu":
+        x = 0.5 * x * (1.0 + tl.erf(x * 0.7071067811865476))
+    elif ACTIVATION == "gelu_tanh":
+        x = x * tl.sigmoid(1.5957691216057308 * (x + 0.044715 * x * x * x))
+    elif ACTIVATION == "silu":
+        x = x * tl.sigmoid(x)
+    return x
+
+
+@triton.jit
+def _multiplied(total, given, weights, ROWS: tl.constexpr):
+    """The sum after some more features of the input; few rows are multiplied without matrix units."""
+    if ROWS >= 16:
+        return tl.dot(given, tl.trans(weights), total, input_precision="ieee")
+    return total + tl.sum(given.to(tl.float32)[:, None, :] * weights.to(tl.float32)[None, :, :], 2)
+
+
+@triton.jit
 def _project(
-    x, weight, bias, gain, shift, residual, normed, out, rows, wide, eps,
-    ACTIVATION: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr, COLUMNS: tl.constexpr, ROWS: tl.constexpr,
+    x, weight, bias, gain, shift, residual, normed, out, rows, wide, eps, scale,
+    ACTIVATION: tl.constexpr, GATED: tl.constexpr, CENTRED: tl.constexpr, WIDTH: tl.constexpr, BLOCK: tl.constexpr,
+    COLUMNS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Some columns of the result, for all rows."""
     row, column = tl.arange(0, ROWS), tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     real, inside = row < rows, column < wide
     place = row[:, None].to(tl.int64) * wide + column[None, :]
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
+    gated = tl.zeros((ROWS, COLUMNS), tl.float32)
     if bias is not None:  # what is needed last is asked for first: every wait for memory counts
         offset = tl.load(bias + column, inside, 0.0)
+        if GATED:
+            other = tl.load(bias + wide + column, inside, 0.0)
     if residual is not None:
         carried = tl.load(residual + place, real[:, None] & inside[None, :], 0.0)
     for start in tl.static_range(0, WIDTH, BLOCK):
@@ -96,27 +180,23 @@ def _project(
         there = at < WIDTH
         given = tl.load(x + row[:, None] * WIDTH + at[None, :], real[:, None] & there[None, :], 0.0)
         weights = tl.load(weight + column[:, None] * WIDTH + at[None, :], inside[:, None] & there[None, :], 0.0)
+        if GATED:
+            second = (column + wide)[:, None] * WIDTH + at[None, :]
+            others = tl.load(weight + second, inside[:, None] & there[None, :], 0.0)
         if gain is not None:
-            factor, shifted = tl.load(gain + at, there, 0.0), tl.load(shift + at, there, 0.0)
-            exact = given.to(tl.float32)
-            middle = tl.sum(exact, 1) / WIDTH
-            spread = tl.sum(exact * exact, 1) / WIDTH - middle * middle
-            exact = (exact - middle[:, None]) * tl.rsqrt(tl.maximum(spread, 0.0) + eps)[:, None]
-            given = (exact * factor.to(tl.float32)[None, :] + shifted.to(tl.float32)[None, :]).to(x.dtype.element_ty)
+            exact = _normal(given.to(tl.float32), gain, shift, at, there, eps, WIDTH, CENTRED)
+            given = exact.to(x.dtype.element_ty)
             if tl.program_id(0) == 0:
                 tl.store(normed + row[:, None] * WIDTH + at[None, :], given, real[:, None] & there[None, :])
-        if ROWS >= 16:
-            total = tl.dot(given, tl.trans(weights), total, input_precision="ieee")
-        else:
-            total += tl.sum(given.to(tl.float32)[:, None, :] * weights.to(tl.float32)[None, :, :], 2)
+        total = _multiplied(total, given, weights, ROWS)
+        if GATED:
+            gated = _multiplied(gated, given, others, ROWS)
+    total *= scale
     if bias is not None:
         total += offset.to(tl.float32)[None, :]
-    if ACTIVATION == "relu":
-        total = tl.maximum(total, 0.0)
-    elif ACTIVATION == "gelu":
-        total = 0.5 * total * (1.0 + tl.erf(total * 0.7071067811865476))
-    elif ACTIVATION == "silu":
-        total = total * tl.sigmoid(total)
+    total = _activated(total, ACTIVATION)
+    if GATED:
+        total *= gated + other.to(tl.float32)[None, :] if bias is not None else gated
     if residual is not None:
         total += carried.to(tl.float32)
     tl.store(out + place, total.to(out.dtype.element_ty), real[:, None] & inside[None, :])

@@ -12,6 +12,7 @@ import torch
 
 from regard import checkpoint
 from regard.training import device, resume
+from regard.training.ema import MovingAverage
 from regard.training.guard import Faults, Guard, recall
 from regard.training.log import Log
 from regard.training.resume import Best, Progress, mean
@@ -60,9 +61,10 @@ class Books:
         *,
         guard: Guard,
         optimizers: Mapping[str, Any],
+        ema: MovingAverage,
     ) -> None:
         self.task, self.config, self.run, self.log, self.signals = task, config, run, log, signals
-        self.team, self.guard, self.optimizers = run.team, guard, optimizers
+        self.team, self.guard, self.optimizers, self.ema = run.team, guard, optimizers, ema
         self.progress, self.saved = Progress(), -1
         self.metrics: Mapping[str, Any] = {}
         self.began = self.written = time.monotonic()
@@ -76,7 +78,7 @@ class Books:
         if run.damaged:
             self.log.fault(run.latest.step if run.latest else 0, {"damaged": run.damaged})
         if run.latest is not None:
-            self.progress = resume.restore(run.latest, self.task.model, self.optimizers)
+            self.progress = self._restored(run.latest)
             self.metrics, self.saved = run.latest.metrics, run.latest.step
             self.guard.adopt(recall(run.latest))
             self._prune()
@@ -117,7 +119,12 @@ class Books:
         """Whether training could go on from here."""
         return self.guard.health.streak < self.config.failures and self.guard.unsound() is None
 
-    def evaluate(self, kind: str = "evaluation") -> None:
+    def evaluate(self) -> None:
+        """Score the model as it is, or the moving average of its weights where there is one."""
+        with self.ema.applied():
+            self._score("evaluation")
+
+    def _score(self, kind: str) -> None:
         """Score the model as it is, shared by all processes; the best so far goes to best/."""
         began, progress = time.monotonic(), self.progress
         spent = self.seconds - progress.evaluating
@@ -186,9 +193,14 @@ class Books:
 
     def _state(self) -> dict[str, Any]:
         """What a checkpoint must hold for training to resume from it."""
-        files = resume.files(self.task.model, self.optimizers, self.progress)
+        files = resume.files(self.task.model, self.optimizers, self.progress, self.ema.weights)
         files[resume.NUMBERS]["health"] = asdict(self.guard.remembered())
         return files
+
+    def _restored(self, found: checkpoint.Checkpoint) -> Progress:
+        progress = resume.restore(found, self.task.model, self.optimizers)
+        self.ema.restore(resume.averaged(found))
+        return progress
 
     def _write(self, directory: Path, files: Callable[[], dict[str, Any]], metrics: Mapping[str, Any]) -> None:
         """A checkpoint, if this is the process that writes."""
@@ -209,7 +221,7 @@ class Books:
         for step in reversed(self.run.steps()):
             if step > found.step and self.team.is_main:
                 checkpoint.remove(self.run.directory(step))
-        self.progress = resume.restore(found, self.task.model, self.optimizers)
+        self.progress = self._restored(found)
         self.progress.best, self.progress.stale = before.best, before.stale  # its weights are safe in best/
         self.progress.evaluating = before.evaluating  # as the clock goes on, so does what is taken off it
         health = recall(found)
@@ -235,7 +247,7 @@ class Books:
         if self.config.average > 1 and len(steps) > 1:  # the same everywhere, for nobody writes now
             means = mean(checkpoint.read(self.run.directory(step)).tensors() for step in steps)
             resume.lay(self.task.model, means)
-            self.evaluate("average")
+            self._score("average")
 
     def close(self, reason: str) -> Result:
         """The end: the model gets the best weights there are."""

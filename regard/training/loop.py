@@ -11,11 +11,12 @@ from typing import Any, Literal
 
 import torch
 
-from regard.config.ranges import Count, Positive, Seed, Small, Whole
+from regard.config.ranges import Count, Positive, Seed, Share, Small, Whole
 from regard.config.resuming import Free
 from regard.training import device
 from regard.training.bookkeeping import Books, Result
 from regard.training.device import hash64
+from regard.training.ema import MovingAverage
 from regard.training.guard import Guard
 from regard.training.log import Log
 from regard.training.meter import Meter
@@ -64,6 +65,8 @@ class TrainingConfig:
     """Also keep each checkpoint whose step is a multiple of this."""
     average: Free[Whole] = 0
     """Checkpoint averaging: the mean of this many newest checkpoints is kept if it scores best; 0: none."""
+    ema: Share = 0.0
+    """Exponential moving average of the weights: its decay, such as 0.999; scored and kept in their place. 0: none."""
     patience: Free[Count | None] = None
     """Early stopping: end after this many evaluations without a better one."""
     spike: Positive | None = 10.0
@@ -115,10 +118,12 @@ class _Loop:
         self.rows = MicroBatches(task, self.device, self.dtype, seed=config.seed, compiled=compiled)
         parts = task.parts()
         self.optim = {part: optim[part] if isinstance(optim, Mapping) else optim for part in parts}
-        self.optimizers = {part: build(parameters, self.optim[part]) for part, parameters in parts.items()}
+        self.optimizers = {part: build(parameters, self.optim[part], task.model) for part, parameters in parts.items()}
         self.updates = self._updates()
         self.guard = Guard(task, config, log, self.device, team)
-        self.books = Books(task, config, run, log, signals, guard=self.guard, optimizers=self.optimizers)
+        self.ema = MovingAverage(task.model, config.ema)
+        optimizers = self.optimizers
+        self.books = Books(task, config, run, log, signals, guard=self.guard, optimizers=optimizers, ema=self.ema)
         self.window = Meter()
         self.books.open(precision=(self.device, self.dtype))
         size = sum(parameter.numel() for parameter in task.model.parameters())
@@ -191,6 +196,7 @@ class _Loop:
             pieces = self.rows.take(rows, then=then)
             for number, part in enumerate(self.optimizers):
                 self._update(part, number, pieces)
+        self.ema.follow(progress.step)
         self.window.steps += 1
         self.log.advance(progress.step, self.share)
 

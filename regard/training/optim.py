@@ -12,6 +12,7 @@ from torch import nn
 from regard.config.ranges import Amount, Positive, Share, Whole
 from regard.config.resuming import Fixed
 from regard.decoding.graphs import Graph
+from regard.training.muon import Muon, grouped, matrices
 from regard.training.schedules import SCHEDULES
 
 LARGEST = 1e18  # norm of a gradient: adam squares it, and float32 ends at 3e38
@@ -21,8 +22,9 @@ LARGEST = 1e18  # norm of a gradient: adam squares it, and float32 ends at 3e38
 class OptimConfig:
     """The optimizer and its learning rate."""
 
-    name: Fixed[Literal["adam", "adamw", "sgd"]] = "adam"
-    """The rule: adam (decay added to the gradient), adamw (decay apart from it), sgd."""
+    name: Fixed[Literal["adam", "adamw", "sgd", "muon"]] = "adam"
+    """The rule: adam (decay added to the gradient), adamw (decay apart from it), sgd, muon (adamw, but matrices inside
+    blocks follow orthogonal directions)."""
     rate: Positive = 1e-3
     """The highest learning rate, reached at the end of the warm-up."""
     betas: tuple[Share, Share] = (0.9, 0.98)
@@ -39,8 +41,13 @@ class OptimConfig:
     """Learning-rate schedule after the warm-up; linear and cosine end at zero with the last step."""
 
 
-def build(parameters: Iterable[nn.Parameter], config: OptimConfig) -> torch.optim.Optimizer:
-    """An optimizer of these parameters; vectors (biases, norms) are in a group without decay."""
+def build(
+    parameters: Iterable[nn.Parameter], config: OptimConfig, model: nn.Module | None = None
+) -> torch.optim.Optimizer:
+    """An optimizer of these parameters; vectors (biases, norms) are in a group without decay.
+
+    Muon asks the model they belong to which of them are matrices inside blocks.
+    """
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     assert trained, "an optimizer needs something to train"
     groups: list[dict[str, Any]] = [
@@ -51,7 +58,9 @@ def build(parameters: Iterable[nn.Parameter], config: OptimConfig) -> torch.opti
     fused = True if all(parameter.is_cuda for parameter in trained) else None  # None: let torch choose
     if config.name == "sgd":
         return _with_momentum(torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum, fused=fused))
-    kind = torch.optim.AdamW if config.name == "adamw" else torch.optim.Adam
+    kind: type[torch.optim.Adam] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "muon": Muon}[config.name]
+    if config.name == "muon":
+        groups = grouped(groups, () if model is None else matrices(model))
     recordable = bool(fused)
     return kind(groups, config.rate, betas=config.betas, eps=config.eps, fused=fused, capturable=recordable)
 

@@ -18,6 +18,7 @@ from regard.checkpoint import Checkpoint, CheckpointError, fill, weights
 TENSORS = "training.safetensors"
 NUMBERS = "training.json"
 STATE = "state"
+EMA = "ema"
 
 
 @dataclass
@@ -62,7 +63,10 @@ def lay(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
 
 
 def files(
-    model: nn.Module, optimizers: Mapping[str, torch.optim.Optimizer], progress: Progress
+    model: nn.Module,
+    optimizers: Mapping[str, torch.optim.Optimizer],
+    progress: Progress,
+    ema: Mapping[str, Tensor] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """What a checkpoint must hold for training to resume from it."""
     tensors: dict[str, Tensor] = {}
@@ -72,6 +76,7 @@ def files(
             for key, value in entries.items():
                 (tensors if isinstance(value, Tensor) else numbers)[f"{part}/{index}/{key}"] = value
     tensors |= {f"{STATE}/{name}": tensor for name, tensor in transient(model).items()}
+    tensors |= {f"{EMA}/{name}": tensor for name, tensor in (ema or {}).items()}
     return {
         "model.safetensors": lasting(model),
         TENSORS: tensors,
@@ -82,12 +87,10 @@ def files(
 def restore(checkpoint: Checkpoint, model: nn.Module, optimizers: Mapping[str, torch.optim.Optimizer]) -> Progress:
     """Give model and optimizers the state in a checkpoint; rates and the like stay as they are set now."""
     held = checkpoint.tensors(TENSORS)
-    mark = f"{STATE}/"
-    state = {name.removeprefix(mark): tensor for name, tensor in held.items() if name.startswith(mark)}
-    fill(model, {**checkpoint.tensors(), **state})
+    fill(model, {**checkpoint.tensors(), **_marked(held, STATE)})
     saved = checkpoint.json(NUMBERS)
     entries: dict[str, Any] = {**saved["optimizers"]}
-    entries |= {name: tensor for name, tensor in held.items() if not name.startswith(mark)}
+    entries |= {name: tensor for name, tensor in held.items() if not name.startswith((f"{STATE}/", f"{EMA}/"))}
     states: dict[str, dict[int, dict[str, Any]]] = {part: {} for part in optimizers}
     for name, value in entries.items():
         part, index, key = name.split("/")
@@ -102,6 +105,16 @@ def restore(checkpoint: Checkpoint, model: nn.Module, optimizers: Mapping[str, t
         optimizer.load_state_dict({**fresh, "state": states[part]})
     known = {name: value for name, value in saved["progress"].items() if name in Progress.__dataclass_fields__}
     return config.build(Progress, known, where=NUMBERS)
+
+
+def averaged(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """The moving average of the weights in a checkpoint, if it has one."""
+    return _marked(checkpoint.tensors(TENSORS), EMA)
+
+
+def _marked(held: Mapping[str, Tensor], mark: str) -> dict[str, Tensor]:
+    """The tensors that are kept under this mark, by their names."""
+    return {name.removeprefix(f"{mark}/"): each for name, each in held.items() if name.startswith(f"{mark}/")}
 
 
 def mean(states: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:

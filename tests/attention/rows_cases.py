@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import sys
+from dataclasses import replace
 
 import torch
 
 from regard.attention.attend import AttentionSpec, attend_row
-from regard.attention.kernels.rows import attend_rows
+from regard.attention.kernels import rows as kernels
+from regard.attention.kernels.rows import LONG, Tiles, attend_rows
 from regard.attention.masks import Mask, Row, between, causal
 from tests.interpreted import read_bounds_as_scalars
 
@@ -16,7 +18,7 @@ from tests.interpreted import read_bounds_as_scalars
 def rows(chance: random.Random, *, fixed: bool) -> tuple[Row, Row]:
     """Two rows with the same number of sequences, some of them empty on one side; fixed ones have tails."""
     count = chance.randint(1, 12)
-    longest = chance.choice([3, 20, 90])
+    longest = chance.choice([3, 20, 90, 90])
     sides = [[chance.randint(0, longest) for _ in range(count)] for _ in range(2)]
     sides[0][0] = sides[1][-1] = longest
     size = max(map(sum, sides)) + chance.randint(0, 50)
@@ -42,19 +44,24 @@ def differences(seed: int, device: str, dtype: torch.dtype) -> list[float]:
     slope = torch.randn(len(one.segment), heads, depth, device=device, dtype=dtype).transpose(0, 1)
     fast = [each.detach().requires_grad_() for each in inputs]
     plain = [each.detach().double().requires_grad_() for each in inputs]
-    segments, offsets = (one.segment, seen.segment), (one.offsets, seen.offsets)
     scale = chance.choice([None, 1.0 / depth])
-    if kind != "other" and chance.random() < 0.7:  # a number for every head and distance
-        table = torch.randn(heads, 2 * one.longest - 1, device=device)
+    biased = "none" if kind == "other" else chance.choice(["none", "fixed", "learnt", "slopes"])
+    table = torch.randn(heads, 2 * one.longest - 1, device=device)  # a number for every head and distance
+    if biased == "learnt":
         fast, plain = [*fast, table.requires_grad_()], [*plain, table.detach().double().requires_grad_()]
-    ours = attend_rows(
-        *fast[:3], segments, offsets, causal=kind == "causal", scale=scale, bias=fast[3] if len(fast) > 3 else None
-    )
+    slopes = torch.rand(heads, device=device) if biased == "slopes" else None
+    given = None if biased == "none" else table if slopes is None else slopes
+    known = chance.choice([one.longest, LONG])  # which decides on the tiles
+    layout = replace(one, longest=known), replace(seen, longest=known)
+    ours = attend_rows(*fast[:3], layout, causal=kind == "causal", scale=scale, bias=given)
 
     def bias(distance: torch.Tensor) -> torch.Tensor:
-        return plain[3][:, distance.clamp(1 - one.longest, one.longest - 1) + one.longest - 1]
+        if slopes is not None:
+            return -slopes[:, None, None].double() * distance.abs().unsqueeze(-3)
+        held = plain[3] if biased == "learnt" else table.double()
+        return held[:, distance.clamp(1 - one.longest, one.longest - 1) + one.longest - 1].movedim(0, -3)
 
-    way = AttentionSpec(bias=bias if len(plain) > 3 else None)
+    way = AttentionSpec(bias=None if biased == "none" else bias)
     stretched = plain[0] if scale is None else plain[0] * scale * depth**0.5
     theirs = attend_row(stretched, plain[1], plain[2], mask=mask, way=way)
     found = [ours.detach(), *torch.autograd.grad(ours, fast, slope)]
@@ -65,6 +72,10 @@ def differences(seed: int, device: str, dtype: torch.dtype) -> list[float]:
 
 if __name__ == "__main__":
     read_bounds_as_scalars()
-    worst = max(max(differences(seed, "cpu", torch.float32)) for seed in range(int(sys.argv[1])))
+    kernels.OWN = {name: Tiles(32, 16) for name in kernels.OWN}  # so that short sequences fill several
+    worst = 0.0
+    for seed in range(int(sys.argv[1])):
+        kernels.SHARED = Tiles(64, 64) if seed % 2 else Tiles(32, 32)
+        worst = max(worst, *differences(seed, "cpu", torch.float32))
     print(worst)
     sys.exit(worst > 1e-5)

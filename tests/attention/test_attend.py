@@ -9,7 +9,7 @@ from torch import nn
 from torch._subclasses import FakeTensorMode
 
 from regard.attention import attend as module
-from regard.attention.attend import AttentionSpec, attend, attend_source, attend_step, weigh
+from regard.attention.attend import AttentionSpec, attend, attend_explicitly, attend_source, attend_step, weigh
 from regard.attention.cache import LayerCache
 from regard.attention.masks import (
     Grid,
@@ -208,7 +208,7 @@ def paths(monkeypatch):
     kernels = pytest.importorskip(
         "regard.attention.kernels.step", reason="Triton is not installed", exc_type=ImportError
     )
-    for name in ("_rows", "_variable_length", "_unpack", "attend_fused", "attend_explicitly"):
+    for name in ("_rows", "_batch", "_variable_length", "_unpack", "attend_fused", "attend_explicitly"):
         monkeypatch.setattr(module, name, refusing(name))
     for name in ("attend_past", "attend_memory"):
         monkeypatch.setattr(kernels, name, refusing(name))
@@ -234,11 +234,43 @@ def test_rows_take_the_kernel_that_knows_the_way_and_only_then(name, paths):
             assert path_of(attend, half, half, half, mask=mask, way=way) == ("_rows" if known else "_unpack")
         for vectors, mask in ((half, long), (half, short & window(2)), (odd, short)):
             path = path_of(attend, vectors, vectors, vectors, mask=mask, way=way)
-            assert path == ("_variable_length" if several else "_unpack")
+            tiled = "_rows" if known and mask is long else "_unpack"  # a bias has no other kernel
+            assert path == ("_variable_length" if several else tiled)
         assert path_of(attend, full, full, full, mask=short, way=way) == "_unpack"
         assert (
             path_of(attend, half, half, half, mask=short & allow(torch.ones(5, 5, device="cuda") > 0), way=way) == slow
         )
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_row_of_equal_lengths_is_a_batch_where_nothing_but_the_future_is_hidden(name, paths):
+    way, _ = KNOWN[name]
+    even, uneven = packed(Row.of([4, 4])), packed(Row.of([4, 4], size=9))
+    vectors = torch.randn(HEADS, 8, 16)
+    for mask in (even, even & causal()):
+        path = path_of(attend, vectors, vectors, vectors, mask=mask, way=way)
+        assert path == ("_batch" if not way.explicit and way.bias is None else "_unpack")
+    assert not Row.of([4, 0, 4]).even
+    assert not Row.of([], longest=3).even
+    more = torch.randn(HEADS, 9, 16)
+    assert path_of(attend, more, more, more, mask=uneven, way=way) == "_unpack"
+    assert path_of(attend, vectors, vectors, vectors, mask=even & window(2), way=way) == "_unpack"
+
+
+THREES, FIVES = Row.of([3, 3], size=6, segments=5), Row.of([5, 5])  # empty segments at the end are nobody's
+
+
+@pytest.mark.parametrize("mask", [packed(THREES), packed(THREES) & causal(), packed(THREES, FIVES)])
+def test_rows_of_equal_lengths_are_attended_as_any_others(mask):
+    keys = len(mask.where.key.segment)
+    vectors = [torch.randn(*size, DEPTH, dtype=torch.float64) for size in ((4, 6), (2, keys), (2, keys))]
+    vectors = [each.requires_grad_() for each in vectors]
+    fast = attend(*vectors, mask=mask)
+    plain = attend_explicitly(*vectors, mask=mask, way=AttentionSpec())
+    torch.testing.assert_close(fast, plain)
+    slope = torch.randn_like(fast)
+    for one, other in zip(*(torch.autograd.grad(each, vectors, slope) for each in (fast, plain)), strict=True):
+        torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize("name", KNOWN)

@@ -1,61 +1,20 @@
 """`regard import` and `regard export`: what is written, what is said, and what is never overwritten."""
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 import regard
-from regard import checkpoint, config, models
+from regard import checkpoint, models
 from regard.cli import run
-from regard.data.tokenizers import Tokenizer
-from regard.models.gpt import GPTConfig
-from regard.tasks import TASKS
 from tests.interop.making import lay
 from tests.interop.test_bert import lay as lay_bert
 from tests.interop.test_t5 import lay as lay_t5
 
 BRIEF = ["training.steps=2", "training.evaluate=2", "training.tensorboard=false", "data.windows=2"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class KeepingRecipe:
-    """What a checkpoint of a GPT is for."""
-
-    task: Literal["keeping"] = "keeping"
-    model: GPTConfig
-
-
-class Keeping:
-    """Stands in for the task that GPTs belong to, where this version has none yet: it only keeps their files."""
-
-    Recipe = KeepingRecipe
-    usage = "regard generate {folder}"
-
-    @staticmethod
-    def imported(shape: GPTConfig, tokenizer: Tokenizer, notes: Sequence[str]) -> dict[str, Any]:
-        model = {"task": "keeping", "model": config.plain(shape)}
-        return {"config.yaml": {"format": 1, **model}, "tokenizer.json": tokenizer.json(), "README.md": "".join(notes)}
-
-
-LEARNT = any(
-    GPTConfig in config.sections(task.Recipe, "model").values()
-    for task, _ in TASKS.values()
-    if hasattr(task, "imported")
-)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def task() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        if not LEARNT:
-            patch.setitem(TASKS, "keeping", (Keeping, None))
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +48,6 @@ def test_an_imported_model_is_a_checkpoint_like_any_other(imported, capsys):
     assert found.config["format"] == 1
     assert "Imported from `gpt`, a folder of Hugging Face's of type gpt2." in found.text("README.md")
     assert models.revive(found.config["model"], found.tensors()).config.context == 48
-    if not LEARNT:
-        pytest.skip("no task learns GPTs yet")
     trained = regard.load(imported, device="cpu")
     assert trained.model.config.width == 24
     assert run(["generate", str(imported), "ab", "--length", "8", "--temperature", "0", "--device", "cpu"]) == 0

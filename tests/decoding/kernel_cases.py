@@ -12,16 +12,27 @@ from regard.attention import attend, cache
 from regard.attention.scores import dot
 from regard.decoding import kernels, tables
 from regard.decoding.beam import Beam, search
-from regard.models import inference
+from regard.models import inference, projection
+from regard.models.gpt import GPT, GPTConfig
+from regard.models.t5 import T5, T5Config
 from regard.models.transformer import Transformer, TransformerConfig
 from tests.interpreted import read_bounds_as_scalars
 
-ASKING = (attend, cache, inference, tables)  # modules that ask whether kernels run
+ASKING = (attend, cache, inference, projection, tables)  # modules that ask whether kernels run
 SHAPES: list[dict[str, Any]] = [
     {"positions": "sinusoidal", "norm": "post", "share": "all", "activation": "relu"},
     {"positions": "rotary", "norm": "pre", "groups": 1, "share": "target", "activation": "gelu"},
     {"positions": "alibi", "norm": "pre", "groups": 1},
     {"positions": "relative", "attention_bias": False},
+]
+
+
+TEXTS: list[dict[str, Any]] = [
+    {"positions": "learned"},
+    {"positions": "alibi", "embedding_norm": True, "norm": "post", "activation": "relu"},
+    {"positions": "rotary", "normalisation": "rms", "eps": 1e-6, "activation": "silu", "gated": True, "groups": 1}
+    | {"attention_bias": False, "mlp_bias": False, "tied": False},
+    {"positions": "relative", "gated": True, "activation": "gelu"},
 ]
 
 
@@ -31,7 +42,7 @@ def kernels_run(answer: bool) -> None:
         module.kernels_run = lambda tensor: answer  # type: ignore[attr-defined]
 
 
-def compare(model: Transformer, batch: int, beams: int, *, longest: int, limit: list[int]) -> None:
+def compare(model: Any, batch: int, beams: int, *, longest: int, limit: list[int]) -> None:
     """The same tokens, paths and endings, and the same scores but for rounding."""
     lengths = torch.randint(1, longest + 1, (batch,))
     lengths[0] = longest
@@ -56,6 +67,26 @@ def drawn(shape: dict[str, Any], *, hidden: int = 24, decoder: int = 2, std: flo
     return model
 
 
+def continued(settings: dict[str, Any], batch: int, beams: int, limit: int) -> None:
+    """A GPT says with kernels, step by step, what it says without them."""
+    sizes = {"vocab": 41, "width": 24, "heads": 2, "hidden": 40, "depth": 2, "context": 64, "dropout": 0.0}
+    model = GPT(GPTConfig(**sizes, **settings)).eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    prompts, lengths = torch.randint(41, (batch, 4)), torch.randint(1, 5, (batch,))
+    fast = inference.FusedDecoder(model)
+    kernels_run(False)
+    plain, past = model.start(prompts, lengths, beams=beams, limit=limit)
+    _, fixed = fast.start(prompts, lengths, beams=beams, limit=limit)
+    for _ in range(limit):
+        tokens, parents = plain.argmax(-1), torch.randint(beams, (batch, beams))
+        kernels_run(False)
+        plain, past = model.step(tokens, past.reorder(parents))
+        kernels_run(True)
+        found, fixed = fast.step(tokens, fixed.reorder(parents))
+        torch.testing.assert_close(found, plain, atol=1e-4, rtol=1e-4)
+
+
 if __name__ == "__main__":
     read_bounds_as_scalars()
     kernels.CHUNK, kernels.CHUNKS = 16, 4  # so that a small vocabulary has several chunks
@@ -68,6 +99,13 @@ if __name__ == "__main__":
         batch, beams = ((1, 4), (3, 2), (2, 2), (2, 2))[number]
         chance = random.Random(batch)
         compare(model, batch, beams, longest=6, limit=[chance.randint(1, 4) for _ in range(batch)])
+    for number, settings in enumerate(TEXTS):
+        continued(settings, *((1, 1, 3), (2, 2, 2), (9, 2, 2), (1, 3, 2))[number])
+    sizes = {"vocab": 41, "width": 16, "depth": 8, "heads": 4, "hidden": 24, "encoder": 1, "decoder": 2}
+    reader = T5(T5Config(**sizes, buckets=8, furthest=6, gated=True, activation="gelu_tanh")).eval()
+    for parameter in reader.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    compare(reader, 2, 2, longest=5, limit=[2, 4])
     # More source, more features, more past than a kernel takes in one go.
     compare(drawn(SHAPES[0], decoder=1), 1, 2, longest=80, limit=[2])
     compare(drawn(SHAPES[1], hidden=600, decoder=1, std=0.2), 1, 8, longest=3, limit=[11])

@@ -472,7 +472,7 @@ def test_explosive_expressions_are_refused(tmp_path):
         ({}, "has no tokenizer"),
         ({"tokenizer.json": b"{"}, "tokenizer.json: cannot be read"),
         ({"tokenizer.json": b"[1]"}, "expected a JSON object"),
-        ({"tokenizer.json": b"{}"}, "has no vocabulary"),
+        ({"tokenizer.json": b"{}"}, "the tokenizer has no vocabulary"),
         ({"tokenizer.json": b'{"model": {"vocab": {"a": 4000000000}}}'}, "id of \"a\" is 4000000000"),
         ({"tokenizer.json": b'{"model": {"vocab": {"a": 1, "b": 1}}}'}, "two tokens have the same id"),
         ({"tokenizer.json": b'{"model": {"vocab": {"a": 1}}}'}, "not a tokenizer.json"),
@@ -531,6 +531,12 @@ def test_a_damaged_map_of_characters_is_refused_wherever_it_stands(tmp_path):
         (other / "tokenizer.json").write_text(json.dumps(shell(normalizer=nested)), encoding="utf-8")
         with pytest.raises(ValueError, match="map of characters is damaged"):
             read(other, kind="t5")
+
+
+def test_a_panic_of_the_library_is_one_line_too():
+    folding = {"type": "Precompiled", "precompiled_charsmap": "="}
+    with pytest.raises(ValueError, match=r"not a tokenizer\.json"):
+        Tokenizer.parse(json.dumps(shell(normalizer=folding)))
 
 
 @pytest.mark.parametrize("name", ["spiece.model", "tokenizer.model", "tokenizer.bin", "tokenizer.json"])

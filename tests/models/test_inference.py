@@ -10,9 +10,11 @@ from regard.attention.scores import Bilinear, cosine, dot
 from regard.decoding.beam import Beam, search
 from regard.interpret.watch import watch
 from regard.models import inference as lean
-from regard.models.blocks import ACTIVATIONS, DecoderBlock
+from regard.models.blocks import DecoderBlock
+from regard.models.gpt import GPT, GPTConfig
 from regard.models.inference import FusedDecoder, Ready
 from regard.models.known import Unknown
+from regard.models.t5 import T5, T5Config
 from regard.models.transformer import Transformer, TransformerConfig
 from tests.decoding.steppers import Writer
 
@@ -89,6 +91,48 @@ def test_another_score_is_asked_not_left_out(name):
     stepped_as_the_model(model)
 
 
+TEXTS = [
+    {"positions": "learned"},
+    {"positions": "learned", "norm": "post", "activation": "gelu"},
+    {"positions": "alibi", "embedding_norm": True, "activation": "relu"},
+    {"positions": "rotary", "normalisation": "rms", "eps": 1e-6, "activation": "silu", "gated": True, "groups": 2}
+    | {"attention_bias": False, "mlp_bias": False, "tied": False},
+    {"positions": "relative", "gated": True},
+    {"positions": "none", "normalisation": "rms", "norm": "post", "embedding_norm": True, "mlp_bias": False},
+]
+
+
+def written(**settings):
+    sizes = {"vocab": VOCAB, "width": 16, "heads": 4, "hidden": 24, "depth": 2, "context": 32, "dropout": 0.1}
+    model = GPT(GPTConfig(**{**sizes, **settings})).eval()
+    for number in model.parameters():
+        torch.nn.init.normal_(number, std=0.3)
+    return model
+
+
+@pytest.mark.parametrize("settings", TEXTS, ids=lambda settings: settings["positions"])
+def test_every_gpt_is_stepped_as_the_model(settings):
+    model, given = written(**settings), (torch.randint(VOCAB, (3, 5)), torch.tensor([5, 2, 4]))
+    fast = FusedDecoder(model)
+    stepped_as_the_model(model, given, fast)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.mul_(0.9)
+    fast.take(model)  # where graphs would go on reading
+    stepped_as_the_model(model, given, fast)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"tied": False, "gated": True, "activation": "gelu_tanh"}], ids=["1.0", "1.1"]
+)
+def test_t5_is_stepped_as_the_model(settings):
+    sizes = {"vocab": VOCAB, "width": 16, "depth": 8, "heads": 4, "hidden": 24, "encoder": 1, "decoder": 2}
+    model = T5(T5Config(**sizes, buckets=8, furthest=6, **settings)).eval()
+    for number in model.parameters():
+        torch.nn.init.normal_(number, std=0.3)
+    stepped_as_the_model(model)
+
+
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi", "relative", "none"])
 @pytest.mark.parametrize("pre", [True, False])
 def test_a_stack_that_looks_at_no_source_is_stepped_as_the_model(positions, pre):
@@ -119,7 +163,11 @@ def adapted(model):
 
 
 def normed(model):
-    model.decoder[0].after_mlp.norm = nn.RMSNorm(16)
+    model.decoder[0].after_mlp.norm = nn.GroupNorm(1, 16)
+
+
+def no_eps(model):
+    model.decoder[0].after_mlp.norm = nn.RMSNorm(16)  # one that depends on the precision
 
 
 def hooked(model):
@@ -146,32 +194,27 @@ def half_biased(model):
     model.decoder[0].attention.key.bias = None
 
 
+def half_gated(model):
+    model.decoder[0].mlp.gate = nn.Linear(16, 24, bias=False)
+
+
 def other_block(model):
     model.decoder[1].__class__ = OtherBlock
 
 
-def other_eps(model):
-    model.decoder[0].after_mlp.norm.eps = 1e-6
-
-
-def approximate(model):
-    model.decoder[0].mlp.activation = ACTIVATIONS["gelu_tanh"]
-
-
-def unbiased(model):
-    model.decoder[0].mlp.outer.bias = None
-
-
-def gated(model):
-    model.decoder[0].mlp.gate = nn.Linear(16, 24)
-
-
-def unscaled(model):
-    model.written.scale = 1.0
-
-
-STRANGE = [adapted, normed, hooked, extended, parametrized, activated, mixed, half_biased, other_block]
-STRANGE += [other_eps, approximate, unbiased, gated, unscaled]
+STRANGE = [
+    adapted,
+    normed,
+    no_eps,
+    hooked,
+    extended,
+    parametrized,
+    activated,
+    mixed,
+    half_biased,
+    half_gated,
+    other_block,
+]
 
 
 @pytest.mark.parametrize("change", STRANGE, ids=lambda change: change.__name__)

@@ -5,6 +5,8 @@ Imported only where Triton is installed and a CUDA device is asked; `attend` has
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
@@ -16,6 +18,17 @@ BEAMS = 31  # at most, since a number's bits say which beams see a key
 MANY = 256  # programs that keep the device busy; fewer get more threads each
 
 
+class Scoring(NamedTuple):
+    """What scores are multiplied by, what is added to them, and by which rates queries and keys turn on their way.
+
+    A bias (heads, distance) is added by how far back a key stands; one by heads alone is what they lose by distance.
+    """
+
+    scale: float
+    bias: Tensor | None = None
+    rates: Tensor | None = None
+
+
 def attend_past(
     query: Tensor,
     key: Tensor,
@@ -24,20 +37,18 @@ def attend_past(
     cache: tuple[Tensor, Tensor],
     where: Stepping,
     sight: Tensor,
-    scale: float,
-    bias: Tensor | None = None,
+    scoring: Scoring,
 ) -> Tensor:
-    """Write the newest key and value of every beam into the cache, and look at the past of each.
-
-    `bias` (heads, distance) is added to scores by how far back a key stands.
-    """
-    out, (keys, values) = _blank(query), cache
+    """Write the newest key and value of every beam into the cache, and look at the past of each."""
+    out, (keys, values), (scale, bias, rates) = _blank(query), cache, scoring
     batch, groups = len(query), key.shape[1]
+    linear = bias is not None and bias.ndim == 1
     _look[(batch, groups)](
-        *(query, key, value, keys, values, sight, where.taken, where.prompt, bias, out),
+        *(query, key, value, keys, values, sight, where.taken, where.prompt, bias, rates, out),
         *(*query.stride()[:3], *key.stride()[:3], *value.stride()[:3], *keys.stride()[:3], *values.stride()[:3]),
-        *(where.room, sight.shape[1], 0 if bias is None else bias.shape[1], scale),
+        *(where.room, sight.shape[1], 0 if bias is None or linear else bias.shape[1], scale),
         GROWING=True,
+        LINEAR=linear,
         **_sizes(query, groups, keys.shape[2]),
     )
     return out.transpose(1, 2)
@@ -48,10 +59,11 @@ def attend_memory(query: Tensor, keys: Tensor, values: Tensor, *, lengths: Tenso
     out = _blank(query)
     batch, groups = len(query), keys.shape[1]
     _look[(batch, groups)](
-        *(query, query, query, keys, values, lengths, lengths, lengths, None, out),
+        *(query, query, query, keys, values, lengths, lengths, lengths, None, None, out),
         *(*query.stride()[:3], 0, 0, 0, 0, 0, 0, *keys.stride()[:3], *values.stride()[:3]),
         *(0, 0, 0, scale),
         GROWING=False,
+        LINEAR=False,
         **_sizes(query, groups, keys.shape[2]),
     )
     return out.transpose(1, 2)
@@ -86,8 +98,41 @@ def _sizes(query: Tensor, groups: int, places: int) -> dict[str, int]:
     rows = max(16, triton.next_power_of_2(beams * heads // groups))
     few = batch * groups < MANY
     sizes = {"BEAMS": beams, "SHARE": heads // groups, "DEPTH": depth, "ROWS": rows}
-    sizes |= {"WIDE": triton.next_power_of_2(depth), "KEYS": 64 if few and places > 32 else 32}
+    sizes |= {"WIDE": triton.next_power_of_2(depth), "KEYS": _keys(places) if few else 32}
     return sizes | {"num_warps": 4 if few or rows > 16 else 1}
+
+
+def _keys(places: int) -> int:
+    """How many are looked at in one go where there are threads for it: each go waits for the one before."""
+    return 128 if places > 256 else 64 if places > 32 else 32
+
+
+@triton.jit
+def _turned(vectors, base, place, real, depth, newest, rates, DEPTH: tl.constexpr):
+    """Vectors turned by where they stand; the fellow of a feature is half the depth away."""
+    angle = newest.to(tl.float32) * tl.load(rates + depth % (DEPTH // 2))
+    other = tl.load(base + place[:, None] + ((depth + DEPTH // 2) % DEPTH)[None, :], real, 0.0)
+    sine = tl.where(depth < DEPTH // 2, -tl.sin(angle), tl.sin(angle))
+    turned = vectors.to(tl.float32) * tl.cos(angle)[None, :] + other.to(tl.float32) * sine[None, :]
+    return turned.to(vectors.dtype)
+
+
+@triton.jit
+def _biased(score, bias, back, seen, LINEAR: tl.constexpr):
+    """Scores with what is added to them by how far back keys stand: a table, or what is lost with each token."""
+    if LINEAR:
+        return score - bias[:, None] * back.to(tl.float32)[None, :]
+    return score + tl.load(bias[:, None] + back[None, :], mask=seen, other=0.0)
+
+
+@triton.jit
+def _own(sight, place, beam, before, begun, room, BEAMS: tl.constexpr):
+    """Whether a key is one of the prompt, or in the past of the beam."""
+    own = ((place >= room) | (place < begun))[None, :]
+    if BEAMS > 1:
+        bits = tl.load(sight + (place - room), mask=(place >= room) & (place < before), other=-1)
+        own = own & (((bits[None, :] >> beam[:, None]) & 1) == 1)
+    return own
 
 
 @triton.jit
@@ -103,18 +148,17 @@ def _take_in(score, seen, content, highest, total, mixed):
 
 @triton.jit
 def _look(
-    query, key, value, keys, values, sight, taken, prompt, bias, out,
+    query, key, value, keys, values, sight, taken, prompt, bias, rates, out,
     q_batch, q_head, q_beam, k_batch, k_head, k_beam, v_batch, v_head, v_beam,
     keys_batch, keys_head, keys_place, values_batch, values_head, values_place,
     room, places, reach, scale,
-    GROWING: tl.constexpr, BEAMS: tl.constexpr, SHARE: tl.constexpr, DEPTH: tl.constexpr,
+    GROWING: tl.constexpr, LINEAR: tl.constexpr, BEAMS: tl.constexpr, SHARE: tl.constexpr, DEPTH: tl.constexpr,
     ROWS: tl.constexpr, WIDE: tl.constexpr, KEYS: tl.constexpr,
 ):  # fmt: skip
     """One example, one group of keys: all queries that look at it, key block by key block."""
     example, group = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    row = tl.arange(0, ROWS)
+    row, depth = tl.arange(0, ROWS), tl.arange(0, WIDE)
     beam, head = row // SHARE, group * SHARE + row % SHARE
-    depth = tl.arange(0, WIDE)
     real = (row < BEAMS * SHARE)[:, None] & (depth < DEPTH)[None, :]
     query += example * q_batch
     asked = tl.load(query + (head * q_head + beam * q_beam)[:, None] + depth[None, :], real, 0.0)
@@ -127,20 +171,24 @@ def _look(
         value += example * v_batch + group * v_head
         fresh = tl.load(key + (beam * k_beam)[:, None] + depth[None, :], real, 0.0)
         given = tl.load(value + (beam * v_beam)[:, None] + depth[None, :], real, 0.0)
+        begun = tl.load(prompt + example)
+        newest = begun + tl.load(taken + example) - 1
+        if rates is not None:
+            asked = _turned(asked, query, head * q_head + beam * q_beam, real, depth, newest, rates, DEPTH)
+            fresh = _turned(fresh, key, beam * k_beam, real, depth, newest, rates, DEPTH)
         first = real & (row % SHARE == 0)[:, None]
         tl.store(keys + ((before + beam) * keys_place)[:, None] + depth[None, :], fresh, first)
         tl.store(values + ((before + beam) * values_place)[:, None] + depth[None, :], given, first)
         highest = tl.sum(asked.to(tl.float32) * fresh.to(tl.float32), 1) * scale
-        total = tl.full((ROWS,), 1.0, tl.float32)
-        mixed = given.to(tl.float32)
-        begun = tl.load(prompt + example)
-        if bias is not None:
-            newest, bias = begun + tl.load(taken + example) - 1, bias + head * reach
+        total, mixed = tl.full((ROWS,), 1.0, tl.float32), given.to(tl.float32)
+        if bias is not None and LINEAR:
+            bias = tl.load(bias + head, mask=row < BEAMS * SHARE, other=0.0)
+        elif bias is not None:
+            bias += head * reach
             highest += tl.load(bias, mask=row < BEAMS * SHARE, other=0.0)
     else:
         before = tl.load(taken + example)
-        highest = tl.full((ROWS,), -1e30, tl.float32)
-        total = tl.zeros((ROWS,), tl.float32)
+        highest, total = tl.full((ROWS,), -1e30, tl.float32), tl.zeros((ROWS,), tl.float32)
         mixed = tl.zeros((ROWS, WIDE), tl.float32)
     for start in range(0, before, KEYS):
         place = start + tl.arange(0, KEYS)
@@ -150,13 +198,10 @@ def _look(
         score = tl.dot(asked, tl.trans(held), input_precision="ieee") * scale
         seen = (place < before)[None, :] & (row < BEAMS * SHARE)[:, None]
         if GROWING:
-            seen = seen & ((place >= room) | (place < begun))[None, :]
-            if BEAMS > 1:
-                bits = tl.load(sight + (place - room), mask=(place >= room) & (place < before), other=-1)
-                seen = seen & (((bits[None, :] >> beam[:, None]) & 1) == 1)
+            seen = seen & _own(sight, place, beam, before, begun, room, BEAMS)
             if bias is not None:
                 back = newest - tl.where(place < room, place, begun + (place - room) // BEAMS)
-                score += tl.load(bias[:, None] + back[None, :], mask=seen, other=0.0)
+                score = _biased(score, bias, back, seen, LINEAR)
         highest, total, mixed = _take_in(score, seen, content, highest, total, mixed)
     mixed = mixed / tl.where(total > 0.0, total, 1.0)[:, None]
     into = out + (((example * BEAMS + beam) * tl.num_programs(1) * SHARE + head) * DEPTH)[:, None] + depth[None, :]

@@ -6,6 +6,8 @@ any other is <unk>.
 
 from __future__ import annotations
 
+import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -16,13 +18,14 @@ from tokenizers import Tokenizer as Engine
 from regard.config.ranges import Count, Range
 from regard.data import tokenizers
 from regard.data.normalise import Level, TextConfig
-from regard.data.roles import SPECIALS
+from regard.data.roles import BYTES, CHARACTER, SPECIALS
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
 
 Kind = Literal["characters", "words", "bpe", "unigram"]
 CLOSED = ("characters", "words")
 LARGEST = 1_000_000
 UNKNOWN = "<unk>"
+SYMBOLS = {byte: symbol for symbol, byte in BYTES.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,13 +56,7 @@ def train(lines: Iterable[str], config: UnitsConfig, *, characters: int, special
         pieces = TokenizerConfig(kind=config.kind, vocab=config.vocab, least=config.least)
         return tokenizers.train(lines, pieces, characters=characters, special=special).prepared(config)
     fixed = [*SPECIALS, *special]
-    counter = _engine(models.WordLevel(unk_token=UNKNOWN), config.kind)
-    trainer = trainers.WordLevelTrainer(
-        vocab_size=LARGEST, min_frequency=config.least, special_tokens=[], show_progress=False
-    )
-    counter.train_from_iterator(lines, trainer)
-    known = counter.get_vocab()
-    frequent = [name for name in sorted(known, key=known.__getitem__) if name not in fixed]
+    frequent = [name for name in _listed(lines, config) if name not in fixed]
     if not frequent:
         raise ValueError(f"the text has no {config.kind} that occur {config.least} times or more: add text")
     names = [*fixed, *frequent[: max((config.vocab or LARGEST) - len(fixed), 1)]]
@@ -69,12 +66,29 @@ def train(lines: Iterable[str], config: UnitsConfig, *, characters: int, special
     return Tokenizer(engine, config)
 
 
+def _listed(lines: Iterable[str], config: UnitsConfig) -> list[str]:
+    """Characters or words by the symbols of their bytes, the most frequent first, then in order of these."""
+    if config.kind == "characters":
+        counts: Counter[str] = Counter()
+        for line in lines:
+            counts.update(unicodedata.normalize("NFC", line))
+        named = {"".join(SYMBOLS[byte] for byte in each.encode()): count for each, count in counts.items()}
+        return sorted((name for name in named if named[name] >= config.least), key=lambda name: (-named[name], name))
+    counter = _engine(models.WordLevel(unk_token=UNKNOWN), config.kind)
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=LARGEST, min_frequency=config.least, special_tokens=[], show_progress=False
+    )
+    counter.train_from_iterator(lines, trainer)
+    known = counter.get_vocab()
+    return sorted(known, key=known.__getitem__)
+
+
 def _engine(model: models.Model, kind: Kind) -> Engine:
     """NFC, one symbol for every byte as in all our tokenizers, and a cut between any two characters or at blanks."""
     engine = Engine(model)
     engine.normalizer = normalizers.NFC()
     cut = (
-        pre_tokenizers.WhitespaceSplit() if kind == "words" else pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")  # type: ignore[arg-type]
+        pre_tokenizers.WhitespaceSplit() if kind == "words" else pre_tokenizers.Split(Regex(CHARACTER), "isolated")  # type: ignore[arg-type]
     )
     symbols = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     engine.pre_tokenizer = pre_tokenizers.Sequence([cut, symbols])  # type: ignore[assignment,list-item]

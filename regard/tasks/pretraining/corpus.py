@@ -122,7 +122,7 @@ def prepare(
     if kept.facts["kept_twice"]:
         summary += [f"  kept: {kept.facts['kept_twice']:,} documents {REPEATED}"]
     summary.append(_said(own, **corpora))
-    return Prepared(own, corpora["train"], corpora["valid"], report, summary, fresh=known is None)
+    return Prepared(own, corpora["train"], corpora["valid"], report=report, summary=summary, fresh=known is None)
 
 
 def read(
@@ -168,7 +168,7 @@ def _build(
     learnt = (piece for side, piece in chosen.dealt(train.pieces()) if side == "train")
     size = chosen.characters
     if not size:
-        raise ValueError(_nothing_left(chosen, tallies["train"], sources["train"].names, "train"))
+        raise ValueError(_nothing_left(chosen, tallies["train"], train.names, "train"))
     own = known or units.train(_sampled(learnt, size), how, characters=size, special=special)
     kind = np.uint16 if own.vocab <= 1 << 16 else np.int32
     by_document = {"train": chosen.tally, "valid": LineReport()}

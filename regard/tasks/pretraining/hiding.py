@@ -68,12 +68,17 @@ class Hiding:
         sizes, usable = np.diff(np.r_[first, len(tokens)]), allowed[first]
         chosen = np.full(len(sizes), -1)  # the group of each word
         order = np.argsort(random.random(len(sizes)), kind="stable")
-        lengths = 1 + np.searchsorted(LENGTHS, random.random(len(sizes)), side="right")
-        left = count
-        for group, word in enumerate(order.tolist()):
+        order = order[usable[order]]
+        if self.unit == "words":
+            fit = int(np.searchsorted(np.cumsum(sizes[order]), count, side="right"))
+            chosen[order[:fit]] = np.arange(fit)
+            left, order = count - int(sizes[order[:fit]].sum()), order[fit:]
+            lengths = np.ones(len(order), np.int64)
+        else:
+            left, lengths = count, 1 + np.searchsorted(LENGTHS[:-1], random.random(len(order)), side="right")
+        for group, (word, wanted) in enumerate(zip(order.tolist(), lengths.tolist(), strict=True), start=len(sizes)):
             if left == 0:
                 break
-            wanted = min(int(lengths[group]), LONGEST_SPAN) if self.unit == "spans" else 1
             for each in range(word, min(word + wanted, len(sizes))):
                 if not usable[each] or chosen[each] >= 0 or sizes[each] > left:
                     break

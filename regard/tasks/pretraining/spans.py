@@ -7,7 +7,7 @@ both are follows from the length of the piece alone. The decoder begins with the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated
@@ -146,18 +146,14 @@ class SpanRows:
     def batch(self, row: int) -> SpanBatch:
         """The sequences of this row, counted on across epochs."""
         spans = self.windows.row(row)
-        random = np.random.default_rng(number(self.seed, row, 3))
-        sources, targets = [], []
-        for first, last, document in zip(*(each.tolist() for each in spans), strict=True):
-            text = self.corpus.tokens[first + document : last + document].astype(np.int64)
-            source, target = corrupted(text, left_out(len(text), self.how, random), self.sentinels)
-            sources.append(np.append(source, self.end))
-            targets.append(np.append(target, self.end))
-        labels, source = np.concatenate(targets), np.concatenate(sources)
-        ends = np.cumsum([len(each) for each in targets])
+        lengths = spans.lengths
+        text = self.corpus.tokens[spans.places() + np.repeat(spans.document, lengths)].astype(np.int64)
+        gone = left_out(lengths, self.how, np.random.default_rng(number(self.seed, row, 3)))
+        source, labels = corrupted(text, gone, lengths, self.sentinels, self.end)
+        sizes = [np.array([of(length) for length in lengths.tolist()]) for of in (self.how.source, self.how.target)]
         target = np.concatenate([[self.begin], labels[:-1]])
-        target[ends[:-1]] = self.begin
-        rows = (self._row(sources, self.how.source, 0), self._row(targets, self.how.target, 1))
+        target[np.cumsum(sizes[1])[:-1]] = self.begin
+        rows = self._row(sizes[0], 0), self._row(sizes[1], 1)
         if self.fixed:
             source = np.pad(source, (0, self.sizes[0] - len(source)), constant_values=self.filler)
             rest = (0, self.sizes[1] - len(target))
@@ -166,43 +162,67 @@ class SpanRows:
         read, begun, said, numbers = map(torch.from_numpy, (source, target, labels, spans.document))
         return SpanBatch(read, begun, said, rows, numbers)
 
-    def _row(self, texts: Sequence[np.ndarray], of: Callable[[int], int], side: int) -> Row:
-        longest = of(self.windows.size)
-        lengths = [len(text) for text in texts]
+    def _row(self, lengths: Int[np.ndarray, "sequence"], side: int) -> Row:
+        longest = [self.how.source(self.windows.size), self.how.target(self.windows.size)]
         if not self.fixed:
-            return Row.of(lengths, longest=longest)
+            return Row.of(torch.from_numpy(lengths), longest=longest[side])
         most = self.windows.pieces
-        tails = [
-            -(-size // of(self.windows.size))
-            for size, of in zip(self.sizes, (self.how.source, self.how.target), strict=True)
-        ]
-        return Row.of(lengths, longest=longest, size=self.sizes[side], segments=most + max(tails), most=most)
+        segments = most + max(-(-size // bound) for size, bound in zip(self.sizes, longest, strict=True))
+        shape = {"size": self.sizes[side], "segments": segments, "most": most}
+        return Row.of(torch.from_numpy(lengths), longest=longest[side], **shape)
 
 
-def left_out(length: int, how: SpansConfig, random: np.random.Generator) -> Bool[np.ndarray, "token"]:
-    """Which tokens of a piece are left out: it begins with a part that stays and ends with one that does not."""
-    tokens, spans = how.counts(length)
-    if not spans:
-        return np.zeros(length, bool)
-    lengths = np.stack([_parts(length - tokens, spans, random), _parts(tokens, spans, random)], 1).ravel()
-    return np.repeat(np.arange(2 * spans) % 2 == 1, lengths)
+def left_out(
+    lengths: Int[np.ndarray, "piece"], how: SpansConfig, random: np.random.Generator
+) -> Bool[np.ndarray, "token"]:
+    """Which tokens of pieces of these lengths are left out.
+
+    Every piece begins with a part that stays and ends with one that does not, every way of parting equally likely.
+    """
+    tokens, spans = np.array([how.counts(length) for length in lengths.tolist()]).T
+    parts = np.maximum(spans, 1)  # of a single token: itself, and a gap of nothing
+    both = [_parts(lengths - tokens, parts, random), _parts(tokens, parts, random)]
+    return np.repeat(np.arange(2 * int(parts.sum())) % 2 == 1, np.stack(both, 1).ravel())
 
 
 def corrupted(
-    text: Int[np.ndarray, "token"], gone: Bool[np.ndarray, "token"], sentinels: Int[np.ndarray, "sentinel"]
+    text: Int[np.ndarray, "token"],
+    gone: Bool[np.ndarray, "token"],
+    lengths: Int[np.ndarray, "piece"],
+    sentinels: Int[np.ndarray, "sentinel"],
+    end: int,
 ) -> tuple[Int[np.ndarray, "source"], Int[np.ndarray, "target"]]:
-    """The text with a sentinel for each span that is gone, and each sentinel with its span."""
-    begins = gone & ~np.r_[False, gone[:-1]]
-    marks = sentinels[: int(begins.sum())]
+    """Pieces with a sentinel for each span that is gone, and each sentinel with its span, an end after every piece."""
+    piece = np.repeat(np.arange(len(lengths)), lengths)
+    begins = gone & ~np.concatenate([[False], gone[:-1]])  # the first token of a piece always stays
+    count = np.cumsum(begins)
+    before = np.concatenate([[0], np.bincount(piece, begins).astype(np.int64).cumsum()])  # spans of earlier pieces
+    mark = sentinels[(count - 1 - before[piece])[begins]]
     source = text.copy()
-    source[begins] = marks
-    return source[~gone | begins], np.insert(text[gone], np.flatnonzero(begins[gone]), marks)
+    source[begins] = mark
+    kept = ~gone | begins
+    read = np.full(int(kept.sum()) + len(lengths), end)
+    read[np.arange(int(kept.sum())) + piece[kept]] = source[kept]
+    said = np.full(int(gone.sum()) + len(mark) + len(lengths), end)
+    places = np.arange(int(gone.sum())) + count[gone] + piece[gone]
+    said[places] = text[gone]
+    said[places[begins[gone]] - 1] = mark
+    return read, said
 
 
-def _parts(total: int, count: int, random: np.random.Generator) -> Int[np.ndarray, "part"]:
-    """So many parts of at least one that make up the total, every way equally likely."""
-    order = np.argsort(random.random(total - 1), kind="stable")
-    return np.diff(np.r_[0, np.sort(order[: count - 1]) + 1, total])
+def _parts(
+    totals: Int[np.ndarray, "piece"], counts: Int[np.ndarray, "piece"], random: np.random.Generator
+) -> Int[np.ndarray, "part"]:
+    """The sizes of so many parts, none of them empty, that make up each total; all of nothing is one empty part."""
+    piece = np.repeat(np.arange(len(totals)), totals)
+    first = np.concatenate([[True], piece[1:] != piece[:-1]]) if len(piece) else np.zeros(0, bool)
+    draw = np.where(first, -1.0, random.random(len(piece)))  # a piece begins with a part, others are drawn
+    order = np.lexsort((draw, piece))
+    rank = np.arange(len(piece)) - np.repeat(np.cumsum(totals) - totals, totals)
+    begins = np.zeros(len(piece), bool)
+    begins[order] = rank < np.repeat(counts, totals)
+    empty = np.cumsum(np.where(totals > 0, 0, counts))  # parts so far that nobody begins
+    return np.bincount(np.cumsum(begins) - 1 + np.repeat(empty, totals), minlength=int(counts.sum()))
 
 
 def _sentinels(own: Tokenizer, count: int, context: int) -> Int[np.ndarray, "sentinel"]:

@@ -1,6 +1,9 @@
 """Characters, words and pieces of running text: a closed list, line ends, and back again."""
 
+import random
+
 import pytest
+from tokenizers import models, trainers
 
 from regard import config
 from regard.data.roles import SPECIALS
@@ -63,3 +66,21 @@ def test_letters_words_and_pieces_trade_vocabulary_for_length():
 def test_impossible_settings_are_refused(settings, said):
     with pytest.raises(ValueError, match=said):
         config.build(UnitsConfig, settings)
+
+
+def test_characters_are_counted_and_looked_up_as_the_library_does():
+    hard = "Größe e\u0301 é 漢字 \u2028 \x85\x0b 🙂👨‍👩‍👧 עברית \x01\x7f <eos> <unk> \u1100\u1161 ﬁ\u00a0\r\t aab"
+    own = units.train([hard, "aab"], UnitsConfig(), characters=len(hard))
+    counter = units._engine(models.WordLevel(unk_token="<unk>"), "characters")
+    counter.train_from_iterator([hard, "aab"], trainers.WordLevelTrainer(special_tokens=[], show_progress=False))
+    known = counter.get_vocab()
+    assert [own._names[id] for id in range(4, own.vocab)] == sorted(known, key=known.__getitem__)
+    dice = random.Random(0)
+    for _ in range(100):
+        drawn = (
+            dice.choice([dice.randrange(0x80), dice.randrange(0xD800), dice.randrange(0xE000, 0x110000)]) for _ in hard
+        )
+        text = "".join(map(chr, drawn)) + hard[dice.randrange(len(hard)) :]
+        assert own.encode_normal([text]) == [own._engine.encode(text, add_special_tokens=False).ids]
+    with pytest.raises(ValueError, match="lone surrogate"):
+        own.encode_normal(["\ud800"])

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import regard
-from regard import recipe
+from regard import checkpoint, models, recipe
 from regard.attention.masks import Grid
 from regard.tasks import TASKS
 from regard.tasks.pretraining import causal, corruption, masked
@@ -282,6 +282,25 @@ def test_every_task_learns_to_spell(name, tmp_path):
         assert [each.filled for each in model.fill(["ma[MASK]se", "[MASK]ass[MASK]"])] == ["masse", "masse"]
     else:
         assert model.restore("mass<extra_id_0>").spans == ["e"]
+
+
+def test_a_model_with_room_for_more_tokens_than_its_tokenizer_has_is_trained_on(tmp_path):
+    """Other people round the number of tokens up: T5's table has 32,128 rows and its tokenizer 32,100 tokens."""
+    task = made("causal-lm")
+    shape = replace(task.recipe.model, vocab=task.recipe.model.vocab + 5)
+    files = type(task).imported(shape, task.prepared.tokenizer)
+    checkpoint.write(tmp_path / "theirs", {**files, checkpoint.WEIGHTS: checkpoint.weights(models.build(shape))})
+    data = {"text": "\n".join(LINES), "context": 12, "held": 0.0}
+    asked = {"task": "causal-lm", "data": data, "training": {"steps": 1, "device": "cpu", "tensorboard": False}}
+    outcome = recipe.train(asked, out=tmp_path / "run", start=str(tmp_path / "theirs"), quiet=True)
+    again = recipe.train(
+        recipe.settings(asked, "training.steps=2"),
+        out=tmp_path / "run",
+        start=str(tmp_path / "theirs"),
+        resume=True,
+        quiet=True,
+    )
+    assert [regard.load(each.best, device="cpu").model.config.vocab for each in (outcome, again)] == [shape.vocab] * 2
 
 
 def test_every_task_of_the_wing_is_tested_here():

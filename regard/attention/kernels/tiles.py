@@ -1,0 +1,283 @@
+"""The programs of attention inside packed rows: one tile of queries, or of keys, with all that it looks at.
+
+A tile is any neighbouring tokens, whatever sequences they belong to, and what it looks at are those of its first to its
+last sequence; the mask keeps sequences apart. Where sequences are long, most tiles lie wholly inside one and in sight:
+with `SPLIT` they are taken without a mask. Scores are in base 2, as the GPU computes.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _bounds(segment, offsets, start, size, HELD: tl.constexpr):
+    """Where the sequences of the tile at `start` begin and end on the other side, and whether it is only one."""
+    first = tl.load(segment + start)
+    last = tl.load(segment + tl.minimum(start + HELD, size) - 1)
+    return tl.load(offsets + first), tl.load(offsets + last + 1), first == last
+
+
+@triton.jit
+def _tile(base, rows, size, stride, DEPTH: tl.constexpr):
+    """The vectors of these rows, zeros beyond the end."""
+    columns = tl.arange(0, DEPTH)
+    return tl.load(base + rows[:, None] * stride + columns[None, :], mask=rows[:, None] < size, other=0.0)
+
+
+@triton.jit
+def _biased(scores, bias, head, reach, rows, columns, visible, LINEAR: tl.constexpr):
+    """Scores in base 2, with what is added by distance; rows and columns are broadcast against one another.
+
+    `visible` is None where all of them see one another; places beyond the end must then be brought inside.
+    """
+    if bias is not None:
+        if LINEAR:
+            scores -= tl.load(bias + head) * tl.abs(columns.to(tl.float32) - rows.to(tl.float32))
+        elif visible is None:
+            scores += tl.load(bias + head * (2 * reach - 1) + columns - rows + reach - 1)
+        else:
+            scores += tl.load(bias + head * (2 * reach - 1) + columns - rows + reach - 1, mask=visible, other=0.0)
+    return scores
+
+
+@triton.jit
+def _by_distance(change, TILE: tl.constexpr):
+    """The sums of a square along its diagonals: those 0 to TILE - 1 above the main one, and -TILE to -1 below it."""
+    row, column = tl.arange(0, TILE)[:, None], tl.arange(0, TILE)[None, :]
+    turned = tl.gather(change, (row + column) % TILE, 1)  # each diagonal becomes a column, of two parts
+    above = row + column < TILE
+    return tl.sum(tl.where(above, turned, 0.0), 0), tl.sum(tl.where(above, 0.0, turned), 0)
+
+
+@triton.jit
+def _in_sight(own, theirs, rows, columns, CAUSAL: tl.constexpr):
+    """Who shares a sequence and, where the future is hidden, is not in it."""
+    visible = own == theirs
+    if CAUSAL:
+        visible = visible & (rows >= columns)
+    return visible
+
+
+@triton.jit
+def _taken_in(
+    at, high, most, total, mixed, vectors, own, rows, places, key, value, bias, key_segment, head, reach, scale,
+    key_token, value_token, MASKED: tl.constexpr, CAUSAL: tl.constexpr, LINEAR: tl.constexpr, DEPTH: tl.constexpr,
+    TAKEN: tl.constexpr,
+):  # fmt: skip
+    """The running softmax after one more tile of keys (Milakov and Gimelshein 2018)."""
+    columns = at + tl.arange(0, TAKEN)
+    keyed = _tile(key, columns, high, key_token, DEPTH)
+    valued = _tile(value, columns, high, value_token, DEPTH)
+    scores = tl.dot(vectors, tl.trans(keyed)) * scale
+    if MASKED:
+        theirs = tl.load(key_segment + columns, mask=columns < high, other=-2)
+        visible = _in_sight(own[:, None], theirs[None, :], rows[:, None], columns[None, :], CAUSAL)
+        scores = _biased(scores, bias, head, reach, rows[:, None], columns[None, :], visible, LINEAR)
+        scores = tl.where(visible, scores, float("-inf"))
+    else:
+        scores = _biased(scores, bias, head, reach, places[:, None], columns[None, :], None, LINEAR)
+    higher = tl.maximum(most, tl.max(scores, 1))
+    safe = tl.where(higher == float("-inf"), 0.0, higher) if MASKED else higher
+    shares = tl.exp2(scores - safe[:, None])
+    before = tl.exp2(most - safe)
+    mixed = tl.dot(shares.to(valued.dtype), valued, mixed * before[:, None])
+    return higher, total * before + tl.sum(shares, 1), mixed
+
+
+@triton.jit
+def forward(
+    query, key, value, bias, out, lse, query_segment, key_segment, key_offsets, reach,
+    queries, keys, scale, query_head, query_token, key_head, key_token, value_head, value_token, out_head, out_token,
+    SHARED: tl.constexpr, CAUSAL: tl.constexpr, LINEAR: tl.constexpr, DEPTH: tl.constexpr, SPLIT: tl.constexpr,
+    HELD: tl.constexpr, TAKEN: tl.constexpr,
+):  # fmt: skip
+    """One tile of queries of one head."""
+    start, head = tl.program_id(0) * HELD, tl.program_id(1)
+    rows = start + tl.arange(0, HELD)
+    places = tl.minimum(rows, queries - 1)
+    vectors = _tile(query + head * query_head, rows, queries, query_token, DEPTH)
+    own = tl.load(query_segment + rows, mask=rows < queries, other=-1)
+    low, high, alone = _bounds(query_segment, key_offsets, start, queries, HELD)
+    key += (head // SHARED) * key_head
+    value += (head // SHARED) * value_head
+    most = tl.full([HELD], float("-inf"), tl.float32)
+    total = tl.zeros([HELD], tl.float32)
+    mixed = tl.zeros([HELD, DEPTH], tl.float32)
+    whole = low  # where what all queries see ends
+    if SPLIT:
+        whole += tl.where(alone, ((tl.minimum(start, high) if CAUSAL else high) - low) // TAKEN * TAKEN, 0)
+        for at in range(low, whole, TAKEN):
+            most, total, mixed = _taken_in(
+                at, high, most, total, mixed, vectors, own, rows, places, key, value, bias, key_segment, head, reach,
+                scale, key_token, value_token, False, CAUSAL, LINEAR, DEPTH, TAKEN,
+            )  # fmt: skip
+    if CAUSAL:
+        high = tl.minimum(high, start + HELD)
+    for at in range(whole, high, TAKEN):
+        most, total, mixed = _taken_in(
+            at, high, most, total, mixed, vectors, own, rows, places, key, value, bias, key_segment, head, reach,
+            scale, key_token, value_token, True, CAUSAL, LINEAR, DEPTH, TAKEN,
+        )  # fmt: skip
+    blind = total == 0.0
+    total = tl.where(blind, 1.0, total)
+    columns = tl.arange(0, DEPTH)
+    place = out + head * out_head + rows[:, None] * out_token + columns[None, :]
+    tl.store(place, (mixed / total[:, None]).to(out.dtype.element_ty), mask=rows[:, None] < queries)
+    # Infinite where nothing was seen: every share computed from it again is then zero.
+    tl.store(lse + head * queries + rows, tl.where(blind, float("inf"), most + tl.log2(total)), mask=rows < queries)
+
+
+@triton.jit
+def _pulled(
+    at, high, found, vectors, pull, whole, common, own, rows, places, key, value, bias, key_segment, head, reach,
+    scale, key_token, value_token, MASKED: tl.constexpr, CAUSAL: tl.constexpr, LINEAR: tl.constexpr,
+    DEPTH: tl.constexpr, TAKEN: tl.constexpr,
+):  # fmt: skip
+    """What one more tile of keys adds to the slope of the queries, and the slope of the scores."""
+    columns = at + tl.arange(0, TAKEN)
+    keyed = _tile(key, columns, high, key_token, DEPTH)
+    valued = _tile(value, columns, high, value_token, DEPTH)
+    scores = tl.dot(vectors, tl.trans(keyed)) * scale
+    if MASKED:
+        theirs = tl.load(key_segment + columns, mask=columns < high, other=-2)
+        visible = _in_sight(own[:, None], theirs[None, :], rows[:, None], columns[None, :], CAUSAL)
+        scores = _biased(scores, bias, head, reach, rows[:, None], columns[None, :], visible, LINEAR)
+        shares = tl.where(visible, tl.exp2(scores - whole[:, None]), 0.0)
+    else:
+        scores = _biased(scores, bias, head, reach, places[:, None], columns[None, :], None, LINEAR)
+        shares = tl.exp2(scores - whole[:, None])
+    change = shares * (tl.dot(pull, tl.trans(valued)) - common[:, None])
+    return tl.dot(change.to(keyed.dtype), keyed, found), change
+
+
+@triton.jit
+def backward_query(
+    query, key, value, bias, out, lse, slope, delta, of_query, of_bias, query_segment, key_segment, key_offsets, reach,
+    queries, keys, scale, query_head, query_token, key_head, key_token, value_head, value_token, out_head, out_token,
+    SHARED: tl.constexpr, CAUSAL: tl.constexpr, LINEAR: tl.constexpr, DEPTH: tl.constexpr, SPLIT: tl.constexpr,
+    HELD: tl.constexpr, TAKEN: tl.constexpr,
+):  # fmt: skip
+    """What a tile of queries should have been, and for each query the part of its slope that all its keys share."""
+    start, head = tl.program_id(0) * HELD, tl.program_id(1)
+    rows = start + tl.arange(0, HELD)
+    places = tl.minimum(rows, queries - 1)
+    vectors = _tile(query + head * query_head, rows, queries, query_token, DEPTH)
+    pull = _tile(slope + head * out_head, rows, queries, out_token, DEPTH)
+    answer = _tile(out + head * out_head, rows, queries, out_token, DEPTH)
+    common = tl.sum(pull.to(tl.float32) * answer.to(tl.float32), 1)
+    tl.store(delta + head * queries + rows, common, mask=rows < queries)
+    whole = tl.load(lse + head * queries + rows, mask=rows < queries, other=float("inf"))
+    own = tl.load(query_segment + rows, mask=rows < queries, other=-1)
+    low, high, alone = _bounds(query_segment, key_offsets, start, queries, HELD)
+    key += (head // SHARED) * key_head
+    value += (head // SHARED) * value_head
+    found = tl.zeros([HELD, DEPTH], tl.float32)
+    lane, carried = tl.arange(0, TAKEN), tl.zeros([TAKEN], tl.float32)
+    if of_bias is not None:  # a row of sums for each tile and head, added up outside: every run gives the same
+        of_bias += (tl.program_id(0) * tl.num_programs(1) + head) * (2 * reach - 1) + reach - 1
+    clear = low  # where what all queries see ends
+    if SPLIT:
+        clear += tl.where(alone, ((tl.minimum(start, high) if CAUSAL else high) - low) // TAKEN * TAKEN, 0)
+        for at in range(low, clear, TAKEN):
+            found, change = _pulled(
+                at, high, found, vectors, pull, whole, common, own, rows, places, key, value, bias, key_segment, head,
+                reach, scale, key_token, value_token, False, CAUSAL, LINEAR, DEPTH, TAKEN,
+            )  # fmt: skip
+            if of_bias is not None:
+                carried = _spread(of_bias, change, carried, at - start - TAKEN + lane, reach, TAKEN)
+    if CAUSAL:
+        high = tl.minimum(high, start + HELD)
+    for at in range(clear, high, TAKEN):
+        found, change = _pulled(
+            at, high, found, vectors, pull, whole, common, own, rows, places, key, value, bias, key_segment, head,
+            reach, scale, key_token, value_token, True, CAUSAL, LINEAR, DEPTH, TAKEN,
+        )  # fmt: skip
+        if of_bias is not None:
+            carried = _spread(of_bias, change, carried, at - start - TAKEN + lane, reach, TAKEN)
+    if of_bias is not None:
+        distance = low + tl.cdiv(high - low, TAKEN) * TAKEN - start - TAKEN + lane
+        tl.store(of_bias + distance, carried, mask=(distance < reach) & (distance > -reach))
+    columns = tl.arange(0, DEPTH)
+    place = of_query + head * out_head + rows[:, None] * out_token + columns[None, :]
+    # Scores are in base 2: the scale holds log2(e), which the slope must not.
+    tl.store(place, (found * scale * 0.6931471805599453).to(of_query.dtype.element_ty), mask=rows[:, None] < queries)
+
+
+@triton.jit
+def _spread(of_bias, change, carried, distance, reach, TILE: tl.constexpr):
+    """Write the sums of the distances that no further tile shares; those that the next one shares are carried on."""
+    above, below = _by_distance(change, TILE)
+    tl.store(of_bias + distance, carried + below, mask=(distance < reach) & (distance > -reach))
+    return above
+
+
+@triton.jit
+def _pushed(
+    at, high, found_key, found_value, keyed, valued, theirs, columns, places, query, slope, lse, delta, bias,
+    query_segment, head, reach, scale, query_token, out_token, MASKED: tl.constexpr, CAUSAL: tl.constexpr,
+    LINEAR: tl.constexpr, DEPTH: tl.constexpr, TAKEN: tl.constexpr,
+):  # fmt: skip
+    """What one more tile of queries adds to the slopes of keys and values; queries beyond the end add nothing."""
+    rows = at + tl.arange(0, TAKEN)
+    vectors = _tile(query, rows, high, query_token, DEPTH)
+    pull = _tile(slope, rows, high, out_token, DEPTH)
+    whole = tl.load(lse + rows, mask=rows < high, other=float("inf"))
+    common = tl.load(delta + rows, mask=rows < high, other=0.0)
+    scores = tl.dot(keyed, tl.trans(vectors)) * scale
+    if MASKED:
+        own = tl.load(query_segment + rows, mask=rows < high, other=-1)
+        visible = _in_sight(own[None, :], theirs[:, None], rows[None, :], columns[:, None], CAUSAL)
+        scores = _biased(scores, bias, head, reach, rows[None, :], columns[:, None], visible, LINEAR)
+        shares = tl.where(visible, tl.exp2(scores - whole[None, :]), 0.0)
+    else:
+        inside = tl.minimum(rows, high - 1)
+        scores = _biased(scores, bias, head, reach, inside[None, :], places[:, None], None, LINEAR)
+        shares = tl.exp2(scores - whole[None, :])
+    found_value = tl.dot(shares.to(pull.dtype), pull, found_value)
+    change = shares * (tl.dot(valued, tl.trans(pull)) - common[None, :])
+    return tl.dot(change.to(vectors.dtype), vectors, found_key), found_value
+
+
+@triton.jit
+def backward_key(
+    query, key, value, bias, lse, slope, delta, of_key, of_value, query_segment, key_segment, query_offsets, reach,
+    queries, keys, scale, query_head, query_token, key_head, key_token, value_head, value_token, out_head, out_token,
+    to_head, to_token, SHARED: tl.constexpr, CAUSAL: tl.constexpr, LINEAR: tl.constexpr, DEPTH: tl.constexpr,
+    SPLIT: tl.constexpr, HELD: tl.constexpr, TAKEN: tl.constexpr,
+):  # fmt: skip
+    """What a tile of keys and values should have been: the sum over the queries of all heads that share them."""
+    start, group = tl.program_id(0) * HELD, tl.program_id(1)
+    columns = start + tl.arange(0, HELD)
+    places = tl.minimum(columns, keys - 1)
+    keyed = _tile(key + group * key_head, columns, keys, key_token, DEPTH)
+    valued = _tile(value + group * value_head, columns, keys, value_token, DEPTH)
+    theirs = tl.load(key_segment + columns, mask=columns < keys, other=-2)
+    low, high, alone = _bounds(key_segment, query_offsets, start, keys, HELD)
+    if CAUSAL:
+        low = tl.maximum(low, start)
+    clear = high  # from where on all queries see all keys
+    if SPLIT:
+        clear = tl.where(alone, tl.minimum(low + HELD, high) if CAUSAL else low, high)
+    found_key = tl.zeros([HELD, DEPTH], tl.float32)
+    found_value = tl.zeros([HELD, DEPTH], tl.float32)
+    for one in range(SHARED):
+        head = group * SHARED + one
+        asked, pulled = query + head * query_head, slope + head * out_head
+        sums, shares = lse + head * queries, delta + head * queries
+        for at in range(low, clear, TAKEN):
+            found_key, found_value = _pushed(
+                at, high, found_key, found_value, keyed, valued, theirs, columns, places, asked, pulled, sums, shares,
+                bias, query_segment, head, reach, scale, query_token, out_token, True, CAUSAL, LINEAR, DEPTH, TAKEN,
+            )  # fmt: skip
+        if SPLIT:
+            for at in range(clear, high, TAKEN):
+                found_key, found_value = _pushed(
+                    at, high, found_key, found_value, keyed, valued, theirs, columns, places, asked, pulled, sums,
+                    shares, bias, query_segment, head, reach, scale, query_token, out_token, False, CAUSAL, LINEAR,
+                    DEPTH, TAKEN,
+                )  # fmt: skip
+    depths = tl.arange(0, DEPTH)
+    place = group * to_head + columns[:, None] * to_token + depths[None, :]
+    inside = columns[:, None] < keys
+    tl.store(of_key + place, (found_key * scale * 0.6931471805599453).to(of_key.dtype.element_ty), mask=inside)
+    tl.store(of_value + place, found_value.to(of_value.dtype.element_ty), mask=inside)

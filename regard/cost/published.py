@@ -1,0 +1,118 @@
+"""Models that others published and Regard does not build: how large they are, and their FLOPs, from their equations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+VGG = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0)  # 0: the sides are halved
+
+
+@dataclass(frozen=True)
+class Published:
+    """A model on paper."""
+
+    parameters: int
+    forward: int | None = None
+    """Operations for one picture, of the model only reading; None where only the size is known."""
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A layer of filters over a map whose sides are so long afterwards."""
+
+    inputs: int
+    outputs: int
+    size: int
+    side: int
+    bias: bool = False
+
+    @property
+    def parameters(self) -> int:
+        """Of all filters."""
+        return self.inputs * self.outputs * self.size**2 + self.bias * self.outputs
+
+    @property
+    def operations(self) -> int:
+        """Two for each multiply-add."""
+        return 2 * self.inputs * self.outputs * self.size**2 * self.side**2
+
+
+def vit(width: int, depth: int, *, patch: int, image: int = 224, classes: int = 1000) -> Published:
+    """The Vision Transformer (Dosovitskiy et al. 2021): patches, a class token, pre-norm blocks, one linear head."""
+    patches, hidden, pixels = (image // patch) ** 2, 4 * width, 3 * patch**2
+    tokens = patches + 1
+    block = 4 * width * (width + 1) + hidden * (width + 1) + width * (hidden + 1) + 4 * width
+    front = (pixels + 1) * width + width + tokens * width
+    reading = tokens * (8 * width**2 + 4 * width * hidden) + 4 * tokens**2 * width
+    return Published(
+        parameters=front + depth * block + 2 * width + (width + 1) * classes,
+        forward=2 * patches * pixels * width + depth * reading + 2 * width * classes,
+    )
+
+
+def vgg16(*, image: int = 224, classes: int = 1000) -> Published:
+    """VGG16 (Simonyan and Zisserman 2015): filters of 3 by 3 with biases, then three full layers."""
+    layers, channels, side = [], 3, image
+    for outputs in VGG:
+        if outputs:
+            layers.append(Convolution(channels, outputs, 3, side, bias=True))
+            channels = outputs
+        else:
+            side //= 2
+    full = ((channels * side**2, 4096), (4096, 4096), (4096, classes))
+    flat = [Convolution(before, after, 1, 1, bias=True) for before, after in full]
+    return _summed([*layers, *flat])
+
+
+def resnet(blocks: tuple[int, int, int, int], *, factor: int, image: int = 224, classes: int = 1000) -> Published:
+    """A pre-activation ResNet of bottlenecks, `factor` times as wide as usual (He et al. 2016, Kolesnikov et al. 2020).
+
+    Every bottleneck has three norms of two numbers a feature; the last norm stands before the head.
+    """
+    side, channels, norms = image // 2, 64 * factor, 0
+    layers = [Convolution(3, channels, 7, side)]
+    side //= 2
+    for stage, count in enumerate(blocks):
+        middle = 64 * factor * 2**stage
+        for number in range(count):
+            before = side
+            side = side // 2 if stage and not number else side
+            if not number:
+                layers.append(Convolution(channels, 4 * middle, 1, side))
+            layers += [
+                Convolution(channels, middle, 1, before),
+                Convolution(middle, middle, 3, side),
+                Convolution(middle, 4 * middle, 1, side),
+            ]
+            norms += 2 * (channels + 2 * middle)
+            channels = 4 * middle
+    found = _summed([*layers, Convolution(channels, classes, 1, 1, bias=True)])
+    return Published(found.parameters + norms + 2 * channels, found.forward)
+
+
+def xlnet(width: int, depth: int, *, vocab: int = 32000) -> Published:
+    """XLNet (Yang et al. 2019), by size only: a fifth projection, for distances, and biases of content and distance."""
+    hidden = 4 * width
+    attention = 5 * width**2 + 3 * width + 2 * width
+    block = attention + hidden * (width + 1) + width * (hidden + 1) + 4 * width
+    return Published(vocab * width + width + depth * block)
+
+
+def _summed(layers: Iterable[Convolution]) -> Published:
+    layers = list(layers)
+    return Published(sum(each.parameters for each in layers), sum(each.operations for each in layers))
+
+
+PUBLISHED = {
+    "vit-b16": vit(768, 12, patch=16),
+    "vit-b32": vit(768, 12, patch=32),
+    "vit-l16": vit(1024, 24, patch=16),
+    "vit-l32": vit(1024, 24, patch=32),
+    "vit-h14": vit(1280, 32, patch=14),
+    "vgg16": vgg16(),
+    "bit-r50x1": resnet((3, 4, 6, 3), factor=1),
+    "bit-r152x4": resnet((3, 8, 36, 3), factor=4),
+    "xlnet-base": xlnet(768, 12),
+    "xlnet-large": xlnet(1024, 24),
+}

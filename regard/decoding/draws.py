@@ -1,0 +1,224 @@
+"""One token for every row, the best or a drawn one, as a few Triton kernels that read the logits and sort nothing.
+
+What top-k and top-p keep are the tokens above a threshold, and a threshold is found by trying some at once and going on
+between the last that keeps enough and the first that does not. The kept ones are then laid end to end in the order of
+the vocabulary, and a uniform number falls on one of them, as in `sampling`, which has the same in plain PyTorch.
+Imported only where Triton is installed and a CUDA device is asked.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+PART = 2048  # tokens that one program looks at
+WAYS = 8  # thresholds that are tried at once
+ROUNDS = 8  # after which nothing is left between two of them but rounding
+REACH = 32.0  # below the best, in logits over the temperature, where nothing is worth drawing
+
+
+class Warping(NamedTuple):
+    """What a distribution is made with, as a sampler says it."""
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+
+    @property
+    def searches(self) -> list[tuple[bool, float]]:
+        """What thresholds are looked for, one after the other: whether tokens are counted, and how much to keep."""
+        counted = [] if self.top_k is None else [(True, float(self.top_k))]
+        return counted + ([] if self.top_p is None or self.top_p >= 1 else [(False, self.top_p)])
+
+
+class Seats(NamedTuple):
+    """What a round changes: scores so far, newest tokens, how many there are; and the random numbers of all rounds."""
+
+    total: Tensor
+    tokens: Tensor
+    length: Tensor
+    noise: Tensor
+    forbidden: Tensor | None = None
+    """Tokens that are never written, as bytes that are not 0."""
+
+
+def draw(logits: Tensor, seats: Seats, record: Tensor, clock: Tensor, warping: Warping | None) -> None:
+    """Choose a token for every sample, write it and its score, and record both where the clock points.
+
+    Without a warping it is the best.
+    """
+    batch, beams, vocab = logits.shape
+    rows, parts = batch * beams, triton.cdiv(vocab, PART)
+    logits, device = logits.contiguous(), logits.device
+    peaks = torch.empty(rows, parts, 3, device=device)
+    best = torch.empty(rows, parts, dtype=torch.int32, device=device)
+    sizes = {"PART": PART, "PARTS": triton.next_power_of_2(parts)}
+    forbidden = seats.forbidden
+    given = logits, forbidden, peaks, best, seats.length, clock, vocab
+    _scan[(rows, parts)](*given, BEAMS=beams, PART=PART, num_warps=4)
+    weights = thresholds = None
+    how = warping or Warping()
+    inverse = min(1 / how.temperature, 1e30)
+    if warping is not None:
+        bounds = torch.empty(1 + 2 * ROUNDS, rows, 3, device=device)
+        sums = torch.empty(1 + 2 * ROUNDS, rows, parts, WAYS, device=device)
+        done, seen = 0, (logits, forbidden, peaks, bounds, sums)
+        for counted, share in how.searches:
+            for number in range(ROUNDS):
+                fresh = {"FIRST": done == 0, "NEXT": done > 0 and number == 0, "ENTRY": number == 0}
+                search = {**fresh, "COUNTED": counted, "WAYS": WAYS, "REACH": REACH}
+                _narrow[(rows, parts)](*seen, done, vocab, parts, inverse, share, **search, **sizes, num_warps=8)
+                done += 1
+        weights, thresholds = torch.empty(rows, parts, device=device), torch.empty(rows, device=device)
+        least = math.log(how.min_p) if how.min_p else float("-inf")
+        final = {"SEARCHED": done > 0, "WAYS": WAYS}
+        rest = weights, thresholds, done, vocab, parts, inverse, least
+        _weigh[(rows, parts)](*seen, *rest, **final, **sizes, num_warps=4)
+    room, span = seats.noise.shape[2], len(record)
+    written = seats.total, seats.tokens, seats.length, seats.noise, record, clock
+    found = logits, forbidden, peaks, best, weights, thresholds
+    _take[(batch, beams)](*found, *written, span, room, vocab, parts, inverse, **sizes, num_warps=4)
+
+
+@triton.jit
+def _scan(logits, forbidden, peaks, best, length, clock, vocab, BEAMS: tl.constexpr, PART: tl.constexpr):
+    """Of each part the best score that may be written and where it is, the best of all, and the sum of exponentials.
+
+    Lengths and clocks go on here already, since nobody else looks at them meanwhile.
+    """
+    row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    if (part == 0) & (row % BEAMS == 0):
+        tl.store(clock + row // BEAMS, tl.load(clock + row // BEAMS) + 1)
+        tl.store(length + row // BEAMS, tl.load(length + row // BEAMS) + 1)
+    token = part * PART + tl.arange(0, PART)
+    score = tl.load(logits + row * vocab + token, mask=token < vocab, other=float("-inf"))
+    level = tl.max(score, 0)
+    level = tl.where(level == float("-inf"), 0.0, level)
+    at = row * tl.num_programs(1) + part
+    tl.store(peaks + 3 * at + 1, level)
+    tl.store(peaks + 3 * at + 2, tl.sum(tl.exp(score - level), 0))
+    if forbidden is not None:
+        score = tl.where(tl.load(forbidden + token, mask=token < vocab, other=0) != 0, float("-inf"), score)
+    highest = tl.max(score, 0)
+    tl.store(peaks + 3 * at, highest)
+    tl.store(best + at, tl.min(tl.where(score == highest, token, vocab - 1), 0))
+
+
+@triton.jit
+def _warmed(
+    logits, forbidden, peaks, row, part, vocab, parts, inverse, PART: tl.constexpr, PARTS: tl.constexpr
+):  # fmt: skip
+    """The scores of a part below the best of the row, over the temperature."""
+    number = tl.arange(0, PARTS)
+    highest = tl.max(tl.load(peaks + 3 * (row * parts + number), mask=number < parts, other=float("-inf")), 0)
+    token = part * PART + tl.arange(0, PART)
+    score = tl.load(logits + row * vocab + token, mask=token < vocab, other=float("-inf"))
+    if forbidden is not None:
+        score = tl.where(tl.load(forbidden + token, mask=token < vocab, other=0) != 0, float("-inf"), score)
+    return (score - highest) * inverse
+
+
+@triton.jit
+def _between(bounds, sums, row, parts, done, WAYS: tl.constexpr, PARTS: tl.constexpr):
+    """After some rounds: the last threshold that keeps enough, the first that does not, and how much is enough."""
+    rows = tl.num_programs(0)
+    low = tl.load(bounds + ((done - 1) * rows + row) * 3)
+    high = tl.load(bounds + ((done - 1) * rows + row) * 3 + 1)
+    enough = tl.load(bounds + ((done - 1) * rows + row) * 3 + 2)
+    way, number = tl.arange(0, WAYS), tl.arange(0, PARTS)
+    place = (((done - 1) * rows + row) * parts + number)[:, None] * WAYS + way[None, :]
+    kept = tl.sum(tl.load(sums + place, mask=(number < parts)[:, None], other=0.0), 0)
+    all_kept = tl.sum(tl.where(way == 0, kept, 0.0), 0)  # the lowest threshold's
+    enough = tl.where(enough < 0.0, -enough * all_kept, enough)
+    tried = low + (high - low) * way.to(tl.float32) / WAYS
+    above = tl.min(tl.where(kept < enough, tried, high), 0)
+    return tl.max(tl.where(kept >= enough, tried, low), 0), above, enough
+
+
+@triton.jit
+def _narrow(
+    logits, forbidden, peaks, bounds, sums, done, vocab, parts, inverse, share,
+    FIRST: tl.constexpr, NEXT: tl.constexpr, ENTRY: tl.constexpr, COUNTED: tl.constexpr, WAYS: tl.constexpr,
+    REACH: tl.constexpr, PART: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """How much of a part each of the next thresholds keeps.
+
+    A share is that of what the lowest keeps, and below zero until that is known.
+    """
+    row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    low, high, enough = -REACH, 1e-6, 0.0
+    if not FIRST:
+        low, high, enough = _between(bounds, sums, row, parts, done, WAYS, PARTS)
+    if NEXT:
+        high = 1e-6
+    if ENTRY:
+        enough = share if COUNTED else -share
+    tl.store(bounds + (done * tl.num_programs(0) + row) * 3, low)
+    tl.store(bounds + (done * tl.num_programs(0) + row) * 3 + 1, high)
+    tl.store(bounds + (done * tl.num_programs(0) + row) * 3 + 2, enough)
+    score = _warmed(logits, forbidden, peaks, row, part, vocab, parts, inverse, PART, PARTS)
+    way = tl.arange(0, WAYS)
+    tried = low + (high - low) * way.to(tl.float32) / WAYS
+    worth = tl.full((PART,), 1.0, tl.float32) if COUNTED else tl.exp(score)
+    kept = tl.sum(tl.where(score[None, :] >= tried[:, None], worth[None, :], 0.0), 1)
+    tl.store(sums + ((done * tl.num_programs(0) + row) * parts + part) * WAYS + way, kept)
+
+
+@triton.jit
+def _weigh(
+    logits, forbidden, peaks, bounds, sums, weights, thresholds, done, vocab, parts, inverse, least,
+    SEARCHED: tl.constexpr, WAYS: tl.constexpr, PART: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """How probable what is kept of a part is, up to a factor."""
+    row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    threshold = least
+    if SEARCHED:
+        low, _, _ = _between(bounds, sums, row, parts, done, WAYS, PARTS)
+        threshold = tl.maximum(low, least)
+    score = _warmed(logits, forbidden, peaks, row, part, vocab, parts, inverse, PART, PARTS)
+    tl.store(weights + row * parts + part, tl.sum(tl.where(score >= threshold, tl.exp(score), 0.0), 0))
+    tl.store(thresholds + row, threshold)
+
+
+@triton.jit
+def _take(
+    logits, forbidden, peaks, best, weights, thresholds, total, tokens, length, noise, record, clock,
+    span, room, vocab, parts, inverse, PART: tl.constexpr, PARTS: tl.constexpr,
+):  # fmt: skip
+    """One sample of an example: its token and its score, and the record of both."""
+    example, beam, beams = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
+    row = example * beams + beam
+    number, lane = tl.arange(0, PARTS), tl.arange(0, PART)
+    level = tl.load(peaks + 3 * (row * parts + number) + 1, mask=number < parts, other=float("-inf"))
+    mass = tl.load(peaks + 3 * (row * parts + number) + 2, mask=number < parts, other=0.0)
+    whole = tl.max(level, 0) + tl.log(tl.sum(mass * tl.exp(level - tl.max(level, 0)), 0))
+    if weights is None:
+        peak = tl.load(peaks + 3 * (row * parts + number), mask=number < parts, other=float("-inf"))
+        part = tl.min(tl.where(peak == tl.max(peak, 0), number, parts - 1), 0)
+        token = tl.load(best + row * parts + part)
+    else:
+        weight = tl.load(weights + row * parts + number, mask=number < parts, other=0.0)
+        reached = tl.cumsum(weight, 0)
+        place = tl.load(noise + row * room + tl.minimum(tl.load(length + example), room) - 1) * tl.max(reached, 0)
+        last = tl.max(tl.where(weight > 0.0, number, 0), 0)  # rounding may carry a number to the very end
+        part = tl.minimum(tl.sum((reached <= place).to(tl.int32), 0), last)
+        before = tl.max(tl.where(number < part, reached, 0.0), 0)
+        score = _warmed(logits, forbidden, peaks, row, part, vocab, parts, inverse, PART, PARTS)
+        weight = tl.where(score >= tl.load(thresholds + row), tl.exp(score), 0.0)
+        last = tl.max(tl.where(weight > 0.0, lane, 0), 0)
+        inside = tl.sum((before + tl.cumsum(weight, 0) <= place).to(tl.int32), 0)
+        token = part * PART + tl.minimum(inside, last)
+    score = tl.load(total + row) + tl.load(logits + row * vocab + token) - whole
+    now = tl.load(clock + example) - 1
+    at = record + ((now % span) * tl.num_programs(0) + example) * 3 * beams + beam
+    tl.store(at, score.to(tl.int32, bitcast=True))
+    tl.store(at + beams, beam)
+    tl.store(at + 2 * beams, token.to(tl.int32))
+    tl.store(total + row, score)
+    tl.store(tokens + row, token.to(tl.int64))

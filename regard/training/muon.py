@@ -1,0 +1,102 @@
+"""Muon: momentum whose directions are made orthogonal, for the matrices inside blocks (Jordan et al. 2024).
+
+A gradient's matrix is dominated by few directions; the orthogonal matrix nearest to it moves all of them alike. As in
+Moonlight (Liu et al. 2025) its size is that of an update by Adam, so that one learning rate and one decay serve both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+MOMENTUM = 0.95
+SIZE = 0.2  # root mean square of an update by Adam
+POLYNOMIAL = (3.4445, -4.7750, 2.0315)  # odd, steep at 0, and on [0, 1] near 1 after a few rounds
+ROUNDS = 5
+
+
+def matrices(model: nn.Module) -> list[nn.Parameter]:
+    """The matrices inside blocks: weights of linear maps that are one of a row of equals, not what reads or writes."""
+    found = [
+        module.weight
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear) and any(part.isdigit() for part in name.split("."))
+    ]
+    return [weight for weight in found if isinstance(weight, nn.Parameter)]
+
+
+def orthogonal(matrix: Float[Tensor, "*batch row column"], dtype: torch.dtype) -> Float[Tensor, "*batch row column"]:
+    """Near the orthogonal matrix nearest to each, by Newton and Schulz's iteration: singular values of about 1."""
+    tall = matrix.shape[-2] > matrix.shape[-1]
+    x = (matrix.mT if tall else matrix).float()
+    x = (x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)).to(dtype)
+    first, third, fifth = POLYNOMIAL
+    for _ in range(ROUNDS):
+        square = x @ x.mT
+        x = first * x + (third * square + fifth * square @ square) @ x
+    return (x.mT if tall else x).to(matrix.dtype)
+
+
+class Muon(torch.optim.AdamW):
+    """AdamW, but for the groups whose `orthogonal` is set, which hold matrices."""
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
+        """Follow the gradients; told by `found_inf` that they are not finite, change nothing, without asking."""
+        assert closure is None
+        groups = self.param_groups
+        self.param_groups = [group for group in groups if not group.get("orthogonal")]
+        try:
+            super().step()
+        finally:
+            self.param_groups = groups
+        for group in groups:
+            if group.get("orthogonal"):
+                self._follow(group)
+
+    def _follow(self, group: dict[str, Any]) -> None:
+        """All matrices of one shape together: many small products cost more than few large ones."""
+        shapes: dict[Any, list[Tensor]] = defaultdict(list)
+        for parameter in group["params"]:
+            if parameter.grad is not None:
+                shapes[parameter.shape].append(parameter)
+        found: Tensor | None = getattr(self, "found_inf", None)
+        for shape, same in shapes.items():
+            held = [self._momentum(parameter) for parameter in same]
+            gradients = torch.stack([parameter.grad for parameter in same if parameter.grad is not None])
+            before, rate = torch.stack(held), group["lr"]
+            if found is not None:
+                gradients, rate = torch.where(found > 0, 0.0, gradients), torch.where(found > 0, 0.0, rate)
+            after = before.lerp(gradients, 1 - MOMENTUM)
+            kept = after if found is None else torch.where(found > 0, before, after)
+            torch._foreach_copy_(held, list(kept.unbind()))
+            dtype = torch.bfloat16 if gradients.is_cuda else gradients.dtype
+            change = orthogonal(gradients.lerp(after, MOMENTUM), dtype) * (SIZE * math.sqrt(max(shape)) * rate)
+            torch._foreach_mul_(same, 1 - rate * group["weight_decay"])
+            torch._foreach_sub_(same, list(change.unbind()))
+
+    def _momentum(self, parameter: Tensor) -> Tensor:
+        """The running mean of a matrix's gradients."""
+        state = self.state[parameter]
+        if "momentum" not in state:
+            state["momentum"] = torch.zeros_like(parameter)
+            state["step"] = torch.zeros((), dtype=torch.float32)  # AdamW looks for one in every state that it loads
+        return state["momentum"]
+
+
+def grouped(groups: Iterable[dict[str, Any]], inside: Iterable[nn.Parameter]) -> list[dict[str, Any]]:
+    """The same groups, matrices inside blocks apart from all else."""
+    known = {id(parameter) for parameter in inside}
+    apart: list[dict[str, Any]] = []
+    for group in groups:
+        for orthogonally in (True, False):
+            own = [parameter for parameter in group["params"] if (id(parameter) in known) is orthogonally]
+            if own:
+                apart.append({**group, "params": own, "orthogonal": orthogonally})
+    return apart
