@@ -7,6 +7,7 @@ import torch
 
 from regard import checkpoint, config, models
 from regard.models.text_classifier import TransformerEncoderConfig
+from regard.models.transformer import TransformerConfig
 from regard.training import adoption
 from tests.models.families import padded, shaken, texts
 
@@ -50,8 +51,9 @@ def test_the_same_model_goes_on_with_all_of_its_body(settings, tmp_path):
     assert torch.equal(READ[settings["name"]](after, tokens, grid), READ[settings["name"]](model, tokens, grid))
 
 
-def test_a_reader_of_texts_goes_on_with_plain_blocks_of_a_gpt(tmp_path):
-    model, before = parent(tmp_path, name="gpt", depth=2, context=16, activation="gelu")
+@pytest.mark.parametrize("activation", ["gelu", "gelu_tanh"])
+def test_a_reader_of_texts_goes_on_with_plain_blocks_of_a_gpt(activation, tmp_path):
+    model, before = parent(tmp_path, name="gpt", depth=2, context=16, activation=activation)
     kept = adoption.shape(before, {}, task="other", kinds=[TransformerEncoderConfig])
     assert kept["causal"] is True
     after = models.build(models.config_of({**kept, "vocab": 23, "classes": 3, "dropout": 0.0})).eval()
@@ -77,6 +79,14 @@ def test_what_the_other_model_has_not_is_named(settings, named, tmp_path):
     _, before = parent(tmp_path, depth=1, **settings)
     with pytest.raises(ValueError, match=rf"holds A \w+ of 1 blocks, 16 wide, 2 heads \({named}\), which transf"):
         adoption.shape(before, {}, task="other", kinds=[TransformerEncoderConfig])
+
+
+def test_a_value_that_the_other_model_does_not_know_is_named_in_one_line(tmp_path):
+    plain = {"segments": 0, "embedding_norm": False, "eps": 1e-5}
+    _, before = parent(tmp_path, name="bert", depth=1, activation="gelu_tanh", **plain)
+    with pytest.raises(ValueError, match=r"model\.activation must be one of .*: leave out --from") as error:
+        adoption.shape(before, {}, task="other", kinds=[TransformerConfig])
+    assert "\n" not in str(error.value)
 
 
 def test_as_many_groups_as_heads_are_none(tmp_path):

@@ -224,12 +224,13 @@ def test_sizes_follow_the_amount_of_text(name, sizes):
 
     amounts = [1000, *(round(size.most) + 1 for size in sizes[:-1])]
     chosen = [suited(amount) for amount in amounts]
-    assert [each["model"]["width"] for each in chosen] == sorted({size.model["width"] for size in sizes})
+    assert [each["model"]["width"] for each in chosen] == [size.model["width"] for size in sizes]
+    assert len({size.model["width"] for size in sizes}) > 2
     assert all(each["model"]["context"] == 256 for each in chosen)
     steps = [each["training"]["steps"] for each in chosen]
     assert steps[0] == 200
     for amount, size, count in zip(amounts[1:], sizes[1:], steps[1:], strict=True):
-        assert count == pytest.approx(size.epochs * amount / (256 * size.windows), rel=0.02)
+        assert count == pytest.approx(max(200, size.epochs * amount / (256 * size.windows)), rel=0.02)
     small = recipe.fitted(kind, {"task": name, "data": {"text": "x"}}, found, prepared)
     assert small.model.width == sizes[0].model["width"]
     assert small.model.vocab == prepared.tokenizer.vocab
