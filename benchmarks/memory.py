@@ -13,7 +13,6 @@ import argparse
 import json
 import random
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +122,7 @@ def counted(folder: Path, case: dict[str, Any]) -> dict[str, Any]:
         task.step(batch, "model")
     kept = sum(storage.nbytes() for address, storage in storages.items() if address not in own)
     plan = cost.Plan(length=64, batch=16, precision="fp32")
-    paper = cost.estimate(replace(task.model.config), plan).memory["adamw"]
+    paper = cost.estimate(task.model.config, plan).memory["adamw"]
     return {
         "kept": kept,
         "paper": paper.activations + paper.loss,

@@ -40,9 +40,8 @@ SMALL = [
     "tokenizer.vocab=400",
 ]
 TINY = ["training.steps=2", "training.tensorboard=false", "model.width=8", "model.depth=1"]  # for language models
-READING = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]  # for models of documents
-READER = ["model.width=16", "model.heads=2", "model.hidden=32", "model.depth=1"]
-DOCUMENTED = ("imdb-bert", "moliere-gpt", "shakespeare-gpt", "wikitext2-gpt")
+READING = [*TINY, "model.heads=2", "model.hidden=16", "data.context=16", "data.windows=4", "training.device=cpu"]
+BLOCKS = ("-gpt", "-gpt-cpu", "-bert")  # how the names of recipes end that read documents
 WRITING = ("masse", "ptb", "shakespeare")  # how their recipes begin
 BARE = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]  # for models that label
 LABELLING = ("agreement", "imdb", "names", "word-class", "task=tagging", "task=classification")
@@ -141,6 +140,9 @@ def lay_texts(desk: Path) -> None:
     lines = ["ROMEO:", "But soft, what light through yonder window breaks?", ""] * 8
     for name in ("tinyshakespeare/input.txt", *(f"ptb/ptb.{part}.txt.gz" for part in ("train", "valid", "test"))):
         _write(desk / "data" / name, lines)
+    _write(desk / "data" / "tinymoliere" / "input.txt", ["HARPAGON.", "Au voleur ! à l'assassin !", ""] * 8)
+    for part in ("train", "valid", "test"):
+        _write(desk / "data" / "wikitext-2" / f"wiki.{part}.tokens", [f" = The {part} = ", " <unk> is a word . "] * 4)
     for name in ("book.txt", "notes/monday.txt", "notes/old/sunday.md"):
         _write(desk / name, lines)
 
@@ -243,9 +245,9 @@ class Desk:
             return words
         if not {"--resume", "--overwrite"} & set(words):
             self.make_room(words)
-        if "--text" in words or any(Path(word).name.startswith(DOCUMENTED) for word in words):
-            own = [*READER, "model.encoder=1", "model.decoder=1"] if "span-corruption" in words else READER
-            return [*words, *READING, *([] if "--from" in words else own)]
+        if "--text" in words or any(Path(word).stem.endswith(BLOCKS) for word in words):
+            kept = [word for word in READING if not word.startswith("model.")] if "--from" in words else READING
+            return [*words, *kept]
         if any("word2vec" in word for word in words):
             return [*words, *FEW]
         if any(Path(word).name.startswith(WRITING) for word in words):

@@ -20,6 +20,7 @@ from regard.models import config_of
 from regard.models.gpt import GPT, GPTConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.pretraining import learning
+from regard.training import optim
 from tests.models.test_registry import SHAPES
 
 TINY = TransformerConfig(vocab=50, width=32, heads=4, hidden=48, encoder=2, decoder=1)
@@ -222,12 +223,14 @@ def test_optimizers_hold_what_they_average():
     few = 2 * 2 * 3 * (32 + 32)
     lora = memory.training(model, traced, load, "lora")
     assert (lora.gradients, lora.optimizer, lora.weights) == (4 * few, 8 * few, 4 * every + 4 * few)
-    trained = torch.optim.AdamW(GPT(SMALL).parameters())
-    for parameter in trained.param_groups[0]["params"]:
-        parameter.grad = torch.zeros_like(parameter)
-    trained.step()
-    averages = [each for state in trained.state.values() for each in state.values() if each.numel() > 1]
-    assert sum(each.nbytes for each in averages) == pytest.approx(adam.optimizer, rel=0.01)
+    for how, paper in (("adamw", adam), ("muon", muon)):
+        trained = GPT(SMALL)
+        optimizer = optim.build(trained.parameters(), optim.OptimConfig(name=how), trained)
+        for parameter in trained.parameters():
+            parameter.grad = torch.ones_like(parameter)
+        optim.update(optimizer, 1.0, rate=1e-3, clip=None)
+        averages = [each for state in optimizer.state.values() for each in state.values() if each.dim()]
+        assert sum(each.nbytes for each in averages) == paper.optimizer
 
 
 @pytest.mark.parametrize("groups", [None, 2])

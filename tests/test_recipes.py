@@ -16,7 +16,21 @@ from regard import checkpoint, cost, models, recipe
 from regard.models.text_classifier import Labeller
 from regard.tasks.trained import SENTENCES
 from regard.training.task import Task
-from tests.documents import BARE, BRIEF, FEW, ROOT, SKETCHED, SMALL, TINY, lay, lay_labels, lay_texts, lay_words, small
+from tests.documents import (
+    BARE,
+    BRIEF,
+    FEW,
+    READING,
+    ROOT,
+    SKETCHED,
+    SMALL,
+    TINY,
+    lay,
+    lay_labels,
+    lay_texts,
+    lay_words,
+    small,
+)
 
 pytestmark = pytest.mark.unchecked  # whole runs, whose parts are checked elsewhere
 
@@ -57,6 +71,8 @@ TRAINED = [  # one of every task and model
     *PICTURES,
     *TABLES,
     "masse",
+    "imdb-bert",
+    "shakespeare-gpt-cpu",
     "imdb-cnn",
     "names",
     "imdb-transformer",
@@ -69,6 +85,8 @@ BRIEFLY = {
     "counting": SKETCHED,
     "regression": ["training.steps=2"],
     "language": TINY,
+    "causal-lm": [*READING, "writing.length=8"],
+    "masked-lm": [*READING, "tokenizer.vocab=320"],
     "classification": BARE,
     "tagging": BARE,
 }
@@ -147,7 +165,9 @@ def asked_of(model: Any) -> Sequence[Any]:
         return [np.zeros((model.model.config.size,) * 2, np.float32)] * 2
     if model.task == "regression":
         return [dict.fromkeys(model.columns.inputs, 1.0)]
-    return model.words[:2] if model.task == "word2vec" else [""] if model.task == "language" else SENTENCES
+    if model.task == "masked-lm":
+        return ["a [MASK] film", "[MASK]"]
+    return model.words[:2] if model.task == "word2vec" else [""] if model.verb == "write" else SENTENCES
 
 
 @pytest.fixture(scope="module")

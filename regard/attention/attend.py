@@ -321,8 +321,10 @@ def _kernel_fits(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, ma
 def _even(where: Packed, *, mask: Mask, way: AttentionSpec) -> bool:
     """Whether the row is a batch without padding, and nothing but the future is hidden: no mask is needed then."""
     plain = not way.explicit and way.bias is None and mask.window is None
-    same = where.query is where.key or not mask.causal
-    return plain and same and where.query.even and where.key.even and len(where.query.offsets) == len(where.key.offsets)
+    query, key = where.query, where.key
+    if not (plain and query.even and key.even):
+        return False
+    return query is key or (not mask.causal and len(query.segment) * key.longest == len(key.segment) * query.longest)
 
 
 def _batch(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> Tensor:

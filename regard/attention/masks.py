@@ -35,7 +35,7 @@ class Row:
     most: int | None = None
     """A bound of how many sequences are real, where it is known without asking the device."""
     even: bool = False
-    """Whether every segment is known to have exactly `longest` tokens or none: it is then a batch without padding."""
+    """Whether every segment is known to have `longest` tokens, but for empty ones at the end: the row is a batch."""
 
     @classmethod
     def of(
@@ -67,8 +67,8 @@ class Row:
         segment = torch.repeat_interleave(parts)
         place = torch.arange(len(segment)) - offsets[segment]
         assert most is None or len(sizes) <= most, f"{len(sizes)} sequences where at most {most} were promised"
-        real = parts[parts > 0]  # empty segments take no place
-        even = longest > 0 and len(real) > 0 and bool((real == longest).all())
+        whole = parts[: len(segment) // max(longest, 1)]  # empty segments at the end take no place
+        even = int(whole.sum()) == len(segment) > 0 and bool((whole == longest).all())
         return cls(offsets.int(), longest, segment, place, torch.tensor(len(sizes)), most, even)
 
     @cached

@@ -31,6 +31,6 @@ def fill(
 
 
 def _candidates(text: str, answer: Any) -> str:
-    """The filled text, and below it the candidates of each gap."""
+    """The filled text in one line, and below it the candidates of each gap."""
     gaps = ("   " + "  ".join(f"{word} {share:.3f}" for word, share in gap) for gap in answer.gaps)
-    return "\n".join([answer.filled, *gaps])
+    return "\n".join([answer.filled.replace("\n", " "), *gaps])

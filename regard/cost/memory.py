@@ -8,7 +8,7 @@ from typing import Any, Literal
 from torch import nn
 
 from regard.attention.multihead import MultiHead
-from regard.cost.sizes import MATRICES, count, parts
+from regard.cost.sizes import count, parts
 from regard.cost.trace import BYTES, Precision, Trace
 
 Optimizer = Literal["adamw", "muon", "sgd", "lora"]
@@ -90,9 +90,9 @@ def cache(model: nn.Module, context: int, source: int = 0) -> int:
 
 
 def _matrices(model: nn.Module) -> int:
-    """Numbers in the matrices that Muon updates: those of the blocks."""
-    inside = [tensor for name, tensors in parts(model).items() if name in MATRICES for tensor in tensors]
-    return count([tensor for tensor in inside if tensor.ndim == 2])
+    """Numbers in the matrices that Muon updates: those of linear maps inside blocks."""
+    linear = [(name, each) for name, each in model.named_modules() if isinstance(each, nn.Linear)]
+    return sum(each.weight.numel() for name, each in linear if any(part.isdigit() for part in name.split(".")))
 
 
 def _loss(model: nn.Module, load: Load, *, frozen: bool = False) -> int:

@@ -27,7 +27,6 @@ PARTS: dict[str, tuple[type[nn.Module], ...]] = {
     "norms": (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm),
 }
 REST = "heads"  # what is in none of them: output matrices, poolers, classifiers
-MATRICES = ("attention", "feed-forward", "recurrent layers")  # whose matrices Muon is for
 
 
 def blank(config: Any) -> nn.Module:

@@ -36,6 +36,12 @@ def roles(engine: Engine) -> dict[str, int | None]:
     return found
 
 
+def language(name: str) -> str | None:
+    """The language that a token asks for: <2fr> is one of ours, >>fr<< one of Marian's."""
+    match = re.fullmatch(r"<2(.+)>|>>(.+)<<", name)
+    return match and (match[1] or match[2])
+
+
 def surface(engine: Engine) -> Callable[[str], bytes]:
     """How a token's name is read: the bytes of text it stands for, with the blank before a word in front.
 

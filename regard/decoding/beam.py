@@ -59,6 +59,11 @@ class Searching:
         ranked = rank(logits, front, self.constraints, eos=self.eos)
         return Chosen(ranked, *advance(ranked, self.beams, eos=self.eos))
 
+    @property
+    def free(self) -> bool:
+        """Whether nothing but scores decides."""
+        return not self.constraints
+
     def choices(self, vocab: int) -> int:
         """Twice as many as beams, or all there are."""
         return self.beams * min(2, vocab)

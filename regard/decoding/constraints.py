@@ -160,6 +160,12 @@ class Forbid:
     phrases: Sequence[Tokens] = ()
     each: Sequence[Sequence[Tokens]] | None = None
 
+    @property
+    def always(self) -> list[int] | None:
+        """The tokens that it forbids everywhere; None if it depends on the example or on what is written."""
+        single = self.each is None and all(len(phrase) == 1 for phrase in self.phrases)
+        return [phrase[0] for phrase in self.phrases] if single else None
+
     def check(self, examples: int, vocab: int) -> None:
         _check_count("forbidden phrases", self.each, examples)
         _check_phrases("forbidden phrase", _shared_and_own(self.phrases, self.each), vocab)

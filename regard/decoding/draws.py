@@ -44,6 +44,8 @@ class Seats(NamedTuple):
     tokens: Tensor
     length: Tensor
     noise: Tensor
+    forbidden: Tensor | None = None
+    """Tokens that are never written, as bytes that are not 0."""
 
 
 def draw(logits: Tensor, seats: Seats, record: Tensor, clock: Tensor, warping: Warping | None) -> None:
@@ -54,37 +56,39 @@ def draw(logits: Tensor, seats: Seats, record: Tensor, clock: Tensor, warping: W
     batch, beams, vocab = logits.shape
     rows, parts = batch * beams, triton.cdiv(vocab, PART)
     logits, device = logits.contiguous(), logits.device
-    peaks = torch.empty(rows, parts, 2, device=device)
+    peaks = torch.empty(rows, parts, 3, device=device)
     best = torch.empty(rows, parts, dtype=torch.int32, device=device)
     sizes = {"PART": PART, "PARTS": triton.next_power_of_2(parts)}
-    _scan[(rows, parts)](logits, peaks, best, seats.length, clock, vocab, BEAMS=beams, PART=PART, num_warps=4)
+    forbidden = seats.forbidden
+    given = logits, forbidden, peaks, best, seats.length, clock, vocab
+    _scan[(rows, parts)](*given, BEAMS=beams, PART=PART, num_warps=4)
     weights = thresholds = None
     how = warping or Warping()
     inverse = min(1 / how.temperature, 1e30)
     if warping is not None:
         bounds = torch.empty(1 + 2 * ROUNDS, rows, 3, device=device)
         sums = torch.empty(1 + 2 * ROUNDS, rows, parts, WAYS, device=device)
-        done, given = 0, (logits, peaks, bounds, sums)
+        done, seen = 0, (logits, forbidden, peaks, bounds, sums)
         for counted, share in how.searches:
             for number in range(ROUNDS):
                 fresh = {"FIRST": done == 0, "NEXT": done > 0 and number == 0, "ENTRY": number == 0}
                 search = {**fresh, "COUNTED": counted, "WAYS": WAYS, "REACH": REACH}
-                _narrow[(rows, parts)](*given, done, vocab, parts, inverse, share, **search, **sizes, num_warps=8)
+                _narrow[(rows, parts)](*seen, done, vocab, parts, inverse, share, **search, **sizes, num_warps=8)
                 done += 1
         weights, thresholds = torch.empty(rows, parts, device=device), torch.empty(rows, device=device)
         least = math.log(how.min_p) if how.min_p else float("-inf")
         final = {"SEARCHED": done > 0, "WAYS": WAYS}
         rest = weights, thresholds, done, vocab, parts, inverse, least
-        _weigh[(rows, parts)](*given, *rest, **final, **sizes, num_warps=4)
+        _weigh[(rows, parts)](*seen, *rest, **final, **sizes, num_warps=4)
     room, span = seats.noise.shape[2], len(record)
     written = seats.total, seats.tokens, seats.length, seats.noise, record, clock
-    found = logits, peaks, best, weights, thresholds
+    found = logits, forbidden, peaks, best, weights, thresholds
     _take[(batch, beams)](*found, *written, span, room, vocab, parts, inverse, **sizes, num_warps=4)
 
 
 @triton.jit
-def _scan(logits, peaks, best, length, clock, vocab, BEAMS: tl.constexpr, PART: tl.constexpr):
-    """The best score of each part, where it is, and what all of them add to the sum of exponentials.
+def _scan(logits, forbidden, peaks, best, length, clock, vocab, BEAMS: tl.constexpr, PART: tl.constexpr):
+    """Of each part the best score that may be written and where it is, the best of all, and the sum of exponentials.
 
     Lengths and clocks go on here already, since nobody else looks at them meanwhile.
     """
@@ -94,21 +98,29 @@ def _scan(logits, peaks, best, length, clock, vocab, BEAMS: tl.constexpr, PART: 
         tl.store(length + row // BEAMS, tl.load(length + row // BEAMS) + 1)
     token = part * PART + tl.arange(0, PART)
     score = tl.load(logits + row * vocab + token, mask=token < vocab, other=float("-inf"))
-    highest = tl.max(score, 0)
-    level = tl.where(highest == float("-inf"), 0.0, highest)
+    level = tl.max(score, 0)
+    level = tl.where(level == float("-inf"), 0.0, level)
     at = row * tl.num_programs(1) + part
-    tl.store(peaks + 2 * at, highest)
-    tl.store(peaks + 2 * at + 1, tl.sum(tl.exp(score - level), 0))
+    tl.store(peaks + 3 * at + 1, level)
+    tl.store(peaks + 3 * at + 2, tl.sum(tl.exp(score - level), 0))
+    if forbidden is not None:
+        score = tl.where(tl.load(forbidden + token, mask=token < vocab, other=0) != 0, float("-inf"), score)
+    highest = tl.max(score, 0)
+    tl.store(peaks + 3 * at, highest)
     tl.store(best + at, tl.min(tl.where(score == highest, token, vocab - 1), 0))
 
 
 @triton.jit
-def _warmed(logits, peaks, row, part, vocab, parts, inverse, PART: tl.constexpr, PARTS: tl.constexpr):
+def _warmed(
+    logits, forbidden, peaks, row, part, vocab, parts, inverse, PART: tl.constexpr, PARTS: tl.constexpr
+):  # fmt: skip
     """The scores of a part below the best of the row, over the temperature."""
     number = tl.arange(0, PARTS)
-    highest = tl.max(tl.load(peaks + 2 * (row * parts + number), mask=number < parts, other=float("-inf")), 0)
+    highest = tl.max(tl.load(peaks + 3 * (row * parts + number), mask=number < parts, other=float("-inf")), 0)
     token = part * PART + tl.arange(0, PART)
     score = tl.load(logits + row * vocab + token, mask=token < vocab, other=float("-inf"))
+    if forbidden is not None:
+        score = tl.where(tl.load(forbidden + token, mask=token < vocab, other=0) != 0, float("-inf"), score)
     return (score - highest) * inverse
 
 
@@ -131,7 +143,7 @@ def _between(bounds, sums, row, parts, done, WAYS: tl.constexpr, PARTS: tl.const
 
 @triton.jit
 def _narrow(
-    logits, peaks, bounds, sums, done, vocab, parts, inverse, share,
+    logits, forbidden, peaks, bounds, sums, done, vocab, parts, inverse, share,
     FIRST: tl.constexpr, NEXT: tl.constexpr, ENTRY: tl.constexpr, COUNTED: tl.constexpr, WAYS: tl.constexpr,
     REACH: tl.constexpr, PART: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
@@ -150,7 +162,7 @@ def _narrow(
     tl.store(bounds + (done * tl.num_programs(0) + row) * 3, low)
     tl.store(bounds + (done * tl.num_programs(0) + row) * 3 + 1, high)
     tl.store(bounds + (done * tl.num_programs(0) + row) * 3 + 2, enough)
-    score = _warmed(logits, peaks, row, part, vocab, parts, inverse, PART, PARTS)
+    score = _warmed(logits, forbidden, peaks, row, part, vocab, parts, inverse, PART, PARTS)
     way = tl.arange(0, WAYS)
     tried = low + (high - low) * way.to(tl.float32) / WAYS
     worth = tl.full((PART,), 1.0, tl.float32) if COUNTED else tl.exp(score)
@@ -160,7 +172,7 @@ def _narrow(
 
 @triton.jit
 def _weigh(
-    logits, peaks, bounds, sums, weights, thresholds, done, vocab, parts, inverse, least,
+    logits, forbidden, peaks, bounds, sums, weights, thresholds, done, vocab, parts, inverse, least,
     SEARCHED: tl.constexpr, WAYS: tl.constexpr, PART: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
     """How probable what is kept of a part is, up to a factor."""
@@ -169,26 +181,26 @@ def _weigh(
     if SEARCHED:
         low, _, _ = _between(bounds, sums, row, parts, done, WAYS, PARTS)
         threshold = tl.maximum(low, least)
-    score = _warmed(logits, peaks, row, part, vocab, parts, inverse, PART, PARTS)
+    score = _warmed(logits, forbidden, peaks, row, part, vocab, parts, inverse, PART, PARTS)
     tl.store(weights + row * parts + part, tl.sum(tl.where(score >= threshold, tl.exp(score), 0.0), 0))
     tl.store(thresholds + row, threshold)
 
 
 @triton.jit
 def _take(
-    logits, peaks, best, weights, thresholds, total, tokens, length, noise, record, clock,
+    logits, forbidden, peaks, best, weights, thresholds, total, tokens, length, noise, record, clock,
     span, room, vocab, parts, inverse, PART: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
     """One sample of an example: its token and its score, and the record of both."""
     example, beam, beams = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
     row = example * beams + beam
     number, lane = tl.arange(0, PARTS), tl.arange(0, PART)
-    level = tl.load(peaks + 2 * (row * parts + number), mask=number < parts, other=float("-inf"))
-    mass = tl.load(peaks + 2 * (row * parts + number) + 1, mask=number < parts, other=0.0)
-    highest = tl.max(level, 0)
-    whole = highest + tl.log(tl.sum(mass * tl.exp(level - highest), 0))
+    level = tl.load(peaks + 3 * (row * parts + number) + 1, mask=number < parts, other=float("-inf"))
+    mass = tl.load(peaks + 3 * (row * parts + number) + 2, mask=number < parts, other=0.0)
+    whole = tl.max(level, 0) + tl.log(tl.sum(mass * tl.exp(level - tl.max(level, 0)), 0))
     if weights is None:
-        part = tl.min(tl.where(level == highest, number, parts - 1), 0)
+        peak = tl.load(peaks + 3 * (row * parts + number), mask=number < parts, other=float("-inf"))
+        part = tl.min(tl.where(peak == tl.max(peak, 0), number, parts - 1), 0)
         token = tl.load(best + row * parts + part)
     else:
         weight = tl.load(weights + row * parts + number, mask=number < parts, other=0.0)
@@ -197,7 +209,7 @@ def _take(
         last = tl.max(tl.where(weight > 0.0, number, 0), 0)  # rounding may carry a number to the very end
         part = tl.minimum(tl.sum((reached <= place).to(tl.int32), 0), last)
         before = tl.max(tl.where(number < part, reached, 0.0), 0)
-        score = _warmed(logits, peaks, row, part, vocab, parts, inverse, PART, PARTS)
+        score = _warmed(logits, forbidden, peaks, row, part, vocab, parts, inverse, PART, PARTS)
         weight = tl.where(score >= tl.load(thresholds + row), tl.exp(score), 0.0)
         last = tl.max(tl.where(weight > 0.0, lane, 0), 0)
         inside = tl.sum((before + tl.cumsum(weight, 0) <= place).to(tl.int32), 0)

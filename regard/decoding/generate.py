@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.constraints import Constraint, Goal, constrain
+from regard.decoding.constraints import Constraint, Forbid, Goal, constrain
 from regard.decoding.engine import Engine, Group, stream
 from regard.decoding.ledger import Numbers, Round
 from regard.decoding.ranking import Chosen, Front, Ranked
 from regard.decoding.sampling import Sampler, draw
-from regard.decoding.stepper import Hypothesis, Stepper, limits
+from regard.decoding.stepper import Hypothesis, Replayable, Stepper, limits
 
 UNWRITTEN = Hypothesis([], 0.0, [], False, 0.0)
 
@@ -30,6 +30,7 @@ class Drawing:
     pick: Sampler | None = None
     constraints: Sequence[Constraint] = ()
     reorders: ClassVar[bool] = False
+    memory: dict[Any, Tensor] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse what no draw could give."""
@@ -65,6 +66,11 @@ class Drawing:
         own = torch.arange(self.beams, device=tokens.device).expand_as(tokens)
         return Chosen(Ranked(total, own, tokens, torch.zeros_like(tokens), stuck), total, own, tokens)
 
+    @property
+    def free(self) -> bool:
+        """Whether no more is forbidden than some tokens everywhere."""
+        return all(isinstance(each, Forbid) and each.always is not None for each in self.constraints)
+
     def choices(self, vocab: int) -> int:
         """One for each answer."""
         return self.beams
@@ -73,8 +79,20 @@ class Drawing:
         """The same in one go by kernels."""
         from regard.decoding.draws import Seats, Warping, draw
 
-        seats = Seats(lines.total, lines.tokens, lines.length, lines.noise)
+        seats = Seats(lines.total, lines.tokens, lines.length, lines.noise, self._forbidden(logits))
         draw(logits, seats, record, clock, None if self.pick is None else Warping(*self.pick.warping))
+
+    def _forbidden(self, logits: Tensor) -> Tensor | None:
+        """Which tokens are never written, made once: a replayed round can bring nothing over from the host."""
+        vocab, device = logits.shape[-1], logits.device
+        tokens = [token for each in self.constraints if isinstance(each, Forbid) for token in each.always or ()]
+        if not tokens:
+            return None
+        if (vocab, device) not in self.memory:
+            mask = torch.zeros(vocab, dtype=torch.int8)
+            mask[tokens] = 1
+            self.memory[vocab, device] = mask.to(device)
+        return self.memory[vocab, device]
 
     def book(self, limits: Sequence[int], longest: int | None = None) -> Drafts:
         """Answers being written."""
@@ -101,7 +119,22 @@ def generate(
     An answer has at most `limit` tokens, its end included.
     """
     policy = Drawing(samples, -1 if eos is None else eos, pick, tuple(constraints))
-    return stream(model, [policy.group(inputs, limits(limit, len(inputs[0])))], policy)[0]
+    group = policy.group(inputs, limits(limit, len(inputs[0])))
+    if samples > 1 and policy.free and isinstance(model, Replayable):
+        return _apart(model, group, policy)
+    return stream(model, [group], policy)[0]
+
+
+def _apart(model: Stepper, group: Group, policy: Drawing) -> list[list[Hypothesis]]:
+    """The same with a row for every sample: kernels look at many rows sooner than at many samples of one."""
+    samples = policy.beams
+    inputs = [each.repeat_interleave(samples, 0) for each in group.inputs]
+    limit = [each for each in group.limit for _ in range(samples)]
+    noise = None if group.noise is None else group.noise.flatten(0, 1)[:, None]
+    alone = replace(policy, beams=1, memory=policy.memory)
+    found = [one for [one] in stream(model, [Group(inputs, limit, noise)], alone)[0]]
+    named = [replace(one, path=[number % samples] * len(one.path)) for number, one in enumerate(found)]
+    return [named[first : first + samples] for first in range(0, len(named), samples)]
 
 
 def trickle(

@@ -76,8 +76,13 @@ class Policy(Protocol):
         """How many next tokens of an example are recorded in a round."""
         ...
 
+    @property
+    def free(self) -> bool:
+        """Whether what may come next does not depend on what is written, so that kernels can choose."""
+        ...
+
     def choose_in_place(self, logits: Tensor, lines: Lines, record: Tensor, clock: Tensor) -> None:
-        """The same by kernels, where there are no constraints: lines are changed and a ranking is recorded."""
+        """The same by kernels: lines are changed and a ranking is recorded."""
         ...
 
     def book(self, limits: Sequence[int], longest: int | None = None) -> Book:
@@ -296,7 +301,7 @@ class Fixed:
         self, logits: Tensor, lines: Lines, clock: Tensor, record: Tensor | None
     ) -> tuple[Int[Tensor, "round row kind choice"], Lines]:
         """Choose, in one go where a kernel can, and record it where the clock of each row points."""
-        if not self.policy.constraints and kernels_run(logits):
+        if self.policy.free and kernels_run(logits):
             if record is None:
                 shape = 1, len(clock), 3, self.policy.choices(logits.shape[-1])
                 record = torch.zeros(shape, dtype=torch.int32, device=logits.device)

@@ -126,7 +126,7 @@ def vocabulary(document: Mapping[str, Any]) -> dict[str, int]:
     if isinstance(vocab, dict):
         return numbered(vocab)
     if not isinstance(vocab, list) or not all(isinstance(each, list) and len(each) == 2 for each in vocab):
-        raise ValueError(f"not a {WHOLE}: it has no vocabulary")
+        raise ValueError("the tokenizer has no vocabulary")
     return numbered({str(name): id for id, (name, _) in enumerate(vocab)})
 
 

@@ -250,12 +250,14 @@ def test_a_row_of_equal_lengths_is_a_batch_where_nothing_but_the_future_is_hidde
     for mask in (even, even & causal()):
         path = path_of(attend, vectors, vectors, vectors, mask=mask, way=way)
         assert path == ("_batch" if not way.explicit and way.bias is None else "_unpack")
+    assert not Row.of([4, 0, 4]).even
+    assert not Row.of([], longest=3).even
     more = torch.randn(HEADS, 9, 16)
     assert path_of(attend, more, more, more, mask=uneven, way=way) == "_unpack"
     assert path_of(attend, vectors, vectors, vectors, mask=even & window(2), way=way) == "_unpack"
 
 
-THREES, FIVES = Row.of([3, 3]), Row.of([5, 5])
+THREES, FIVES = Row.of([3, 3], size=6, segments=5), Row.of([5, 5])  # empty segments at the end are nobody's
 
 
 @pytest.mark.parametrize("mask", [packed(THREES), packed(THREES) & causal(), packed(THREES, FIVES)])

@@ -11,6 +11,10 @@ import regard
 from regard import checkpoint, models
 from regard.cli import run
 from tests.interop.making import lay
+from tests.interop.test_bert import lay as lay_bert
+from tests.interop.test_t5 import lay as lay_t5
+
+BRIEF = ["training.steps=2", "training.evaluate=2", "training.tensorboard=false", "data.windows=2"]
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +113,75 @@ def test_models_that_others_have_no_place_for_are_refused(tmp_path, capsys):
     assert "no such folder" in refused(["import", str(tmp_path / "nowhere"), str(tmp_path / "out")], capsys)
     assert run(["export", "en-fr", str(tmp_path / "out"), "--to", "onnx"]) == 2
     assert not (tmp_path / "out").exists()
+
+
+def test_a_model_of_others_is_measured_explained_timed_and_trained_on(imported, tmp_path, capsys, monkeypatch):
+    """A GPT-2, through every command that takes a language model."""
+    (tmp_path / "text.txt").write_text("abba bad cafe\n" * 20)
+    model, text = str(imported), str(tmp_path / "text.txt")
+    cpu = ["--device", "cpu"]
+    assert run(["evaluate", model, text, "--json", *cpu]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["bits_per_byte"] > 1
+    trained = regard.load(imported, device="cpu")
+    assert told["loss"] == pytest.approx(trained.measure("\n".join(["abba bad cafe"] * 20)).loss)
+    assert run(["explain", model, "abba bad", "-o", str(tmp_path / "page.html"), *cpu]) == 0
+    assert "<html" in (tmp_path / "page.html").read_text()
+    capsys.readouterr()
+    monkeypatch.setattr("regard.tasks.writing.TIMED", 4)
+    assert run(["bench", model, "ab", "--json", *cpu]) == 0
+    assert all(speed["rate"] > 0 for speed in json.loads(capsys.readouterr().out)["speeds"])
+    how = [*BRIEF, "data.context=48", "writing.length=4", *cpu]
+    assert run(["train", "--from", model, "--text", text, *how, "--out", str(tmp_path / "run")]) == 0
+    after = regard.load(tmp_path / "run", device="cpu")
+    assert after.tokenizer.json() == trained.tokenizer.json()
+    assert after.model.config == trained.model.config
+    moved = (after.model.embedding.weight - trained.model.embedding.weight).abs().max()
+    assert 0 < moved < 0.1, "it goes on from where they were"
+
+
+def test_a_bert_of_others_fills_gaps_and_is_trained_on(tmp_path, capsys):
+    lay_bert(tmp_path / "theirs", "bert")
+    assert run(["import", str(tmp_path / "theirs"), str(tmp_path / "ours")]) == 0
+    model, text = str(tmp_path / "ours"), tmp_path / "text.txt"
+    text.write_text("A B C D\nE F G H\n" * 20)
+    capsys.readouterr()
+    assert run(["fill", model, "A [MASK] C", "--json", "--top", "99", "--device", "cpu"]) == 0
+    [gap] = json.loads(capsys.readouterr().out)["gaps"]
+    assert len(gap) == 55
+    assert sum(each["probability"] for each in gap) == pytest.approx(1, abs=1e-3)
+    assert run(["explain", model, "A [MASK] C", "--json", "--device", "cpu"]) == 0
+    assert run(["evaluate", model, str(text), "--device", "cpu"]) == 0
+    how = [*BRIEF, "data.context=34", "--device", "cpu"]
+    more = ["objective.next_sentence=true", "data.document=line", "data.duplicates=keep"]
+    for name, asked in (("plain", []), ("next", more)):
+        words = ["train", "--masked", "--from", model, "--text", str(text), *how, *asked]
+        assert run([*words, "--out", str(tmp_path / name)]) == 0, capsys.readouterr().err
+    before, plain, both = (regard.load(tmp_path / name, device="cpu").model for name in ("ours", "plain", "next"))
+    assert torch.equal(plain.next_sentence.weight, before.next_sentence.weight), "nobody asked about it"
+    assert not torch.equal(both.next_sentence.weight, before.next_sentence.weight)
+
+
+def test_a_bert_without_a_head_fills_nothing(tmp_path, capsys):
+    lay_bert(tmp_path / "theirs", "bert without a head")
+    assert run(["import", str(tmp_path / "theirs"), str(tmp_path / "ours")]) == 0
+    capsys.readouterr()
+    said = refused(["fill", str(tmp_path / "ours"), "A [MASK]", "--device", "cpu"], capsys)
+    assert "has no head that guesses masked tokens" in said
+
+
+def test_a_t5_of_others_restores_and_is_trained_on(tmp_path, capsys):
+    lay_t5(tmp_path / "theirs", "1.0")
+    assert run(["import", str(tmp_path / "theirs"), str(tmp_path / "ours")]) == 0
+    model, text = str(tmp_path / "ours"), tmp_path / "text.txt"
+    text.write_text("abba bad cafe\n" * 20)
+    capsys.readouterr()
+    assert run(["predict", model, "ab <extra_id_0> ba", "--json", "--device", "cpu", "-s", "length=5"]) == 0
+    assert "answer" in json.loads(capsys.readouterr().out)
+    assert run(["explain", model, "ab <extra_id_0> ba", "--json", "--device", "cpu"]) == 0
+    assert run(["evaluate", model, str(text), "--device", "cpu"]) == 0
+    how = [*BRIEF, "data.context=32", "--device", "cpu"]
+    words = ["train", "--task", "span-corruption", "--from", model, "--text", str(text), *how]
+    assert run([*words, "--out", str(tmp_path / "run")]) == 0, capsys.readouterr().err
+    after = regard.load(tmp_path / "run", device="cpu")
+    assert after.model.config.vocab == 140 > after.tokenizer.vocab, "rows to spare stay"

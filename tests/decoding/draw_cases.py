@@ -7,6 +7,7 @@ import math
 import torch
 
 from regard.decoding import draws
+from regard.decoding.constraints import Forbid
 from regard.decoding.generate import Drawing
 from regard.decoding.ranking import Front
 from regard.decoding.sampling import Sampler
@@ -32,12 +33,14 @@ WARPINGS: list[dict[str, float | int]] = [
 def shares(logits: torch.Tensor, pick: Sampler | None) -> tuple[float, float]:
     """Of draws with the same numbers, how many are the same; and how far off scores are at most."""
     batch, beams, _ = logits.shape
-    policy = Drawing(beams, -1, pick)
+    never = [[2], [40], [VOCAB - 1]] if pick is not None and pick.temperature < 1 else []
+    policy = Drawing(beams, -1, pick, [Forbid(never)] if never else [])
     noise, total = torch.rand(batch, beams, 3), torch.randn(batch, beams)
     chosen = policy.choose(logits, Front(torch.arange(batch), total, torch.zeros(batch, beams, 0), noise[..., 1]))
     clock, length = torch.full((batch,), 5), torch.ones(batch, dtype=torch.int64)
     record = torch.zeros(4, batch, 3, beams, dtype=torch.int32)
-    seats = draws.Seats(total, torch.zeros(batch, beams, dtype=torch.int64), length, noise)
+    forbidden = policy._forbidden(logits)
+    seats = draws.Seats(total, torch.zeros(batch, beams, dtype=torch.int64), length, noise, forbidden)
     draws.draw(logits, seats, record, clock, None if pick is None else draws.Warping(*pick.warping))
     same = seats.tokens == chosen.tokens
     found = record[5 % 4]

@@ -14,6 +14,7 @@ from regard.decoding import kernels, tables
 from regard.decoding.beam import Beam, search
 from regard.models import inference, projection
 from regard.models.gpt import GPT, GPTConfig
+from regard.models.t5 import T5, T5Config
 from regard.models.transformer import Transformer, TransformerConfig
 from tests.interpreted import read_bounds_as_scalars
 
@@ -41,7 +42,7 @@ def kernels_run(answer: bool) -> None:
         module.kernels_run = lambda tensor: answer  # type: ignore[attr-defined]
 
 
-def compare(model: Transformer, batch: int, beams: int, *, longest: int, limit: list[int]) -> None:
+def compare(model: Any, batch: int, beams: int, *, longest: int, limit: list[int]) -> None:
     """The same tokens, paths and endings, and the same scores but for rounding."""
     lengths = torch.randint(1, longest + 1, (batch,))
     lengths[0] = longest
@@ -100,6 +101,11 @@ if __name__ == "__main__":
         compare(model, batch, beams, longest=6, limit=[chance.randint(1, 4) for _ in range(batch)])
     for number, settings in enumerate(TEXTS):
         continued(settings, *((1, 1, 3), (2, 2, 2), (9, 2, 2), (1, 3, 2))[number])
+    sizes = {"vocab": 41, "width": 16, "depth": 8, "heads": 4, "hidden": 24, "encoder": 1, "decoder": 2}
+    reader = T5(T5Config(**sizes, buckets=8, furthest=6, gated=True, activation="gelu_tanh")).eval()
+    for parameter in reader.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    compare(reader, 2, 2, longest=5, limit=[2, 4])
     # More source, more features, more past than a kernel takes in one go.
     compare(drawn(SHAPES[0], decoder=1), 1, 2, longest=80, limit=[2])
     compare(drawn(SHAPES[1], hidden=600, decoder=1, std=0.2), 1, 8, longest=3, limit=[11])

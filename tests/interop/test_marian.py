@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from regard import interop, models
+from regard.cli import run
 from regard.interop.sentencepiece import Piece
 from regard.models import known
 from regard.models.transformer import TransformerConfig
@@ -40,6 +41,9 @@ SIZES = {
     "decoder_start_token_id": PAD,
     "forced_eos_token_id": None,
 }
+
+
+WRITING = {"do_sample": False, "max_new_tokens": 32, "no_repeat_ngram_size": 1, "bad_words_ids": [[PAD]]}
 
 
 def lay(folder: Path, **settings):
@@ -90,10 +94,28 @@ def test_it_translates_with_the_pieces_of_two_languages(tmp_path):
     read = [*found.tokenizer.encode(text), 0]
     assert found.tokenizer.encode("é") == [NAMES.index("▁"), NAMES.index("<unk>")], "a piece of the other language"
     assert found.target.encode("é") == [NAMES.index("▁"), NAMES.index("é")]
-    options = {"do_sample": False, "num_beams": 1, "max_new_tokens": 32, "no_repeat_ngram_size": 1}
-    answer = theirs.generate(torch.tensor([read]), bad_words_ids=[[PAD]], **options)[0].tolist()
+    assert read == [*encoded(text), 0]
+    answer = theirs.generate(torch.tensor([read]), num_beams=1, **WRITING)[0].tolist()
     assert len(set(answer)) > 3
     assert translator.translate(text) == found.target.decode(answer)
+
+
+def test_it_becomes_a_checkpoint_that_translates(tmp_path, capsys):
+    theirs = lay(tmp_path / "theirs", vocab_size=len(NAMES))
+    assert run(["import", str(tmp_path / "theirs"), str(tmp_path / "ours")]) == 0
+    assert capsys.readouterr().out.endswith(f'use it with: regard translate {tmp_path / "ours"} "..."\n')
+    answer = theirs.generate(torch.tensor([[*encoded("a bad cab"), 0]]), num_beams=1, **WRITING)[0].tolist()
+    words = ["translate", str(tmp_path / "ours"), "a bad cab", "-s", "no_repeat=1", "--beams", "1", "--device", "cpu"]
+    assert run(words) == 0
+    assert (
+        capsys.readouterr().out.strip()
+        == "".join(NAMES[id] for id in answer if id > 1 and id != PAD).replace("▁", " ").strip()
+    )
+
+
+def encoded(text: str) -> list[int]:
+    """Ids of letters."""
+    return [NAMES.index(letter) for letter in "▁" + text.replace(" ", "▁")]
 
 
 def test_a_bias_of_the_logits_is_learnt_and_kept_from_the_fast_path():

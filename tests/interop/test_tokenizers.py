@@ -472,7 +472,7 @@ def test_explosive_expressions_are_refused(tmp_path):
         ({}, "has no tokenizer"),
         ({"tokenizer.json": b"{"}, "tokenizer.json: cannot be read"),
         ({"tokenizer.json": b"[1]"}, "expected a JSON object"),
-        ({"tokenizer.json": b"{}"}, "not a tokenizer.json: it has no vocabulary"),
+        ({"tokenizer.json": b"{}"}, "the tokenizer has no vocabulary"),
         ({"tokenizer.json": b'{"model": {"vocab": {"a": 4000000000}}}'}, "id of \"a\" is 4000000000"),
         ({"tokenizer.json": b'{"model": {"vocab": {"a": 1, "b": 1}}}'}, "two tokens have the same id"),
         ({"tokenizer.json": b'{"model": {"vocab": {"a": 1}}}'}, "not a tokenizer.json"),

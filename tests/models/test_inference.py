@@ -14,6 +14,7 @@ from regard.models.blocks import DecoderBlock
 from regard.models.gpt import GPT, GPTConfig
 from regard.models.inference import FusedDecoder, Ready
 from regard.models.known import Unknown
+from regard.models.t5 import T5, T5Config
 from regard.models.transformer import Transformer, TransformerConfig
 from tests.decoding.steppers import Writer
 
@@ -119,6 +120,17 @@ def test_every_gpt_is_stepped_as_the_model(settings):
             weight.mul_(0.9)
     fast.take(model)  # where graphs would go on reading
     stepped_as_the_model(model, given, fast)
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"tied": False, "gated": True, "activation": "gelu_tanh"}], ids=["1.0", "1.1"]
+)
+def test_t5_is_stepped_as_the_model(settings):
+    sizes = {"vocab": VOCAB, "width": 16, "depth": 8, "heads": 4, "hidden": 24, "encoder": 1, "decoder": 2}
+    model = T5(T5Config(**sizes, buckets=8, furthest=6, **settings)).eval()
+    for number in model.parameters():
+        torch.nn.init.normal_(number, std=0.3)
+    stepped_as_the_model(model)
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi", "relative", "none"])

@@ -35,7 +35,7 @@ class Line:
     looks: bool = False
     """Whether it has attention to look at."""
     heads: Mapping[str, str] = field(default_factory=dict)
-    """Tasks whose models can be its body, and what is made anew then."""
+    """Tasks whose models can be its body, and what is made anew then, if anything."""
 
 
 def lines(place: Path) -> dict[str, Line]:
@@ -76,13 +76,13 @@ def texts(place: Path) -> dict[str, Line]:
             ["good film 1", "bad"],
             [labels],
             looks=True,
-            heads={"tagging": "output", "language": "output", "translation": "output"},
+            heads=dict.fromkeys(("tagging", "language", "translation", "causal-lm"), "output"),
         ),
         "tagging": Line(
             {"data": {"train": {"path": tags}, "tokens": 64}, "model": {**READER, "pool": "max"}},
             ["the film is good"],
             [tags],
-            heads={"classification": "output", "language": "output", "translation": "output"},
+            heads=dict.fromkeys(("classification", "language", "translation", "causal-lm"), "output"),
         ),
         "language": Line(
             {
@@ -103,10 +103,16 @@ def pretraining(text: str) -> dict[str, Line]:
     units = {"kind": "characters"}
     return {
         "causal-lm": Line(
-            {"data": data, "tokenizer": units, "model": {**sizes, "depth": 1}, "writing": {"length": 8}},
+            {
+                "data": data,
+                "tokenizer": units,
+                "model": {**sizes, "depth": 1, "context": 512},
+                "writing": {"length": 8},
+            },
             ["ma"],
             [text],
             looks=True,
+            heads={"translation": ""},
         ),
         "masked-lm": Line(
             {"data": data, "tokenizer": units, "model": {**sizes, "depth": 1}}, ["ma[MASK]se"], [text], looks=True

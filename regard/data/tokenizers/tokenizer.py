@@ -24,7 +24,7 @@ from tokenizers import Tokenizer as Engine
 from regard.config.expressions import explosive
 from regard.config.ranges import Count, Range
 from regard.data.normalise import TextConfig
-from regard.data.roles import BYTES, SPECIALS, blank_between, by_character, roles, surface
+from regard.data.roles import BYTES, SPECIALS, blank_between, by_character, language, roles, surface
 
 WORD = re.compile(r"\w+(?:['’-]\w+)*['’]?|[^\w\s]+")
 EXCERPT = 1 << 14  # characters of a text that a tokenizer learns from
@@ -95,7 +95,7 @@ class Tokenizer:
         self.unknown, self.mask, self.separator = by_role["unknown"], by_role["mask"], by_role["separator"]
         self.special = frozenset(special)
         """Tokens that stand for no text."""
-        self.tags: dict[str, int] = {tag: id for id in sorted(special) if (tag := _tag(self._names[id]))}
+        self.tags: dict[str, int] = {tag: id for id in sorted(special) if (tag := language(self._names[id]))}
         self.vocab = max(self._names) + 1
         """Number of tokens, special ones included."""
         self.closed = isinstance(engine.model, models.WordLevel)
@@ -276,12 +276,6 @@ def _sound(text: str) -> str:
     if not text.isascii():
         text.encode()
     return text
-
-
-def _tag(name: str) -> str | None:
-    """The language that a token asks for: <2fr> is one of ours, >>fr<< one of Marian's."""
-    match = re.fullmatch(r"<2(.+)>|>>(.+)<<", name)
-    return match and (match[1] or match[2])
 
 
 def _owners(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:

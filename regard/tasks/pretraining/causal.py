@@ -18,10 +18,10 @@ from regard.tasks.writing import WritingConfig
 from regard.training.task import Evaluation, Spread, Step, alone
 
 SIZES = (
-    Size(300_000, {"width": 128, "heads": 4, "hidden": 512, "depth": 4, "dropout": 0.2}, 16, 2e-3, 30),
-    Size(1_500_000, {"width": 256, "heads": 4, "hidden": 1024, "depth": 6, "dropout": 0.2}, 32, 1e-3, 20),
-    Size(10_000_000, {"width": 384, "heads": 6, "hidden": 1536, "depth": 6, "dropout": 0.1}, 64, 1e-3, 10),
-    Size(100_000_000, {"width": 512, "heads": 8, "hidden": 2048, "depth": 8, "dropout": 0.1}, 64, 1e-3, 4),
+    Size(60_000, {"width": 128, "heads": 4, "hidden": 512, "depth": 4, "dropout": 0.3}, 8, 2e-3, 30),
+    Size(800_000, {"width": 256, "heads": 4, "hidden": 1024, "depth": 4, "dropout": 0.3}, 32, 1e-3, 20),
+    Size(8_000_000, {"width": 384, "heads": 6, "hidden": 1536, "depth": 6, "dropout": 0.2}, 64, 1e-3, 12),
+    Size(80_000_000, {"width": 512, "heads": 8, "hidden": 2048, "depth": 8, "dropout": 0.1}, 64, 1e-3, 4),
     Size(float("inf"), {"width": 768, "heads": 12, "hidden": 3072, "depth": 12, "dropout": 0.0}, 128, 6e-4, 1),
 )
 

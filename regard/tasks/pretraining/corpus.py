@@ -69,8 +69,8 @@ class Prepared:
     summary: list[str]
     fresh: bool = True
     """Whether its tokens were chosen here, not taken over from a model."""
-    room: int = 0
-    """Tokens that a model to start from has room for, which may be more than its tokenizer has."""
+    counted: int = 0
+    """Tokens that the model to start from counts, which may be more than the tokenizer knows."""
 
 
 def prepare(
@@ -122,7 +122,7 @@ def prepare(
     if kept.facts["kept_twice"]:
         summary += [f"  kept: {kept.facts['kept_twice']:,} documents {REPEATED}"]
     summary.append(_said(own, **corpora))
-    return Prepared(own, **corpora, report=report, summary=summary, fresh=known is None)
+    return Prepared(own, corpora["train"], corpora["valid"], report=report, summary=summary, fresh=known is None)
 
 
 def read(

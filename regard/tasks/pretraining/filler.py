@@ -35,7 +35,7 @@ from regard.tasks.pretraining.tokenising import encode_parts
 from regard.tasks.trained import chosen, described, revived
 from regard.training.task import Spread, alone
 
-GAP = re.compile(r"\s*\[MASK\]|\s*<mask>")  # how a gap is typed, whatever the model calls it
+GAP = re.compile(r"\[MASK\]|<mask>")  # how a gap is typed, whatever the model calls it
 BUDGET = 1 << 13  # tokens read at a time
 
 
@@ -214,8 +214,8 @@ class Filler:
 
 
 def _shown(piece: str) -> str:
-    """A token as a candidate, one that is nothing but blanks spelled out."""
-    return piece.strip() or repr(piece)[1:-1]
+    """A token as a candidate, one that is nothing but blanks in quotes."""
+    return piece.strip() or repr(piece)
 
 
 def guess(model: BERT, rows: MaskedRows, tokenizer: Tokenizer, *, spread: Spread = alone) -> Guesses:

@@ -130,7 +130,7 @@ class Pretraining:
                         "leave out --from, or give another model"
                     )
         found = prepare(recipe.data, recipe.tokenizer, own, special=cls.special(recipe))
-        return found if known is None else replace(found, room=known.config.get("model", {}).get("vocab", 0))
+        return found if known is None else replace(found, counted=int(known.config["model"].get("vocab", 0)))
 
     @classmethod
     def special(cls, recipe: Any) -> Sequence[str]:
@@ -166,12 +166,12 @@ class Pretraining:
 
     @classmethod
     def sized(cls, recipe: Any, prepared: Prepared) -> Any:
-        """The recipe with the number of tokens that the text turned out to have, or that its model has room for."""
-        own, window, held = prepared.tokenizer, recipe.data.context, recipe.model.context
+        """The recipe with the number of tokens that the text turned out to have."""
+        how, window, held = prepared.tokenizer.how, recipe.data.context, recipe.model.context
         if window > held:
             raise ValueError(f"data.context is {window:,}, the model holds {held:,} tokens: set data.context={held}")
-        vocab = max(own.vocab, prepared.room)
-        return replace(recipe, model=replace(recipe.model, vocab=vocab), tokenizer=own.how)
+        vocab = max(prepared.tokenizer.vocab, prepared.counted)
+        return replace(recipe, model=replace(recipe.model, vocab=vocab), tokenizer=how)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""

@@ -33,7 +33,7 @@ from regard.tasks.pretraining.tokenising import encode_parts
 from regard.tasks.trained import chosen, described, revived
 
 BUDGET = 1 << 12  # tokens read at a time
-SENTINEL = re.compile(r"\s*(<extra_id_\d+>)")
+SENTINEL = re.compile(r"(<extra_id_\d+>)")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -154,8 +154,13 @@ def _seam(text: str, first: int, last: int) -> int:
 
 
 def encode_parts(own: Tokenizer, parts: Sequence[str]) -> list[list[int]]:
-    """The tokens of the parts of a text, between which something stands that is no text."""
+    """The tokens of the parts of a text, between which gaps are.
+
+    A blank before a gap belongs to it, since tokens begin with their blanks, unless every character is a token.
+    """
     normal = [own.how.tidy(part) for part in parts]
+    if own.between or not own.closed:
+        normal = [*(part.rstrip() for part in normal[:-1]), normal[-1]]
     return [ids if part else [] for part, ids in zip(normal, _encoded(own, list(enumerate(normal))), strict=True)]
 
 

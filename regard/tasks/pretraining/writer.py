@@ -136,8 +136,8 @@ class Writer(Writes):
     def _span(self, stride: int | None) -> int:
         """Tokens of a window."""
         assert self.context is not None
-        if stride is not None and stride > self.context:
-            raise ValueError(f"stride is {stride}, the model reads {self.context} tokens: choose a shorter one")
+        if stride is not None and not (isinstance(stride, int) and 0 < stride <= self.context):
+            raise ValueError(f"stride is {stride}, the model reads {self.context} tokens: choose from 1 to as many")
         return self.context
 
 

@@ -16,7 +16,7 @@ from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Amount, Count, Share, Small, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
-from regard.data.tokenizers import TokenizerConfig
+from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.metrics.likelihood import count, linear_cross_entropy, rdrop
 from regard.metrics.overlap import bleu
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
@@ -44,6 +44,7 @@ SIZES: tuple[tuple[int, dict[str, Any]], ...] = (
     (50_000, {"width": 128, "heads": 4, "hidden": 512, "encoder": 3, "decoder": 2, "dropout": 0.2}),
     (500_000, {"width": 256, "heads": 4, "hidden": 1024, "encoder": 4, "decoder": 2, "dropout": 0.1}),
 )
+COMMAND, CODE = 'regard translate DIRECTORY "text"', 'translate(["text"])'
 WHOLE = {"cpu": 1 << 24, "cuda": 1 << 27}  # logits held at once
 
 
@@ -282,6 +283,19 @@ class Translation:
         files["README.md"] = _card(self.recipe, self.prepared)
         return files
 
+    @staticmethod
+    def imported(shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = ()) -> dict[str, Any]:
+        """What the checkpoint of a translator that somebody else trained holds beside its weights."""
+        facts = " ".join([f"{shape.phrase}, {shape.vocab:,} tokens.", *notes])
+        settings = {
+            "task": "translation",
+            "model": config.plain(shape),
+            "tokenizer": {"normalise": tokenizer.how.normalise, "joint": False},
+            "decoding": config.plain(DecodingConfig()),
+        }
+        readme = card("A translation model", facts, command=COMMAND, code=CODE)
+        return {"config.yaml": {"format": 1, **settings}, "tokenizer.json": tokenizer.json(), "README.md": readme}
+
 
 def recurrent(pairs: int) -> dict[str, Any]:
     """Sizes of a recurrent translator that so many pairs can feed."""
@@ -302,7 +316,7 @@ def _card(recipe: TranslationRecipe, prepared: Prepared) -> str:
     return card(
         "A translation model",
         f"{recipe.model.phrase}, {recipe.model.vocab} tokens, {pairs}.",
-        command='regard translate DIRECTORY "text"',
-        code='translate(["text"])',
+        command=COMMAND,
+        code=CODE,
         files=[name for corpus in recipe.data.train for name in corpus.files],
     )

@@ -1,0 +1,222 @@
+"""Speed of language models on one GPU, beside Hugging Face's in the same process.
+
+    python -m benchmarks.language gpt alibi bert t5 t5-unbiased write --out language.json
+    python -m benchmarks.language kernels      # attention alone: which kernel, which tiles
+    python -m benchmarks.language cpu          # writing with a GPT of 10 M on two cores
+    python -m benchmarks.language --tiny       # all of it in small, to see that it runs
+
+Training is measured as people do it, by the recipe of a task (`regard bench`), and writing by `regard.load(...).write`.
+The text is random words in one document, so that windows are whole; `--documents N` cuts it every N tokens or so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import language_peers as peers
+from regard import bench, recipe
+from regard.attention.positions import Relative
+
+WORDS = 50_000
+GPT2 = {"name": "gpt", "width": 768, "heads": 12, "hidden": 3072, "depth": 12, "dropout": 0.0}
+BERT = {"name": "bert", "width": 768, "heads": 12, "hidden": 3072, "depth": 12, "dropout": 0.1}
+T5 = {"name": "t5", "width": 768, "heads": 12, "hidden": 3072, "encoder": 12, "decoder": 12, "dropout": 0.0}
+TINY = {"width": 32, "heads": 2, "hidden": 64}
+DEPTHS = {"gpt": {"depth": 2}, "bert": {"depth": 2}, "t5": {"encoder": 1, "decoder": 1, "depth": 16}}
+SECTIONS = ("gpt", "alibi", "bert", "t5", "t5-unbiased", "write", "kernels", "cpu")
+
+
+def main() -> None:
+    """Measure what was asked for, a line each, and write all of it as JSON."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("sections", nargs="*", help=f"of {', '.join(SECTIONS)}; all if none is named")
+    parser.add_argument("--out", type=Path, default=Path("language.json"))
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--documents", type=int, default=0, help="tokens of a document on average; 0: one document")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--tiny", action="store_true")
+    asked = parser.parse_args()
+    if strange := set(asked.sections) - set(SECTIONS):
+        parser.error(f"unknown sections {', '.join(sorted(strange))}")
+    asked.device = "cuda" if torch.cuda.is_available() and not asked.tiny else "cpu"
+    asked.steps = 20 if asked.tiny else asked.steps
+    results: dict[str, Any] = {"device": asked.device, "torch": str(torch.__version__)}
+    if asked.device == "cuda":
+        torch.set_float32_matmul_precision("high")
+        results["device"] = torch.cuda.get_device_name()
+    with tempfile.TemporaryDirectory() as folder:
+        text = write_text(Path(folder), asked)
+        for section in asked.sections or SECTIONS:
+            began = time.perf_counter()
+            results[section] = run(section, text, asked)
+            results[section]["seconds"] = round(time.perf_counter() - began, 1)
+            print(json.dumps({section: results[section]}), flush=True)
+            asked.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+            if asked.device == "cuda":
+                torch.cuda.empty_cache()
+
+
+def run(section: str, text: Path, asked: argparse.Namespace) -> dict[str, Any]:
+    """One section's figures, and those of the others' model where there is one."""
+    small, beside = asked.tiny, not asked.no_peers
+    if section in ("gpt", "alibi"):
+        size = (2, 32) if small else (32, 1024)
+        positions = "learned" if section == "gpt" else "alibi"
+        found = trained("causal-lm", {**GPT2, "positions": positions}, text, asked, size)
+        return found | (peers.gpt(*size, small=small) if beside and section == "gpt" else {})
+    if section == "bert":
+        size = (2, 32) if small else (256, 128)
+        found = trained("masked-lm", BERT, text, asked, size, objective={"next_sentence": False})
+        return found | (peers.bert(*size, small=small) if beside else {})
+    if section.startswith("t5"):
+        with unbiased() if section.endswith("unbiased") else as_it_is():
+            return trained("span-corruption", T5, text, asked, (2, 64) if small else (64, 512))
+    if section == "write":
+        found = written(text, asked)
+        return found | (peers.writing(small=small) if beside else {})
+    if section == "kernels":
+        from benchmarks import language_kernels
+
+        return language_kernels.measure(small=small)
+    return on_cpu(asked)
+
+
+def write_text(folder: Path, asked: argparse.Namespace) -> Path:
+    """Random words in lines of twenty; a blank line ends a document where documents are asked for."""
+    chance, words, size = random.Random(0), 200 if asked.tiny else WORDS, 4_000 if asked.tiny else 2_000_000
+    names = ["".join(chr(97 + number // 26**place % 26) for place in range(4)) for number in range(words)]
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "text.txt").open("w", encoding="utf-8") as file:
+        file.write(" ".join(names) + "\n")  # each at least once
+        for _ in range(size // 20):
+            file.write(" ".join(chance.choices(names, k=20)) + "\n")
+            if asked.documents and chance.random() < 20 / asked.documents:
+                file.write("\n")
+    return folder / "text.txt"
+
+
+def settings_of(
+    task: str, model: dict[str, Any], text: Path, asked: argparse.Namespace, size: tuple[int, int]
+) -> dict[str, Any]:
+    """A recipe for so many windows of so many tokens."""
+    windows, context = size
+    shape = {**model, **(TINY | DEPTHS[model["name"]] if asked.tiny else {}), "context": max(context, 128)}
+    return {
+        "task": task,
+        "model": shape,
+        "data": {
+            "train": {"path": str(text)},
+            "context": context,
+            "windows": windows,
+            "held": 0.02,
+            "document": "blank" if asked.documents else "file",
+        },
+        "tokenizer": {"kind": "words", "vocab": 60_000, "least": 1},
+        "optim": {"name": "adamw", "rate": 1e-4, "warmup": 100, "schedule": "constant"},
+        "training": {"device": asked.device, "threads": None if asked.device == "cuda" else 1},
+    }
+
+
+def trained(
+    task: str, model: dict[str, Any], text: Path, asked: argparse.Namespace, size: tuple[int, int], **more: Any
+) -> dict[str, Any]:
+    """Tokens a second of a recipe, by the run's own figures."""
+    settings = {**settings_of(task, model, text, asked, size), **more}
+    if task == "causal-lm":
+        settings["writing"] = {"length": 2, "samples": 1}
+    nothing = bench.Limits("", 1.0, 1.0)
+    found = bench.training(settings, nothing, steps=asked.steps)
+    memory = None if found.memory is None else round(found.memory / 2**30, 1)
+    return {"tokens_per_second": round(found.rate), "ms_per_step": round(found.milliseconds, 2), "peak_gib": memory}
+
+
+@contextmanager
+def unbiased() -> Iterator[None]:
+    """T5 without what its tables add to scores, which no setting takes away."""
+    Relative.biased = False
+    try:
+        yield
+    finally:
+        Relative.biased = True
+
+
+@contextmanager
+def as_it_is() -> Iterator[None]:
+    """Nothing changed."""
+    yield
+
+
+def written(text: Path, asked: argparse.Namespace) -> dict[str, Any]:
+    """Tokens a second of `write`, greedy and drawn, by one and by many, and whether fast and plain texts agree."""
+    from regard import load
+
+    settings = settings_of("causal-lm", {**GPT2, "positions": "learned"}, text, asked, (2, 32))
+    settings["model"]["context"] = 1024
+    short = {"steps": 2, "evaluate": bench.NEVER, "save": bench.NEVER, "average": 0, "tensorboard": False}
+    settings |= {"writing": {"length": 2, "samples": 1}, "training": {**settings["training"], **short}}
+    outcome = recipe.train(settings, out=text.parent / "written", quiet=True)
+    writer = load(outcome.best, device=asked.device)
+    writer.eos = None  # texts of one length
+    words = text.read_text(encoding="utf-8").split()
+    length, prompt = (8, " ".join(words[:4])) if asked.tiny else (256, " ".join(words[:31]))
+    prompts = [" ".join(words[at : at + 10]) for at in range(0, 80, 10)]
+    plain = [writer.write(each, length=length // 4, samples=1, temperature=0.0)[0].text for each in prompts]
+    writer.ready.warm()
+    fast = [writer.write(each, length=length // 4, samples=1, temperature=0.0)[0].text for each in prompts]
+    found: dict[str, Any] = {"same_greedy_texts": f"{sum(a == b for a, b in zip(plain, fast, strict=True))} of 8"}
+    ways = {"greedy": {"temperature": 0.0}, "top_p": {"temperature": 1.0, "top_p": 0.9}}
+    ways["top_k"] = {"temperature": 1.0, "top_k": 50}
+    for samples in (1, 2) if asked.tiny else (1, 64):
+        for name, how in ways.items():
+            seconds = timed(lambda n=samples, how=how: writer.write(prompt, length=length, samples=n, **how), asked)
+            found[f"{name}_{samples}"] = round(samples * length / seconds)
+    return found
+
+
+def timed(action: Callable[[], Any], asked: argparse.Namespace, *, runs: int = 3) -> float:
+    """The median time of an action after it was done thrice, which captures what is captured."""
+    spent = []
+    for number in range(3 + runs):
+        began = time.perf_counter()
+        action()
+        if asked.device == "cuda":
+            torch.cuda.synchronize()
+        spent += [time.perf_counter() - began] if number >= 3 else []
+    return statistics.median(spent)
+
+
+def on_cpu(asked: argparse.Namespace) -> dict[str, Any]:
+    """Greedy tokens a second on two cores, with a GPT of 10 M."""
+    from regard.decoding.generate import generate
+    from regard.models.gpt import GPT, GPTConfig
+    from regard.models.inference import FusedDecoder
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    sizes = TINY | {"depth": 2} if asked.tiny else {"width": 384, "heads": 6, "hidden": 1536, "depth": 6}
+    model = GPT(GPTConfig(vocab=500, context=512, dropout=0.0, **sizes)).eval()
+    lean, prompt, length = FusedDecoder(model), torch.randint(500, (1, 32)), 8 if asked.tiny else 128
+    asked.device = "cpu"
+    found = {"parameters": sum(weight.numel() for weight in model.parameters())}
+    for name, each in (("plain", model), ("lean", lean)):
+        spent = timed(lambda each=each: generate(each, (prompt,), limit=length, eos=None), asked)
+        found[name] = round(length / spent)
+    if not asked.no_peers:
+        found |= peers.writing_on_cpu(prompt, length, sizes)
+    torch.set_num_threads(threads)
+    return found
+
+
+if __name__ == "__main__":
+    main()
