@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import tokenizers as library
@@ -19,7 +19,7 @@ from regard.data.line_report import LineReport
 from regard.data.readers import JSON_SUFFIXES, TextFile, digest, suffix
 from regard.data.tokenizers import Tokenizer, units
 from regard.data.tokenizers.units import UnitsConfig
-from regard.tasks.pretraining.documents import Documents, DocumentsConfig, End, Piece, expanded, found
+from regard.tasks.pretraining.documents import ENDS, Documents, DocumentsConfig, End, Piece, expanded, found
 from regard.tasks.pretraining.selection import REPEATED, Selection, Side, select
 from regard.tasks.pretraining.tokenising import Amount, cuts, opening, tokenised
 
@@ -126,10 +126,13 @@ def prepare(
 
 
 def read(
-    names: Sequence[str], own: Tokenizer, *, end: End = "file", field: str = "text", reject: float = 0.01
+    names: Sequence[str], own: Tokenizer, *, end: str = "file", field: str = "text", reject: float = 0.01
 ) -> Corpus:
     """Files or folders as documents of a tokenizer that is known, held in memory and not cached."""
-    source = Documents(expanded([TextFile(path=name, field=field) for name in names]), end, None, own.how.normal)
+    if end not in ENDS:
+        raise ValueError(f"document is {end!r}: choose {', '.join(ENDS)}")
+    files = expanded([TextFile(path=name, field=field) for name in names])
+    source = Documents(files, cast(End, end), None, own.how.normal)
     return _held(source, own, reject=reject)
 
 

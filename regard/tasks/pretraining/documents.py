@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from regard.config.ranges import Batch, Length, Part, Share
 from regard.config.resuming import Free, Warned
@@ -26,6 +26,7 @@ LONGEST = 1 << 27  # bytes of a line or record; a longer one is passed over with
 BLOCK = 1 << 16  # characters of a document that are handed on at a time
 INLINE = "data.text"
 End = Literal["file", "line", "blank"]
+ENDS = get_args(End)
 
 
 @dataclass(frozen=True, kw_only=True)

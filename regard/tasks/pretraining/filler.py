@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import log
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -20,7 +20,7 @@ from regard.checkpoint import Checkpoint
 from regard.config.ranges import Range
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order
-from regard.interpret.items import Weights, tokens
+from regard.interpret.items import Item, Weights, tokens
 from regard.interpret.steps import Steps, inside
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
@@ -91,6 +91,8 @@ class Filler:
     verb: ClassVar[str] = "fill"
     kind: ClassVar[str] = "a masked language model"
     Options: ClassVar[type] = FillingConfig
+    document: str = "file"
+    """Where documents end in the files that it is evaluated on, as in those that it was trained on."""
     __repr__ = described
 
     def __init__(self, model: BERT, tokenizer: Tokenizer, name: str = "filler") -> None:
@@ -103,7 +105,9 @@ class Filler:
         """The one a checkpoint directory holds."""
         tokenizer = tokenizer_of(checkpoint)
         assert tokenizer is not None
-        return cls(revived(checkpoint, device), tokenizer, name=checkpoint.directory.name)
+        found = cls(revived(checkpoint, device), tokenizer, name=checkpoint.directory.name)
+        found.document = str(checkpoint.config.get("document", "file"))
+        return found
 
     def parse(self, text: str) -> str:
         """An input is a text with a gap."""
@@ -124,11 +128,13 @@ class Filler:
         """The gaps of a text, or of each of several."""
         return self.answer([text], **options)[0] if isinstance(text, str) else self.answer(text, **options)
 
-    def evaluate(self, *files: str | Path, name: str | None = None, seed: int = 0) -> Scores:
+    def evaluate(
+        self, *files: str | Path, name: str | None = None, seed: int = 0, document: str | None = None
+    ) -> Scores:
         """How well tokens of text files are guessed that are masked by chance, always the same with a seed."""
         every: list[tuple[float, int, int, int]] = []
         for file in files:
-            corpus = read([str(file)], self.tokenizer)
+            corpus = read([str(file)], self.tokenizer, end=document or self.document)
             rows = MaskedRows(corpus, self.tokenizer, self.model.config.context, 16, seed)
             every += guess(self.model, rows, self.tokenizer).batches
         if not every:
@@ -153,10 +159,20 @@ class Filler:
         with watch(self.model) as seen:
             [guesses] = self._guessed([ids])
         answer = self._filled(given, ids, guesses, 5)
-        items = {"source": tokens(self.tokenizer, ids)}
+        items = {"source": self._items(ids)}
         weights = [Weights(name, "source", "source", seen[name][0].cpu()) for name in seen]
         facts = {"text": given, "answer": answer.filled, "read": ids}
         return Trace(self.name, self.task, items, weights, facts, again=self.steps)
+
+    def _items(self, ids: Sequence[int]) -> list[Item]:
+        """What was read; a gap is a word, unlike other special tokens."""
+        found, number, before = list[Item](), -1, None
+        for place, (id, item) in enumerate(zip(ids, tokens(self.tokenizer, ids), strict=True)):
+            word = ("gap", place) if id == self.tokenizer.mask else item.word
+            number += word is not None and word != before
+            before = before if word is None else word
+            found.append(item if word is None else replace(item, word=number, special=False))
+        return found
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
         """The vectors of all attentions (or of those named) as the text is read again."""

@@ -188,7 +188,7 @@ class Pretraining:
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""
         recipe = self.recipe
-        kept = config.plain(recipe)
+        kept = {**config.plain(recipe), "document": recipe.data.end}
         learnt = f"trained with Regard on {self.prepared.train.characters:,} characters"
         return self.files(
             {name: value for name, value in kept.items() if name not in ("data", "optim", "training", "objective")},

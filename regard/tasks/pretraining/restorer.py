@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -17,11 +18,12 @@ from regard.config.ranges import Length, Range
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order, padded
 from regard.decoding.beam import Beam, search
+from regard.decoding.constraints import Forbid
 from regard.interpret.items import Weights, axes, tokens
 from regard.interpret.steps import Steps, inside, predictions
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
-from regard.metrics.likelihood import count, perplexity
+from regard.metrics.likelihood import perplexity
 from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
 from regard.models.inference import Ready
@@ -70,6 +72,8 @@ class Restorer:
     verb: ClassVar[str] = "restore"
     kind: ClassVar[str] = "a text-to-text model"
     Options: ClassVar[type] = RestoringConfig
+    document: str = "file"
+    """Where documents end in the files that it is evaluated on, as in those that it was trained on."""
     __repr__ = described
 
     def __init__(self, model: T5, tokenizer: Tokenizer, name: str = "restorer") -> None:
@@ -81,7 +85,9 @@ class Restorer:
         """The one a checkpoint directory holds."""
         tokenizer = tokenizer_of(checkpoint)
         assert tokenizer is not None
-        return cls(revived(checkpoint, device), tokenizer, name=checkpoint.directory.name)
+        found = cls(revived(checkpoint, device), tokenizer, name=checkpoint.directory.name)
+        found.document = str(checkpoint.config.get("document", "file"))
+        return found
 
     def parse(self, text: str) -> str:
         """An input is a text."""
@@ -99,19 +105,27 @@ class Restorer:
         """What stands in the gaps of a text."""
         return self.answer([text], **options)[0]
 
-    def evaluate(self, *files: str | Path, name: str | None = None, seed: int = 0) -> Scores:
+    def evaluate(
+        self, *files: str | Path, name: str | None = None, seed: int = 0, document: str | None = None
+    ) -> Scores:
         """How much spans of text files surprise the model that are cut out by chance, always the same with a seed."""
-        spans: list[tuple[float, int]] = []
+        spans: list[tuple[float, int, int]] = []
         for file in files:
             context = min(512, self.model.config.context)
-            rows = SpanRows(read([str(file)], self.tokenizer), self.tokenizer, context, 8, seed)
+            corpus = read([str(file)], self.tokenizer, end=document or self.document)
+            rows = SpanRows(corpus, self.tokenizer, context, 8, seed)
             spans += measured(self.model, rows.rows, rows.batch, self._lost)
         if not spans:
             raise ValueError("no text to measure on: give at least one file")
-        nats, scored = (sum(column) for column in zip(*spans, strict=True))
-        loss = {"nats per token": averaged([one for one, _ in spans], [one for _, one in spans], lower=True)}
-        measures = {"perplexity of a target token": f"{perplexity(nats, scored):.4g}", "tokens": f"{scored:,}"}
-        details = {"loss": nats / scored, "perplexity": perplexity(nats, scored)}
+        nats, scored, size = (sum(column) for column in zip(*spans, strict=True))
+        loss = {"nats per token": averaged([one for one, *_ in spans], [one for _, one, _ in spans], lower=True)}
+        bits = nats / log(2) / max(size, 1)
+        measures = {
+            "perplexity of a target token": f"{perplexity(nats, scored):.4g}",
+            "bits per byte": f"{bits:.4f} (of what was left out)",
+            "tokens": f"{scored:,}",
+        }
+        details = {"loss": nats / scored, "perplexity": perplexity(nats, scored), "bits_per_byte": bits}
         return Scores(name or self.name, self.task, loss, measures=measures, details=details, unit="span")
 
     def look(self, given: str, **options: Any) -> Trace:
@@ -171,7 +185,15 @@ class Restorer:
         prompt = torch.full((len(texts), 1), self.tokenizer.filler)
         inputs = [each.to(self.device) for each in (source, lengths, prompt)]
         model: Any = self.model if plain else self.ready(len(texts))
-        found = search(model, inputs, limit=how.length, eos=self.tokenizer.role("end"), beam=Beam(beams=how.beams))
+        strange = range(self.tokenizer.vocab, self.model.config.vocab)  # counted by the model, unknown to the tokenizer
+        found = search(
+            model,
+            inputs,
+            Beam(beams=how.beams),
+            limit=how.length,
+            eos=self.tokenizer.role("end"),
+            constraints=[Forbid([[token] for token in strange])] if strange else [],
+        )
         return [best for best, *_ in found]
 
     def _restored(self, text: str, best: Any) -> Restored:
@@ -187,6 +209,9 @@ class Restorer:
         whole = " ".join(part.strip() for part in [*shown, rest] if part.strip())
         return Restored(text, whole, [span.strip() for span in ([*spans, rest] if shown else [])], best.score)
 
-    def _lost(self, batch: SpanBatch) -> tuple[float, int]:
+    def _lost(self, batch: SpanBatch) -> tuple[float, int, int]:
+        """Nats, tokens and bytes of what was left out; sentinels cost nats and are no bytes."""
         features = self.model(batch.source, batch.target, layouts=batch.rows)
-        return float(lost(self.model, features, batch.labels)), int(count(batch.labels))
+        labels = batch.labels[batch.labels >= 0].tolist()
+        size = sum(len(self.tokenizer.spelled[label] or b"") for label in labels)
+        return float(lost(self.model, features, batch.labels)), len(labels), size

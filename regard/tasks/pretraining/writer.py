@@ -38,6 +38,8 @@ class Writer(Writes):
     """Writes text with a trained GPT."""
 
     task: ClassVar[str] = "causal-lm"
+    document: str = "file"
+    """Where documents end in the files that it is evaluated on, as in those that it was trained on."""
 
     def __init__(
         self, model: GPT, tokenizer: Tokenizer, writing: WritingConfig, name: str = "writer", *, opened: bool = True
@@ -53,7 +55,9 @@ class Writer(Writes):
         assert tokenizer is not None
         writing = config.build(WritingConfig, settings.get("writing", {}), where="writing")
         opened = bool(settings.get("opened", True))
-        return cls(revived(checkpoint, device), tokenizer, writing, name=checkpoint.directory.name, opened=opened)
+        found = cls(revived(checkpoint, device), tokenizer, writing, name=checkpoint.directory.name, opened=opened)
+        found.document = str(settings.get("document", "file"))
+        return found
 
     @property
     def opening(self) -> list[int]:
@@ -84,15 +88,23 @@ class Writer(Writes):
         """The text of tokens."""
         return decode(self.tokenizer, tokens)
 
-    def evaluate(self, *files: str | Path, name: str | None = None, stride: Length | None = None) -> Scores:
+    def evaluate(
+        self,
+        *files: str | Path,
+        name: str | None = None,
+        stride: Length | None = None,
+        document: str | None = None,
+    ) -> Scores:
         """How much text files surprise the model, in windows of its context that do not overlap.
 
-        With a `stride`, windows begin so many tokens apart, and only what is new in each is judged.
+        With a `stride`, windows begin so many tokens apart, and only what is new in each is judged. A `document` ends
+        with its file, line or at a blank line, as in training if nobody says.
         """
         spans: list[tuple[float, int]] = []
         every = []
         for file in files:
-            found, own = surprise(self.model, read([str(file)], self.tokenizer), self._span(stride), stride=stride)
+            corpus = read([str(file)], self.tokenizer, end=document or self.document)
+            found, own = surprise(self.model, corpus, self._span(stride), stride=stride)
             every.append(found)
             spans += own
         if not spans:

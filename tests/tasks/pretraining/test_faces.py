@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from regard import models
+from regard import models, recipe
 from regard.attention.masks import Grid
 from regard.interpret import page
 from regard.tasks.pretraining.filler import Filler
 from regard.tasks.pretraining.tokenising import encode_parts
 from tests.models.families import shaken
-from tests.tasks.pretraining.making import LINES, made
+from tests.tasks.pretraining.making import LINES, made, settings
 
 LETTERS = sorted({letter for line in LINES for letter in line})
 
@@ -323,3 +323,30 @@ def test_what_is_cut_out_for_measuring_is_always_the_same_with_a_seed(kind, requ
     assert "nats per token" in one.metrics
     with pytest.raises(ValueError, match="give at least one file"):
         face.evaluate()
+
+
+def test_a_gap_is_a_word_that_is_shown(filler):
+    trace = filler.look("the [MASK] dog[MASK]")
+    items = trace.items["source"]
+    gaps = [item for item, id in zip(items, trace.facts["read"], strict=True) if id == filler.tokenizer.mask]
+    assert len(gaps) == 2
+    assert not any(gap.special for gap in gaps)
+    words = [item.word for item in items if item.word is not None]
+    assert words == sorted(words)
+    assert len({gap.word for gap in gaps}) == 2
+    assert [item.word for item in items if item.special] == [None, None]  # begin and separator
+
+
+@pytest.mark.unchecked
+def test_documents_end_in_evaluation_where_they_did_in_training(tmp_path):
+    (tmp_path / "text.txt").write_text("".join(f"{line}\n" for line in LINES * 4), encoding="utf-8")
+    asked = settings("causal-lm", "training.steps=2", train={"path": str(tmp_path / "text.txt")})
+    found = recipe.train(asked, out=tmp_path / "run", quiet=True)
+    trained = recipe.load(found.folder, device="cpu")
+    scores = trained.evaluate(tmp_path / "text.txt")
+    assert scores.details["loss"] == pytest.approx(found.metrics["loss"], abs=1e-5)
+    assert trained.evaluate(tmp_path / "text.txt", document="file").details["loss"] != pytest.approx(
+        found.metrics["loss"], abs=1e-4
+    )
+    with pytest.raises(ValueError, match=r"document is 'page': choose file, line, blank"):
+        trained.evaluate(tmp_path / "text.txt", document="page")
