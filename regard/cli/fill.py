@@ -21,7 +21,7 @@ def fill(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Fill gaps: "Paris is the [MASK] of France."."""
+    """Fill the gaps of a text, such as "Paris is the [MASK] of France"."""
     from regard import recipe
 
     asked = Asked(texts, input, output, None, as_json, model)
