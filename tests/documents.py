@@ -40,7 +40,7 @@ SMALL = [
     "tokenizer.vocab=400",
 ]
 TINY = ["training.steps=2", "training.tensorboard=false", "model.width=8", "model.depth=1"]  # for language models
-READING = [*TINY, "model.heads=2", "model.hidden=16", "data.context=16", "data.windows=4", "training.device=cpu"]
+READING = [*TINY, "model.heads=2", "model.hidden=16", "data.context=64", "data.windows=4", "training.device=cpu"]
 BLOCKS = ("-gpt", "-gpt-cpu", "-bert")  # how the names of recipes end that read documents
 WRITING = ("masse", "ptb", "shakespeare")  # how their recipes begin
 BARE = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]  # for models that label

@@ -24,17 +24,17 @@ EPILOG = """
 Tasks, by what they learn from:
 
 \b
-translation     pairs of texts: a translator (Transformer or seq2seq)
-classification  labelled texts: a classifier
-tagging         tagged words: a tagger
-causal-lm       plain text: a GPT that continues it
-masked-lm       plain text: a BERT that fills gaps (--masked)
-span-corruption plain text: a T5 that restores spans
-language        plain text: a recurrent language model
-word2vec        plain text: word vectors
-regression      a table: a number or a class from other columns
-localisation    pictures it draws itself: which digit, and where
-counting        pictures it draws itself: how many digits
+translation      pairs of texts: a translator (Transformer or seq2seq)
+classification   labelled texts: a classifier
+tagging          tagged words: a tagger
+causal-lm        plain text: a GPT that continues it
+masked-lm        plain text: a BERT that fills gaps (--masked)
+span-corruption  plain text: a T5 that restores spans
+language         plain text: a recurrent language model
+word2vec         plain text: word vectors
+regression       a table: a number or a class from other columns
+localisation     pictures it draws itself: which digit, and where
+counting         pictures it draws itself: how many digits
 
 Examples:
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,10 +36,24 @@ class Weights:
     values: Float[Tensor, "heads query key"]
 
 
-def tokens(tokenizer: Tokenizer, ids: Sequence[int], text: str | None = None) -> list[Item]:
-    """Token ids, of this text if it is known, as items with the number of their word; special ones have none."""
+def tokens(
+    tokenizer: Tokenizer, ids: Sequence[int], text: str | None = None, *, shown: Collection[int] = ()
+) -> list[Item]:
+    """Token ids, of this text if it is known, as items with the number of their word; special ones have none.
+
+    Those that are to be `shown`, such as gaps, are words of their own.
+    """
     pieces, words = tokenizer.pieces(ids), tokenizer.words(ids, text)
-    return [Item(piece, word=word, special=word is None) for piece, word in zip(pieces, words, strict=True)]
+    found, number, before = list[Item](), -1, None
+    for place, (id, piece, word) in enumerate(zip(ids, pieces, words, strict=True)):
+        own = ("shown", place) if id in shown else word
+        if own is None:
+            found.append(Item(piece, special=True))
+            continue
+        number += own != before if shown else 0
+        before = own
+        found.append(Item(piece, word=number if shown else word))
+    return found
 
 
 def axes(name: str) -> tuple[str, str]:

@@ -261,7 +261,8 @@ class GPT(nn.Module):
     def _read(self, tokens: Tensor, mask: Mask, caches: Sequence[LayerCache | None]) -> Tensor:
         """Through all blocks, writing the newest keys into the caches, if there are any."""
         places, _ = mask.places(tokens.shape[-1], tokens.shape[-1], tokens.device)
-        x = halved(self.dropout(self.embedding_norm(self.embedding(tokens, places, self.positions))))
+        x = self.dropout(self.embedding_norm(self.embedding(tokens, places, self.positions)))
+        x = halved(x) if self.config.normalisation == "layer" else x  # RMS norms want the precision of their weights
         for block, cache in zip(self.blocks, caches, strict=True):
             x = block(x, mask=mask, positions=self.positions, cache=cache)
         return self.norm(x)

@@ -23,6 +23,9 @@ def understood(given: Given) -> tuple[str, Claim]:
     if not fitting:
         raise ValueError(f"--{given.kind} is not for {wanted}: give --{asked[str(wanted)].takes}, or leave it out")
     if folder := next((name for name in given.files if is_folder(name)), None):
+        if not given.told:
+            reads = dict.fromkeys(f"--{task.takes}" for task in asked.values() if getattr(task, "folders", False))
+            raise ValueError(f"{folder} is a folder: say what its files hold with {' or '.join(reads)}")
         fitting = {name: task for name, task in fitting.items() if getattr(task, "folders", False)}
         if not fitting:
             raise ValueError(f"{folder} is a folder, which {wanted or f'--{given.kind}'} does not read: name its files")

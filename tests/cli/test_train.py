@@ -46,7 +46,7 @@ WAYS = {
         "reviews.tsv",
         {"task": "classification", "data": {"train": "reviews.tsv"}},
     ),
-    "text": (["--text", "story.txt"], "story.txt", {"task": "language", "data": {"train": ["story.txt"]}}),
+    "text": (["--text", "story.txt"], "story.txt", {"task": "causal-lm", "data": {"train": ["story.txt"]}}),
     "table": (
         ["--table", "numbers.csv"],
         "numbers.csv",
@@ -182,7 +182,7 @@ def test_an_interrupted_run_can_be_used_before_its_first_evaluation(
         ("a.fr reviews.tsv", "cannot tell what this is"),
         ("--task translaton a.fr a.en", "did you mean translation"),
         ("none.csv", "no file none.csv here"),
-        (".", "is not a regular file"),
+        (".", ". is a folder: say what its files hold with --text"),
         ("--from de-fr a.fr a.en", "no model at de-fr: give a checkpoint directory, a run folder, or a name: en-fr"),
     ],
 )

@@ -100,12 +100,12 @@ if __name__ == "__main__":
         chance = random.Random(batch)
         compare(model, batch, beams, longest=6, limit=[chance.randint(1, 4) for _ in range(batch)])
     for number, settings in enumerate(TEXTS):
-        continued(settings, *((1, 1, 3), (2, 2, 2), (9, 2, 2), (1, 3, 2))[number])
+        continued(settings, *((1, 1, 2), (2, 2, 1), (9, 2, 1), (1, 3, 1))[number])
     sizes = {"vocab": 41, "width": 16, "depth": 8, "heads": 4, "hidden": 24, "encoder": 1, "decoder": 2}
     reader = T5(T5Config(**sizes, buckets=8, furthest=6, gated=True, activation="gelu_tanh")).eval()
     for parameter in reader.parameters():
         nn.init.normal_(parameter, std=0.5)
-    compare(reader, 2, 2, longest=5, limit=[2, 4])
+    compare(reader, 2, 2, longest=5, limit=[2, 3])
     # More source, more features, more past than a kernel takes in one go.
     compare(drawn(SHAPES[0], decoder=1), 1, 2, longest=80, limit=[2])
     compare(drawn(SHAPES[1], hidden=600, decoder=1, std=0.2), 1, 8, longest=3, limit=[11])

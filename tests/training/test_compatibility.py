@@ -177,7 +177,14 @@ def test_every_task_says_what_may_change(task):
             assert verdict == "refused", f"{name}: weights are made for it"
         elif section in ("task", "model", "tokenizer"):
             assert verdict == ("warned" if setting else "refused"), name
-        elif section == "data" and setting.rpartition(".")[2] in ("batch", "tokens", "window", "weight"):
+        elif section == "data" and setting.rpartition(".")[2] in (
+            "batch",
+            "tokens",
+            "window",
+            "weight",
+            "context",
+            "windows",
+        ):
             assert verdict == "warned", f"{name}: the order of the same examples"
         elif section == "data" and setting.endswith((".path", ".source", ".target", "reject")):
             assert verdict == "free", f"{name}: the fingerprint tells what is in the files"

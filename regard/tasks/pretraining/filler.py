@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -20,7 +20,7 @@ from regard.checkpoint import Checkpoint
 from regard.config.ranges import Range
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order
-from regard.interpret.items import Item, Weights, tokens
+from regard.interpret.items import Weights, tokens
 from regard.interpret.steps import Steps, inside
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
@@ -159,20 +159,10 @@ class Filler:
         with watch(self.model) as seen:
             [guesses] = self._guessed([ids])
         answer = self._filled(given, ids, guesses, 5)
-        items = {"source": self._items(ids)}
+        items = {"source": tokens(self.tokenizer, ids, shown=[self.tokenizer.role("mask")])}
         weights = [Weights(name, "source", "source", seen[name][0].cpu()) for name in seen]
         facts = {"text": given, "answer": answer.filled, "read": ids}
         return Trace(self.name, self.task, items, weights, facts, again=self.steps)
-
-    def _items(self, ids: Sequence[int]) -> list[Item]:
-        """What was read; a gap is a word, unlike other special tokens."""
-        found, number, before = list[Item](), -1, None
-        for place, (id, item) in enumerate(zip(ids, tokens(self.tokenizer, ids), strict=True)):
-            word = ("gap", place) if id == self.tokenizer.mask else item.word
-            number += word is not None and word != before
-            before = before if word is None else word
-            found.append(item if word is None else replace(item, word=number, special=False))
-        return found
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
         """The vectors of all attentions (or of those named) as the text is read again."""

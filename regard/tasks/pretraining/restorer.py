@@ -136,11 +136,9 @@ class Restorer:
             [best] = self._searched([read_as], how, plain=True)
         end = self.tokenizer.role("end")
         written = [*best.tokens, end][: len(best.path) + 1]
-        items = {
-            "source": tokens(self.tokenizer, read_as),
-            "target": tokens(self.tokenizer, written),
-            "fed": tokens(self.tokenizer, [self.tokenizer.filler, *written[:-1]]),
-        }
+        sides = {"source": read_as, "target": written, "fed": [self.tokenizer.filler, *written[:-1]]}
+        gaps = {id for ids in sides.values() for id in ids if SENTINEL.fullmatch(self.tokenizer.pieces([id])[0])}
+        items = {side: tokens(self.tokenizer, ids, shown=gaps) for side, ids in sides.items()}
         weights = [Weights(name, *axes(name), values=found[0]) for name, found in seen.along([best]).items()]
         facts = {"text": given, "answer": self._restored(given, best).answer, "read": read_as, "written": written}
         return Trace(self.name, self.task, items, weights, facts, again=self.steps)

@@ -183,10 +183,13 @@ def test_it_learns_words_letter_by_letter(attention, tmp_path: Path):
     assert translator.translate([fr for fr, _ in words], beams=1) == [en for _, en in words]
 
 
-def test_its_cost_is_told_of_a_run_not_of_a_recipe(files, tmp_path: Path, capsys):
+def test_its_cost_is_told_of_a_recipe_that_names_its_sizes(files, tmp_path: Path, capsys):
     (tmp_path / "mine.yaml").write_text(config.dump(settings(files)), encoding="utf-8")
+    assert run(["cost", str(tmp_path / "mine.yaml")]) == 0
+    assert "recurrent layers" in capsys.readouterr().out
+    sizeless = {name: value for name, value in settings(files).items() if name != "model"} | {
+        "model": {"name": "seq2seq"}
+    }
+    (tmp_path / "mine.yaml").write_text(config.dump(sizeless), encoding="utf-8")
     assert run(["cost", str(tmp_path / "mine.yaml")]) == 1
-    assert (
-        "mine.yaml: the sizes of this model follow from its data, train it and give its run folder\n"
-        in capsys.readouterr().err
-    )
+    assert "follow from its data, train it and give its run folder\n" in capsys.readouterr().err
