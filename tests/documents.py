@@ -231,6 +231,8 @@ class Desk:
         """The command as the document has it, but brief and small."""
         if words[:2] == ["lab", "complexity"] and "-o" not in words:
             return [*words, "--no-measure"]
+        if words[:2] == ["cost", "gpt3"]:
+            return ["cost", "gpt2", *words[2:]]
         if words[:2] == ["lab", "by-hand"]:
             return [*words, "--steps", "10"]
         if words[:3] == ["data", "make", "agreement"]:

@@ -58,7 +58,7 @@ if __name__ == "__main__":
     torch.manual_seed(0)
     for number, given in enumerate([None, *WARPINGS]):
         pick = None if given is None else Sampler(**given, generator=torch.Generator())
-        same, apart = shares((0.1, 5.0)[number % 2] * torch.randn(2, 2, VOCAB), pick)
+        same, apart = shares((0.1, 5.0)[number % 2] * torch.randn(2, 1, VOCAB), pick)
         assert same == 1.0, given
         assert apart < 1e-4, given
     sure = torch.full((1, 1, VOCAB), -math.inf)

@@ -69,7 +69,7 @@ def drawn(shape: dict[str, Any], *, hidden: int = 24, decoder: int = 2, std: flo
 
 def continued(settings: dict[str, Any], batch: int, beams: int, limit: int) -> None:
     """A GPT says with kernels, step by step, what it says without them."""
-    sizes = {"vocab": 41, "width": 24, "heads": 2, "hidden": 40, "depth": 2, "context": 64, "dropout": 0.0}
+    sizes = {"vocab": 41, "width": 24, "heads": 2, "hidden": 40, "depth": 1, "context": 64, "dropout": 0.0}
     model = GPT(GPTConfig(**sizes, **settings)).eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.3)
