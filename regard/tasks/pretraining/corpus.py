@@ -191,7 +191,8 @@ def _build(
             builder.add(f"{side}-origins", block.origins)
             total += len(block.tokens)
         if not total:
-            raise ValueError(_nothing_left(chosen, tallies["train"], sources[side].names, side))
+            names = sources["valid" if side == "valid" and config.valid else "train"].names
+            raise ValueError(_nothing_left(chosen, tallies["train"], names, side))
         builder.add(f"{side}-starts", np.array([total]))
     builder.facts |= {
         "tokenizer": own.json(),
@@ -211,9 +212,8 @@ def _sampled(pieces: Iterable[Piece], characters: int) -> Iterator[str]:
 
 def _nothing_left(chosen: Selection, tally: LineReport, names: Sequence[str], side: str) -> str:
     use = "training" if side == "train" else "validation"
-    return (
-        f"{names[0]} has {chosen.documents} documents in {tally.read} lines, of which none is left for {use}: add text"
-    )
+    found = f"{tally.read:,} lines in {chosen.documents:,} documents"
+    return f"{names[0]}: too little text, of {found} none is left for {use}: add text"
 
 
 def _check(config: DocumentsConfig, side: Side, tally: LineReport, names: Sequence[str]) -> None:

@@ -238,7 +238,7 @@ def test_a_changed_file_is_another_entry_and_its_name_is_not(tmp_path):
 @pytest.mark.parametrize(
     ("text", "settings", "said"),
     [
-        ("", {}, "1 lines, of which none is left for training"),
+        ("", {}, "none is left for training"),
         ("a", {"held": 0.5}, "none is left for validation"),
     ],
 )
@@ -254,3 +254,9 @@ def test_empty_files_are_refused_and_an_empty_one_among_others_is_not(tmp_path):
     (tmp_path / "full.txt").write_text("some text that is long enough")
     made = prepare(DocumentsConfig(train=files(tmp_path)), CHARACTERS)
     assert made.train.place(0) == f"{tmp_path / 'full.txt'}:1"
+
+
+def test_a_text_too_short_to_hold_anything_out_is_named(tmp_path):
+    (tmp_path / "one.txt").write_text("abc")
+    with pytest.raises(ValueError, match=r"one\.txt: too little text, .* none is left for validation: add text"):
+        prepare(DocumentsConfig(train=(TextFile(path=str(tmp_path / "one.txt")),)), UnitsConfig())
