@@ -14,9 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.attention.hardware import device_of
 from regard.attention.masks import Row
-from regard.checkpoint import Checkpoint
 from regard.config.ranges import Range
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order
@@ -29,10 +27,10 @@ from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
 from regard.models.bert import BERT
 from regard.tasks.pretraining.corpus import read
-from regard.tasks.pretraining.learning import measured, tokenizer_of
+from regard.tasks.pretraining.learning import Reader, measured
 from regard.tasks.pretraining.masking import MaskedBatch, MaskedRows
 from regard.tasks.pretraining.tokenising import encode_parts
-from regard.tasks.trained import chosen, described, revived
+from regard.tasks.trained import chosen
 from regard.training.task import Spread, alone
 
 GAP = re.compile(r"\[MASK\]|<mask>")  # how a gap is typed, whatever the model calls it
@@ -84,30 +82,18 @@ class Guesses:
         return {"loss": nats / scored, "accuracy": right / scored, "bits_per_byte": nats / log(2) / max(size, 1)}
 
 
-class Filler:
+class Filler(Reader):
     """Fills gaps with a trained model."""
 
     task: ClassVar[str] = "masked-lm"
     verb: ClassVar[str] = "fill"
     kind: ClassVar[str] = "a masked language model"
     Options: ClassVar[type] = FillingConfig
-    document: str = "file"
-    """Where documents end in the files that it is evaluated on, as in those that it was trained on."""
-    __repr__ = described
 
     def __init__(self, model: BERT, tokenizer: Tokenizer, name: str = "filler") -> None:
         if not model.config.masked:
             raise ValueError(f"{name} has no head that guesses masked tokens: give a model that has one")
-        self.model, self.tokenizer, self.name = model, tokenizer, name
-
-    @classmethod
-    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Filler:
-        """The one a checkpoint directory holds."""
-        tokenizer = tokenizer_of(checkpoint)
-        assert tokenizer is not None
-        found = cls(revived(checkpoint, device), tokenizer, name=checkpoint.directory.name)
-        found.document = str(checkpoint.config.get("document", "file"))
-        return found
+        super().__init__(model, tokenizer, name)
 
     def parse(self, text: str) -> str:
         """An input is a text with a gap."""
@@ -207,11 +193,6 @@ class Filler:
         likeliest = iter(best.indices[:, 0].tolist())
         whole = [next(likeliest) if id == own.mask else id for id in ids]
         return Filled(text, own.decode(whole), gaps)
-
-    @property
-    def device(self) -> torch.device:
-        """Where it runs."""
-        return device_of(self.model)
 
     @property
     def _unreadable(self) -> list[int]:

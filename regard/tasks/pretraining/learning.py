@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import ceil
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -23,6 +23,7 @@ from regard.metrics.likelihood import linear_cross_entropy
 from regard.tasks.card import card
 from regard.tasks.pretraining.corpus import Prepared, prepare
 from regard.tasks.pretraining.documents import DocumentsConfig
+from regard.tasks.trained import described, revived
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace
@@ -40,6 +41,7 @@ from regard.training.task import (
 )  # fmt: skip
 
 HELD = 1 << 28  # logits held at once, in numbers
+Own = TypeVar("Own", bound="Reader")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,6 +228,34 @@ class Pretraining:
             "tokenizer.json": tokenizer.json(),
             "README.md": card(cls.title, facts, command=command, code=cls.code, files=trained_on),
         }
+
+
+class Reader:
+    """A trained model of plain text in use, with its tokenizer; what it answers is for those below to say."""
+
+    document: str = "file"
+    """Where documents end in the files that it is evaluated on, as in those that it was trained on."""
+    model: Any
+    tokenizer: Tokenizer
+    name: str
+    __repr__ = described
+
+    def __init__(self, model: Any, tokenizer: Tokenizer, name: str = "reader") -> None:
+        self.model, self.tokenizer, self.name = model, tokenizer, name
+
+    @classmethod
+    def load(cls: type[Own], checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Own:
+        """The one a checkpoint directory holds."""
+        tokenizer = tokenizer_of(checkpoint)
+        assert tokenizer is not None
+        found = cls(revived(checkpoint, device), tokenizer, name=checkpoint.directory.name)
+        found.document = str(checkpoint.config.get("document", "file"))
+        return found
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        return device_of(self.model)
 
 
 def tokenizer_of(found: Checkpoint | None) -> Tokenizer | None:

@@ -11,9 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 import torch
 
-from regard.attention.hardware import device_of
 from regard.attention.masks import Grid
-from regard.checkpoint import Checkpoint
 from regard.config.ranges import Length, Range
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order, padded
@@ -29,10 +27,10 @@ from regard.metrics.significance import averaged
 from regard.models.inference import Ready
 from regard.models.t5 import T5
 from regard.tasks.pretraining.corpus import read
-from regard.tasks.pretraining.learning import lost, measured, tokenizer_of
+from regard.tasks.pretraining.learning import Reader, lost, measured
 from regard.tasks.pretraining.spans import SpanBatch, SpanRows
 from regard.tasks.pretraining.tokenising import encode_parts
-from regard.tasks.trained import chosen, described, revived
+from regard.tasks.trained import chosen
 
 BUDGET = 1 << 12  # tokens read at a time
 SENTINEL = re.compile(r"(<extra_id_\d+>)")
@@ -65,29 +63,17 @@ class Restored:
         return {"text": self.text, "answer": self.answer, "spans": self.spans, "score": round(self.score, 6)}
 
 
-class Restorer:
+class Restorer(Reader):
     """Answers a text with a text."""
 
     task: ClassVar[str] = "span-corruption"
     verb: ClassVar[str] = "restore"
     kind: ClassVar[str] = "a text-to-text model"
     Options: ClassVar[type] = RestoringConfig
-    document: str = "file"
-    """Where documents end in the files that it is evaluated on, as in those that it was trained on."""
-    __repr__ = described
 
     def __init__(self, model: T5, tokenizer: Tokenizer, name: str = "restorer") -> None:
-        self.model, self.tokenizer, self.name = model, tokenizer, name
+        super().__init__(model, tokenizer, name)
         self.ready = Ready(model)
-
-    @classmethod
-    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Restorer:
-        """The one a checkpoint directory holds."""
-        tokenizer = tokenizer_of(checkpoint)
-        assert tokenizer is not None
-        found = cls(revived(checkpoint, device), tokenizer, name=checkpoint.directory.name)
-        found.document = str(checkpoint.config.get("document", "file"))
-        return found
 
     def parse(self, text: str) -> str:
         """An input is a text."""
@@ -154,11 +140,6 @@ class Restorer:
             self.model, lambda: self.model.logits(self.model(*inputs, layouts=layouts))[0], names=names
         )
         return Steps(found, predictions(logits, written, lambda token: self.tokenizer.pieces([token])[0], top=top))
-
-    @property
-    def device(self) -> torch.device:
-        """Where it runs."""
-        return device_of(self.model)
 
     def _encode(self, text: str) -> list[int]:
         """Tokens of a text, the sentinels in it as what they stand for, closed by the end token."""
