@@ -3,6 +3,7 @@
     python -m benchmarks.language gpt alibi bert t5 t5-unbiased write --out language.json
     python -m benchmarks.language kernels      # attention alone: which kernel, which tiles
     python -m benchmarks.language cpu          # writing with a GPT of 10 M on two cores
+    python -m benchmarks.language same --run runs/shakespeare-gpt --text input.txt   # greedy texts, fast and plain
     python -m benchmarks.language --tiny       # all of it in small, to see that it runs
 
 Training is measured as people do it, by the recipe of a task (`regard bench`), and writing by `regard.load(...).write`.
@@ -28,13 +29,14 @@ from benchmarks import language_peers as peers
 from regard import bench, recipe
 from regard.attention.positions import Relative
 
-WORDS = 50_000
+WORDS = {"bert": 30_510, "t5": 32_020, "t5-unbiased": 32_020}  # beside the special tokens, as in the papers
+MOST = 50_290  # words of all others
 GPT2 = {"name": "gpt", "width": 768, "heads": 12, "hidden": 3072, "depth": 12, "dropout": 0.0}
 BERT = {"name": "bert", "width": 768, "heads": 12, "hidden": 3072, "depth": 12, "dropout": 0.1}
 T5 = {"name": "t5", "width": 768, "heads": 12, "hidden": 3072, "encoder": 12, "decoder": 12, "dropout": 0.0}
 TINY = {"width": 32, "heads": 2, "hidden": 64}
 DEPTHS = {"gpt": {"depth": 2}, "bert": {"depth": 2}, "t5": {"encoder": 1, "decoder": 1, "depth": 16}}
-SECTIONS = ("gpt", "alibi", "bert", "t5", "t5-unbiased", "write", "kernels", "cpu")
+SECTIONS = ("gpt", "alibi", "bert", "t5", "t5-unbiased", "write", "kernels", "cpu", "same")
 
 
 def main() -> None:
@@ -45,6 +47,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--documents", type=int, default=0, help="tokens of a document on average; 0: one document")
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--run", type=Path, help="a trained GPT, for `same`")
+    parser.add_argument("--text", type=Path, help="the text that prompts are taken from, for `same`")
     parser.add_argument("--tiny", action="store_true")
     asked = parser.parse_args()
     if strange := set(asked.sections) - set(SECTIONS):
@@ -56,8 +60,8 @@ def main() -> None:
         torch.set_float32_matmul_precision("high")
         results["device"] = torch.cuda.get_device_name()
     with tempfile.TemporaryDirectory() as folder:
-        text = write_text(Path(folder), asked)
-        for section in asked.sections or SECTIONS:
+        for section in asked.sections or SECTIONS[:-1]:
+            text = write_text(Path(folder) / section, asked, WORDS.get(section, MOST))
             began = time.perf_counter()
             results[section] = run(section, text, asked)
             results[section]["seconds"] = round(time.perf_counter() - began, 1)
@@ -89,12 +93,12 @@ def run(section: str, text: Path, asked: argparse.Namespace) -> dict[str, Any]:
         from benchmarks import language_kernels
 
         return language_kernels.measure(small=small)
-    return on_cpu(asked)
+    return same(asked.run, asked.text, asked.device) if section == "same" else on_cpu(asked)
 
 
-def write_text(folder: Path, asked: argparse.Namespace) -> Path:
+def write_text(folder: Path, asked: argparse.Namespace, most: int) -> Path:
     """Random words in lines of twenty; a blank line ends a document where documents are asked for."""
-    chance, words, size = random.Random(0), 200 if asked.tiny else WORDS, 4_000 if asked.tiny else 2_000_000
+    chance, words, size = random.Random(0), 200 if asked.tiny else most, 4_000 if asked.tiny else 2_000_000
     names = ["".join(chr(97 + number // 26**place % 26) for place in range(4)) for number in range(words)]
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "text.txt").open("w", encoding="utf-8") as file:
@@ -182,6 +186,19 @@ def written(text: Path, asked: argparse.Namespace) -> dict[str, Any]:
             seconds = timed(lambda n=samples, how=how: writer.write(prompt, length=length, samples=n, **how), asked)
             found[f"{name}_{samples}"] = round(samples * length / seconds)
     return found
+
+
+def same(run: Path, text: Path, device: str, *, prompts: int = 200, length: int = 64) -> dict[str, Any]:
+    """How many prompts go on with the same greedy text on the fast and on the plain path."""
+    from regard import load
+
+    whole = text.read_text(encoding="utf-8")
+    begins = [whole[at : at + 40] for at in range(0, len(whole) - 40, (len(whole) - 40) // prompts)][:prompts]
+    writer = load(run, device=device)
+    plain = [writer.write(each, length=length, samples=1, temperature=0.0)[0].text for each in begins]
+    writer.ready.warm()
+    fast = [writer.write(each, length=length, samples=1, temperature=0.0)[0].text for each in begins]
+    return {"prompts": prompts, "tokens": length, "same": sum(a == b for a, b in zip(plain, fast, strict=True))}
 
 
 def timed(action: Callable[[], Any], asked: argparse.Namespace, *, runs: int = 3) -> float:

@@ -16,10 +16,23 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PART = 2048  # tokens that one program looks at
-WAYS = 8  # thresholds that are tried at once
-ROUNDS = 8  # after which nothing is left between two of them but rounding
 REACH = 32.0  # below the best, in logits over the temperature, where nothing is worth drawing
+
+
+class Search(NamedTuple):
+    """How a threshold is found; after all rounds nothing is left between two thresholds but rounding."""
+
+    part: int
+    """Tokens that one program looks at."""
+    ways: int
+    """Thresholds that are tried at once."""
+    rounds: int
+    warps: int
+
+
+FEW = Search(part=1024, ways=64, rounds=4, warps=4)  # rows: what takes time is to begin a round
+MANY = Search(part=4096, ways=16, rounds=6, warps=8)  # rows: what takes time is to try
+CROWD = 8  # rows that are many
 
 
 class Warping(NamedTuple):
@@ -54,36 +67,41 @@ def draw(logits: Tensor, seats: Seats, record: Tensor, clock: Tensor, warping: W
     Without a warping it is the best.
     """
     batch, beams, vocab = logits.shape
-    rows, parts = batch * beams, triton.cdiv(vocab, PART)
+    rows = batch * beams
+    plan = FEW if rows < CROWD else MANY
+    parts, ways, rounds = triton.cdiv(vocab, plan.part), plan.ways, plan.rounds
     logits, device = logits.contiguous(), logits.device
     peaks = torch.empty(rows, parts, 3, device=device)
     best = torch.empty(rows, parts, dtype=torch.int32, device=device)
-    sizes = {"PART": PART, "PARTS": triton.next_power_of_2(parts)}
+    sizes = {"PART": plan.part, "PARTS": triton.next_power_of_2(parts)}
     forbidden = seats.forbidden
     given = logits, forbidden, peaks, best, seats.length, clock, vocab
-    _scan[(rows, parts)](*given, BEAMS=beams, PART=PART, num_warps=4)
-    weights = thresholds = None
-    how = warping or Warping()
+    _scan[(rows, parts)](*given, BEAMS=beams, PART=plan.part, num_warps=4)
+    weights = thresholds = bounds = sums = None
+    how, done = warping or Warping(), 0
     inverse = min(1 / how.temperature, 1e30)
     if warping is not None:
-        bounds = torch.empty(1 + 2 * ROUNDS, rows, 3, device=device)
-        sums = torch.empty(1 + 2 * ROUNDS, rows, parts, WAYS, device=device)
-        done, seen = 0, (logits, forbidden, peaks, bounds, sums)
+        bounds = torch.empty(2 * rounds, rows, 3, device=device)
+        sums = torch.empty(2 * rounds, rows, parts, ways, device=device)
+        seen = logits, forbidden, peaks, bounds, sums
         for counted, share in how.searches:
-            for number in range(ROUNDS):
+            for number in range(rounds):
                 fresh = {"FIRST": done == 0, "NEXT": done > 0 and number == 0, "ENTRY": number == 0}
-                search = {**fresh, "COUNTED": counted, "WAYS": WAYS, "REACH": REACH}
-                _narrow[(rows, parts)](*seen, done, vocab, parts, inverse, share, **search, **sizes, num_warps=8)
+                search = {**fresh, "COUNTED": counted, "WAYS": ways, "REACH": REACH}
+                _narrow[(rows, parts)](
+                    *seen, done, vocab, parts, inverse, share, **search, **sizes, num_warps=plan.warps
+                )
                 done += 1
-        weights, thresholds = torch.empty(rows, parts, device=device), torch.empty(rows, device=device)
-        least = math.log(how.min_p) if how.min_p else float("-inf")
-        final = {"SEARCHED": done > 0, "WAYS": WAYS}
-        rest = weights, thresholds, done, vocab, parts, inverse, least
-        _weigh[(rows, parts)](*seen, *rest, **final, **sizes, num_warps=4)
+        if how.min_p or not how.searches or how.searches[-1][0]:  # else the last round has weighed what is kept
+            weights, thresholds = torch.empty(rows, parts, device=device), torch.empty(rows, device=device)
+            least = math.log(how.min_p) if how.min_p else float("-inf")
+            rest = weights, thresholds, done, vocab, parts, inverse, least
+            _weigh[(rows, parts)](*seen, *rest, SEARCHED=done > 0, WAYS=ways, **sizes, num_warps=4)
     room, span = seats.noise.shape[2], len(record)
     written = seats.total, seats.tokens, seats.length, seats.noise, record, clock
-    found = logits, forbidden, peaks, best, weights, thresholds
-    _take[(batch, beams)](*found, *written, span, room, vocab, parts, inverse, **sizes, num_warps=4)
+    found = logits, forbidden, peaks, best, bounds, sums, weights, thresholds
+    drawn = {"DRAWN": warping is not None, "WAYS": ways}
+    _take[(batch, beams)](*found, *written, done, span, room, vocab, parts, inverse, **drawn, **sizes, num_warps=4)
 
 
 @triton.jit
@@ -125,9 +143,11 @@ def _warmed(
 
 
 @triton.jit
-def _between(bounds, sums, row, parts, done, WAYS: tl.constexpr, PARTS: tl.constexpr):
-    """After some rounds: the last threshold that keeps enough, the first that does not, and how much is enough."""
-    rows = tl.num_programs(0)
+def _between(bounds, sums, row, rows, parts, done, WAYS: tl.constexpr, PARTS: tl.constexpr):
+    """After some rounds: the last threshold that keeps enough, the first that does not, how much is enough.
+
+    Then the number of that last one.
+    """
     low = tl.load(bounds + ((done - 1) * rows + row) * 3)
     high = tl.load(bounds + ((done - 1) * rows + row) * 3 + 1)
     enough = tl.load(bounds + ((done - 1) * rows + row) * 3 + 2)
@@ -138,7 +158,8 @@ def _between(bounds, sums, row, parts, done, WAYS: tl.constexpr, PARTS: tl.const
     enough = tl.where(enough < 0.0, -enough * all_kept, enough)
     tried = low + (high - low) * way.to(tl.float32) / WAYS
     above = tl.min(tl.where(kept < enough, tried, high), 0)
-    return tl.max(tl.where(kept >= enough, tried, low), 0), above, enough
+    way = tl.maximum(tl.sum((kept >= enough).to(tl.int32), 0) - 1, 0)
+    return tl.max(tl.where(kept >= enough, tried, low), 0), above, enough, way
 
 
 @triton.jit
@@ -154,7 +175,7 @@ def _narrow(
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     low, high, enough = -REACH, 1e-6, 0.0
     if not FIRST:
-        low, high, enough = _between(bounds, sums, row, parts, done, WAYS, PARTS)
+        low, high, enough, _ = _between(bounds, sums, row, tl.num_programs(0), parts, done, WAYS, PARTS)
     if NEXT:
         high = 1e-6
     if ENTRY:
@@ -179,7 +200,7 @@ def _weigh(
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     threshold = least
     if SEARCHED:
-        low, _, _ = _between(bounds, sums, row, parts, done, WAYS, PARTS)
+        low, _, _, _ = _between(bounds, sums, row, tl.num_programs(0), parts, done, WAYS, PARTS)
         threshold = tl.maximum(low, least)
     score = _warmed(logits, forbidden, peaks, row, part, vocab, parts, inverse, PART, PARTS)
     tl.store(weights + row * parts + part, tl.sum(tl.where(score >= threshold, tl.exp(score), 0.0), 0))
@@ -188,8 +209,9 @@ def _weigh(
 
 @triton.jit
 def _take(
-    logits, forbidden, peaks, best, weights, thresholds, total, tokens, length, noise, record, clock,
-    span, room, vocab, parts, inverse, PART: tl.constexpr, PARTS: tl.constexpr,
+    logits, forbidden, peaks, best, bounds, sums, weights, thresholds, total, tokens, length, noise, record, clock,
+    done, span, room, vocab, parts, inverse, DRAWN: tl.constexpr, WAYS: tl.constexpr, PART: tl.constexpr,
+    PARTS: tl.constexpr,
 ):  # fmt: skip
     """One sample of an example: its token and its score, and the record of both."""
     example, beam, beams = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.num_programs(1)
@@ -198,19 +220,26 @@ def _take(
     level = tl.load(peaks + 3 * (row * parts + number) + 1, mask=number < parts, other=float("-inf"))
     mass = tl.load(peaks + 3 * (row * parts + number) + 2, mask=number < parts, other=0.0)
     whole = tl.max(level, 0) + tl.log(tl.sum(mass * tl.exp(level - tl.max(level, 0)), 0))
-    if weights is None:
+    if not DRAWN:
         peak = tl.load(peaks + 3 * (row * parts + number), mask=number < parts, other=float("-inf"))
         part = tl.min(tl.where(peak == tl.max(peak, 0), number, parts - 1), 0)
         token = tl.load(best + row * parts + part)
     else:
-        weight = tl.load(weights + row * parts + number, mask=number < parts, other=0.0)
+        if weights is None:
+            rows = tl.num_programs(0) * beams
+            threshold, _, _, way = _between(bounds, sums, row, rows, parts, done, WAYS, PARTS)
+            kept = sums + (((done - 1) * rows + row) * parts + number) * WAYS + way
+        else:
+            threshold = tl.load(thresholds + row)
+            kept = weights + row * parts + number
+        weight = tl.load(kept, mask=number < parts, other=0.0)
         reached = tl.cumsum(weight, 0)
         place = tl.load(noise + row * room + tl.minimum(tl.load(length + example), room) - 1) * tl.max(reached, 0)
         last = tl.max(tl.where(weight > 0.0, number, 0), 0)  # rounding may carry a number to the very end
         part = tl.minimum(tl.sum((reached <= place).to(tl.int32), 0), last)
         before = tl.max(tl.where(number < part, reached, 0.0), 0)
         score = _warmed(logits, forbidden, peaks, row, part, vocab, parts, inverse, PART, PARTS)
-        weight = tl.where(score >= tl.load(thresholds + row), tl.exp(score), 0.0)
+        weight = tl.where(score >= threshold, tl.exp(score), 0.0)
         last = tl.max(tl.where(weight > 0.0, lane, 0), 0)
         inside = tl.sum((before + tl.cumsum(weight, 0) <= place).to(tl.int32), 0)
         token = part * PART + tl.minimum(inside, last)

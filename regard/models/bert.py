@@ -19,6 +19,7 @@ from regard.attention.positions import scheme
 from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Whole, Width, affordable, divided
 from regard.config.resuming import Warned
 from regard.models.blocks import ACTIVATIONS, DEVIATION, BlockShape, Embedding, EncoderBlock, draw, within
+from regard.models.dropout import Dropout
 
 
 def _bert(width: int, depth: int) -> dict[str, Any]:
@@ -170,7 +171,7 @@ class BERT(nn.Module):
         self.positions = scheme(config.positions, causal=False, **places)
         self.segments = nn.Embedding(config.segments, width) if config.segments else None
         self.embedding_norm = shape.normal() if config.embedding_norm else nn.Identity()
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(EncoderBlock(shape) for _ in range(config.depth))
         self.norm = shape.normal() if shape.pre else nn.Identity()
         if config.pooler:

@@ -17,21 +17,11 @@ from regard.attention.masks import Mask
 from regard.attention.multihead import Heads, MultiHead
 from regard.attention.positions import Positions
 from regard.attention.scores import Score, scaled_dot
-
-
-def gelu_tanh(x: Tensor) -> Tensor:
-    """GELU by its approximation with tanh, as GPT-2 was trained with."""
-    return F.gelu(x, approximate="tanh")
-
+from regard.models.activations import ACTIVATIONS
+from regard.models.dropout import Dropout
 
 TABLES = ("learned", "sinusoidal")  # positions that end with the context
 DEVIATION = 0.02  # of the weights that GPT and BERT begin with
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "silu": F.silu,
-    "gelu_tanh": gelu_tanh,
-}
 
 
 @dataclass(frozen=True)
@@ -94,7 +84,7 @@ class Residual(nn.Module):
         super().__init__()
         self.pre = pre
         self.norm = norm or nn.LayerNorm(width)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch width"], change: Callable[[Tensor], Tensor]) -> Tensor:
         """The input changed a little."""
@@ -124,7 +114,7 @@ class FeedForward(nn.Module):
         self.inner = nn.Linear(width, hidden, bias=bias)
         self.outer = nn.Linear(hidden, width, bias=bias)
         self.gate = nn.Linear(width, hidden, bias=bias) if gated else None
-        self.dropout = dropout
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """Each token's vector, changed without a look at the others."""
@@ -132,7 +122,7 @@ class FeedForward(nn.Module):
             inner = self.activation(self.gate(x)) * self.inner(x)
         else:
             inner = self.activation(self.inner(x))
-        return self.outer(F.dropout(inner, self.dropout, self.training) if self.dropout else inner)
+        return self.outer(self.dropout(inner))
 
 
 class EncoderBlock(nn.Module):
@@ -188,7 +178,7 @@ class Embedding(nn.Module):
         super().__init__()
         self.scale = math.sqrt(width) if scaled else 1.0
         self.weight = nn.Parameter(torch.randn(vocab, width) / (math.sqrt(width) if scaled else 50.0))
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(
         self,

@@ -22,6 +22,7 @@ from regard.attention.positions import Positions, Rotary, scheme
 from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Width, affordable, divided
 from regard.config.resuming import Warned
 from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, Stack, draw, halved, within
+from regard.models.dropout import Dropout
 
 
 def _gpt(width: int, heads: int, depth: int, *, vocab: int = 50257, context: int = 1024) -> dict[str, Any]:
@@ -193,7 +194,7 @@ class GPT(nn.Module):
         shape, width = config.shape, config.width
         self.embedding = Embedding(config.vocab, width, scaled=False)
         self.embedding_norm = shape.normal() if config.embedding_norm else nn.Identity()
-        self.dropout = nn.Dropout(config.dropout if config.embedding_dropout is None else config.embedding_dropout)
+        self.dropout = Dropout(config.dropout if config.embedding_dropout is None else config.embedding_dropout)
         self.positions = _positions(config)
         self.blocks = nn.ModuleList(EncoderBlock(shape) for _ in range(config.depth))
         self.norm = shape.normal() if shape.pre else nn.Identity()

@@ -9,6 +9,7 @@ from torch import nn
 from regard.attention.multihead import MultiHead
 from regard.attention.tap import Tap
 from regard.models.blocks import ACTIVATIONS, DecoderBlock, Embedding, EncoderBlock, FeedForward, Residual, Stack
+from regard.models.dropout import Dropout
 
 Kinds = tuple[type[nn.Module], ...]
 
@@ -29,9 +30,9 @@ PARTS: dict[type[nn.Module], dict[str, Kinds]] = {
         "after_mlp": (Residual,),
     },
     MultiHead: {**dict.fromkeys(("query", "key", "value", "output"), (nn.Linear,)), "weights": (Tap,)},
-    Residual: {"norm": NORMS, "dropout": (nn.Dropout,)},
-    FeedForward: dict.fromkeys(("inner", "outer"), (nn.Linear,)),
-    Embedding: {"dropout": (nn.Dropout,)},
+    Residual: {"norm": NORMS, "dropout": (Dropout,)},
+    FeedForward: {**dict.fromkeys(("inner", "outer"), (nn.Linear,)), "dropout": (Dropout,)},
+    Embedding: {"dropout": (Dropout,)},
 }
 GATED: dict[str, Kinds] = {**PARTS[FeedForward], "gate": (nn.Linear,)}
 FUNCTIONS = ("relu", "gelu", "silu", "gelu_tanh")  # that the fast path computes

@@ -18,6 +18,7 @@ from regard.attention.scores import dot
 from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Width, affordable
 from regard.config.resuming import Warned
 from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, FeedForward, Stack
+from regard.models.dropout import Dropout
 from regard.models.encoder_decoder import EncoderDecoder
 
 
@@ -146,7 +147,7 @@ class T5(EncoderDecoder):
         self.encoder = nn.ModuleList(EncoderBlock(shape) for _ in range(config.encoder))
         self.decoder = nn.ModuleList(DecoderBlock(shape) for _ in range(config.decoder))
         self.encoder_norm, self.decoder_norm = shape.normal(), shape.normal()
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         if not config.tied:
             self.output = nn.Linear(width, config.vocab, bias=False)
             nn.init.normal_(self.output.weight, std=width**-0.5)

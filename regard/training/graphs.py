@@ -1,13 +1,14 @@
 """A row's forward and backward recorded as CUDA graphs: replayed, hundreds of launches cost as much as one.
 
 Small models wait for launches, not for arithmetic. A graph repeats the same kernels at the same addresses, so each
-layout of batches (shapes and bounds) has a graph of its own with places for its inputs; gradients are added up in
-buffers that stay where they are. Dropout draws from the generator's seed at each replay, as it does without a graph.
+layout of batches (shapes and bounds) has a graph of its own with places for its inputs; gradients are in buffers that
+stay where they are, into which the first batch of a step writes and to which the others add. Dropout draws from the
+generator's seed at each replay, as it does without a graph.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -29,30 +30,61 @@ class Captured:
         self.stream = torch.cuda.Stream(device)
         self.pool = torch.cuda.graph_pool_handle()
         self.graphs: dict[Any, Graph | None] = {}
+        self.forgotten: list[nn.Parameter] = []  # whose gradients are those of an earlier step
         for parameter in parameters:
             if parameter.requires_grad:
                 parameter.grad = torch.zeros_like(parameter)
 
+    def forget(self, optimizer: torch.optim.Optimizer) -> None:
+        """What the next batch gives takes the place of the gradients there are."""
+        self.forgotten = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+    def zero(self) -> None:
+        """Let what is forgotten be zero, for those who add."""
+        if self.forgotten:
+            torch._foreach_zero_([parameter.grad for parameter in self.forgotten])
+        self.forgotten = []
+
     def __call__(self, batch: Any, part: str) -> Step:
-        """Add the gradients of a batch to those there are."""
-        key = (part, layout(batch))
+        """Add the gradients of a batch to those that are not forgotten."""
+        key = (part, layout(batch), bool(self.forgotten))
         if key not in self.graphs:
             if len(self.graphs) < MOST:
                 self.graphs[key] = None  # the first time is an ordinary one, in which everything is compiled
+            self.zero()
             return self.backward(batch, part)
-        graph = self.graphs[key] or self._graph(batch, part)
-        self.graphs[key] = graph
+        graph = self.graphs[key] or self._graph(batch, part, self.forgotten)
+        self.graphs[key], self.forgotten = graph, []
         step = graph(*tensors(batch))
         counts = {name: _own(count) for name, count in step.counts.items()}
         return Step(loss=_own(step.loss), weight=_own(step.weight), counts=counts)
 
-    def _graph(self, batch: Any, part: str) -> Graph:
+    def _graph(self, batch: Any, part: str, anew: Sequence[nn.Parameter]) -> Graph:
         """What is captured when it is called: the same for any batch of this layout."""
 
         def work(*contents: Tensor) -> Step:
-            return self.backward(filled(batch, iter(contents)), part)
+            return replacing(anew, lambda: self.backward(filled(batch, iter(contents)), part))
 
         return Graph(work, self.device, warm=0, stream=self.stream, pool=self.pool)
+
+
+def replacing(parameters: Sequence[nn.Parameter], work: Callable[[], Step]) -> Step:
+    """Work whose gradients take the place of those there are, in the same memory: neither zeros nor sums are made."""
+    places = [parameter.grad for parameter in parameters]
+    for parameter in parameters:
+        parameter.grad = None
+    try:
+        step = work()
+    finally:
+        found = [parameter.grad for parameter in parameters]
+        for parameter, place in zip(parameters, places, strict=True):
+            parameter.grad = place
+    written = [(place, new) for place, new in zip(places, found, strict=True) if new is not None]
+    if written:
+        torch._foreach_copy_([place for place, _ in written], [new for _, new in written])
+    if unasked := [place for place, new in zip(places, found, strict=True) if new is None]:
+        torch._foreach_zero_(unasked)
+    return step
 
 
 def tensors(batch: Any) -> list[Tensor]:

@@ -46,12 +46,17 @@ class MicroBatches:
 
     def clear(self, optimizer: torch.optim.Optimizer) -> None:
         """Forget all gradients; what is captured writes them where they are."""
-        optimizer.zero_grad(set_to_none=self.captured is None)
+        if self.captured is None:
+            optimizer.zero_grad(set_to_none=True)
+        else:
+            self.captured.forget(optimizer)
 
     def backward(self, piece: Piece, part: str, number: int) -> tuple[int, Step]:
         """Add a row's gradients to those there are; the rest of the step is left on the device."""
         device.seed(self.place, device.hash64(self.seed, piece.row, number, *piece.path))
         if piece.path:  # nothing is compiled for halves
+            if self.captured is not None:
+                self.captured.zero()
             return piece.row, self._plain(piece.batch, part, self.task.step)
         return piece.row, (self.captured or self._compiled)(piece.batch, part)
 

@@ -54,10 +54,12 @@ def shares(logits: torch.Tensor, pick: Sampler | None) -> tuple[float, float]:
 
 if __name__ == "__main__":
     read_bounds_as_scalars()
-    draws.PART, draws.ROUNDS = 32, 6  # several parts of a small vocabulary, whose scores lie further apart
+    # Several parts of a small vocabulary, whose scores lie further apart.
+    draws.FEW, draws.MANY = draws.Search(32, 32, 4, 4), draws.Search(16, 8, 6, 4)
     torch.manual_seed(0)
     for number, given in enumerate([None, *WARPINGS]):
         pick = None if given is None else Sampler(**given, generator=torch.Generator())
+        draws.CROWD = 2 if number % 4 < 2 else 3
         same, apart = shares((0.1, 5.0)[number % 2] * torch.randn(2, 1, VOCAB), pick)
         assert same == 1.0, given
         assert apart < 1e-4, given

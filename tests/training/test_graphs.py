@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from regard.decoding import graphs
 from regard.training import graphs as capture
-from regard.training.graphs import filled, layout, tensors
+from regard.training.graphs import filled, layout, replacing, tensors
 from regard.training.loop import TrainingConfig, fit
 from regard.training.optim import OptimConfig
 from regard.training.prefetch import Prefetch
@@ -58,6 +58,36 @@ def test_what_is_not_a_tensor_belongs_to_the_layout() -> None:
     assert layout(batch(3)) == layout(batch(3))
     assert layout(batch(3)) != layout(batch(4))
     assert hash(layout(batch())) == hash(layout(batch()))
+
+
+def test_gradients_take_the_place_of_those_there_were() -> None:
+    used, unused, other = (nn.Parameter(torch.tensor([2.0, 3.0])) for _ in range(3))
+    for parameter in (used, unused, other):
+        parameter.grad = torch.tensor([100.0, 200.0])
+    places = [parameter.grad.data_ptr() for parameter in (used, unused, other) if parameter.grad is not None]
+
+    def work() -> Step:
+        loss = (used * other * used).sum()
+        loss.backward()
+        return Step(loss=loss.detach(), weight=1)
+
+    assert float(replacing([used, unused], work).loss) == 35
+    gradients = [parameter.grad for parameter in (used, unused, other) if parameter.grad is not None]
+    assert [each.tolist() for each in gradients] == [[8, 18], [0, 0], [104, 209]], "that of the other was added to"
+    assert [each.data_ptr() for each in gradients] == places, "what is recorded reads them where they were"
+
+
+def test_gradients_are_where_they_were_when_the_work_fails() -> None:
+    weight = nn.Parameter(torch.ones(2))
+    weight.grad = place = torch.ones(2)
+
+    def work() -> Step:
+        weight.sum().backward()
+        raise torch.OutOfMemoryError
+
+    with pytest.raises(torch.OutOfMemoryError):
+        replacing([weight], work)
+    assert weight.grad is place
 
 
 def test_rows_made_ahead_are_those_asked_for() -> None:

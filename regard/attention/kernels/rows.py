@@ -31,8 +31,9 @@ class Tiles(NamedTuple):
     stages: int = 3
 
 
-SHARED = Tiles(64, 64)  # by short sequences, and where a table learns: the diagonals of a square are added up
-OWN = {"forward": Tiles(128, 64), "query": Tiles(128, 64, warps=8), "key": Tiles(128, 64, warps=8)}  # of long ones
+SQUARE = Tiles(64, 64)  # where a table learns: the diagonals of a square are added up
+SHARED = {"forward": SQUARE, "query": SQUARE, "key": SQUARE}  # by short sequences
+OWN = {"forward": Tiles(64, 32), "query": Tiles(64, 32), "key": Tiles(64, 32, stages=2)}  # of long ones
 
 
 @torch.library.custom_op("regard::rows", mutates_args=())
@@ -158,9 +159,8 @@ def _shape(
     kernel: str, query: Tensor, key: Tensor, bias: Tensor | None, causal: bool, longest: int, *, learning: bool = False
 ) -> dict[str, Any]:
     """What a kernel is compiled for."""
-    own = longest >= LONG and not learning
-    chosen = OWN[kernel] if own else SHARED
-    warps = 8 if own and query.shape[2] > 64 else chosen.warps  # one accumulates rows as deep as the heads
+    chosen = SQUARE if learning else (OWN if longest >= LONG else SHARED)[kernel]
+    warps = 8 if chosen.held > 64 and query.shape[2] > 64 else chosen.warps  # one accumulates rows as deep as the heads
     return {
         "SHARED": query.shape[0] // key.shape[0],
         "CAUSAL": causal,

@@ -121,8 +121,12 @@ class MaskedRows:
 
     @property
     def tokens(self) -> int:
-        """Tokens of a row of fixed shape: full windows, and room for the frames of pieces that begin within one."""
-        return self.windows.fullest * self.windows.size + self.windows.pieces * self._frame
+        """Tokens of a row of fixed shape: full windows, and room for the frames of pieces that begin within one.
+
+        Whole windows of them: a row whose sequences are all full is a batch, for which there are faster kernels.
+        """
+        most = self.windows.fullest * self.windows.size + self.windows.pieces * self._frame
+        return -(-most // self.context) * self.context
 
     @property
     def hidden(self) -> int:

@@ -1,0 +1,37 @@
+"""Dropout whose random bits have a kernel of their own when a step is compiled for a GPU.
+
+A compiler draws a random number for every feature inside the kernel that needs it, which takes longer than all the rest
+of that kernel. Here a draw serves eight features, and a feature is one bit until it is needed.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from regard.attention.hardware import kernels_run
+
+WORD = 32  # bits of a word
+STEPS = 1 << 16  # in which a share is counted
+
+
+class Dropout(nn.Dropout):
+    """Features are zero with a given probability while training, and the others larger by so much."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """As `nn.Dropout`, on another stream of random numbers where it is compiled for a GPU."""
+        if self.training and 0 < self.p < 1 and torch.compiler.is_compiling() and kernels_run(input):
+            return dropped(input, self.p)
+        return super().forward(input)
+
+
+def dropped(x: Tensor, share: float) -> Tensor:
+    """Features, about so many of them zero."""
+    from regard.models.bits import draw_bits
+
+    kept = round((1 - share) * STEPS)
+    seed = torch.randint(1 << 62, (1,), device=x.device)
+    words = draw_bits(seed, -(-x.numel() // WORD), kept)
+    bits = (words[:, None] >> torch.arange(WORD, dtype=torch.int32, device=x.device)) & 1
+    mask = bits.flatten()[: x.numel()].view(x.shape)
+    return (x * mask * (STEPS / kept)).to(x.dtype)
