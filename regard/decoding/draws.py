@@ -16,11 +16,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-REACH = 32.0  # below the best, in logits over the temperature, where nothing is worth drawing
+REACH = 24.0  # below the best, in logits over the temperature, where nothing is worth drawing
+FINER = 2  # more rounds where tokens are counted: none of them may be one too many
 
 
 class Search(NamedTuple):
-    """How a threshold is found; after all rounds nothing is left between two thresholds but rounding."""
+    """How a threshold is found: to `REACH / ways ** rounds` of a logit."""
 
     part: int
     """Tokens that one program looks at."""
@@ -30,8 +31,8 @@ class Search(NamedTuple):
     warps: int
 
 
-FEW = Search(part=1024, ways=64, rounds=4, warps=4)  # rows: what takes time is to begin a round
-MANY = Search(part=4096, ways=16, rounds=6, warps=8)  # rows: what takes time is to try
+FEW = Search(part=1024, ways=32, rounds=5, warps=4)  # rows: what takes time is to begin a round
+MANY = Search(part=2048, ways=16, rounds=4, warps=4)  # rows: what takes time is to try
 CROWD = 8  # rows that are many
 
 
@@ -81,11 +82,11 @@ def draw(logits: Tensor, seats: Seats, record: Tensor, clock: Tensor, warping: W
     how, done = warping or Warping(), 0
     inverse = min(1 / how.temperature, 1e30)
     if warping is not None:
-        bounds = torch.empty(2 * rounds, rows, 3, device=device)
-        sums = torch.empty(2 * rounds, rows, parts, ways, device=device)
+        bounds = torch.empty(2 * rounds + FINER, rows, 3, device=device)
+        sums = torch.empty(2 * rounds + FINER, rows, parts, ways, device=device)
         seen = logits, forbidden, peaks, bounds, sums
         for counted, share in how.searches:
-            for number in range(rounds):
+            for number in range(rounds + FINER * counted):
                 fresh = {"FIRST": done == 0, "NEXT": done > 0 and number == 0, "ENTRY": number == 0}
                 search = {**fresh, "COUNTED": counted, "WAYS": ways, "REACH": REACH}
                 _narrow[(rows, parts)](

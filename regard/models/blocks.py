@@ -13,15 +13,27 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.cache import KeyValues, LayerCache
+from regard.attention.hardware import kernels_run
 from regard.attention.masks import Mask
 from regard.attention.multihead import Heads, MultiHead
 from regard.attention.positions import Positions
 from regard.attention.scores import Score, scaled_dot
-from regard.models.activations import ACTIVATIONS
 from regard.models.dropout import Dropout
+
+
+def gelu_tanh(x: Tensor) -> Tensor:
+    """GELU by its approximation with tanh, as GPT-2 was trained with."""
+    return F.gelu(x, approximate="tanh")
+
 
 TABLES = ("learned", "sinusoidal")  # positions that end with the context
 DEVIATION = 0.02  # of the weights that GPT and BERT begin with
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "silu": F.silu,
+    "gelu_tanh": gelu_tanh,
+}
 
 
 @dataclass(frozen=True)
@@ -115,14 +127,25 @@ class FeedForward(nn.Module):
         self.outer = nn.Linear(hidden, width, bias=bias)
         self.gate = nn.Linear(width, hidden, bias=bias) if gated else None
         self.dropout = Dropout(dropout)
+        self.approximate = {"gelu": False, "gelu_tanh": True}.get(activation)  # None: it is no GELU
 
     def forward(self, x: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch width"]:
         """Each token's vector, changed without a look at the others."""
         if self.gate is not None:
             inner = self.activation(self.gate(x)) * self.inner(x)
+        elif self._fused(x):
+            from regard.models.gelu import biased_gelu
+
+            inner = biased_gelu(F.linear(x, self.inner.weight), self.inner.bias, bool(self.approximate))
         else:
             inner = self.activation(self.inner(x))
         return self.outer(self.dropout(inner))
+
+    def _fused(self, x: Tensor) -> bool:
+        """Whether a kernel adds the bias: where a step is compiled for a GPU in half precision."""
+        plain = self.inner.bias is not None and type(self.inner).forward is nn.Linear.forward
+        known = plain and self.approximate is not None and kernels_run(x)
+        return known and torch.compiler.is_compiling() and torch.is_autocast_enabled(x.device.type)
 
 
 class EncoderBlock(nn.Module):

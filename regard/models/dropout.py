@@ -33,5 +33,5 @@ def dropped(x: Tensor, share: float) -> Tensor:
     seed = torch.randint(1 << 62, (1,), device=x.device)
     words = draw_bits(seed, -(-x.numel() // WORD), kept)
     bits = (words[:, None] >> torch.arange(WORD, dtype=torch.int32, device=x.device)) & 1
-    mask = bits.flatten()[: x.numel()].view(x.shape)
-    return (x * mask * (STEPS / kept)).to(x.dtype)
+    mask = bits.bool().flatten()[: x.numel()].view(x.shape)  # a byte each where the compiler keeps them
+    return torch.where(mask, x * (STEPS / kept), 0)

@@ -24,10 +24,10 @@ def test_off_a_gpu_it_is_torchs_own() -> None:
 
 
 @pytest.mark.unchecked
-def test_interpreted_bits_have_their_share_and_no_order() -> None:
+def test_interpreted_kernels_of_training_steps_do_what_torch_does() -> None:
     pytest.importorskip("triton", reason="Triton is not installed")
     environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     root = Path(__file__).parent.parent.parent
-    words = [sys.executable, "-m", "tests.models.bit_cases"]
+    words = [sys.executable, "-m", "tests.models.kernel_cases"]
     done = subprocess.run(words, env=environment, cwd=root, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

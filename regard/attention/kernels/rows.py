@@ -32,7 +32,7 @@ class Tiles(NamedTuple):
 
 
 SQUARE = Tiles(64, 64)  # where a table learns: the diagonals of a square are added up
-SHARED = {"forward": SQUARE, "query": SQUARE, "key": SQUARE}  # by short sequences
+SHARED = {"forward": Tiles(64, 32, stages=2), "query": Tiles(64, 32), "key": Tiles(64, 32, stages=2)}  # by short ones
 OWN = {"forward": Tiles(64, 32), "query": Tiles(64, 32), "key": Tiles(64, 32, stages=2)}  # of long ones
 
 
