@@ -188,7 +188,7 @@ def written(text: Path, asked: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-def same(run: Path, text: Path, device: str, *, prompts: int = 200, length: int = 64) -> dict[str, Any]:
+def same(run: Path, text: Path, device: str, *, prompts: int = 200, length: int = 48) -> dict[str, Any]:
     """How many prompts go on with the same greedy text on the fast and on the plain path."""
     from regard import load
 
