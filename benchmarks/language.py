@@ -61,7 +61,8 @@ def main() -> None:
         results["device"] = torch.cuda.get_device_name()
     with tempfile.TemporaryDirectory() as folder:
         for section in asked.sections or SECTIONS[:-1]:
-            text = write_text(Path(folder) / section, asked, WORDS.get(section, MOST))
+            amount = 4_000 if asked.tiny else 100_000 if section == "write" else 2_000_000
+            text = write_text(Path(folder) / section, asked, WORDS.get(section, MOST), amount)
             began = time.perf_counter()
             results[section] = run(section, text, asked)
             results[section]["seconds"] = round(time.perf_counter() - began, 1)
@@ -96,14 +97,14 @@ def run(section: str, text: Path, asked: argparse.Namespace) -> dict[str, Any]:
     return same(asked.run, asked.text, asked.device) if section == "same" else on_cpu(asked)
 
 
-def write_text(folder: Path, asked: argparse.Namespace, most: int) -> Path:
+def write_text(folder: Path, asked: argparse.Namespace, most: int, amount: int) -> Path:
     """Random words in lines of twenty; a blank line ends a document where documents are asked for."""
-    chance, words, size = random.Random(0), 200 if asked.tiny else most, 4_000 if asked.tiny else 2_000_000
+    chance, words = random.Random(0), 200 if asked.tiny else most
     names = ["".join(chr(97 + number // 26**place % 26) for place in range(4)) for number in range(words)]
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "text.txt").open("w", encoding="utf-8") as file:
         file.write(" ".join(names) + "\n")  # each at least once
-        for _ in range(size // 20):
+        for _ in range(amount // 20):
             file.write(" ".join(chance.choices(names, k=20)) + "\n")
             if asked.documents and chance.random() < 20 / asked.documents:
                 file.write("\n")
@@ -167,7 +168,14 @@ def written(text: Path, asked: argparse.Namespace) -> dict[str, Any]:
 
     settings = settings_of("causal-lm", {**GPT2, "positions": "learned"}, text, asked, (2, 32))
     settings["model"]["context"] = 1024
-    short = {"steps": 2, "evaluate": bench.NEVER, "save": bench.NEVER, "average": 0, "tensorboard": False}
+    short = {
+        "steps": 2,
+        "evaluate": bench.NEVER,
+        "save": bench.NEVER,
+        "average": 0,
+        "tensorboard": False,
+        "compile": "off",
+    }
     settings |= {"writing": {"length": 2, "samples": 1}, "training": {**settings["training"], **short}}
     outcome = recipe.train(settings, out=text.parent / "written", quiet=True)
     writer = load(outcome.best, device=asked.device)
