@@ -131,8 +131,9 @@ def train(
         team.admit(task, recipe.task, recipe.training.accumulate)
         device = team.device(devices.choose(recipe.training.device))
         parent = None if start is None else opened(start)
-        if parent is not None:
-            inherited(task, settings, recipe, parent)  # a body that does not fit is refused before data is read
+        if parent is not None:  # a body that does not fit is refused before data is read
+            settings = bounded(task, settings, inherited(task, settings, recipe, parent))
+            task, recipe = resolve(settings)
         if out is None:
             place = RUNS / order.name
             out = place if overwrite else team.broadcast(runs.vacant(place, resume=resume))
@@ -204,6 +205,11 @@ def inherited(task: Any, settings: Mapping[str, Any], recipe: Any, parent: check
     """The model section of a run that goes on from a parent."""
     kinds = config.sections(task.Recipe, "model").values()
     return adoption.shape(parent, _named(settings).get("model", {}), task=recipe.task, kinds=kinds)
+
+
+def bounded(task: Any, settings: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings under which texts are as short as a model to start from asks for, where nobody said how long."""
+    return merged(task.within(model) if hasattr(task, "within") else {}, settings)
 
 
 def paced(settings: Mapping[str, Any], recipe: Any, rows: int, begun: Mapping[str, Any] | None = None) -> Any:

@@ -11,7 +11,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from regard.checkpoint.files import CheckpointError, Pieces
+from regard.checkpoint.files import CheckpointError, Pieces, explained
 from regard.models.weights import ALIGNED, identity
 
 WEIGHTS = "model.safetensors"
@@ -53,14 +53,18 @@ def mapped(path: Path) -> dict[str, Tensor]:
 
 
 def gathered(directory: Path, take: Callable[[str], Path] | None = None) -> dict[str, Tensor]:
-    """The weights in a folder, one file or shards with an index; `take` gives the path of a file it trusts."""
+    """The weights in a folder, one file or shards with an index; `take` gives the path of a file it trusts.
+
+    Without it, a file that cannot be read is named.
+    """
+    read = mapped if take else (lambda path: explained(path, lambda: mapped(path)))
     take = take or (lambda name: _present(directory, name))
     if (directory / WEIGHTS).exists() or not (directory / INDEX).exists():
-        return mapped(take(WEIGHTS))
+        return read(take(WEIGHTS))
     homes = _index(take(INDEX))
     tensors: dict[str, Tensor] = {}
     for shard in sorted(set(homes.values())):
-        for name, tensor in mapped(take(shard)).items():
+        for name, tensor in read(take(shard)).items():
             if name in tensors:
                 raise CheckpointError(f"{directory}: {name} is in two shards, {homes[name]} and {shard}")
             if homes.get(name) != shard:

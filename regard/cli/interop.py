@@ -43,7 +43,8 @@ def import_model(
         print(json.dumps({**told, "tokens": found.tokenizer.vocab, "model": config.plain(found.shape)}))
         return
     print(f"{out}: {found.shape.phrase}, {size:,} parameters, {found.tokenizer.vocab:,} tokens")
-    print(f"use it with: {task.usage.format(folder=out)}")
+    usage = task.use(found.shape)[0] if hasattr(task, "use") else task.usage
+    print(f"use it with: {usage.format(folder=out)}")
 
 
 def export_model(

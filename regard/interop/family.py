@@ -52,8 +52,8 @@ class Family(ABC):
     def links(shape: Any) -> list[Link]:
         """The table of names for a model of this shape, in both directions."""
 
-    @staticmethod
-    def twins(shape: Any) -> Mapping[str, str]:
+    @classmethod
+    def twins(cls, shape: Any) -> Mapping[str, str]:
         """Names of tensors that may be there although they repeat another one, and that other one."""
         return {}
 

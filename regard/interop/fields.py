@@ -96,8 +96,8 @@ class Fields:
         """Whatever nobody asked for must be harmless."""
         for name, value in self._found.items():
             if name not in self._asked and name not in harmless:
-                unknown = f"{quoted(name)} is {as_json(value)}"
-                raise ValueError(f"{self.place}: {unknown}, a field that is not understood and may change numbers")
+                unknown = f"{quoted(name)} is {as_json(value)}, a field that is not understood and may change numbers"
+                raise ValueError(f"{self.place}: {unknown}: remove it only if you know that it changes none")
 
     def wrong(self, name: str, value: Any, wanted: str) -> ValueError:
         """What to say of a value that cannot be used."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from torch import Tensor
 
 from regard import checkpoint
@@ -19,6 +20,8 @@ PICKLED = "pytorch_model"  # how the names of pickled weights begin
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 VOCABULARY = "tokenizer.bin"  # of llama2.c
 STRANGE = (".h5", ".msgpack", ".onnx", ".gguf")
+POINTER = b"version https://git-lfs"
+POINTED = "it is a pointer of Git LFS and not the file itself: run `git lfs pull` there, or copy the file"
 
 
 def settings(folder: Path) -> dict[str, Any]:
@@ -39,7 +42,17 @@ def tensors(folder: Path) -> dict[str, Tensor]:
     """The weights, mapped from the disk; pickled ones are refused with the command that converts them."""
     if not (folder / WEIGHTS).exists() and not (folder / INDEX).exists():
         raise ValueError(_weightless(folder))
-    return checkpoint.gather(folder)
+    for path in sorted(folder.glob("*.safetensors")):
+        if path.is_file():
+            with path.open("rb") as file:
+                if file.read(len(POINTER)) == POINTER:
+                    raise ValueError(f"{path}: cannot be read, {POINTED}")
+    try:
+        return checkpoint.gather(folder)
+    except checkpoint.CheckpointError as error:
+        if isinstance(error.__cause__, SafetensorError):
+            raise ValueError(f"{error}: it is incomplete or damaged, copy it again") from None
+        raise
 
 
 def lone(place: Path) -> Path | None:
@@ -61,6 +74,8 @@ def mapping(place: Path, largest: int) -> dict[str, Any]:
             data = file.read(largest + 1)
         if len(data) > largest:
             raise ValueError(f"larger than {largest:,} bytes")
+        if data.startswith(POINTER):
+            raise ValueError(POINTED)
         found = json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_finite)
     except RecursionError:
         raise ValueError(f"{place}: nested too deeply") from None

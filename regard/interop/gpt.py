@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from regard.interop.family import Family
 from regard.interop.fields import Fields
@@ -23,15 +23,29 @@ SUMMARY = frozenset(
     f"summary_{name}" for name in ("type", "use_proj", "activation", "proj_to_labels", "first_dropout")
 )  # of a head that sums up a text
 PROJECTIONS = ("query", "key", "value")
+HEAD = "lm_head.weight"
 
 
-class GPT2(Family):
+class Writer(Family):
+    """What they share: the head is a matrix of its own, or the table of tokens."""
+
+    model = GPTConfig
+    prefix = "transformer."
+    tokens: ClassVar[str]
+    """The name of the table of tokens."""
+
+    @classmethod
+    def twins(cls, shape: GPTConfig) -> Mapping[str, str]:
+        """The head, where it is the table of tokens."""
+        return {HEAD: cls.tokens} if shape.tied else {}
+
+
+class GPT2(Writer):
     """GPT-2 (Radford et al. 2019), whose matrices lie transposed and whose query, key and value are one."""
 
     kind = "gpt2"
     architecture = "GPT2LMHeadModel"
-    model = GPTConfig
-    prefix = "transformer."
+    tokens = "transformer.wte.weight"
     constant = {"scale_attn_weights": (True,), "scale_attn_by_inverse_layer_idx": (False,)}  # noqa: RUF012
     harmless = SUMMARY | {"n_ctx", "reorder_and_upcast_attn"}
     idle = r"transformer\.h\.\d+\.attn\.(bias|masked_bias)"
@@ -57,22 +71,15 @@ class GPT2(Family):
     def links(shape: GPTConfig) -> list[Link]:
         """Names by block."""
         last = [same(f"transformer.ln_f.{part}", f"norm.{part}") for part in ("weight", "bias")]
-        head = [] if shape.tied else [same("lm_head.weight", "output.weight")]
-        return [*_openai(shape, "wte", "wpe"), *last, *head]
-
-    @staticmethod
-    def twins(shape: GPTConfig) -> Mapping[str, str]:
-        """The head, where it is the table of tokens."""
-        return {"lm_head.weight": "transformer.wte.weight"} if shape.tied else {}
+        return [*_openai(shape, "wte", "wpe"), *last, *_head(shape)]
 
 
-class GPT1(Family):
+class GPT1(Writer):
     """GPT (Radford et al. 2018): norms after the steps, none at the end."""
 
     kind = "openai-gpt"
     architecture = "OpenAIGPTLMHeadModel"
-    model = GPTConfig
-    prefix = "transformer."
+    tokens = "transformer.tokens_embed.weight"
     harmless = SUMMARY | {"n_ctx", "n_special", "predict_special_tokens"}
     idle = r"transformer\.(h\.\d+\.attn\.bias|position_ids)"
 
@@ -91,22 +98,15 @@ class GPT1(Family):
     @staticmethod
     def links(shape: GPTConfig) -> list[Link]:
         """Names by block."""
-        head = [] if shape.tied else [same("lm_head.weight", "output.weight")]
-        return [*_openai(shape, "tokens_embed", "positions_embed"), *head]
-
-    @staticmethod
-    def twins(shape: GPTConfig) -> Mapping[str, str]:
-        """The head, where it is the table of tokens."""
-        return {"lm_head.weight": "transformer.tokens_embed.weight"} if shape.tied else {}
+        return [*_openai(shape, "tokens_embed", "positions_embed"), *_head(shape)]
 
 
-class Bloom(Family):
+class Bloom(Writer):
     """BLOOM (BigScience 2022): ALiBi, a norm of the vectors of tokens, query, key and value interleaved by head."""
 
     kind = "bloom"
     architecture = "BloomForCausalLM"
-    model = GPTConfig
-    prefix = "transformer."
+    tokens = "transformer.word_embeddings.weight"
     constant = {  # noqa: RUF012
         "apply_residual_connection_post_layernorm": (False,),
         "n_inner": (None,),
@@ -159,8 +159,7 @@ class Bloom(Family):
     @staticmethod
     def links(shape: GPTConfig) -> list[Link]:
         """Names by block."""
-        head = [] if shape.tied else [same("lm_head.weight", "output.weight")]
-        found = [same("transformer.word_embeddings.weight", "embedding.weight"), *head]
+        found = [same("transformer.word_embeddings.weight", "embedding.weight"), *_head(shape)]
         outside = {"word_embeddings_layernorm": "embedding_norm", "ln_f": "norm"}
         inside = {
             "input_layernorm": "after_attention.norm",
@@ -179,18 +178,13 @@ class Bloom(Family):
                 found.append(interleaved(joined, projections, heads=shape.heads))
         return found
 
-    @staticmethod
-    def twins(shape: GPTConfig) -> Mapping[str, str]:
-        """The head, where it is the table of tokens."""
-        return {"lm_head.weight": "transformer.word_embeddings.weight"} if shape.tied else {}
 
-
-class Llama(Family):
+class Llama(Writer):
     """Llama (Touvron et al. 2023): rotary places, RMSNorm, gated feed-forward, keys shared by groups of heads."""
 
     kind = "llama"
     architecture = "LlamaForCausalLM"
-    model = GPTConfig
+    tokens = "model.embed_tokens.weight"
     prefix = "model."
     constant = {"rope_scaling": (None,), "partial_rotary_factor": (1.0, 1)}  # noqa: RUF012
     harmless = frozenset({"pretraining_tp"})
@@ -253,24 +247,19 @@ class Llama(Family):
     @staticmethod
     def links(shape: GPTConfig) -> list[Link]:
         """Names by block."""
-        head = [] if shape.tied else [same("lm_head.weight", "output.weight")]
-        found = [same("model.embed_tokens.weight", "embedding.weight"), same("model.norm.weight", "norm.weight"), *head]
+        tables = {"model.embed_tokens": "embedding", "model.norm": "norm"}
+        found = [*(same(f"{a}.weight", f"{b}.weight") for a, b in tables.items()), *_head(shape)]
         norms = {"input_layernorm": "after_attention.norm", "post_attention_layernorm": "after_mlp.norm"}
         attention = {
             f"self_attn.{name[0]}_proj": f"attention.{name}" for name in (*PROJECTIONS, "output")
         }  # q, k, v and o
         mlp = {"mlp.up_proj": "mlp.inner", "mlp.gate_proj": "mlp.gate", "mlp.down_proj": "mlp.outer"}
         for n in range(shape.depth):
-            pairs = [(names, part) for names in (norms, attention, mlp) for part in ("weight",)]
+            pairs = [(names, "weight") for names in (norms, attention, mlp)]
             pairs += [(attention, "bias")] * shape.attention_bias + [(mlp, "bias")] * shape.mlp_bias
             for names, part in pairs:
                 found += [same(f"model.layers.{n}.{a}.{part}", f"blocks.{n}.{b}.{part}") for a, b in names.items()]
         return found
-
-    @staticmethod
-    def twins(shape: GPTConfig) -> Mapping[str, str]:
-        """The head, where it is the table of tokens."""
-        return {"lm_head.weight": "model.embed_tokens.weight"} if shape.tied else {}
 
 
 def word(ours: str, words: Mapping[str, str]) -> str:
@@ -317,6 +306,11 @@ def _told(shape: GPTConfig) -> dict[str, Any]:
         "embd_pdrop": _else(shape.embedding_dropout, shape.dropout),
         "attn_pdrop": shape.attention_dropout,
     }
+
+
+def _head(shape: GPTConfig) -> list[Link]:
+    """The output matrix, if it is not the table of tokens."""
+    return [] if shape.tied else [same(HEAD, "output.weight")]
 
 
 def _openai(shape: GPTConfig, tokens: str, places: str) -> list[Link]:

@@ -72,9 +72,12 @@ def ours(
     shapes = {link.theirs: link.join([expected[name] for name in link.ours]).shape for link in links}
     assert {name for link in links for name in link.ours} == set(expected), "a table must name every tensor"
     if missing := [name for name in shapes if name not in theirs]:
-        raise ValueError(f"{missing[0]} is missing from the weights ({len(missing):,} in all)")
+        why = "the folder is incomplete, or its config.json is another model's"
+        raise ValueError(f"{missing[0]} is missing from the weights ({len(missing):,} in all): {why}")
     if superfluous := [name for name in theirs if name not in shapes and name not in twins]:
-        raise ValueError(f"the weights have {quoted(superfluous[0])}, for which the model has no place")
+        why = "it has a head or blocks that are not known here, or its config.json is another model's"
+        which = f"{quoted(superfluous[0])}, for which the model has no place ({len(superfluous):,} in all)"
+        raise ValueError(f"the weights have {which}: {why}")
     for name, shape in shapes.items():
         _fitting(name, theirs[name], shape)
     for name, original in twins.items():
@@ -90,11 +93,11 @@ def theirs(links: Iterable[Link], ours: Mapping[str, Tensor]) -> dict[str, Tenso
 
 def _fitting(name: str, tensor: Tensor, shape: torch.Size) -> None:
     if tensor.shape != shape:
-        raise ValueError(f"{name} is {tuple(tensor.shape)} and should be {tuple(shape)}")
+        raise ValueError(f"{name} is {tuple(tensor.shape)} and should be {tuple(shape)} by the sizes of the model")
     if tensor.dtype not in FLOATS:
         raise ValueError(f"{name} is of {str(tensor.dtype).removeprefix('torch.')}, and only floats can be read")
     if not all(chunk.isfinite().all() for chunk in tensor.reshape(-1).split(CHUNK)):
-        raise ValueError(f"{name} holds numbers that are not finite")
+        raise ValueError(f"{name} holds numbers that are not finite: it is damaged, or its training failed")
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:

@@ -48,7 +48,8 @@ def read(folder: Path, *, kind: str, target: bool = False) -> str:
         for charsmap in _charsmaps(document.get("normalizer")):
             check_charsmap(charsmap)
         text = json.dumps(document, ensure_ascii=False)
-        _probe(Tokenizer.parse(text))
+        made = folder / WHOLE if (folder / WHOLE).exists() else folder
+        _probe(_placed(made, lambda: Tokenizer.parse(text)))
     except RecursionError:
         raise ValueError(f"{folder}: its tokenizer is nested too deeply") from None
     except ValueError as error:

@@ -131,8 +131,9 @@ def test_a_model_of_others_is_measured_explained_timed_and_trained_on(imported, 
     monkeypatch.setattr("regard.tasks.writing.TIMED", 4)
     assert run(["bench", model, "ab", "--json", *cpu]) == 0
     assert all(speed["rate"] > 0 for speed in json.loads(capsys.readouterr().out)["speeds"])
-    how = [*BRIEF, "data.context=48", "writing.length=4", *cpu]
+    how = [*BRIEF, "writing.length=4", *cpu]
     assert run(["train", "--from", model, "--text", text, *how, "--out", str(tmp_path / "run")]) == 0
+    assert "windows of 48 tokens" in capsys.readouterr().err, "what the model holds"
     after = regard.load(tmp_path / "run", device="cpu")
     assert after.tokenizer.json() == trained.tokenizer.json()
     assert after.model.config == trained.model.config
@@ -162,12 +163,25 @@ def test_a_bert_of_others_fills_gaps_and_is_trained_on(tmp_path, capsys):
     assert not torch.equal(both.next_sentence.weight, before.next_sentence.weight)
 
 
-def test_a_bert_without_a_head_fills_nothing(tmp_path, capsys):
-    lay_bert(tmp_path / "theirs", "bert without a head")
+@pytest.mark.parametrize("case", ["bert without a head", "bert that compares", "roberta without a head"])
+def test_a_bert_without_a_head_is_recommended_for_what_it_can_do(case, tmp_path, capsys):
+    lay_bert(tmp_path / "theirs", case)
     assert run(["import", str(tmp_path / "theirs"), str(tmp_path / "ours")]) == 0
-    capsys.readouterr()
-    said = refused(["fill", str(tmp_path / "ours"), "A [MASK]", "--device", "cpu"], capsys)
-    assert "has no head that guesses masked tokens" in said
+    out = str(tmp_path / "ours")
+    assert capsys.readouterr().out.endswith(f'use it with: regard explain {out} "TEXT"\n')
+    card = (tmp_path / "ours" / "README.md").read_text()
+    assert 'regard explain DIRECTORY "TEXT"' in card
+    assert "fill" not in card
+    assert run(["explain", out, "A B C", "--json", "--device", "cpu"]) == 0
+    assert "blocks.2.attention" in str(json.loads(capsys.readouterr().out))
+    for words in (["fill", out, "A [MASK]"], ["evaluate", out, str(tmp_path / "ours" / "README.md")]):
+        said = refused([*words, "--device", "cpu"], capsys)
+        assert "is a BERT without the head that guesses masked tokens" in said
+        assert "regard explain" in said
+    (tmp_path / "text.txt").write_text("A B C D\n" * 20)
+    words = ["train", "--masked", "--from", out, "--text", str(tmp_path / "text.txt"), *BRIEF, "data.context=32"]
+    assert run([*words, "--out", str(tmp_path / "run"), "--device", "cpu"]) == 1
+    assert "start from one that has" in capsys.readouterr().err
 
 
 def test_a_t5_of_others_restores_and_is_trained_on(tmp_path, capsys):

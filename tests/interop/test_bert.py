@@ -278,7 +278,12 @@ def test_a_bert_of_reactions_has_both_heads(tmp_path):
     assert found.tokenizer.encode("C") != found.tokenizer.encode("c"), "its vocabulary has capitals"
     tokens = torch.tensor([[found.tokenizer.begin, *torch.randint(15, 591, (30,)).tolist(), found.tokenizer.end]])
     grid = Grid(torch.tensor([32]), 32)
-    features, expected = ours(tokens, layout=grid), theirs(tokens)
-    assert (ours.logits(features) - expected.prediction_logits).abs().max() < 1e-4
-    following = ours.following(ours.pooled(features, grid))
-    assert (following - expected.seq_relationship_logits).abs().max() < 1e-5
+    for precision, near in ((torch.float32, 1e-5), (torch.float64, 1e-10)):  # relative to logits of about 10
+        features, expected = ours.to(precision)(tokens, layout=grid), theirs.to(precision)(tokens)
+        following = ours.following(ours.pooled(features, grid))
+        assert features.dtype == expected.prediction_logits.dtype == precision
+        for one, other in (
+            (ours.logits(features), expected.prediction_logits),
+            (following, expected.seq_relationship_logits),
+        ):
+            assert (one - other).abs().max() < near * other.abs().max()

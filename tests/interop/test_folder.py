@@ -129,8 +129,8 @@ def test_a_type_can_be_said_where_the_config_is_silent_and_not_against_it(folder
 
 
 TENSORS = [
-    ({"transformer__ln_f__bias": None}, "transformer.ln_f.bias is missing from the weights (1 in all)"),
-    ({"score__weight": torch.ones(2, 24)}, "the weights have score.weight, for which the model has no place"),
+    ({"transformer__ln_f__bias": None}, "missing from the weights (1 in all): the folder is incomplete, or its config"),
+    ({"score__weight": torch.ones(2, 24)}, "have score.weight, for which the model has no place (1 in all): it has a "),
     ({"transformer__ln_f__bias": torch.ones(23)}, "transformer.ln_f.bias is (23,) and should be (24,)"),
     ({"transformer__ln_f__bias": torch.ones(24).int()}, "transformer.ln_f.bias is of int32, and only floats"),
     ({"transformer__ln_f__bias": torch.full((24,), float("nan"))}, "transformer.ln_f.bias holds numbers that are not"),
@@ -183,9 +183,27 @@ def test_a_pickle_is_refused_with_the_command_that_converts_it(name, folder, ref
     assert f"python scripts/bin_to_safetensors.py {folder}" in said
 
 
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 548105171\n"
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff" * 100, None], ids=["empty", "hostile", "cut short"])
+def test_weights_that_are_damaged_are_named_by_their_file(data, folder, refused):
+    place = folder / WEIGHTS
+    place.write_bytes(place.read_bytes()[:-10] if data is None else data)
+    said = refused()
+    assert f"{place}: cannot be read, " in said
+    assert said.endswith(": it is incomplete or damaged, copy it again\n")
+    indexed(folder, {"transformer.wte.weight": "model-00001-of-00001.safetensors"})
+    assert f"{folder / 'model-00001-of-00001.safetensors'}: cannot be read, " in refused()
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, "tokenizer.json", "config.json"])
+def test_a_pointer_that_stands_for_a_file_is_told_from_it(name, folder, refused):
+    (folder / name).write_bytes(POINTER)
+    assert f"{folder / name}: cannot be read, it is a pointer of Git LFS" in refused()
+
+
 def test_other_ways_to_have_no_weights(folder, refused):
-    (folder / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes()[:-10])
-    refused()
     (folder / WEIGHTS).rename(folder / "tf_model.h5")
     assert "tf_model.h5 cannot be read, only model.safetensors can" in refused()
     (folder / "tf_model.h5").unlink()
@@ -199,6 +217,8 @@ def test_a_vocabulary_that_does_not_fit_is_refused(folder, refused):
     assert "the tokenizer has 306 tokens and the model only 300: it belongs to another model" in refused()
     (folder / "tokenizer.json").write_text("{}")
     assert "the tokenizer has no vocabulary" in refused()
+    (folder / "tokenizer.json").write_text('{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "b"]]}}')
+    assert f"{folder / 'tokenizer.json'}: not a tokenizer.json: Token `b` out of vocabulary" in refused()
     (folder / "tokenizer.json").unlink()
     refused()
 

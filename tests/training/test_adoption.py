@@ -104,6 +104,26 @@ def test_the_encoder_of_a_translator_becomes_that_of_a_classifier(folder):
     torch.testing.assert_close(features, theirs.model.encode(ids, row), atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("task", ["classification", "tagging"])
+def test_texts_are_cut_to_what_a_gpt_holds_unless_somebody_says_how_long_they_are(folder, task):
+    text = folder / "text.txt"
+    gpt = {"name": "gpt", "width": 8, "heads": 2, "hidden": 16, "depth": 1, "context": 4}
+    data = {"train": [str(text)], "context": 4, "windows": 8, "document": "line"}
+    parent = folder / "gpt"
+    if not parent.exists():
+        asked = {"task": "causal-lm", "data": data, "model": gpt, "tokenizer": {"kind": "words"}, "training": TRAINING}
+        recipe.train(asked, out=parent, quiet=True)
+    outcome = recipe.train(settings(folder, task), out=folder / f"gpt-{task}", start=parent, quiet=True)
+    labeller = recipe.load(outcome.folder, device="cpu")
+    assert labeller.tokenizer.how.longest == labeller.model.config.context == 4
+    asked = {**settings(folder, task), "tokenizer": {"longest": 5}}
+    with pytest.raises(ValueError, match=r"tokenizer\.longest is 5 tokens, more than model\.context, 4: lower"):
+        recipe.train(asked, out=folder / f"gpt-{task}-longer", start=parent, quiet=True)
+    shorter = {**settings(folder, task), "tokenizer": {"longest": 3}}
+    outcome = recipe.train(shorter, out=folder / f"gpt-{task}-shorter", start=parent, quiet=True)
+    assert recipe.load(outcome.folder, device="cpu").tokenizer.how.longest == 3
+
+
 @pytest.mark.parametrize("task", ["language", "translation"])
 def test_recurrent_layers_become_those_of_a_classifier_and_read_the_same(folder, task):
     sizes = {"width": 8, "embedding": 12} | ({"depth": 2} if task == "language" else {"name": "seq2seq", "encoder": 2})

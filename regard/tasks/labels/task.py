@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -132,6 +133,12 @@ class Labelling:
             "optim": {"rate": model.RATE, "warmup": steps // 20, "schedule": "linear"},
             "training": {"steps": steps, "evaluate": min(max(epoch, steps // 20, 1), RARELY), "patience": PATIENCE},
         }
+
+    @staticmethod
+    def within(model: Mapping[str, Any]) -> dict[str, Any]:
+        """How much of a text is read if a model to start from holds less than is usual."""
+        context = model.get("context", ReadingConfig.longest)
+        return {"tokenizer": {"longest": context}} if context < ReadingConfig.longest else {}
 
     @classmethod
     def sized(cls, recipe: Any, prepared: Prepared) -> Any:

@@ -90,20 +90,16 @@ class Filler(Reader):
     kind: ClassVar[str] = "a masked language model"
     Options: ClassVar[type] = FillingConfig
 
-    def __init__(self, model: BERT, tokenizer: Tokenizer, name: str = "filler") -> None:
-        if not model.config.masked:
-            raise ValueError(f"{name} has no head that guesses masked tokens: give a model that has one")
-        super().__init__(model, tokenizer, name)
-
     def parse(self, text: str) -> str:
-        """An input is a text with a gap."""
-        if not GAP.search(text):
+        """An input is a text with a gap, if the model can fill it."""
+        if self.model.config.masked and not GAP.search(text):
             raise ValueError(f"no gap in {text[:40]!r}: write [MASK] where a word is missing")
         return text
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Filled]:
         """The gaps of each text, filled; options are those of `FillingConfig`."""
         how: FillingConfig = chosen(self, options)
+        self._able()
         read_as = [self._encode(self.parse(text)) for text in inputs]
         batches = by_length([len(ids) for ids in read_as], budget=BUDGET)
         found = [self._guessed([read_as[number] for number in batch]) for batch in batches]
@@ -118,6 +114,7 @@ class Filler(Reader):
         self, *files: str | Path, name: str | None = None, seed: int = 0, document: str | None = None
     ) -> Scores:
         """How well tokens of text files are guessed that are masked by chance, always the same with a seed."""
+        self._able()
         every: list[tuple[float, int, int, int]] = []
         for file in files:
             corpus = read([str(file)], self.tokenizer, end=document or self.document)
@@ -139,15 +136,18 @@ class Filler(Reader):
         return Scores(name or self.name, self.task, statistics, measures=measures, details=found.metrics, unit="span")
 
     def look(self, given: str, **options: Any) -> Trace:
-        """Fill the gaps of a text and keep where every head looked."""
+        """Fill the gaps of a text, if the model can, and keep where every head looked."""
         chosen(self, options)
         ids = self._encode(given)
         with watch(self.model) as seen:
-            [guesses] = self._guessed([ids])
-        answer = self._filled(given, ids, guesses, 5)
+            if self.model.config.masked:
+                answer = self._filled(given, ids, self._guessed([ids])[0], 5).filled
+            else:
+                self._features([ids])
+                answer = given
         items = {"source": tokens(self.tokenizer, ids, shown=[self.tokenizer.role("mask")])}
         weights = [Weights(name, "source", "source", seen[name][0].cpu()) for name in seen]
-        facts = {"text": given, "answer": answer.filled, "read": ids}
+        facts = {"text": given, "answer": answer, "read": ids}
         return Trace(self.name, self.task, items, weights, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
@@ -155,6 +155,14 @@ class Filler(Reader):
         names = names or [one.name for one in trace.weights]
         found, _ = inside(self.model, lambda: self._features([trace.facts["read"]]), names=names)
         return Steps(found, [])
+
+    def _able(self) -> None:
+        """Stop where a model has nothing to guess with, as the bodies that others share."""
+        if not self.model.config.masked:
+            raise ValueError(
+                f"{self.name} is a BERT without the head that guesses masked tokens: give one that has it; "
+                "this one can be looked into (regard explain)"
+            )
 
     def _encode(self, text: str) -> list[int]:
         """Tokens of a text as the model reads it, the mask token for every gap."""

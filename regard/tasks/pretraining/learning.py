@@ -166,6 +166,12 @@ class Pretraining:
         """What the model must be able to hold of such data."""
         return {"context": recipe.data.context}
 
+    @staticmethod
+    def within(model: Mapping[str, Any]) -> dict[str, Any]:
+        """How long windows are if a model to start from holds less than is usual."""
+        context = model.get("context", DocumentsConfig.context)
+        return {"data": {"context": context}} if context < DocumentsConfig.context else {}
+
     @classmethod
     def sized(cls, recipe: Any, prepared: Prepared) -> Any:
         """The recipe with the number of tokens that the text turned out to have."""
@@ -205,7 +211,12 @@ class Pretraining:
         facts = " ".join([f"{shape.phrase}, {shape.vocab:,} tokens.", *notes])
         known = config.plain(tokenizer.how)
         settings = {"task": cls.named(), "model": config.plain(shape), "tokenizer": known}
-        return cls.files({**settings, **cls.adopted(tokenizer)}, tokenizer, facts)
+        return cls.files({**settings, **cls.adopted(tokenizer)}, tokenizer, facts, use=cls.use(shape))
+
+    @classmethod
+    def use(cls, shape: Any) -> tuple[str, str]:
+        """The command and the Python that a model of this shape, which may lack a head, is used with."""
+        return cls.usage, cls.code
 
     @classmethod
     def adopted(cls, tokenizer: Tokenizer) -> dict[str, Any]:
@@ -219,14 +230,21 @@ class Pretraining:
 
     @classmethod
     def files(
-        cls, settings: Mapping[str, Any], tokenizer: Tokenizer, facts: str, trained_on: Sequence[str] = ()
+        cls,
+        settings: Mapping[str, Any],
+        tokenizer: Tokenizer,
+        facts: str,
+        trained_on: Sequence[str] = (),
+        *,
+        use: tuple[str, str] | None = None,
     ) -> dict[str, Any]:
         """The files of a checkpoint beside its weights."""
-        command = cls.usage.format(folder="DIRECTORY")
+        usage, code = use or (cls.usage, cls.code)
+        command = usage.format(folder="DIRECTORY")
         return {
             "config.yaml": {"format": 1, **settings},
             "tokenizer.json": tokenizer.json(),
-            "README.md": card(cls.title, facts, command=command, code=cls.code, files=trained_on),
+            "README.md": card(cls.title, facts, command=command, code=code, files=trained_on),
         }
 
 

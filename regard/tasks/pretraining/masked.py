@@ -71,13 +71,18 @@ class MaskedLM(Pretraining):
         """As for every task; a model without the heads that are to be trained is refused."""
         model = recipe.model
         if not model.masked:
-            raise ValueError("the model has no head that guesses masked tokens: set model.masked, or leave out --from")
+            raise ValueError("the model has no head that guesses masked tokens: start from one that has, or from none")
         if recipe.objective.next_sentence and not (model.next_sentence and model.segments > 1):
             raise ValueError(
                 "objective.next_sentence needs a model with next_sentence, pooler and two segments: set these, or "
                 "objective.next_sentence=false"
             )
         return super().sized(recipe, prepared)
+
+    @classmethod
+    def use(cls, shape: BERTConfig) -> tuple[str, str]:
+        """A model without the head that guesses tokens can only be looked into."""
+        return (cls.usage, cls.code) if shape.masked else ('regard explain {folder} "TEXT"', 'look("A text")')
 
     def step(self, batch: MaskedBatch, part: str) -> Step:
         """The surprise at every masked token, and at whether the second text follows the first."""

@@ -1,10 +1,11 @@
 """Rows for learning hidden tokens, and whether one text follows another (BERT; Devlin et al. 2019).
 
 A sequence is `<bos> text <sep>`, or `<bos> A <sep> B <sep>` where the next sentence is learnt too: a piece of a
-document, B being what follows A or, half the time, something from another document. A fixed share of a row's tokens is
-hidden, drawn from (seed, row), so anew in every epoch: tokens, whole words, or spans of words (SpanBERT; Joshi et al.
-2020). Of what is hidden 80 % is replaced by the mask, 10 % by any token, and 10 % stays. Special tokens are never
-hidden.
+document, cut where a sentence ends, B being what follows A or, half the time, something from another document that
+begins a sentence as well. Where no sentence ends, lines do, and where there are none, any token may. A fixed share of
+a row's tokens is hidden, drawn from (seed, row), so anew in every epoch: tokens, whole words, or spans of words
+(SpanBERT; Joshi et al. 2020). Of what is hidden 80 % is replaced by the mask, 10 % by any token, and 10 % stays.
+Special tokens are never hidden.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from regard.attention.masks import Row
@@ -25,6 +26,7 @@ from regard.data.tokenizers import Tokenizer
 from regard.tasks.pretraining.corpus import Corpus
 from regard.tasks.pretraining.hiding import Hiding
 from regard.tasks.pretraining.rows import IGNORE, Spans, Windows, halved
+from regard.tasks.pretraining.sentences import Sentences
 
 SPECIAL = ("<mask>", "<sep>")
 """What a new tokenizer must have."""
@@ -112,6 +114,7 @@ class MaskedRows:
         if self.how.next_sentence and np.count_nonzero(np.diff(self._bounds)) < 2:
             raise ValueError("next_sentence needs at least two documents: say where they end (data.document)")
         self._hiding = Hiding(own, self.how.share, self.how.unit)
+        self._sentences = Sentences(own) if self.how.next_sentence else None
         self.windows = Windows(self._bounds, context - self._frame, windows, seed)
 
     @property
@@ -165,9 +168,10 @@ class MaskedRows:
         lengths = spans.lengths
         cut = spans.first + 1 + (random.random(len(lengths)) * (lengths - 1)).astype(np.int64)
         cut = np.minimum(cut, spans.last)  # a single token has nothing after it
+        cut, whole = self._between(spans, cut)
         other = (random.random(len(lengths)) < 0.5) & (lengths > 1)
         following = np.where(lengths > 1, other, IGNORE).astype(np.int64)
-        elsewhere = self._elsewhere(spans.document, spans.last - cut, random)
+        elsewhere = self._elsewhere(spans.document, spans.last - cut, whole, random)
         first, last = np.where(other, elsewhere.first, cut), np.where(other, elsewhere.last, spans.last)
         document = np.where(other, elsewhere.document, spans.document)
         return Spans(spans.first, cut, spans.document), Spans(first, last, document), following
@@ -176,9 +180,13 @@ class MaskedRows:
         self,
         documents: Int[np.ndarray, "sequence"],
         lengths: Int[np.ndarray, "sequence"],
+        whole: Bool[np.ndarray, "sequence"],
         random: np.random.Generator,
     ) -> Spans:
-        """For each a piece of another document, as long as asked if one of some that are drawn is."""
+        """For each a piece of another document, as long as asked if one of some that are drawn is.
+
+        It begins a sentence, or its document, where it is to be `whole`, so that no beginning tells it from a follower.
+        """
         bounds = self._bounds
         begin, size = bounds[documents], np.diff(bounds)[documents]
         drawn = (random.random((TRIES, len(documents))) * (bounds[-1] - size)).astype(np.int64)
@@ -189,7 +197,23 @@ class MaskedRows:
         room = np.diff(bounds)[chosen] - lengths
         first = bounds[chosen] + (random.random(len(chosen)) * np.maximum(room + 1, 1)).astype(np.int64)
         first = np.where(room > 0, first, bounds[chosen])
+        around = np.maximum(bounds[chosen], first - self.windows.size)
+        until = np.minimum(bounds[chosen] + np.maximum(room, 0), first + self.windows.size)
+        near, there = self._between(Spans(around, until + 1, chosen), first)
+        first = np.where(whole, np.where(there, near, bounds[chosen]), first)
         return Spans(first, np.minimum(first + lengths, bounds[chosen + 1]), chosen)
+
+    def _between(
+        self, spans: Spans, cut: Int[np.ndarray, "piece"]
+    ) -> tuple[Int[np.ndarray, "piece"], Bool[np.ndarray, "piece"]]:
+        """For each place in a piece the nearest one that is between two sentences, and whether there is one."""
+        assert self._sentences is not None
+        near, there = self._sentences.nearest(self._read(spans), spans.lengths, cut - spans.first)
+        return spans.first + near, there
+
+    def _read(self, spans: Spans) -> Int[np.ndarray, "token"]:
+        """The tokens of all pieces, end to end; each document before one has an end token."""
+        return self.corpus.tokens[spans.places() + np.repeat(spans.document, spans.lengths)].astype(np.int64)
 
     def _framed(
         self, texts: Sequence[Spans]
@@ -203,11 +227,9 @@ class MaskedRows:
         tokens[starts] = self.begin
         at = starts + 1
         for kind, text in enumerate(texts):
-            shift = np.repeat(at - text.first, text.lengths)
-            document = np.repeat(text.document, text.lengths)
-            places = text.places()
-            tokens[places + shift] = self.corpus.tokens[places + document]  # each document before has an end token
-            segments[places + shift] = kind
+            places = text.places() + np.repeat(at - text.first, text.lengths)
+            tokens[places] = self._read(text)
+            segments[places] = kind
             at = at + text.lengths
             segments[at] = kind  # its separator
             at = at + 1

@@ -225,11 +225,15 @@ def test_what_cannot_be_filled_is_said_in_one_line(filler, text, said):
     assert "\n" not in str(error.value)
 
 
-def test_a_body_without_its_head_fills_nothing():
+def test_a_body_without_its_head_fills_nothing_and_can_be_looked_into():
     task = made("masked-lm")
     bare = type(task.model)(type(task.recipe.model)(**{**vars(task.recipe.model), "masked": False}))
-    with pytest.raises(ValueError, match="filler has no head that guesses masked tokens"):
-        Filler(bare, task.prepared.tokenizer)
+    filler = Filler(bare, task.prepared.tokenizer)
+    with pytest.raises(ValueError, match="is a BERT without the head that guesses masked tokens"):
+        filler.fill("a [MASK]")
+    trace = filler.look("a dog")
+    assert trace.facts["answer"] == "a dog"
+    assert {one.name for one in trace.weights} == {f"blocks.{n}.attention" for n in range(bare.config.depth)}
 
 
 @torch.no_grad()

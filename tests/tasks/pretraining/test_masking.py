@@ -10,8 +10,9 @@ from regard.data.tokenizers.units import UnitsConfig
 from regard.tasks.pretraining.corpus import prepare
 from regard.tasks.pretraining.documents import DocumentsConfig
 from regard.tasks.pretraining.hiding import LENGTHS, Hiding
-from regard.tasks.pretraining.masking import MaskedRows, MaskingConfig
+from regard.tasks.pretraining.masking import SPECIAL, MaskedRows, MaskingConfig
 from regard.tasks.pretraining.rows import IGNORE
+from regard.tasks.pretraining.sentences import Sentences
 from tests.tasks.pretraining.small import prepared
 
 UNITS = ("tokens", "words", "spans")
@@ -194,6 +195,88 @@ def test_the_second_text_follows_the_first_or_is_of_another_document_about_as_of
     total = counts[0] + counts[1]
     assert total > 500
     assert abs(counts[1] - total / 2) < 4 * np.sqrt(total / 4)
+
+
+PROSE = [
+    f'Story {n}. He said: "No, {n}.5 is not {n}!" Then (it was late.) he went\nhome to sleep. Why? Nobody knows it. '
+    f"The end of story {n} came soon after, and all were\nhappy. So they say"
+    for n in range(1, 41)
+]
+VERSE = [f"the {n} wolves howl\nand the moon is {n}\nall alone\nin the night of {n}" for n in range(1, 41)]
+SENTENCE, LINE = r"[.!?][\")]*\s+", r"\n"
+
+
+@pytest.mark.parametrize(
+    ("texts", "end", "kind"),
+    [(PROSE, SENTENCE, kind) for kind in ("bpe", "characters", "words")] + [(VERSE, LINE, "bpe")],
+    ids=["pieces", "characters", "words", "lines"],
+)
+def test_texts_of_a_pair_meet_where_a_sentence_or_else_a_line_ends(texts, end, kind):
+    how, gap = UnitsConfig(kind=kind, vocab=None if kind in ("characters", "words") else 330), ""
+    if kind == "words":
+        texts, gap = [text.replace("\n", " ") for text in texts], " "
+    data = DocumentsConfig(text="\n\n".join(texts), document="blank", held=0.0)
+    made = prepare(data, how, special=SPECIAL)
+    asked, context = MaskingConfig(next_sentence=True), {"characters": 90, "words": 24}.get(kind, 40)
+    given = MaskedRows(made.train, made.tokenizer, context, 8, 1, how=asked)
+
+    def spelled(tokens: list[int]) -> str:
+        return gap.join((made.tokenizer.spelled[token] or b"?").decode() for token in tokens)
+
+    begun = [text[match.end() :].strip() for text in texts for match in re.finditer(f"^|{end}", text)]
+    counts = {(following, met): 0 for following in (0, 1) for met in (False, True)}
+    for number in range(4 * given.rows):
+        for first, second, following in pairs(given.batch(number)):
+            if following == IGNORE:
+                continue
+            one, other = spelled(first) + gap, spelled(second)
+            met = re.search(f"(?:{end})$", f"{one} " if other.startswith(" ") else one) is not None
+            counts[following, met] += 1
+            if following == 0:
+                assert any((one + other).strip() in text for text in texts), (one, other)
+                assert met or not re.search(rf"(?:{end})\S", one + other), (one, other)
+            assert not met or any(text.startswith(other.strip()) for text in begun), (one, other)
+    assert counts[0, True] > 60
+    assert counts[1, True] > 60
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "sentences", "lines"),
+    [
+        ("bpe", 'It is 3.5 ("or so.") He left… Why', ["He", "Why"], []),
+        ("bpe", "one two\nthree. four", ["four"], ["three"]),
+        ("characters", "Yes! No.\nwell", ["No", "well"], ["well"]),
+        ("characters", "何。次は", ["次"], []),
+        ("words", "Yes it is.\nNo\nwell", ["No"], ["No", "well"]),
+        ("words", "a b c", [], []),
+    ],
+)
+def test_sentences_and_lines_begin_where_a_reader_says(kind, text, sentences, lines):
+    made = prepare(DocumentsConfig(text=f"{text}\n" * 30, held=0.0), UnitsConfig(kind=kind), special=SPECIAL)
+    tokens, spelled = np.asarray(made.train.tokens[:-1]).astype(np.int64), made.tokenizer.spelled
+    tokens = tokens[: len(tokens) // 30]
+    for asked, expected in ((False, sentences), (True, lines)):
+        places = np.flatnonzero(Sentences(made.tokenizer).begins(tokens, lines=asked))
+        rest = [b"".join(spelled[token] or b"\n" for token in tokens[place:]).decode().strip() for place in places]
+        assert len(rest) == len(expected)
+        assert all(found.startswith(word) for found, word in zip(rest, expected, strict=True)), rest
+
+
+def test_a_text_without_sentences_is_cut_anywhere():
+    given, places = rows(windows=20, next_sentence=True, seed=4), set()
+    for number in range(10):
+        places |= {len(first) for first, second, _ in pairs(given.batch(number)) if second}
+    assert len(places) > 15, "of 21"
+
+
+def pairs(batch) -> list[tuple[list[int], list[int], int]]:
+    """Both texts of every sequence, and whether the second follows."""
+    found, offsets = [], batch.row.offsets
+    for place, (sequence, following) in enumerate(zip(sequences(batch), batch.following.tolist(), strict=True)):
+        kinds = batch.segments[offsets[place] : offsets[place + 1]].tolist()
+        cut = kinds.index(1) if 1 in kinds else len(kinds)
+        found.append((sequence[1 : cut - 1], sequence[cut:-1], following))
+    return found
 
 
 @pytest.mark.parametrize("pairs", [True, False])
