@@ -28,6 +28,7 @@ MODEL_PARTS = {
     "hogwild",
     "kernels",
     "inference",
+    "reader",
     "spread",
     "weights",
 }  # every other file is a model
