@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.metrics.calibration import fitted_temperature
 from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.text_classifier import (
     ConvolutionEncoderConfig,
@@ -15,8 +18,8 @@ from regard.models.text_classifier import (
 from regard.tasks.labels.batches import Labelled
 from regard.tasks.labels.files import LabelsConfig
 from regard.tasks.labels.recognition import labelled
-from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
-from regard.training.task import evenly
+from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured, measure
+from regard.training.task import Evaluation, Spread, alone, evenly
 
 SHOWN = 300  # characters of a text that a sample shows
 
@@ -49,6 +52,14 @@ class Classification(Labelling):
     code: ClassVar[str] = 'classify(["a text"])'
     per_token = False
     recognise = staticmethod(labelled)
+
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
+        """How the held-out texts are labelled; their probabilities then say how hot the answers should be."""
+        side, classes = self.prepared.valid, self.prepared.classes
+        found = measure(self.model, side, classes, tokens=self.recipe.data.tokens, spread=spread)
+        assert found.logits is not None
+        self.temperature = fitted_temperature(found.logits, np.asarray(side.labels))
+        return Evaluation(found.metrics, self.shown(side, found))
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
         """A few texts with label and answer."""
