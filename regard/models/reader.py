@@ -123,7 +123,7 @@ class BodyReader(nn.Module):
     def __init__(self, config: AnyBodyConfig):
         super().__init__()
         self.config = config
-        self.reader = BERT(config.bare) if isinstance(config, BERTEncoderConfig) else GPT(config)
+        self.reader: BERT | GPT = BERT(config.bare) if isinstance(config, BERTEncoderConfig) else GPT(config)
         self.dropout = Dropout(config.head_dropout)
         self.output = nn.Linear(config.width, config.classes)
         draw(self.output)
@@ -146,11 +146,12 @@ class BodyReader(nn.Module):
         """What was read at every token."""
         if isinstance(self.reader, GPT):
             return self.reader(tokens, layout=layout)
-        known = segments if self.config.segments > 1 else None  # RoBERTa has one kind of segments for both texts
+        known = segments if self.reader.config.segments > 1 else None  # RoBERTa has one kind of segments for both texts
         return self.reader(tokens, layout=layout, segments=known)
 
     def pooled(self, features: Float[Tensor, "*token width"], layout: Row | Grid) -> Float[Tensor, "text width"]:
         """One vector for each text."""
         if self.config.pool == "class":
-            return self.reader.pooled(features, layout) if self.config.pools else first(features, layout)
+            assert isinstance(self.reader, BERT), "only a BERT has a token for the class"
+            return self.reader.pooled(features, layout) if self.reader.config.pooler else first(features, layout)
         return {"last": last, "mean": mean, "max": highest}[self.config.pool](features, layout)

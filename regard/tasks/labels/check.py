@@ -59,7 +59,7 @@ class Report:
         if self.problems:
             return f"cannot be trained on: {'; '.join(self.problems)}"
         sizes = f"{self.kept['train']:,} {self.unit}s to learn from, {self.kept['valid']:,} to measure on"
-        return f"can be trained on: {sizes}, {len(self.labels):,} labels"
+        return f"can be trained on: {sizes}{f', {len(self.labels):,} labels' if self.labels else ''}"
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
@@ -142,7 +142,8 @@ def _described(name: str, path: str, tally: Any, note: str) -> dict[str, Any]:
 def _compare(report: Report, sets: dict[str, Found]) -> None:
     """Labels, lengths and repeats of all good texts."""
     counts = {name: Counter(label for e in found.examples for label in e.labels) for name, found in sets.items()}
-    met = [label for label in {**counts["train"], **counts["valid"]} if label is not None]
+    named = {} if sets["train"].rated else {**counts["train"], **counts["valid"]}
+    met = [label for label in named if label is not None]
     ranked = sorted(met, key=lambda label: (-counts["train"][label], label))
     report.labels = {label: {name: of_set[label] for name, of_set in counts.items()} for label in ranked}
     train, known = sets["train"], dict[tuple[str, ...], set[Any]]()
