@@ -81,7 +81,7 @@ def texts(place: Path) -> dict[str, Line]:
             [labels],
             looks=True,
             heads={
-                **dict.fromkeys(("tagging", "language", "translation", "causal-lm"), "output"),
+                **dict.fromkeys(("tagging", "similarity", "language", "translation", "causal-lm"), "output"),
                 "masked-lm": READING,
             },
         ),
