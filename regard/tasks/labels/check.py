@@ -12,7 +12,7 @@ import numpy as np
 
 from regard.data.findings import Finding, Lengths, told
 from regard.data.line_report import places
-from regard.tasks.labels import batches, files
+from regard.tasks.labels import batches, files, formats
 from regard.tasks.labels.files import Found, LabelsConfig, TagsConfig
 from regard.tasks.labels.reading import ReadingConfig
 from regard.tasks.labels.tagged import Example
@@ -179,7 +179,8 @@ def _prepared(
 
 def _tokens(report: Report, train: Found, known: Sequence[str], how: ReadingConfig) -> None:
     """Lengths in tokens, and which texts are longer than what is read of them."""
-    whole = batches.index(train, batches.learnt(train, replace(how, longest=UNBOUNDED)), known)
+    learnt = batches.learnt(train, replace(how, longest=UNBOUNDED))
+    whole = batches.index(train, formats.fitted(learnt, "plain", pairs=train.pairs), known)
     report.lengths["tokens"] = Lengths(Counter(whole.lengths.tolist()))
     for number in np.flatnonzero(whole.lengths > how.longest).tolist():
         report.cut.add(whole.place(number))

@@ -119,3 +119,9 @@ def test_scores_that_never_vary_teach_nothing(tmp_path):
     with pytest.raises(ValueError, match="all pairs have the score 2: give others too"):
         kind.prepare(found)
     assert pearson([1, 2], [2, 2]).score == 0
+
+
+def test_without_a_named_model_sizes_are_those_of_the_usual_one(table, tmp_path):
+    asked = {"task": "similarity", "data": {"train": {"path": str(table)}}, "training": {**TRAINING, "steps": 1}}
+    out = recipe.train(asked, out=tmp_path / "run", quiet=True).folder
+    assert regard.load(out, device="cpu").config.name == "transformer-encoder"
