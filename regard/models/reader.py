@@ -21,13 +21,7 @@ from regard.models.dropout import Dropout
 from regard.models.gpt import GPT, GPTConfig
 from regard.models.spread import first, highest, last, mean
 
-HEADS = ("masked", "next_sentence", "tied")  # settings of heads, of which a body has none
 SMALL = {"width": 64, "heads": 4, "hidden": 128, "depth": 2, "dropout": 0.3, "head_dropout": 0.3}
-
-
-def _bodies(presets: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Presets without what they say of heads."""
-    return {name: {key: value for key, value in own.items() if key not in HEADS} for name, own in presets.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +47,7 @@ class BERTEncoderConfig(BERTConfig):
     RATE: ClassVar[float] = 1e-3
     TUNED: ClassVar[float] = 1e-4
     """The highest learning rate that suits a body that was pre-trained."""
-    PRESETS: ClassVar[dict[str, dict[str, Any]]] = _bodies(BERTConfig.PRESETS)
+    PRESETS: ClassVar[dict[str, dict[str, Any]]] = {}  # those of a BERT: start from one
 
     @property
     def bare(self) -> BERTEncoderConfig:
@@ -98,7 +92,7 @@ class GPTEncoderConfig(GPTConfig):
     RATE: ClassVar[float] = 1e-3
     TUNED: ClassVar[float] = 1e-4
     """The highest learning rate that suits a body that was pre-trained."""
-    PRESETS: ClassVar[dict[str, dict[str, Any]]] = _bodies(GPTConfig.PRESETS)
+    PRESETS: ClassVar[dict[str, dict[str, Any]]] = {}  # those of a GPT: start from one
 
     @property
     def parameters(self) -> int:
