@@ -330,7 +330,7 @@ def hold(found: Found, share: float) -> tuple[Found, Found]:
     return replace(found, examples=sides[0]), replace(found, examples=sides[1])
 
 
-def shared(files: Sequence[LabelledFile | TaggedFile], count: int, places: Sequence[tuple[int, int]]) -> list[str]:
+def shared(files: Sequence[LabelledFile | TaggedFile], count: int, places: Sequence[Sequence[int]]) -> list[str]:
     """A warning where texts of these files, which are measured on, are also learnt from: scores are then too good."""
     if not count:
         return []
