@@ -41,7 +41,7 @@ def shares(logits: torch.Tensor, pick: Sampler | None) -> tuple[float, float]:
     record = torch.zeros(4, batch, 3, beams, dtype=torch.int32)
     forbidden = policy._forbidden(logits)
     seats = draws.Seats(total, torch.zeros(batch, beams, dtype=torch.int64), length, noise, forbidden)
-    draws.draw(logits, seats, record, clock, None if pick is None else draws.Warping(*pick.warping))
+    draws.draw(logits.clone(), seats, record, clock, None if pick is None else draws.Warping(*pick.warping))
     same = seats.tokens == chosen.tokens
     found = record[5 % 4]
     assert clock.tolist() == [6] * batch
