@@ -188,18 +188,27 @@ class Stepping:
     example: Int[Tensor, "batch"]
     room: int
     longest: int
+    even: bool = False
+    """Whether it is known that all prompts fill their room and all examples have taken as many tokens."""
 
     @classmethod
-    def begin(cls, prompt: Int[Tensor, "batch"], *, beams: int, limit: int, room: int) -> Stepping:
+    def begin(
+        cls, prompt: Int[Tensor, "batch"], *, beams: int, limit: int, room: int, even: bool = False
+    ) -> Stepping:
         """After the prompt, before the first generated token."""
         slots = torch.zeros(len(prompt), beams, limit, dtype=torch.int64, device=prompt.device)
         numbers = torch.arange(len(prompt), device=prompt.device)
-        return cls(slots, torch.zeros_like(prompt), prompt, numbers, room, 0)
+        return cls(slots, torch.zeros_like(prompt), prompt, numbers, room, 0, even)
 
     @property
     def beams(self) -> int:
         """Beams of every example."""
         return self.slots.shape[1]
+
+    @property
+    def open(self) -> bool:
+        """Whether every beam sees all keys that there are."""
+        return self.even and self.beams == 1
 
     @property
     def newest(self) -> Int[Tensor, "batch beam"]:
@@ -209,6 +218,9 @@ class Stepping:
     def advance(self) -> Stepping:
         """The index after each beam has put one more token into its own slot."""
         limit = self.slots.shape[2]
+        assert not self.even or self.longest < limit, f"a token more than the {limit} that there is room for"
+        if self.beams == 1:  # whose number is 0, as that of a slot that nobody took
+            return replace(self, taken=self.taken + 1, longest=min(self.longest + 1, limit))
         own = torch.arange(self.beams, device=self.slots.device)[None, :, None].expand(len(self.taken), -1, 1)
         at = self.taken[:, None, None].expand(-1, self.beams, 1)
         return replace(
@@ -304,7 +316,7 @@ class Mask:
     ) -> Bool[Tensor, "*batch query key"] | None:
         """The mask as a boolean that broadcasts over (*batch, query, key); None when everybody sees everything."""
         parts = []
-        if self.where is not None:
+        if self.where is not None and not (isinstance(self.where, Stepping) and self.where.open):
             parts.append(self.where.allowed())
         if self.causal or self.window is not None:
             distance = self.distance(queries, keys, device)
