@@ -192,9 +192,7 @@ class Stepping:
     """Whether it is known that all prompts fill their room and all examples have taken as many tokens."""
 
     @classmethod
-    def begin(
-        cls, prompt: Int[Tensor, "batch"], *, beams: int, limit: int, room: int, even: bool = False
-    ) -> Stepping:
+    def begin(cls, prompt: Int[Tensor, "batch"], *, beams: int, limit: int, room: int, even: bool = False) -> Stepping:
         """After the prompt, before the first generated token."""
         slots = torch.zeros(len(prompt), beams, limit, dtype=torch.int64, device=prompt.device)
         numbers = torch.arange(len(prompt), device=prompt.device)
