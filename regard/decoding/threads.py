@@ -19,7 +19,7 @@ def products(model: Any) -> int | None:
 
 @contextmanager
 def worth(work: int | None) -> Iterator[None]:
-    """One thread for so few products, as many as there are for more: a small step is a hundred short waits otherwise."""
+    """One thread for so few products, all of them for more: a small step would be a hundred short waits."""
     threads = torch.get_num_threads()
     if work is None or work > LITTLE or threads == 1:
         yield

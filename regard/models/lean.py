@@ -1,4 +1,4 @@
-"""A model's own weights stepped with as few calls as there are: on a CPU a small model waits for Python, not for memory.
+"""A model's own weights stepped with few calls: on a CPU a small model waits for Python, not for memory.
 
 Nothing is copied, so nothing can fall behind the model. It answers to `start` and `step` as the model does, with the
 same states; what a whole sequence goes through, dropout, autocast and all, is left to the model.
