@@ -7,6 +7,7 @@ same states; what a whole sequence goes through, dropout, autocast and all, is l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -58,15 +59,19 @@ class LeanDecoder:
             x = stack.norm(x) if self.pre else x
             return F.linear(x if stack.scale == 1.0 else x * stack.scale, stack.prediction), past
 
-    def _own_precision(self) -> torch.autocast:
+    def _own_precision(self) -> AbstractContextManager[Any]:
         """Whatever is cast around it, it computes in the type of its weights."""
-        return torch.autocast(self.stack.prediction.device.type, enabled=False)
+        kind = self.stack.prediction.device.type
+        return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
     def _embed(self, tokens: Tensor, mask: Mask) -> Tensor:
         """Vectors of tokens, scaled and placed, and normalised where a model does that."""
-        where, stack = mask.where, self.stack
+        where, stack, embedding = mask.where, self.stack, self.stack.embedding
         assert isinstance(where, Stepping)
-        x = stack.embedding(tokens, mask.once("newest", lambda: where.newest), stack.positions)
+        x = F.embedding(tokens, embedding.weight)
+        x = x if embedding.scale == 1.0 else x * embedding.scale
+        added = stack.positions.embed(mask.once("newest", lambda: where.newest))
+        x = x if added is None else x + added.to(x.dtype)
         return x if stack.embedding_norm is None else stack.embedding_norm(x)
 
     def _through(
