@@ -133,10 +133,9 @@ class _Past(NamedTuple):
 
     @classmethod
     def of(cls, attention: MultiHead, positions: Positions) -> _Past:
-        maps = (attention.query, attention.key, attention.value, attention.output)
-        bias = positions.bias if positions.biased else None
-        way = AttentionSpec(score=attention.score, bias=bias)
-        return cls(*(_Map.of(each) for each in maps), attention.heads, attention.groups, way)
+        way = AttentionSpec(score=attention.score, bias=positions.bias if positions.biased else None)
+        query, key, value = _Map.of(attention.query), _Map.of(attention.key), _Map.of(attention.value)
+        return cls(query, key, value, _Map.of(attention.output), attention.heads, attention.groups, way)
 
     def look(self, x: Tensor, cache: LayerCache, mask: Mask, positions: Positions) -> Tensor:
         query = _split(F.linear(x, *self.query), self.heads)
