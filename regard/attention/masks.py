@@ -215,15 +215,12 @@ class Stepping:
 
     def advance(self) -> Stepping:
         """The index after each beam has put one more token into its own slot."""
-        limit = self.slots.shape[2]
+        slots, limit = self.slots, self.slots.shape[2]
         assert not self.even or self.longest < limit, f"a token more than the {limit} that there is room for"
-        if self.beams == 1:  # whose number is 0, as that of a slot that nobody took
-            return replace(self, taken=self.taken + 1, longest=min(self.longest + 1, limit))
-        own = torch.arange(self.beams, device=self.slots.device)[None, :, None].expand(len(self.taken), -1, 1)
-        at = self.taken[:, None, None].expand(-1, self.beams, 1)
-        return replace(
-            self, slots=self.slots.scatter(2, at, own), taken=self.taken + 1, longest=min(self.longest + 1, limit)
-        )
+        if self.beams > 1:  # a lone one's number is 0, as that of a slot that nobody took
+            own = torch.arange(self.beams, device=slots.device)[None, :, None].expand(len(self.taken), -1, 1)
+            slots = slots.scatter(2, self.taken[:, None, None].expand(-1, self.beams, 1), own)
+        return replace(self, slots=slots, taken=self.taken + 1, longest=min(self.longest + 1, limit))
 
     def addresses(self) -> Int[Tensor, "batch beam"]:
         """Where in the cache the newest token of each beam goes."""
@@ -232,8 +229,7 @@ class Stepping:
 
     def allowed(self) -> Bool[Tensor, "batch beam key"]:
         """True on the prompt and on the slots of the beam's own past."""
-        batch, beams, _ = self.slots.shape
-        device = self.slots.device
+        (batch, beams, _), device = self.slots.shape, self.slots.device
         prompt = torch.arange(self.room, device=device) < self.prompt[:, None]
         own = self.slots[:, :, : self.longest, None] == torch.arange(beams, device=device)
         past = torch.arange(self.longest, device=device) < self.taken[:, None]
