@@ -28,6 +28,7 @@ MODEL_PARTS = {
     "hogwild",
     "kernels",
     "inference",
+    "lean",
     "spread",
     "weights",
 }  # every other file is a model
