@@ -21,10 +21,13 @@ NAMELESS = {"utils", "util", "common", "helpers", "helper", "manager", "base", "
 KERNELS = {"scaled_dot_product_attention", "varlen_attn", "flex_attention"}
 MODEL_PARTS = {
     "__init__",
+    "bits",
     "blocks",
     "cells",
     "convolution",
+    "dropout",
     "encoder_decoder",
+    "gelu",
     "hogwild",
     "kernels",
     "inference",
