@@ -32,6 +32,7 @@ MODEL_PARTS = {
     "kernels",
     "inference",
     "lean",
+    "lora",
     "spread",
     "weights",
 }  # every other file is a model
