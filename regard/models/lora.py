@@ -20,6 +20,8 @@ DOWN, UP, SCALE = "lora_down", "lora_up", "lora_scale"
 class LoRALinear(nn.Linear):
     """A linear map of frozen weights, plus `scale * up @ down`, which starts at zero."""
 
+    lora_scale: Tensor
+
     def __init__(self, frozen: nn.Linear, rank: int, alpha: float) -> None:
         nn.Module.__init__(self)
         self.in_features, self.out_features = frozen.in_features, frozen.out_features
