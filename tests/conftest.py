@@ -42,6 +42,9 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("regard")
 
 
+os.fsync = lambda descriptor: None  # nobody pulls the plug meanwhile; that it is called is for tests to see
+
+
 @pytest.fixture(autouse=True)
 def seeds() -> None:
     """Every test starts from the same random state, whatever ran before it."""
