@@ -19,12 +19,11 @@ import hypothesis
 import numpy as np
 import pytest
 import torch
-from jaxtyping import config, install_import_hook
+from jaxtyping import config
 
-PACKAGES = ("attention", "models", "decoding", "data", "metrics", "training", "tasks", "interpret", "lab")
+from tests import checking
 
-# From here on the axis names in these packages' signatures are checked on every call. JAXTYPING_DISABLE=1 turns it off.
-install_import_hook([f"regard.{package}" for package in PACKAGES], "beartype.beartype")
+checking.install()  # JAXTYPING_DISABLE=1 turns the check of axis names off
 
 torch.set_num_threads(1)
 
