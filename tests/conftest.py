@@ -19,6 +19,7 @@ import hypothesis
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from jaxtyping import config
 
 from tests import checking
@@ -128,13 +129,29 @@ SMALL = {
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
-    """The run folder of a model that has learnt the little grammar; nobody writes into it."""
+    """The run folder of a model that has learnt the little grammar; nobody writes into it, and all workers share it."""
+    place = tmp_path_factory.getbasetemp()
+    place = (place.parent if "PYTEST_XDIST_WORKER" in os.environ else place) / "trained"
+    with FileLock(f"{place}.lock"):
+        return place / "run" if place.exists() else _train(place)
+
+
+def _train(place: Path) -> Path:
     from regard import recipe
 
-    place = tmp_path_factory.mktemp("trained")
+    place.mkdir()
     for side, texts in zip(("fr", "en"), zip(*sentences(), strict=True), strict=True):
         (place / f"train.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     files = {"source": str(place / "train.fr"), "target": str(place / "train.en")}
     settings = {**SMALL, "data": {**SMALL["data"], "train": files}}
     with unchecked():
         return recipe.train(settings, out=place / "run", quiet=True).folder
+
+
+@pytest.fixture
+def few_aligned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fifth of the sentences aligned by hand: what is measured on them is measured in a fifth of the time."""
+    from regard.metrics import alignment
+
+    golds = alignment.read()[:20]
+    monkeypatch.setattr(alignment, "read", lambda: list(golds))

@@ -164,7 +164,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.unchecked
 @pytest.mark.parametrize("document", FOLLOWED, ids=shown)
-def test_a_reader_can_follow_the_document(document, model, tmp_path, monkeypatch):
+def test_a_reader_can_follow_the_document(document, model, few_aligned, tmp_path, monkeypatch):
     monkeypatch.setattr(bench, "BATCHES", (1, 2))
     lay(tmp_path)
     for name in ("a", "b", "demo"):
