@@ -166,6 +166,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("document", FOLLOWED, ids=shown)
 def test_a_reader_can_follow_the_document(document, model, few_aligned, tmp_path, monkeypatch):
     monkeypatch.setattr(bench, "BATCHES", (1, 2))
+    monkeypatch.setattr(bench, "LENGTH", 10)
     lay(tmp_path)
     for name in ("a", "b", "demo"):
         shutil.copytree(model, tmp_path / "runs" / name)
