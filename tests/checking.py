@@ -10,10 +10,12 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, ForwardRef, Literal, get_args, get_origin
 
 import jaxtyping
 from beartype import beartype
+from jaxtyping import config
 
 PACKAGES = ("attention", "models", "decoding", "data", "metrics", "training", "tasks", "interpret", "lab")
 
@@ -25,9 +27,9 @@ def install() -> None:
     def checked(*, typechecker: Any) -> Callable[[Any], Any]:
         def decorate(thing: Any) -> Any:
             if not inspect.isclass(thing):
-                return beartype(thing) if plain(thing) else jaxtyped(thing, typechecker=typechecker)
+                return simply(thing) if plain(thing) else jaxtyped(thing, typechecker=typechecker)
             if dataclasses.is_dataclass(thing) and plain(thing.__init__):
-                thing.__init__ = beartype(thing.__init__)
+                thing.__init__ = simply(thing.__init__)
                 return thing
             return jaxtyped(thing, typechecker=typechecker)
 
@@ -35,6 +37,19 @@ def install() -> None:
 
     jaxtyping.jaxtyped = checked  # the import hook asks for it by this name
     jaxtyping.install_import_hook([f"regard.{package}" for package in PACKAGES], "beartype.beartype")
+
+
+def simply(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its arguments and its answer checked by beartype, where checks are not turned off."""
+    strict = beartype(function)
+    if strict is function:  # nothing to check
+        return function
+
+    @wraps(function)
+    def called(*given: Any, **named: Any) -> Any:
+        return (function if config.jaxtyping_disable else strict)(*given, **named)
+
+    return called
 
 
 def plain(function: Any) -> bool:

@@ -24,7 +24,7 @@ from jaxtyping import config
 
 from tests import checking
 
-checking.install()  # JAXTYPING_DISABLE=1 turns the check of axis names off
+checking.install()  # JAXTYPING_DISABLE=1 turns it off
 
 torch.set_num_threads(1)
 

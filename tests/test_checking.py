@@ -23,6 +23,8 @@ def test_axes_of_one_name_must_have_one_length():
 def test_arguments_without_tensors_must_have_their_types():
     with pytest.raises(BeartypeCallHintViolation, match="beams"):
         Beam(beams="4")
+    with unchecked(), pytest.raises(TypeError, match="'<=' not supported"):  # as without any check
+        Beam(beams="4")
 
 
 def test_a_signature_that_might_name_tensors_is_left_to_jaxtyping():
