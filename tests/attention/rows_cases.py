@@ -14,11 +14,14 @@ from regard.attention.kernels.rows import LONG, Tiles, attend_rows
 from regard.attention.masks import Mask, Row, between, causal
 from tests.interpreted import prepare
 
+# Itself, the past and another row; no bias, slopes, a table and one that learns; tiles of one sequence and of several.
+SEEDS = (0, 1, 5, 6, 11, 16, 17, 36, 53, 60, 66, 82, 85)
+
 
 def rows(chance: random.Random, *, fixed: bool, few: bool) -> tuple[Row, Row]:
     """Two rows with the same number of sequences, some of them empty on one side; fixed ones have tails."""
     count = chance.randint(1, 6 if few else 12)
-    longest = chance.choice([3, 20, 40, 40] if few else [3, 20, 90, 90])
+    longest = chance.choice([3, 20, 70, 70] if few else [3, 20, 90, 90])
     sides = [[chance.randint(0, longest) for _ in range(count)] for _ in range(2)]
     sides[0][0] = sides[1][-1] = longest
     size = max(map(sum, sides)) + chance.randint(0, 30 if few else 50)
@@ -74,7 +77,7 @@ if __name__ == "__main__":
     prepare()
     kernels.OWN = {name: Tiles(32, 16) for name in kernels.OWN}  # so that short sequences fill several
     worst = 0.0
-    for seed in range(int(sys.argv[1])):
+    for seed in SEEDS:
         kernels.SHARED = Tiles(64, 64) if seed % 2 else Tiles(32, 32)
         worst = max(worst, *differences(seed, "cpu", torch.float32, few=True))
     print(worst)
