@@ -42,7 +42,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("regard")
 
 
-os.fsync = lambda descriptor: None  # nobody pulls the plug meanwhile; that it is called is for tests to see
+os.fsync = lambda descriptor: None  # nobody pulls the plug meanwhile; test_checkpoint sees that it is called
 
 
 @pytest.fixture(autouse=True)
