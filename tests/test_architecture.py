@@ -78,6 +78,7 @@ def sources() -> dict[str, ast.Module]:
     return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
+@cache
 def mentions(tree: ast.AST) -> set[str]:
     """Full dotted names of everything imported or used, with `np`, `F` and the like spelled out."""
     aliases, names = {}, set()

@@ -11,7 +11,7 @@ from regard.decoding.constraints import Forbid
 from regard.decoding.generate import Drawing
 from regard.decoding.ranking import Front
 from regard.decoding.sampling import Sampler
-from tests.interpreted import read_bounds_as_scalars
+from tests.interpreted import prepare
 
 VOCAB = 70
 WARPINGS: list[dict[str, float | int]] = [
@@ -53,7 +53,7 @@ def shares(logits: torch.Tensor, pick: Sampler | None) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    read_bounds_as_scalars()
+    prepare()
     # Several parts of a small vocabulary, whose scores lie further apart.
     draws.FEW, draws.MANY = draws.Search(32, 32, 4, 4), draws.Search(16, 8, 6, 4)
     torch.manual_seed(0)
