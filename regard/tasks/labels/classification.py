@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.text_classifier import (
     ConvolutionEncoderConfig,
     RecurrentEncoderConfig,
@@ -28,9 +29,13 @@ class ClassificationRecipe(LabellingRecipe):
     """What is learnt."""
     data: Fingerprinted[LabelsConfig]
     """Labelled texts."""
-    model: ConvolutionEncoderConfig | RecurrentEncoderConfig | TransformerEncoderConfig = field(
-        default_factory=ConvolutionEncoderConfig, metadata={"resume": "refused"}
-    )
+    model: (
+        ConvolutionEncoderConfig
+        | RecurrentEncoderConfig
+        | TransformerEncoderConfig
+        | BERTEncoderConfig
+        | GPTEncoderConfig
+    ) = field(default_factory=ConvolutionEncoderConfig, metadata={"resume": "refused"})
     """The network, chosen by its name; sizes that nobody names follow from the number of texts."""
 
 
@@ -50,7 +55,7 @@ class Classification(Labelling):
         names = self.prepared.classes
         return [
             {
-                "read": side.words[number][0][:SHOWN],
+                "read": " | ".join(side.words[number])[:SHOWN],
                 "label": names[int(side.labels[number])],
                 "answer": names[int(found.answers[number][0])],
             }
