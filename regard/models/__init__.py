@@ -98,6 +98,12 @@ def _gpt_encoder() -> Pair:
     return BodyReader, GPTEncoderConfig
 
 
+def _linear() -> Pair:
+    from regard.models.linear import LinearConfig, LinearText
+
+    return LinearText, LinearConfig
+
+
 def _perceptron() -> Pair:
     from regard.models.perceptron import Perceptron, PerceptronConfig
 
@@ -135,6 +141,7 @@ MODELS = Models(
         "transformer-encoder": _transformer_encoder,
         "bert-encoder": _bert_encoder,
         "gpt-encoder": _gpt_encoder,
+        "linear": _linear,
         "perceptron": _perceptron,
         "class-and-box": _class_and_box,
         "count-per-frame": _count_per_frame,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.models.linear import LinearConfig
 from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.text_classifier import (
     ConvolutionEncoderConfig,
@@ -13,6 +14,7 @@ from regard.models.text_classifier import (
     TransformerEncoderConfig,
 )
 from regard.tasks.labels.batches import Labelled
+from regard.tasks.labels.division import divide
 from regard.tasks.labels.files import LabelsConfig
 from regard.tasks.labels.recognition import labelled
 from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
@@ -35,6 +37,7 @@ class ClassificationRecipe(LabellingRecipe):
         | TransformerEncoderConfig
         | BERTEncoderConfig
         | GPTEncoderConfig
+        | LinearConfig
     ) = field(default_factory=ConvolutionEncoderConfig, metadata={"resume": "refused"})
     """The network, chosen by its name; sizes that nobody names follow from the number of texts."""
 
@@ -49,6 +52,7 @@ class Classification(Labelling):
     code: ClassVar[str] = 'classify(["a text"])'
     per_token = False
     recognise = staticmethod(labelled)
+    divide = staticmethod(divide)
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
         """A few texts with label and answer."""
