@@ -18,16 +18,17 @@ def drawn(**changes: int) -> LinearText:
 
 
 TEXTS = [[3, 4, 5], [6], [4, 3, 4, 4]]
+ALL = [token for text in TEXTS for token in text]
 
 
 @pytest.mark.parametrize("reach", [1, 2, 3])
 def test_a_text_alone_in_a_row_and_padded_has_the_same_logits(reach: int) -> None:
     model = drawn(reach=reach)
     alone = torch.cat([model(torch.tensor(text), Row.of([len(text)])) for text in TEXTS])
-    packed = model(torch.tensor(sum(TEXTS, [])), Row.of([3, 1, 4]))
+    packed = model(torch.tensor(ALL), Row.of([3, 1, 4]))
     padded = model(torch.tensor([[3, 4, 5, 0], [6, 0, 0, 0], [4, 3, 4, 4]]), Grid(torch.tensor([3, 1, 4]), 4))
     fixed = Row.of([3, 1, 4], size=10, segments=5, longest=4, most=4)
-    filled = model(torch.tensor([*sum(TEXTS, []), 7, 7]), fixed)
+    filled = model(torch.tensor([*ALL, 7, 7]), fixed)
     torch.testing.assert_close(packed, alone)
     torch.testing.assert_close(padded, alone)
     assert filled.shape == (4, 3)

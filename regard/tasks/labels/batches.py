@@ -24,9 +24,10 @@ from regard.data.readers import digest, suffix
 from regard.data.tokenizers import Tokenizer
 from regard.tasks.labels import files as labels
 from regard.tasks.labels import formats, reading
-from regard.tasks.labels.files import Example, Found, LabelsConfig, TagsConfig
+from regard.tasks.labels.files import Found, LabelsConfig, TagsConfig
 from regard.tasks.labels.formats import Format, Laid
 from regard.tasks.labels.reading import ReadingConfig
+from regard.tasks.labels.tagged import Example
 
 IGNORE = -100  # the label of a token that is not judged, and of a line of a fixed row that is no text
 SHOWN = 5  # places named of many

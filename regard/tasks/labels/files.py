@@ -7,19 +7,17 @@ remembered by its place.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar
 
 from regard.config.ranges import Batch, Column, Part, Some
 from regard.config.resuming import Free, Warned
 from regard.data.holdout import sentence
 from regard.data.line_report import LineReport
-from regard.data.readers import Refusal, cleaned, parsed, records, suffix, text_at, value_at
+from regard.data.readers import Refusal, cleaned, parsed, records, text_at, value_at
 from regard.tasks.labels.layout import Layout, Wanted, cells, first_record, is_json, names, suspicion, table
-
-COLUMNS = (".conll", ".conllu", ".tsv")  # how files are named that have a word in each line
+from regard.tasks.labels.tagged import Example, TaggedFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,89 +159,6 @@ def _texts(given: Sequence[str]) -> list[str]:
     if len(given) > 1 and sum(not text.strip() for text in given) == 1:
         raise Refusal(f"a pair without its {'first' if not given[0].strip() else 'second'} text")
     return [cleaned(text) for text in given]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaggedFile:
-    """A file of sentences whose words have tags; it may be gzipped."""
-
-    SHORT: ClassVar[str] = "path"
-
-    path: Free[str]
-    """A sentence in each line, as the/DET cat/NOUN; or a word in each line if named .conll, .conllu or .tsv."""
-    form: Literal["auto", "lines", "columns"] = "auto"
-    """A sentence in each line, or a word in each; auto goes by the file's name."""
-    separator: str = "/"
-    """Separator of a word and its tag where a line is a sentence; the last one in a word counts."""
-    columns: tuple[Column, Column] = (1, 2)
-    """Columns of word and tag, between tabs, where a line is a word; 2 and 4 in CoNLL-U."""
-    blank: str = "_"
-    """Tag of a word that is read but not scored."""
-
-    def __post_init__(self) -> None:
-        if not self.separator or self.separator.isspace():
-            raise ValueError("separator must be a sign such as /, not a blank")
-
-    def like(self) -> dict[str, Any]:
-        """The settings by which another file of the same kind is read."""
-        return {name: value for name, value in vars(self).items() if name != "path"}
-
-    def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
-        """What is in it; `number` is that of the file."""
-        form = self.form if self.form != "auto" else "columns" if suffix(self.path) in COLUMNS else "lines"
-        if form == "columns":
-            yield from self._by_word(number, tally)
-            return
-        for line, pairs in records(self.path, tally, self._sentence):
-            if pairs:
-                yield self._example(pairs, (number, line))
-
-    def _sentence(self, line: str) -> list[tuple[str, str]]:
-        pairs = []
-        for cell in unicodedata.normalize("NFC", line).split():
-            word, found, tag = cell.rpartition(self.separator)
-            if not (found and word and tag):
-                raise Refusal(f"with a word without {self.separator} and a tag")
-            pairs.append((word, tag))
-        return pairs
-
-    def _by_word(self, number: int, tally: LineReport) -> Iterator[Example]:
-        """A bad line spoils its sentence, which is left out."""
-        refused, first, words = 0, 1, list[tuple[str, str]]()
-        line = 0
-        for line, pair in records(self.path, tally, self._word):
-            bad = sum(found.count for found in tally.refused.values())
-            if pair is not None:
-                words.append(pair)
-                continue
-            if words and bad == refused:
-                yield self._example(words, (number, first))
-            refused, first, words = bad, line + 1, []
-        if words and sum(found.count for found in tally.refused.values()) == refused:
-            yield self._example(words, (number, first))
-
-    def _word(self, line: str) -> tuple[str, str] | None:
-        """A word and its tag; None between sentences and for comments."""
-        if not line.strip() or (line.startswith("#") and "\t" not in line):
-            return None
-        cells = line.split("\t")
-        if len(cells) < max(self.columns):
-            raise Refusal(f"fewer than {max(self.columns)} columns")
-        word, tag = ("".join(cleaned(cells[column - 1]).split()) for column in self.columns)
-        return word, tag
-
-    def _example(self, pairs: Sequence[tuple[str, str]], place: tuple[int, int]) -> Example:
-        words, tags = zip(*pairs, strict=True)
-        return Example(words, tuple(None if tag == self.blank else tag for tag in tags), place)
-
-
-class Example(NamedTuple):
-    """A text with its label, as tuples of one; or the words of a sentence with a tag for each that is judged."""
-
-    words: tuple[str, ...]
-    labels: tuple[str | None, ...]
-    place: tuple[int, int]
-    """Number of its file, and line."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -27,11 +28,12 @@ from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.tasks.labels import files, formats, pairs
 from regard.tasks.labels.batches import Labelled, cut, index
-from regard.tasks.labels.files import LabelledFile, TaggedFile
+from regard.tasks.labels.files import LabelledFile
 from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.pairs import Pair
 from regard.tasks.labels.reading import ReadingConfig, settings, shown
 from regard.tasks.labels.scoring import scores
+from regard.tasks.labels.tagged import TaggedFile
 from regard.tasks.labels.task import AnyReaderConfig, Measured, Reader, measure
 from regard.tasks.trained import NoOptions, chosen, described, revived
 
@@ -89,9 +91,16 @@ class Labels:
     __repr__ = described
 
     def __init__(
-        self, model: Reader, tokenizer: Tokenizer, classes: list[str], data: dict[str, Any], name: str = "labeller"
+        self,
+        model: Reader,
+        tokenizer: Tokenizer,
+        classes: list[str],
+        data: dict[str, Any],
+        name: str = "labeller",
+        temperature: float = 1.0,
     ) -> None:
         self.model, self.tokenizer, self.classes, self.data, self.name = model, tokenizer, classes, data, name
+        self.temperature = temperature
         self.style: str = model.config.FORMAT
         self.form = formats.of(tokenizer, self.style, pairs=self.pairs)
 
@@ -104,7 +113,7 @@ class Labels:
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         classes = [str(label) for label in known["labels"]]
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return kind(revived(checkpoint, device), tokenizer, classes, known["data"], name)
+        return kind(revived(checkpoint, device), tokenizer, classes, known["data"], name, _temperature(known))
 
     @classmethod
     def of_pairs(cls) -> Any:
@@ -132,7 +141,7 @@ class Labels:
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Scores on labelled files; `changes` are settings of the files, such as columns."""
         side, found = self.measure(*map(str, paths), **changes)
-        return scores(name or self.name, self.task, side, found, self.classes)
+        return scores(name or self.name, self.task, side, found, self.classes, self.temperature)
 
     @property
     def device(self) -> torch.device:
@@ -150,7 +159,8 @@ class Labels:
         batches, found = by_length([len(one.tokens) for one in texts], budget=BUDGET), []
         for batch in batches:
             lengths = [len(texts[number].tokens) for number in batch]
-            chances = self._scores([texts[number] for number in batch]).float().softmax(-1).cpu()
+            chances = self._scores([texts[number] for number in batch]).float()
+            chances = chances.div(self.temperature).softmax(-1).cpu()
             found.append(chances.split(lengths) if self.config.per_token else chances.unbind())
         return in_order(batches, found)
 
@@ -335,6 +345,14 @@ class Tagger(Labels):
         return Tagged(
             words, [self.classes[n] for n in best], [float(row[n]) for row, n in zip(rows, best, strict=True)]
         )
+
+
+def _temperature(known: Mapping[str, Any]) -> float:
+    """What logits are divided by, as it was fitted on held-out texts."""
+    found = known.get("temperature", 1.0)
+    if not isinstance(found, int | float) or not 0 < found < math.inf:
+        raise ValueError(f"temperature must be a number above 0, not {found!r}")
+    return float(found)
 
 
 def _kinds(pairs: bool) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.glimpse import Column, Glimpse
-from regard.tasks.labels.files import COLUMNS
 from regard.tasks.labels.layout import DEGREES, LABELS, VERDICTS, label_among, pair_among
+from regard.tasks.labels.tagged import COLUMNS
 from regard.training.task import LIKELY, POSSIBLE, SURE, Claim, Given, data_section
 
 Look = tuple[dict[str, Any], str, int]  # settings of a file, how it is read in words, how sure that is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -22,8 +22,12 @@ from regard.data.normalise import recorded
 from regard.data.packing import Packing
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order
+from regard.metrics import entities
+from regard.metrics.entities import Found as Entities
 from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
+from regard.metrics.significance import Statistics
+from regard.models.linear import LinearConfig, LinearText
 from regard.models.reader import BERTEncoderConfig, BodyReader, GPTEncoderConfig
 from regard.models.text_classifier import (
     ConvolutionEncoderConfig,
@@ -43,9 +47,14 @@ from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_we
 from regard.training.tuning import TuningConfig
 
 AnyReaderConfig = (
-    RecurrentEncoderConfig | ConvolutionEncoderConfig | TransformerEncoderConfig | BERTEncoderConfig | GPTEncoderConfig
+    RecurrentEncoderConfig
+    | ConvolutionEncoderConfig
+    | TransformerEncoderConfig
+    | BERTEncoderConfig
+    | GPTEncoderConfig
+    | LinearConfig
 )
-Reader = Labeller | BodyReader
+Reader = Labeller | BodyReader | LinearText
 
 # What follows from the number of texts where nobody named it.
 ROWS = 100  # rows of an epoch, unless they would be very short or very long
@@ -109,6 +118,7 @@ class Labelling:
     def __init__(self, recipe: Any, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.prepared, self.model = recipe, prepared, model
         self.fixed = fixed
+        self.temperature = 1.0
         self.packing = packing(recipe, prepared.train, recipe.data.tokens)
         self.rows = self.packing.rows
         self.features = recipe.data.tokens * (getattr(recipe.model, "embedding", 0) or recipe.model.width)
@@ -182,6 +192,7 @@ class Labelling:
 
     def step(self, batch: LabelBatch, part: str) -> Step:
         """The surprise at every label, summed."""
+        self.temperature = 1.0  # one that was fitted was that of other weights
         batch = batch.to(self.model.output.bias.device)
         logits, labels = batch.read(self.model), batch.labels
         weights = self._weights.to(logits.device) if self.recipe.objective.balanced else None
@@ -219,6 +230,7 @@ class Labelling:
                 **kept,
                 "labels": self.prepared.classes,
                 **({"pairs": True} if self.prepared.pairs else {}),
+                **({"temperature": self.temperature} if self.temperature != 1.0 else {}),
                 "data": {"file": file, "names": recipe["data"]["names"]},
             },
             "tokenizer.json": self.prepared.tokenizer.json(),
@@ -250,12 +262,17 @@ class Measured:
     """Of every text: one answer, or one for each token."""
     whole: float | None = None
     """Share of sentences in which all words are told right, where words are judged."""
+    entities: tuple[Statistics, list[Entities]] | None = None
+    """How well entities are found, where tags are those of entities, and each type by itself."""
+    logits: Float[np.ndarray, "text label"] | None = None
+    """What labels of texts are told from."""
 
     @property
     def metrics(self) -> dict[str, float]:
         """By name, as they are logged."""
         found = {"loss": self.loss, "accuracy": self.labels.accuracy, "f1": self.labels.f1}
-        return found if self.whole is None else {**found, "sentences": self.whole}
+        found |= {} if self.whole is None else {"sentences": self.whole}
+        return found if self.entities is None else {**found, "entity_f1": self.entities[0].score / 100}
 
 
 @torch.no_grad()
@@ -265,25 +282,39 @@ def measure(model: Reader, side: Labelled, classes: list[str], *, tokens: int, s
     model.eval()
     device = model.output.bias.device
 
-    def labelled(chosen: list[int]) -> tuple[float, list[list[int]]]:
+    def labelled(chosen: list[int]) -> tuple[float, list[list[int]], list[list[float]]]:
         batch = side.batch(np.array(chosen)).to(device)
         scores = batch.read(model)
         answers = scores.argmax(-1).split(side.lengths[chosen].tolist() if side.per_token else 1)
-        return float(cross_entropy(scores, batch.labels)), [answer.tolist() for answer in answers]
+        kept = [] if side.per_token else scores.float().tolist()
+        return float(cross_entropy(scores, batch.labels)), [answer.tolist() for answer in answers], kept
 
     batches = by_length(side.lengths.tolist(), budget=tokens)
     found = spread(labelled, batches)
     model.train(training)
-    answers = [np.array(line) for line in in_order(batches, (lines for _, lines in found))]
+    answers = [np.array(line) for line in in_order(batches, (lines for _, lines, _ in found))]
     truth = [side.truth(number) for number in range(len(side))]
-    whole = None
+    whole = named = logits = None
     if side.per_token:
         right = [bool(((one == other) | (other == IGNORE)).all()) for one, other in zip(answers, truth, strict=True)]
         whole = sum(right) / len(right)
+        named = _entities(truth, answers, classes) if entities.are_entities(classes) else None
+    else:
+        logits = np.array(in_order(batches, (kept for _, _, kept in found)))
     one, other = (np.concatenate(lines) for lines in (truth, answers))
     judged = one != IGNORE
     labels = judge(one[judged], other[judged], classes)
-    return Measured(labels, sum(lost for lost, _ in found) / max(int(judged.sum()), 1), answers, whole)
+    loss = sum(lost for lost, _, _ in found) / max(int(judged.sum()), 1)
+    return Measured(labels, loss, answers, whole, named, logits)
+
+
+def _entities(
+    truth: Sequence[Int[np.ndarray, "_labels"]], answers: Sequence[Int[np.ndarray, "_labels"]], classes: Sequence[str]
+) -> tuple[Statistics, list[Entities]]:
+    """How well the entities of sentences are found, by the words that are judged."""
+    kept = [(one[one != IGNORE], other[one != IGNORE]) for one, other in zip(truth, answers, strict=True)]
+    named = [[[classes[number] for number in side] for side in both] for both in kept]
+    return entities.compare([right for right, _ in named], [said for _, said in named])
 
 
 def packing(recipe: Any, train: Labelled, tokens: int) -> Packing:
