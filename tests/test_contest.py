@@ -45,7 +45,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     """Runs of a few steps; which were asked for, with what."""
     train, asked = recipe.train, []
 
-    def shortened(settings: Any, **options: Any) -> Any:
+    def shortened(given: Any, **options: Any) -> Any:
+        settings = given.settings if isinstance(given, recipe.Order) else given
         asked.append((Path(options["out"]).name, settings))
         steps = {"steps": 6, "evaluate": 6, "save": 3, "tensorboard": False, "device": "cpu"}
         changed = {**settings, "training": {**settings.get("training", {}), **steps}}
@@ -73,16 +74,15 @@ def test_all_are_scored_on_the_same_texts_which_none_of_them_saw(
     assert len(held) == 24
     assert not {sentence(text) for text in held} & {sentence(text) for text in learnt}
     assert all([each.given for each in one.scores.examples] == held for one in found.entries)
-    report = json.loads((tmp_path / "run/pretrained/data.json").read_text())
-    assert sum("held" in line or "leak" in line for line in json.dumps(report).lower().split(",")), report
-    said = [part for part in json.dumps(report).split('"') if "24" in part]
-    assert "24" in json.dumps(report), said  # of the upper-case copies, those that are held out were left out
+    [read] = json.loads((tmp_path / "run/pretrained/data.json").read_text())["train"]["corpora"]
+    assert read["documents"]["dropped"]["also held out"]["count"] == 24, "the copies in capitals of those held out"
+    assert read["documents"]["kept"] == 216 + 60 + 216
     best = load(tmp_path / "run" / "best", device="cpu")
     assert best.classify(["the film was great"])[0].label in ("b", "g")
     told = json.loads((tmp_path / "run/contest.json").read_text())
     assert told["best"] == found.winner.name
     assert found.winner.accuracy == max(one.accuracy for one in found.entries[1:])
-    assert len(found.rows()) == 4
+    assert [row[0] for row in found.rows()] == list(contests.SAYS.values())
     assert "pre-training was" in found.verdict
 
 
@@ -107,3 +107,24 @@ def test_what_is_done_is_not_done_again_and_what_was_interrupted_goes_on(
     assert [name for name, _ in quick] == ["scratch", "tuned"]
     assert (whole / "best").is_dir()
     assert len(found.entries) == 4
+
+
+def test_the_command_prints_a_table_and_either_kind_of_text_works_alone(
+    texts: Path, quick: list[tuple[str, Any]], tmp_path: Path
+) -> None:
+    from typer.testing import CliRunner
+
+    from regard.cli import app
+
+    names = [str(texts / "labelled.tsv"), "--unlabelled", str(texts / "more.jsonl"), "--out", str(tmp_path / "run")]
+    done = CliRunner().invoke(app, ["train", "--labelled", *names, "--device", "cpu"], env={"COLUMNS": "80"})
+    assert done.exit_code == 0, done.output
+    assert "24 held-out texts" in done.stdout
+    assert "the same BERT, pre-trained" in " ".join(done.stdout.split())
+    assert f"regard classify {tmp_path / 'run' / 'best'}" in done.stdout.replace("\n", "")
+    assert all(len(line) <= 80 for line in done.stdout.splitlines() if str(tmp_path) not in line)
+    alone = ["train", "--unlabelled", str(texts / "more.jsonl"), "--out", str(tmp_path / "read"), "--device", "cpu"]
+    done = CliRunner().invoke(app, alone)
+    assert done.exit_code == 0, done.output
+    assert quick[-1][0] == "read"
+    assert load(tmp_path / "read", device="cpu").fill("the [MASK] was great")
