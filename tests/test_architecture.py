@@ -33,6 +33,7 @@ MODEL_PARTS = {
     "inference",
     "lean",
     "lora",
+    "reader",
     "spread",
     "weights",
 }  # every other file is a model

@@ -226,7 +226,39 @@ def _mean(sums: Sums) -> Scores:
     return sums[..., 0] / np.maximum(sums[..., 1], 1e-12)
 
 
-SCORES: dict[str, Callable[[Sums], Scores]] = {"bleu": _bleu, "chrf": _chrf, "ter": _ter, "mean": _mean}
+def _f1(sums: Sums) -> Scores:
+    """In percent, of what was right, what was said and what was there."""
+    return 100 * 2 * sums[..., 0] / np.maximum(sums[..., 1] + sums[..., 2], 1e-12)
+
+
+def _correlation(sums: Sums) -> Scores:
+    """Pearson's, from the number of examples and the sums of x, y, their squares and their products."""
+    count = np.maximum(sums[..., 0], 1.0)
+    x, y, squares, others, products = (sums[..., place] / count for place in range(1, 6))
+    spread = np.sqrt(np.maximum(squares - x * x, 0) * np.maximum(others - y * y, 0))
+    return np.where(spread > 0, (products - x * y) / np.where(spread > 0, spread, 1), 0.0)
+
+
+def _matthews(sums: Sums) -> Scores:
+    """Matthews' correlation, from how often each label was taken for each (Gorodkin 2004)."""
+    labels = round(sums.shape[-1] ** 0.5)
+    confusion = sums.reshape(*sums.shape[:-1], labels, labels)
+    true, said, total = confusion.sum(-1), confusion.sum(-2), confusion.sum((-1, -2))
+    right = np.trace(confusion, axis1=-2, axis2=-1)
+    spread = np.sqrt((total**2 - (said**2).sum(-1)) * (total**2 - (true**2).sum(-1)))
+    return np.where(spread > 0, (right * total - (true * said).sum(-1)) / np.where(spread > 0, spread, 1), 0.0)
+
+
+SCORES: dict[str, Callable[[Sums], Scores]] = {
+    "bleu": _bleu,
+    "chrf": _chrf,
+    "ter": _ter,
+    "mean": _mean,
+    "f1": _f1,
+    "correlation": _correlation,
+    "matthews": _matthews,
+}
+WRITTEN = ("bleu", "chrf", "ter")  # of written answers
 LOWER = {"ter"}  # metrics of which less is better
 
 
@@ -236,8 +268,8 @@ def _scorer(metric: str, tokenize: str) -> Any:
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
-    if metric not in SCORES:
-        raise ValueError(f"unknown metric {metric}: choose one of {', '.join(SCORES)}")
+    if metric not in WRITTEN:
+        raise ValueError(f"unknown metric {metric}: choose one of {', '.join(WRITTEN)}")
     if tokenize not in BLEU.TOKENIZERS:
         raise ValueError(f"unknown BLEU tokenizer {tokenize}: choose one of {', '.join(sorted(BLEU.TOKENIZERS))}")
     if metric == "bleu":

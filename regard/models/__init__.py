@@ -86,6 +86,24 @@ def _transformer_encoder() -> Pair:
     return Labeller, TransformerEncoderConfig
 
 
+def _bert_encoder() -> Pair:
+    from regard.models.reader import BERTEncoderConfig, BodyReader
+
+    return BodyReader, BERTEncoderConfig
+
+
+def _gpt_encoder() -> Pair:
+    from regard.models.reader import BodyReader, GPTEncoderConfig
+
+    return BodyReader, GPTEncoderConfig
+
+
+def _linear() -> Pair:
+    from regard.models.linear import LinearConfig, LinearText
+
+    return LinearText, LinearConfig
+
+
 def _perceptron() -> Pair:
     from regard.models.perceptron import Perceptron, PerceptronConfig
 
@@ -121,6 +139,9 @@ MODELS = Models(
         "rnn-encoder": _rnn_encoder,
         "cnn-encoder": _cnn_encoder,
         "transformer-encoder": _transformer_encoder,
+        "bert-encoder": _bert_encoder,
+        "gpt-encoder": _gpt_encoder,
+        "linear": _linear,
         "perceptron": _perceptron,
         "class-and-box": _class_and_box,
         "count-per-frame": _count_per_frame,

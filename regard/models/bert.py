@@ -20,6 +20,7 @@ from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Who
 from regard.config.resuming import Warned
 from regard.models.blocks import ACTIVATIONS, DEVIATION, BlockShape, Embedding, EncoderBlock, draw, within
 from regard.models.dropout import Dropout
+from regard.models.spread import first
 
 
 def _bert(width: int, depth: int) -> dict[str, Any]:
@@ -125,7 +126,8 @@ class BERTConfig:
     @property
     def body(self) -> dict[str, str]:
         """Where the weights lie that another model can go on with."""
-        return {name: name for name in ("embedding", "segments", "embedding_norm", "positions", "blocks", "norm")}
+        own = ("embedding", "segments", "embedding_norm", "positions", "blocks", "norm", *["pooler"] * self.pooler)
+        return {name: name for name in own}
 
     @property
     def shape(self) -> BlockShape:
@@ -218,12 +220,7 @@ class BERT(nn.Module):
 
     def pooled(self, features: Float[Tensor, "*batch width"], layout: Row | Grid) -> Float[Tensor, "sequence width"]:
         """One vector for each sequence, from its first token; of a row of fixed shape, for as many as there may be."""
-        if isinstance(layout, Grid):
-            first = features[:, 0]
-        else:
-            sequences = len(layout.lengths) if layout.most is None else layout.most
-            first = features.index_select(0, layout.offsets[:sequences].long().clamp(max=len(features) - 1))
-        return self.pooler(first).tanh()
+        return self.pooler(first(features, layout)).tanh()
 
     def following(self, pooled: Float[Tensor, "sequence width"]) -> Float[Tensor, "sequence 2"]:
         """Logits of the second segment following the first, and of its coming from elsewhere."""

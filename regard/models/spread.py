@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-from jaxtyping import Int, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from regard.attention.masks import Grid, Row
@@ -28,3 +28,35 @@ def spread(
     longest = int(layout.lengths.max()) if len(layout.lengths) else 0  # every column is a step: worth the measuring
     cells, back, grid = replace(layout, longest=longest).grid
     return x.index_select(0, cells).unflatten(0, (len(grid.lengths), grid.longest)), grid, back
+
+
+def first(features: Float[Tensor, "*token width"], layout: Row | Grid) -> Float[Tensor, "text width"]:
+    """The first token of each text; of a row of fixed shape, of as many texts as there may be."""
+    if isinstance(layout, Grid):
+        return features[:, 0]
+    return features.index_select(0, layout.offsets[: _texts(layout)].long().clamp(max=len(features) - 1))
+
+
+def last(features: Float[Tensor, "*token width"], layout: Row | Grid) -> Float[Tensor, "text width"]:
+    """The last token of each text."""
+    if isinstance(layout, Grid):
+        return features[torch.arange(len(features), device=features.device), (layout.lengths - 1).clamp(min=0)]
+    return features.index_select(0, (layout.offsets[1 : _texts(layout) + 1].long() - 1).clamp(min=0))
+
+
+def mean(features: Float[Tensor, "*token width"], layout: Row | Grid) -> Float[Tensor, "text width"]:
+    """The mean over the tokens of each text; a line of a fixed row may be empty."""
+    lines, grid, _ = spread(features, layout)
+    total = lines.masked_fill(~grid.filled[..., None], 0.0).sum(1)
+    return total / grid.lengths[:, None].clamp(min=1).to(lines.dtype)
+
+
+def highest(features: Float[Tensor, "*token width"], layout: Row | Grid) -> Float[Tensor, "text width"]:
+    """The maximum over the tokens of each text."""
+    lines, grid, _ = spread(features, layout)
+    return lines.masked_fill(~grid.filled[..., None], torch.finfo(lines.dtype).min).amax(1)
+
+
+def _texts(layout: Row) -> int:
+    """How many texts a row has room for."""
+    return len(layout.lengths) if layout.most is None else layout.most

@@ -26,7 +26,7 @@ from regard.config.resuming import Warned
 from regard.models.blocks import BlockShape, EncoderBlock
 from regard.models.cells import Kind, Layers
 from regard.models.convolution import TextConvolution
-from regard.models.spread import spread
+from regard.models.spread import highest, mean, spread
 
 UNKNOWN = 3  # the token of words that are not known, which dropped words become
 
@@ -56,6 +56,8 @@ class EncoderConfig:
     """Sizes that suit a few thousand texts."""
     RATE: ClassVar[float] = 1e-3
     """The highest learning rate that suits it with few texts."""
+    FORMAT: ClassVar[str] = "plain"
+    """How texts and pairs of them are laid out for it."""
 
     def __post_init__(self) -> None:
         affordable(self.vocab * self.embedding + self.layers, "lower its width, its depth or the vocabulary")
@@ -346,17 +348,12 @@ class Labeller(nn.Module):
         """One vector for a text."""
         if read.whole is not None and self.config.pool in ("last", "class"):
             return read.whole
+        if self.config.pool in ("mean", "max"):
+            return (mean if self.config.pool == "mean" else highest)(read.features, layout)
         features, grid, _ = spread(read.features, layout)
-        if self.config.pool == "attention":
-            memory = self.pool.remember(features)
-            return self.pool(self.query.to(features.dtype).expand(len(features), -1, -1), memory, mask=padded(grid))[
-                :, 0
-            ]
-        filled = grid.filled[..., None]
-        if self.config.pool == "max":
-            return features.masked_fill(~filled, torch.finfo(features.dtype).min).amax(1)
-        total = features.masked_fill(~filled, 0.0).sum(1)
-        return total / grid.lengths[:, None].clamp(min=1).to(features.dtype)  # a line of a fixed row may be empty
+        memory = self.pool.remember(features)
+        query = self.query.to(features.dtype).expand(len(features), -1, -1)
+        return self.pool(query, memory, mask=padded(grid))[:, 0]
 
 
 def _texts(layout: Layout) -> Int[Tensor, "*token"]:

@@ -3,7 +3,8 @@
 The config of a model with a body that others can use says which family that is of (`FAMILY`), what its sizes are called
 (`BODY`, from the family's names to its own), where its weights lie (`body`, from roles in the family to its own
 prefixes) and, where fields alone do not tell, its `sizes` by the family's names. `PECULIAR` are further settings of the
-body, which only the same model goes on with. `scale` is what it multiplies the vectors of tokens by, if it does.
+body, which only the same model goes on with, under whichever head. `scale` is what it multiplies the vectors of tokens
+by, if it does.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from regard.checkpoint import Checkpoint, fill
 from regard.models.lora import folded
 
 FREE = ("dropout", "attention_dropout", "embedding_dropout", "word_dropout", "recurrent_dropout", "vectors")
+TABLES = ("positions", "embedding")  # parts that may have more rows in one model than in another
 FILLED = ("vocab", "target_vocab", "classes", "per_token")  # what follows from the data
 
 
@@ -33,13 +35,14 @@ def shape(parent: Checkpoint, asked: Any, *, task: str, kinds: Iterable[type]) -
         kept = {name: value for name, value in kept.items() if name not in FREE or name not in asked}
         return _checked(kept, asked, parent)
     fellows: list[Any] = [kind for kind in kinds if getattr(kind, "FAMILY", None) == getattr(before, "FAMILY", "")]
-    if not fellows:
+    wanted = [kind for kind in fellows if kind.name == asked.get("name")]
+    kind = next(iter(wanted or [each for each in fellows if _kin(each, before)] or fellows), None)
+    if kind is None:
         raise ValueError(
             f"{parent.directory} holds {_article(before)}, whose body no model for {task} has: "
             "leave out --from, or give a model of the same kind"
         )
-    same = type(before) in fellows
-    kind, sizes = type(before) if same else fellows[0], _sizes(before)
+    same, sizes = _kin(kind, before), _sizes(before)
     if strange := [name for name, value in sizes.items() if name not in kind.BODY and value and not same]:
         raise ValueError(
             f"{parent.directory} holds {_article(before)} ({strange[0]}), which {kind.name} for {task} has not: "
@@ -56,6 +59,11 @@ def shape(parent: Checkpoint, asked: Any, *, task: str, kinds: Iterable[type]) -
             "leave out --from, or give another model"
         ) from None
     return _checked(section, asked, parent)
+
+
+def _kin(kind: Any, before: Any) -> bool:
+    """Whether a model has all of the other's body: it is the same one, or the same under another head."""
+    return isinstance(before, kind) or issubclass(kind, type(before))
 
 
 def adopt(model: Any, parent: Checkpoint, *, same: bool) -> list[str]:
@@ -86,7 +94,7 @@ def _transplanted(model: nn.Module, before: Any, tensors: Mapping[str, Tensor], 
         if other not in tensors:
             raise ValueError(f"{parent.directory} has no {other}, from which {name} would go on: leave out --from")
         mine, theirs = state[name], tensors[other]
-        if role == "positions" and mine.shape[1:] == theirs.shape[1:]:  # a table for more places, or for fewer
+        if role in TABLES and mine.shape[1:] == theirs.shape[1:]:  # for more places or tokens, or for fewer
             mine, theirs = mine[: len(theirs)], theirs[: len(mine)]
         if mine.shape != theirs.shape:
             sizes = " and ".join("x".join(map(str, each.shape)) or "one number" for each in (theirs, mine))

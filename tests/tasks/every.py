@@ -17,6 +17,7 @@ from tests.tasks import words
 ROOT = Path(__file__).parent.parent.parent
 TABLE = ROOT / "regard" / "samples" / "pendulum.csv"
 READER = {"name": "rnn-encoder", "width": 8, "embedding": 8, "pool": "attention"}
+READING = "output, reader"  # a pooler, which the body of a masked language model has not
 CONVOLUTION = {"channels": [4, 4, 4]}
 
 
@@ -76,13 +77,16 @@ def texts(place: Path) -> dict[str, Line]:
             ["good film 1", "bad"],
             [labels],
             looks=True,
-            heads=dict.fromkeys(("tagging", "language", "translation", "causal-lm"), "output"),
+            heads={
+                **dict.fromkeys(("tagging", "language", "translation", "causal-lm"), "output"),
+                "masked-lm": READING,
+            },
         ),
         "tagging": Line(
             {"data": {"train": {"path": tags}, "tokens": 64}, "model": {**READER, "pool": "max"}},
             ["the film is good"],
             [tags],
-            heads=dict.fromkeys(("classification", "language", "translation", "causal-lm"), "output"),
+            heads=dict.fromkeys(("classification", "language", "translation", "causal-lm", "masked-lm"), "output"),
         ),
         "language": Line(
             {

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from regard import checkpoint, config, models
+from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.text_classifier import TransformerEncoderConfig
 from regard.models.transformer import TransformerConfig
 from regard.training import adoption
@@ -45,7 +46,7 @@ def test_the_same_model_goes_on_with_all_of_its_body(settings, tmp_path):
         heads |= {"pooler": True, "masked": False, "next_sentence": False}
     after = models.build(models.config_of({**kept, **heads})).eval()
     [said] = adoption.adopt(after, before, same=False)
-    anew = {"bert": ["pooler"], "transformer": ["decoder"]}.get(settings["name"], [])
+    anew = {"transformer": ["decoder"]}.get(settings["name"], [])
     assert re.findall(r"made anew: (.*)", said) == anew
     tokens, grid = padded(texts([7, 4], 23))
     assert torch.equal(READ[settings["name"]](after, tokens, grid), READ[settings["name"]](model, tokens, grid))
@@ -92,3 +93,49 @@ def test_a_value_that_the_other_model_does_not_know_is_named_in_one_line(tmp_pat
 def test_as_many_groups_as_heads_are_none(tmp_path):
     _, before = parent(tmp_path, name="gpt", depth=1, groups=2, activation="gelu")
     assert adoption.shape(before, {}, task="other", kinds=[TransformerEncoderConfig])["heads"] == 2
+
+
+READERS = [TransformerEncoderConfig, BERTEncoderConfig, GPTEncoderConfig]
+
+
+@pytest.mark.parametrize("settings", KINDS[1:4], ids=str)
+@pytest.mark.parametrize("vocab", [23, 25])  # tokens of a format may be new
+def test_a_reader_takes_over_all_of_a_bert_or_gpt_under_a_new_head(settings, vocab, tmp_path):
+    model, before = parent(tmp_path, **settings)
+    kept = adoption.shape(before, {}, task="other", kinds=READERS)
+    assert kept["name"] == f"{settings['name']}-encoder"
+    after = models.build(models.config_of({**kept, "vocab": vocab, "classes": 3, "dropout": 0.0})).eval()
+    [said] = adoption.adopt(after, before, same=False)
+    assert re.findall(r"made anew: (.*)", said) == ["output"]
+    tokens, grid = padded(texts([7, 4], 23))
+    features = READ[settings["name"]](model, tokens, grid)
+    assert torch.equal(after.features(tokens, grid), features)
+    if settings["name"] == "bert":
+        assert torch.equal(after.pooled(features, grid), model.pooled(features, grid))
+
+
+def test_a_reader_gives_its_body_back_to_the_model_it_came_from(tmp_path):
+    model, before = parent(tmp_path, name="bert-encoder", depth=2, classes=3, context=16, eps=1e-5)
+    kept = adoption.shape(before, {}, task="other", kinds=[type(model.config).__mro__[1]])
+    after = models.build(models.config_of({**kept, "vocab": 23, "dropout": 0.0})).eval()
+    adoption.adopt(after, before, same=False)
+    tokens, grid = padded(texts([7, 4], 23))
+    assert (kept["name"], kept["eps"]) == ("bert", 1e-5)
+    assert torch.equal(after(tokens, layout=grid), model.features(tokens, grid))
+
+
+def test_a_pooler_that_the_body_lacks_is_made_anew_and_one_that_is_not_used_is_none(tmp_path):
+    _, before = parent(tmp_path, name="bert", depth=1, pooler=False, next_sentence=False)
+    kept = adoption.shape(before, {}, task="other", kinds=READERS)
+    for pool, anew in (("class", "output, reader"), ("mean", "output")):
+        after = models.build(models.config_of({**kept, "vocab": 23, "classes": 3, "pool": pool}))
+        [said] = adoption.adopt(after, before, same=False)
+        assert re.findall(r"made anew: (.*)", said) == [anew]
+
+
+def test_the_model_that_is_asked_for_goes_on_with_plain_blocks(tmp_path):
+    _, before = parent(tmp_path, name="gpt", depth=1, activation="gelu")
+    kept = adoption.shape(before, {"name": "transformer-encoder"}, task="other", kinds=READERS)
+    assert kept["name"] == "transformer-encoder"
+    with pytest.raises(ValueError, match=r"\(causal\), which bert-encoder for other has not"):
+        adoption.shape(before, {"name": "bert-encoder"}, task="other", kinds=READERS)

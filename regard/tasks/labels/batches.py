@@ -23,14 +23,17 @@ from regard.data.packing import Cell, Packing, buckets, pack
 from regard.data.readers import digest, suffix
 from regard.data.tokenizers import Tokenizer
 from regard.tasks.labels import files as labels
-from regard.tasks.labels import reading
-from regard.tasks.labels.files import Example, Found, LabelsConfig, TagsConfig
+from regard.tasks.labels import formats, reading
+from regard.tasks.labels.files import Found, LabelsConfig, TagsConfig
+from regard.tasks.labels.formats import Format, Laid
 from regard.tasks.labels.reading import ReadingConfig
+from regard.tasks.labels.tagged import Example
 
 IGNORE = -100  # the label of a token that is not judged, and of a line of a fixed row that is no text
+SHOWN = 5  # places named of many
 BLOCK = 4096  # texts tokenised at a time
 ROUND = 256  # what the size of a row that is fuller than planned is rounded up to
-ARRAYS = ("tokens", "starts", "labels", "origins")
+ARRAYS = ("tokens", "starts", "labels", "origins", "seconds")
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,18 @@ class LabelBatch:
     row: Row
     labels: Int[Tensor, "label"]
     """Of every text or of every token; -100 on the tail, and for texts that a fixed row has room for."""
+    segments: Int[Tensor, "token"] | None = None
+    """Of which text of a pair each token is, where the model is told."""
 
     def to(self, device: torch.device | str) -> LabelBatch:
         """The same on a device; the numbers of the texts stay."""
         tokens, labels = (each.to(device, non_blocking=True) for each in (self.tokens, self.labels))
-        return LabelBatch(self.examples, tokens, self.row.to(device), labels)
+        segments = None if self.segments is None else self.segments.to(device, non_blocking=True)
+        return LabelBatch(self.examples, tokens, self.row.to(device), labels, segments)
+
+    def read(self, model: Any) -> Tensor:
+        """What a model says of it: logits for every sequence, or for every token."""
+        return model(self.tokens, self.row, *(() if self.segments is None else (self.segments,)))
 
 
 @dataclass(frozen=True)
@@ -66,14 +76,28 @@ class Labelled:
     """The texts as they were written, or the bytes of a line of JSON for each."""
     filler: int = 0
     """The token that fills up a row."""
+    seconds: Int[np.ndarray, "sequence"] | None = None
+    """Where the second text of each pair begins, if the model is told which text a token is of."""
+    ways: int = 1
+    """Sequences that are read of each example, one after the other."""
 
     def __len__(self) -> int:
-        return len(self.starts) - 1
+        return (len(self.starts) - 1) // self.ways
+
+    @cached_property
+    def bounds(self) -> Int[np.ndarray, "bound"]:
+        """Where the tokens of each example begin, and where the last one ends."""
+        return self.starts[:: self.ways]
 
     @cached_property
     def lengths(self) -> Int[np.ndarray, "text"]:
-        """Tokens of each text."""
-        return np.diff(self.starts)
+        """Tokens of each text, of all that is read of it."""
+        return np.diff(self.bounds)
+
+    @cached_property
+    def sizes(self) -> Int[np.ndarray, "text way"]:
+        """Tokens of each sequence that is read of a text."""
+        return np.diff(self.starts).reshape(-1, self.ways)
 
     @cached_property
     def words(self) -> list[tuple[str, ...]]:
@@ -99,21 +123,36 @@ class Labelled:
         """These texts in a row, none of them over `longest` tokens; `fixed` fills it up to the shape of all rows."""
         lengths = self.lengths[chosen]
         ends = np.cumsum(lengths)
-        places = np.arange(int(ends[-1])) + np.repeat(self.starts[chosen] - ends + lengths, lengths)
+        places = np.arange(int(ends[-1])) + np.repeat(self.bounds[chosen] - ends + lengths, lengths)
         tokens = self.tokens[places].astype(np.int64)
-        marks = (self.labels[places] if self.per_token else self.labels[chosen]).astype(np.int64)
+        marks = self.labels[places] if self.per_token else self.labels[chosen]
+        marks = marks.astype(np.float32 if marks.dtype.kind == "f" else np.int64)
+        sizes = self.sizes[chosen].ravel()
+        segments = self._segments(chosen, sizes)
         shape: dict[str, int] = {}
         if fixed is not None:
             assert longest is not None, "a row of fixed shape needs a bound"
             over = len(tokens) > fixed.tokens  # so rare that it may have a shape of its own
             size = -(-len(tokens) // ROUND) * ROUND if over else fixed.tokens
-            shape = {"size": size, "segments": fixed.segments, "most": fixed.most[longest]}
+            more = (self.ways - 1) * max(fixed.most.values())
+            shape = {"size": size, "segments": fixed.segments + more, "most": fixed.most[longest] * self.ways}
             room = (size if self.per_token else fixed.most[longest]) - len(marks)
             tokens = np.concatenate([tokens, np.full(size - len(tokens), self.filler)])
-            marks = np.concatenate([marks, np.full(room, IGNORE)])
-        row = Row.of(torch.from_numpy(lengths), longest=longest, **shape)
+            marks = np.concatenate([marks, np.full(room, IGNORE, marks.dtype)])
+            segments = None if segments is None else np.pad(segments, (0, size - len(segments)))
+        row = Row.of(torch.from_numpy(sizes), longest=longest, **shape)
         numbers, ids, labels = (torch.from_numpy(part) for part in (np.asarray(chosen, np.int64), tokens, marks))
-        return LabelBatch(numbers, ids, row, labels)
+        return LabelBatch(numbers, ids, row, labels, None if segments is None else torch.from_numpy(segments))
+
+    def _segments(
+        self, chosen: Int[np.ndarray, "text"], sizes: Int[np.ndarray, "sequence"]
+    ) -> Int[np.ndarray, "token"] | None:
+        """Of which text of its pair each token of these examples is."""
+        if self.seconds is None:
+            return None
+        within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        seconds = self.seconds.reshape(-1, self.ways)[chosen].ravel()
+        return (within >= np.repeat(seconds, sizes)).astype(np.int64)
 
     def halves(self, batch: LabelBatch) -> list[LabelBatch]:
         """The same texts as two batches; the batch itself when it has only one."""
@@ -148,6 +187,8 @@ class Prepared:
     summary: list[str]
     fresh: bool = True
     """Whether its tokens were chosen here, not taken over from a model."""
+    pairs: bool = False
+    """Whether every text is a pair of texts."""
 
 
 def prepare(
@@ -156,17 +197,19 @@ def prepare(
     known: Tokenizer | None = None,
     told: list[str] | None = None,
     *,
+    style: str = "plain",
     cache: str | Path | None = None,
 ) -> Prepared:
     """Texts of these files as tokens, read once and cached by content.
 
-    Tokens that are `known` are used as they are, and labels that are `told` if there are no others in the files.
+    Tokens that are `known` are used as they are, and labels that are `told` if there are no others in the files;
+    `style` is that of the model, which wants some tokens around texts.
     """
     digests = {
         name: [digest(file.path) for file in some] for name, some in (("train", config.train), ("valid", config.valid))
     }
     contents = {
-        "labels": 4,
+        "labels": 5,
         "files": {
             name: list(zip(map(_like, getattr(config, name)), one, strict=True)) for name, one in digests.items()
         },
@@ -174,11 +217,14 @@ def prepare(
         "how": settings.plain(how),
         "known": None if known is None else [settings.plain(known.how), known.json()],
         "told": told,
+        "style": style,
     }
-    kept = caches.cached("labels", contents, lambda builder: _write(builder, config, how, known, told), cache=cache)
+    kept = caches.cached(
+        "labels", contents, lambda builder: _write(builder, config, how, known, told, style), cache=cache
+    )
     facts = kept.facts
-    own = known or Tokenizer.parse(facts["tokenizer"], settings.build(ReadingConfig, facts["how"], where="tokenizer"))
-    sides = {name: _opened(kept, config, name, own.filler) for name in ("train", "valid")}
+    own = Tokenizer.parse(facts["tokenizer"], settings.build(ReadingConfig, facts["how"], where="tokenizer"))
+    sides = {name: _opened(kept, config, name, own.filler, style) for name in ("train", "valid")}
     classes, held = facts["classes"], "named" if config.valid else config.held
     found = {
         name: Found(
@@ -192,12 +238,12 @@ def prepare(
     }
     report: dict[str, Any] = {name: _report(each, digests[name], held) for name, each in found.items()}
     report |= {"vocab": own.vocab, "labels": classes, "texts": {name: len(side) for name, side in sides.items()}}
-    summary = [*kept.notes, *(line for each in found.values() for line in each.summary)]
+    summary = [*kept.notes, *(line for each in found.values() for line in each.summary), *_shared(config, facts)]
     summary.append(
         f"{len(sides['train']):,} texts to train on, {len(sides['valid']):,} held out, "
         f"{len(classes)} labels, {own.vocab:,} tokens"
     )
-    return Prepared(own, classes, sides["train"], sides["valid"], report, summary, fresh=known is None)
+    return Prepared(own, classes, sides["train"], sides["valid"], report, summary, known is None, facts["pairs"])
 
 
 def _write(
@@ -206,6 +252,7 @@ def _write(
     how: ReadingConfig,
     known: Tokenizer | None,
     told: list[str] | None,
+    style: str,
 ) -> None:
     """Read and tokenise the files, and leave everything that training needs in the cache."""
     found = labels.read(config.train, config.names, config.reject)
@@ -214,10 +261,14 @@ def _write(
     else:
         train, valid = labels.hold(found, config.held)
     own, classes = known or learnt(train, how), labels.classes(found, told)
+    own = formats.fitted(own, style, pairs=found.pairs)
+    met = {example.words for example in train.examples}
+    both = [example.place for example in valid.examples if example.words in met]
     for name, side in (("train", train), ("valid", valid)):
-        indexed = index(side, own, classes)
+        indexed = index(side, own, classes, style)
         for array in ARRAYS:
-            builder.add(f"{name}-{array}", getattr(indexed, array))
+            part = getattr(indexed, array)
+            builder.add(f"{name}-{array}", np.zeros(0, np.int64) if part is None else part)
         lines = (json.dumps(words, ensure_ascii=False) + "\n" for words in indexed.words)
         builder.add(f"{name}-written", np.frombuffer("".join(lines).encode(), np.uint8))
     sets = {"train": found, **({"valid": valid} if config.valid else {})}
@@ -227,13 +278,26 @@ def _write(
         "tokenizer": own.json(),
         "tallies": {name: [tally.plain() for tally in each.tallies] for name, each in sets.items()},
         "notes": {name: each.notes for name, each in sets.items()},
+        "pairs": found.pairs,
+        "both": [len(both), both[:SHOWN]],
     }
 
 
-def _opened(kept: caches.Arrays, config: LabelsConfig | TagsConfig, name: str, filler: int) -> Labelled:
+def _opened(kept: caches.Arrays, config: LabelsConfig | TagsConfig, name: str, filler: int, style: str) -> Labelled:
     arrays = {array: kept[f"{name}-{array}"] for array in (*ARRAYS, "written")}
+    arrays |= {} if kept.facts["pairs"] and style == "bert" else {"seconds": None}
     paths = tuple(file.path for file in (config.valid if name == "valid" and config.valid else config.train))
     return Labelled(**arrays, files=paths, per_token=isinstance(config, TagsConfig), filler=filler)
+
+
+def _shared(config: LabelsConfig | TagsConfig, facts: dict[str, Any]) -> list[str]:
+    """A warning where texts that are measured on are also learnt from, which makes scores too good."""
+    count, places = facts["both"]
+    if not count:
+        return []
+    paths = [file.path for file in config.valid or config.train]
+    named = ", ".join(f"{paths[file]}:{line}" for file, line in places) + ", ..." * (count > len(places))
+    return [f"{count:,} of the texts measured on are also trained on ({named}): take them out of one of the files"]
 
 
 def _like(file: Any) -> dict[str, Any]:
@@ -241,68 +305,75 @@ def _like(file: Any) -> dict[str, Any]:
     return {**settings.plain(file), "path": suffix(file.path)}
 
 
-def index(found: Found, own: Tokenizer, classes: Sequence[str]) -> Labelled:
+def index(found: Found, own: Tokenizer, classes: Sequence[str], style: str = "plain") -> Labelled:
     """Examples as tokens, in order of their length."""
     numbers = labels.numbered(found, classes)
-    pieces = list(_pieces(found, numbers, own) if found.per_token else _whole(found, numbers, own))
-    order = sorted(range(len(pieces)), key=lambda place: len(pieces[place][0]))
-    tokens, marks, examples = zip(*(pieces[place] for place in order), strict=True)
+    form = formats.of(own, style, pairs=found.pairs)
+    pieces = list((_pieces if found.per_token else _whole)(found, numbers, own, form))
+    order = sorted(range(len(pieces)), key=lambda place: len(pieces[place][0].tokens))
+    laid, marks, examples = zip(*(pieces[place] for place in order), strict=True)
     return Labelled(
-        np.concatenate([np.array(ids, np.int32) for ids in tokens]),
-        np.cumsum([0, *map(len, tokens)]),
+        np.concatenate([np.array(one.tokens, np.int32) for one in laid]),
+        np.cumsum([0, *(len(one.tokens) for one in laid)]),
         np.concatenate([np.array(mark, np.int32) for mark in marks]),
         np.array([example.place for example in examples], np.int64).reshape(-1, 2),
         found.files,
         found.per_token,
         [example.words for example in examples],
         own.filler,
+        np.array([one.second for one in laid], np.int64) if found.pairs and style == "bert" else None,
     )
 
 
-Piece = tuple[list[int], list[int], Example]  # tokens, a label for all or for each, and what they were read from
+Piece = tuple[Laid, list[int], Example]  # tokens, a label for all or for each, and what they were read from
 
 
-def _whole(found: Found, numbers: list[list[int | None]], own: Tokenizer) -> Iterator[Piece]:
+def _whole(found: Found, numbers: list[list[int | None]], own: Tokenizer, form: Format) -> Iterator[Piece]:
     """Texts that have one label."""
     both = iter(zip(found.examples, numbers, strict=True))
     while block := list(islice(both, BLOCK)):
-        tokens = reading.read(own, [example.words[0] for example, _ in block])
-        for (example, (label,)), ids in zip(block, tokens, strict=True):
+        laid = formats.lay(own, form, [example.words for example, _ in block])
+        for (example, (label,)), one in zip(block, laid, strict=True):
             assert label is not None
-            yield ids, [label], example
+            yield one, [label], example
 
 
-def _pieces(found: Found, numbers: list[list[int | None]], own: Tokenizer) -> Iterator[Piece]:
+def _pieces(found: Found, numbers: list[list[int | None]], own: Tokenizer, form: Format) -> Iterator[Piece]:
     """Sentences whose words have labels, in pieces that are not too long."""
     both = iter(zip(found.examples, numbers, strict=True))
     while block := list(islice(both, BLOCK)):
-        pieces = cut(own, [example.words for example, _ in block])
+        pieces = cut(own, [example.words for example, _ in block], form)
         for (example, of_words), sentence in zip(block, pieces, strict=True):
             for words, ids in sentence:
                 marks = [IGNORE] * len(ids)
-                for word, last in words:
+                for word, place in words:
                     label = of_words[word]
-                    marks[last] = IGNORE if label is None else label
-                yield ids, marks, example
+                    marks[place] = IGNORE if label is None else label
+                yield Laid(ids, len(ids)), marks, example
 
 
-Part = tuple[list[tuple[int, int]], list[int]]  # (number of a word, place of its last token) of some words; all tokens
+Part = tuple[list[tuple[int, int]], list[int]]  # (number of a word, place of the token that tells it); all tokens
+PLAIN = Format()
 
 
-def cut(own: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[Part]]:
+def cut(own: Tokenizer, sentences: Sequence[Sequence[str]], form: Format = PLAIN) -> list[list[Part]]:
     """The tokens of each sentence in pieces that are not too long, each with its words.
 
-    What a word is, is told at its last token, when all of it has been read.
+    What a word is, is told at its last token, when all of it has been read, or early at its first.
     """
-    longest = reading.settings(own).longest
+    before, after = list(form.before), list(form.after)
+    room = reading.settings(own).longest - form.around(1)
     found = []
-    for sentence in reading.read_words(own, sentences):
-        pieces: list[Part] = [([], [])] if sentence else []
+    for sentence in reading.read_words(own, sentences, apart=bool(before), longest=room):
+        pieces: list[Part] = [([], [*before])] if sentence else []
         for number, tokens in enumerate(sentence):
-            if len(pieces[-1][1]) + len(tokens) > longest:
-                pieces.append(([], []))
-            pieces[-1][1].extend(tokens)
-            pieces[-1][0].append((number, len(pieces[-1][1]) - 1))
+            if len(pieces[-1][1]) - len(before) + len(tokens) > room:
+                pieces.append(([], [*before]))
+            words, ids = pieces[-1]
+            words.append((number, len(ids) if form.early else len(ids) + len(tokens) - 1))
+            ids.extend(tokens)
+        for _, ids in pieces:
+            ids.extend(after)
         found.append(pieces)
     return found
 
@@ -310,8 +381,9 @@ def cut(own: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[Part]]:
 def learnt(train: Found, how: ReadingConfig) -> Tokenizer:
     """The tokens of the texts to learn from."""
     if not train.per_token:
-        how = reading.settled(how, (example.words[0] for example in train.examples))
-        return reading.learn((how.normal(example.words[0]) for example in train.examples), how)
+        texts = [text for example in train.examples for text in example.words]
+        how = reading.settled(how, texts)
+        return reading.learn(map(how.normal, texts), how)
     return reading.learn((" ".join(map(how.normal_word, example.words)) for example in train.examples), how)
 
 

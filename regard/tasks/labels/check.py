@@ -13,8 +13,9 @@ import numpy as np
 from regard.data.findings import Finding, Lengths, told
 from regard.data.line_report import places
 from regard.tasks.labels import batches, files
-from regard.tasks.labels.files import Example, Found, LabelsConfig, TagsConfig
+from regard.tasks.labels.files import Found, LabelsConfig, TagsConfig
 from regard.tasks.labels.reading import ReadingConfig
+from regard.tasks.labels.tagged import Example
 
 LONGEST = 3  # texts that are named as the longest
 SHOWN = 20  # labels that a table has room for

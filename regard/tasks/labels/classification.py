@@ -5,17 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+import numpy as np
+
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.metrics.calibration import fitted_temperature
+from regard.models.linear import LinearConfig
+from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.text_classifier import (
     ConvolutionEncoderConfig,
     RecurrentEncoderConfig,
     TransformerEncoderConfig,
 )
 from regard.tasks.labels.batches import Labelled
+from regard.tasks.labels.division import divide
 from regard.tasks.labels.files import LabelsConfig
 from regard.tasks.labels.recognition import labelled
-from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
-from regard.training.task import evenly
+from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured, measure
+from regard.training.task import Evaluation, Spread, alone, evenly
 
 SHOWN = 300  # characters of a text that a sample shows
 
@@ -28,9 +34,14 @@ class ClassificationRecipe(LabellingRecipe):
     """What is learnt."""
     data: Fingerprinted[LabelsConfig]
     """Labelled texts."""
-    model: ConvolutionEncoderConfig | RecurrentEncoderConfig | TransformerEncoderConfig = field(
-        default_factory=ConvolutionEncoderConfig, metadata={"resume": "refused"}
-    )
+    model: (
+        ConvolutionEncoderConfig
+        | RecurrentEncoderConfig
+        | TransformerEncoderConfig
+        | BERTEncoderConfig
+        | GPTEncoderConfig
+        | LinearConfig
+    ) = field(default_factory=ConvolutionEncoderConfig, metadata={"resume": "refused"})
     """The network, chosen by its name; sizes that nobody names follow from the number of texts."""
 
 
@@ -44,13 +55,22 @@ class Classification(Labelling):
     code: ClassVar[str] = 'classify(["a text"])'
     per_token = False
     recognise = staticmethod(labelled)
+    divide = staticmethod(divide)
+
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
+        """How the held-out texts are labelled; their probabilities then say how hot the answers should be."""
+        side, classes = self.prepared.valid, self.prepared.classes
+        found = measure(self.model, side, classes, tokens=self.recipe.data.tokens, spread=spread)
+        assert found.logits is not None
+        self.temperature = fitted_temperature(found.logits, np.asarray(side.labels))
+        return Evaluation(found.metrics, self.shown(side, found))
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
         """A few texts with label and answer."""
         names = self.prepared.classes
         return [
             {
-                "read": side.words[number][0][:SHOWN],
+                "read": " | ".join(side.words[number])[:SHOWN],
                 "label": names[int(side.labels[number])],
                 "answer": names[int(found.answers[number][0])],
             }

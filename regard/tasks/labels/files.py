@@ -7,19 +7,17 @@ remembered by its place.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar
 
 from regard.config.ranges import Batch, Column, Part, Some
 from regard.config.resuming import Free, Warned
 from regard.data.holdout import sentence
 from regard.data.line_report import LineReport
-from regard.data.readers import Refusal, cleaned, parsed, records, suffix, text_at, value_at
+from regard.data.readers import Refusal, cleaned, parsed, records, text_at, value_at
 from regard.tasks.labels.layout import Layout, Wanted, cells, first_record, is_json, names, suspicion, table
-
-COLUMNS = (".conll", ".conllu", ".tsv")  # how files are named that have a word in each line
+from regard.tasks.labels.tagged import Example, TaggedFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,31 +28,46 @@ class LabelledFile:
 
     path: Free[str]
     """JSON lines if named .jsonl, .json or .ndjson; else columns, quoted as spreadsheets do if named .csv."""
-    text: str | Column | None = None
-    """Column of the text: its name in the heading or in JSON lines, or its number, counted from 1."""
+    text: str | Column | tuple[str | Column, str | Column] | None = None
+    """Column of the text: its name in the heading or in JSON lines, or its number, counted from 1; two for pairs."""
     label: str | Column | None = None
     """Column of the label, with `text` or as a number; a name alone is the label of every line of the file."""
-    fields: tuple[str, str] = ("text", "label")
-    """Names of text and label in JSON lines; a dot reaches inside. A label may be a text or a whole number."""
-    columns: tuple[Column, Column] | None = None
-    """Numbers of the columns of text and label in a table, counted from 1; others are ignored."""
+    fields: tuple[str, ...] = ("text", "label")
+    """Names of text, or both texts of a pair, and label in JSON lines; a dot reaches inside. A label may be a text or
+    a number."""
+    columns: tuple[Column, ...] | None = None
+    """Numbers of the columns of text, or both texts of a pair, and label in a table, counted from 1; others are
+    ignored."""
     heading: bool | None = None
     """Whether the first line of a table names its columns; null: recognised."""
     delimiter: str | None = None
     """Separator of columns, such as ';'; null: recognised among commas, semicolons, tabs and bars."""
 
     def __post_init__(self) -> None:
-        if self.columns is not None and self.columns[0] == self.columns[1]:
-            raise ValueError(f"columns must be two different numbers counted from 1, not {list(self.columns)}")
+        if self.columns is not None and not 2 <= len(self.columns) == len(set(self.columns)) <= 3:
+            raise ValueError(
+                f"columns must be two different numbers counted from 1, or three for pairs, not {list(self.columns)}"
+            )
+        if not 2 <= len(self.fields) == len(set(self.fields)) <= 3:
+            raise ValueError(f"fields must be two different names, or three for pairs, not {list(self.fields)}")
         if self.columns is not None and (self.text is not None or isinstance(self.label, int)):
             raise ValueError("columns and text or label name the same columns: leave one of them out")
-        for name in ("text", "label"):
-            if isinstance(number := getattr(self, name), int) and number < 1:
+        named = [("text", each) for each in self.texts] + [("label", self.label)]
+        for name, number in named:
+            if isinstance(number, int) and number < 1:
                 raise ValueError(f"{name} is counted from 1, not {number}")
-        if self.text is not None and self.text == self.label:
-            raise ValueError(f"text and label are both {self.text!r}: name two different columns")
+        for each in self.texts:
+            if each == self.label:
+                raise ValueError(f"text and label are both {each!r}: name two different columns")
+        if len(set(self.texts)) < len(self.texts):
+            raise ValueError(f"both texts of a pair are {self.texts[0]!r}: name two different columns")
         if self.delimiter is not None and len(self.delimiter) != 1:
             raise ValueError(f"delimiter must be one character, not {self.delimiter!r}")
+
+    @property
+    def texts(self) -> tuple[str | int, ...]:
+        """The columns of the text, or of both texts of a pair, as far as they are named."""
+        return () if self.text is None else self.text if isinstance(self.text, tuple) else (self.text,)
 
     @property
     def whole(self) -> str | None:
@@ -63,15 +76,15 @@ class LabelledFile:
 
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
         """What is in it; `number` is that of the file."""
-        for line, (text, label) in self._pairs(tally):
-            yield Example((text,), (label,), (number, line))
+        for line, (*texts, label) in self._records(tally):
+            yield Example(tuple(texts), (label,), (number, line))
 
     def layout(self) -> Layout | None:
         """Where text and label stand, if it is a table."""
         if is_json(self.path) or self.whole is not None:
             return None
-        text, label = self.columns or (self.text, self.label)
-        return table(self.path, Wanted(text, label, self.heading, self.delimiter))
+        *texts, label = self.columns or (*self.texts, self.label)
+        return table(self.path, Wanted(tuple(texts), label, self.heading, self.delimiter))
 
     def like(self) -> dict[str, Any]:
         """The settings by which another file of the same kind is read."""
@@ -83,20 +96,21 @@ class LabelledFile:
         """What to do when that which was read for labels cannot be labels."""
         layout = self.layout()
         if layout is None:
-            return f"{self._names()[1]} does not look like a label: name other fields, as text: ... and label: ..."
-        text, label = layout.columns
+            return f"{self._names()[-1]} does not look like a label: name other fields, as text: ... and label: ..."
+        *texts, label = layout.columns
         called = f" ({layout.heading[label - 1]})" if layout.heading else ""
-        return f"column {label}{called} does not look like labels: set columns=[{label}, {text}] if it holds the texts"
+        remedy = f"set columns=[{label}, {texts[0]}] if it holds the texts"
+        return f"column {label}{called} does not look like labels: {remedy}"
 
-    def _names(self) -> tuple[str, str]:
-        """What text and label are called in JSON lines."""
+    def _names(self) -> tuple[str, ...]:
+        """What texts and label are called in JSON lines."""
         if self.whole is not None:
             return self.fields
-        text, label = (str(one or other) for one, other in zip((self.text, self.label), self.fields, strict=True))
-        return names(self.path, (text, label))
+        texts = tuple(map(str, self.texts)) or self.fields[:-1]
+        return names(self.path, (*texts, str(self.label or self.fields[-1])))
 
-    def _pairs(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, str]]]:
-        """(line, (text, label)) of every good record."""
+    def _records(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, ...]]]:
+        """(line, (text, label)) of every good record, or (line, (text, text, label)) of pairs."""
         if is_json(self.path):
             yield from self._from_json(tally)
         elif self.whole is not None:
@@ -113,114 +127,38 @@ class LabelledFile:
                 else:
                     yield line, pair
 
-    def _from_json(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, str]]]:
-        text, label = self._names()
+    def _from_json(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, ...]]]:
+        *texts, label = self._names()
         if self.whole is not None and self.whole in (first_record(self.path) or ()):
             raise ValueError(
                 f"{self.path}: label: {self.whole} would be the label of every line, and there is such a field: "
                 "name the field of the text too, as text: ..."
             )
 
-        def take(line: str) -> tuple[str, str]:
+        def take(line: str) -> tuple[str, ...]:
             record = parsed(line)
             found = self.whole if self.whole is not None else value_at(record, label)
-            if isinstance(found, bool | int):
+            if isinstance(found, bool | int | float):
                 found = str(found).lower()  # true and false as JSON writes them
             if not isinstance(found, str) or not found.strip():
                 raise Refusal(f"without a label named {label}")
-            return cleaned(text_at(record, text)), cleaned(found)
+            return (*_texts([text_at(record, text) for text in texts]), cleaned(found))
 
         yield from records(self.path, tally, take)
 
 
-def _chosen(record: list[str], columns: tuple[int, int]) -> tuple[str, str]:
+def _chosen(record: list[str], columns: tuple[int, ...]) -> tuple[str, ...]:
     if len(record) < max(columns):
         raise Refusal(f"fewer than {max(columns)} columns")
-    text, label = (cleaned(record[column - 1]) for column in columns)
-    return text, label
+    *texts, label = (record[column - 1] for column in columns)
+    return (*_texts(texts), cleaned(label))
 
 
-@dataclass(frozen=True, kw_only=True)
-class TaggedFile:
-    """A file of sentences whose words have tags; it may be gzipped."""
-
-    SHORT: ClassVar[str] = "path"
-
-    path: Free[str]
-    """A sentence in each line, as the/DET cat/NOUN; or a word in each line if named .conll, .conllu or .tsv."""
-    form: Literal["auto", "lines", "columns"] = "auto"
-    """A sentence in each line, or a word in each; auto goes by the file's name."""
-    separator: str = "/"
-    """Separator of a word and its tag where a line is a sentence; the last one in a word counts."""
-    columns: tuple[Column, Column] = (1, 2)
-    """Columns of word and tag, between tabs, where a line is a word; 2 and 4 in CoNLL-U."""
-    blank: str = "_"
-    """Tag of a word that is read but not scored."""
-
-    def __post_init__(self) -> None:
-        if not self.separator or self.separator.isspace():
-            raise ValueError("separator must be a sign such as /, not a blank")
-
-    def like(self) -> dict[str, Any]:
-        """The settings by which another file of the same kind is read."""
-        return {name: value for name, value in vars(self).items() if name != "path"}
-
-    def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
-        """What is in it; `number` is that of the file."""
-        form = self.form if self.form != "auto" else "columns" if suffix(self.path) in COLUMNS else "lines"
-        if form == "columns":
-            yield from self._by_word(number, tally)
-            return
-        for line, pairs in records(self.path, tally, self._sentence):
-            if pairs:
-                yield self._example(pairs, (number, line))
-
-    def _sentence(self, line: str) -> list[tuple[str, str]]:
-        pairs = []
-        for cell in unicodedata.normalize("NFC", line).split():
-            word, found, tag = cell.rpartition(self.separator)
-            if not (found and word and tag):
-                raise Refusal(f"with a word without {self.separator} and a tag")
-            pairs.append((word, tag))
-        return pairs
-
-    def _by_word(self, number: int, tally: LineReport) -> Iterator[Example]:
-        """A bad line spoils its sentence, which is left out."""
-        refused, first, words = 0, 1, list[tuple[str, str]]()
-        line = 0
-        for line, pair in records(self.path, tally, self._word):
-            bad = sum(found.count for found in tally.refused.values())
-            if pair is not None:
-                words.append(pair)
-                continue
-            if words and bad == refused:
-                yield self._example(words, (number, first))
-            refused, first, words = bad, line + 1, []
-        if words and sum(found.count for found in tally.refused.values()) == refused:
-            yield self._example(words, (number, first))
-
-    def _word(self, line: str) -> tuple[str, str] | None:
-        """A word and its tag; None between sentences and for comments."""
-        if not line.strip() or (line.startswith("#") and "\t" not in line):
-            return None
-        cells = line.split("\t")
-        if len(cells) < max(self.columns):
-            raise Refusal(f"fewer than {max(self.columns)} columns")
-        word, tag = ("".join(cleaned(cells[column - 1]).split()) for column in self.columns)
-        return word, tag
-
-    def _example(self, pairs: Sequence[tuple[str, str]], place: tuple[int, int]) -> Example:
-        words, tags = zip(*pairs, strict=True)
-        return Example(words, tuple(None if tag == self.blank else tag for tag in tags), place)
-
-
-class Example(NamedTuple):
-    """A text with its label, as tuples of one; or the words of a sentence with a tag for each that is judged."""
-
-    words: tuple[str, ...]
-    labels: tuple[str | None, ...]
-    place: tuple[int, int]
-    """Number of its file, and line."""
+def _texts(given: Sequence[str]) -> list[str]:
+    """The text of a record, or both of a pair, neither of which may be empty."""
+    if len(given) > 1 and sum(not text.strip() for text in given) == 1:
+        raise Refusal(f"a pair without its {'first' if not given[0].strip() else 'second'} text")
+    return [cleaned(text) for text in given]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,6 +210,11 @@ class Found:
     """Whether each word has a label, not the text as a whole."""
     notes: tuple[str, ...] = ()
     """How each file is laid out, where that was recognised; an empty line where there is nothing to say."""
+
+    @property
+    def pairs(self) -> bool:
+        """Whether its texts come in pairs."""
+        return not self.per_token and any(len(example.words) > 1 for example in self.examples)
 
     def place(self, example: Example) -> str:
         """Where an example stands, as file:line."""

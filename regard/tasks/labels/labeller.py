@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -25,13 +26,15 @@ from regard.interpret.steps import Prediction, Steps, inside
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
-from regard.models.text_classifier import AnyEncoderConfig, Labeller
-from regard.tasks.labels import files
+from regard.tasks.labels import files, formats, pairs
 from regard.tasks.labels.batches import Labelled, cut, index
-from regard.tasks.labels.files import LabelledFile, TaggedFile
-from regard.tasks.labels.reading import ReadingConfig, read, settings, shown
+from regard.tasks.labels.files import LabelledFile
+from regard.tasks.labels.formats import Laid
+from regard.tasks.labels.pairs import Pair
+from regard.tasks.labels.reading import ReadingConfig, settings, shown
 from regard.tasks.labels.scoring import scores
-from regard.tasks.labels.task import Measured, measure
+from regard.tasks.labels.tagged import TaggedFile
+from regard.tasks.labels.task import AnyReaderConfig, Measured, Reader, measure
 from regard.tasks.trained import NoOptions, chosen, described, revived
 
 BUDGET = 1 << 14  # tokens read at a time, padding included
@@ -45,7 +48,7 @@ Self = TypeVar("Self", bound="Labels")
 class Verdict:
     """What a text was found to be, and how probable each label is, the likeliest first."""
 
-    text: str
+    text: str | tuple[str, ...]
     label: str
     probability: float
     all: dict[str, float]
@@ -56,7 +59,8 @@ class Verdict:
     def plain(self) -> dict[str, Any]:
         """As JSON."""
         chances = {label: round(chance, 6) for label, chance in self.all.items()}
-        return {"text": self.text, "label": self.label, "probability": round(self.probability, 6), "all": chances}
+        given = {"text": self.text} if isinstance(self.text, str) else {"texts": list(self.text)}
+        return {**given, "label": self.label, "probability": round(self.probability, 6), "all": chances}
 
 
 @dataclass(frozen=True)
@@ -81,25 +85,42 @@ class Labels:
 
     file: ClassVar[type[LabelledFile] | type[TaggedFile]]
     task: ClassVar[str]
+    kind: ClassVar[str]
+    pairs: ClassVar[bool] = False
     Options: ClassVar[type] = NoOptions
     __repr__ = described
 
     def __init__(
-        self, model: Labeller, tokenizer: Tokenizer, classes: list[str], data: dict[str, Any], name: str = "labeller"
+        self,
+        model: Reader,
+        tokenizer: Tokenizer,
+        classes: list[str],
+        data: dict[str, Any],
+        name: str = "labeller",
+        temperature: float = 1.0,
     ) -> None:
         self.model, self.tokenizer, self.classes, self.data, self.name = model, tokenizer, classes, data, name
+        self.temperature = temperature
+        self.style: str = model.config.FORMAT
+        self.form = formats.of(tokenizer, self.style, pairs=self.pairs)
 
     @classmethod
     def load(cls: type[Self], checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Self:
         """The one a checkpoint directory holds."""
         known = checkpoint.config
+        kind = cls.of_pairs() if known.get("pairs", False) else cls
         how = config.build(ReadingConfig, recorded(known["tokenizer"]), where="tokenizer")
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         classes = [str(label) for label in known["labels"]]
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return cls(revived(checkpoint, device), tokenizer, classes, known["data"], name)
+        return kind(revived(checkpoint, device), tokenizer, classes, known["data"], name, _temperature(known))
 
-    def parse(self, text: str) -> str:
+    @classmethod
+    def of_pairs(cls) -> Any:
+        """What reads pairs instead of texts."""
+        raise ValueError(f"{cls.kind} of pairs is unknown to this version")
+
+    def parse(self, text: str) -> Any:
         """An input is a text, which must not be empty."""
         if not text.strip():
             raise ValueError("one of the texts is empty: there is nothing to label in it")
@@ -111,13 +132,16 @@ class Labels:
         if "columns" in changes:
             own = {name: value for name, value in own.items() if name not in ("text", "label")}
         read = [config.build(self.file, {**own, "path": path, **changes}, where="file") for path in paths]
-        side = index(files.read(read, self.data["names"], reject=0.0), self.tokenizer, self.classes)
+        found = files.read(read, self.data["names"], reject=0.0)
+        if found.pairs != self.pairs:
+            raise ValueError(f"{paths[0]} holds {_kinds(found.pairs)}, and this model reads {_kinds(self.pairs)}")
+        side = index(found, self.tokenizer, self.classes, self.style)
         return side, measure(self.model, side, self.classes, tokens=BUDGET)
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Scores on labelled files; `changes` are settings of the files, such as columns."""
         side, found = self.measure(*map(str, paths), **changes)
-        return scores(name or self.name, self.task, side, found, self.classes)
+        return scores(name or self.name, self.task, side, found, self.classes, self.temperature)
 
     @property
     def device(self) -> torch.device:
@@ -125,37 +149,46 @@ class Labels:
         return self.model.output.bias.device
 
     @property
-    def config(self) -> AnyEncoderConfig:
+    def config(self) -> AnyReaderConfig:
         """The shape of its model."""
         return self.model.config
 
     @torch.no_grad()
-    def _probabilities(self, texts: Sequence[Sequence[int]]) -> list[Float[Tensor, "..."]]:
+    def _probabilities(self, texts: Sequence[Laid]) -> list[Float[Tensor, "..."]]:
         """Of the labels of each list of tokens, or of each of its tokens; texts of a length are read together."""
-        batches, found = by_length([len(tokens) for tokens in texts], budget=BUDGET), []
+        batches, found = by_length([len(one.tokens) for one in texts], budget=BUDGET), []
         for batch in batches:
-            lengths = [len(texts[number]) for number in batch]
-            tokens = torch.tensor([token for number in batch for token in texts[number]], device=self.device)
-            chances = self.model(tokens, Row.of(lengths).to(self.device)).float().softmax(-1).cpu()
+            lengths = [len(texts[number].tokens) for number in batch]
+            chances = self._scores([texts[number] for number in batch]).float()
+            chances = chances.div(self.temperature).softmax(-1).cpu()
             found.append(chances.split(lengths) if self.config.per_token else chances.unbind())
         return in_order(batches, found)
 
+    def _scores(self, texts: Sequence[Laid]) -> Float[Tensor, "*label classes"]:
+        """Logits of texts that are read together."""
+        tokens = torch.tensor([token for one in texts for token in one.tokens], device=self.device)
+        row = Row.of([len(one.tokens) for one in texts]).to(self.device)
+        if not (self.pairs and self.style == "bert"):
+            return self.model(tokens, row)
+        seconds = torch.tensor([one.second for one in texts], device=self.device)
+        return self.model(tokens, row, (row.place >= seconds[row.segment]).long())
+
     @torch.no_grad()
-    def _watched(self, tokens: Sequence[int]) -> tuple[Tensor, dict[str, Float[Tensor, "heads query key"]]]:
+    def _watched(self, laid: Laid) -> tuple[Tensor, dict[str, Float[Tensor, "heads query key"]]]:
         """Probabilities of one list of tokens, and the weights of every attention by name."""
         if not any(isinstance(module, Tap) for module in self.model.modules()):
             pool = "" if self.config.per_token else " or model.pool=attention"
             raise ValueError(f"this model has no attention to show: train with model.name=transformer-encoder{pool}")
         with watch(self.model) as seen:
-            [probabilities] = self._probabilities([tokens])
+            [probabilities] = self._probabilities([laid])
         return probabilities, {name.removeprefix(READER): seen[name][0].cpu() for name in seen}
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
         """The vectors of all attentions (or of those named) as the text is read again, and how likely labels are."""
-        tokens, chosen = trace.facts["read"], names or [one.name for one in trace.weights]
+        laid, chosen = Laid(trace.facts["read"], trace.facts["second"]), names or [one.name for one in trace.weights]
         own = {name.removeprefix(READER): name for name, module in self.model.named_modules() if name}
         found, [probabilities] = inside(
-            self.model, lambda: self._probabilities([tokens]), names=[own.get(name, name) for name in chosen]
+            self.model, lambda: self._probabilities([laid]), names=[own.get(name, name) for name in chosen]
         )
         opened = {
             name.removeprefix(READER): replace(one, name=name.removeprefix(READER)) for name, one in found.items()
@@ -172,7 +205,7 @@ class Labels:
 
     def _items(self, tokens: Sequence[int], shown: Sequence[str]) -> list[Item]:
         """What was read, token by token."""
-        if self.tokenizer.closed:  # a letter is to a model of letters what a word is to others
+        if self.tokenizer.closed and shown:  # a letter is to a model of letters what a word is to others
             return [Item(text, word=number) for number, text in enumerate(shown)]
         return traced.tokens(self.tokenizer, tokens)
 
@@ -185,37 +218,80 @@ class Classifier(Labels):
     verb: ClassVar[str] = "classify"
     kind: ClassVar[str] = "a classifier"
 
-    def answer(self, inputs: Sequence[str], **options: Any) -> list[Verdict]:
+    @classmethod
+    def of_pairs(cls) -> Any:
+        """What reads pairs instead of texts."""
+        return PairClassifier
+
+    def answer(self, inputs: Sequence[Any], **options: Any) -> list[Verdict]:
         """What each text is."""
         chosen(self, options)
         return self.classify(inputs)
 
-    def classify(self, texts: str | Sequence[str]) -> list[Verdict]:
-        """What each text is."""
+    def classify(self, texts: Any) -> list[Verdict]:
+        """What each text is, or each pair."""
         listed = [texts] if isinstance(texts, str) else list(texts)
-        found = self._probabilities(read(self.tokenizer, listed))
+        found = self._probabilities(self._laid(listed))
         return [self._verdict(text, probabilities) for text, probabilities in zip(listed, found, strict=True)]
 
-    def look(self, text: str) -> Trace:
+    def look(self, text: Any) -> Trace:
         """Classify a text and keep where the model looked."""
-        [tokens] = read(self.tokenizer, [text])
-        probabilities, weights = self._watched(tokens)
+        [laid] = self._laid([text])
+        probabilities, weights = self._watched(laid)
         verdict = self._verdict(text, probabilities)
-        items = self._items(tokens, shown(self.tokenizer, text))
-        if getattr(self.config, "pool", "") == "class":
+        written = shown(self.tokenizer, text) if self.style == "plain" and isinstance(text, str) else []
+        items = self._items(laid.tokens, written)
+        if self.style == "plain" and getattr(self.config, "pool", "") == "class":
             after = [replace(item, word=None if item.word is None else item.word + 1) for item in items]
             items = [Item(CLASS, word=0), *after]
         both = {"source": items, LABEL: [Item(verdict.label, word=0)]}
         sides = {name: (LABEL if name == "pool" else "source", "source") for name in weights}
-        facts = {"text": text, "answer": verdict.label, "probability": round(verdict.probability, 6), "read": tokens}
+        facts = {
+            "text": text if isinstance(text, str) else " | ".join(text),
+            "answer": verdict.label,
+            "probability": round(verdict.probability, 6),
+            "read": laid.tokens,
+            "second": laid.second,
+        }
         listed = [Weights(name, *sides[name], values) for name, values in weights.items()]
         return Trace(self.name, "classification", both, listed, facts, again=self.steps)
 
-    def _verdict(self, text: str, probabilities: Float[Tensor, "classes"]) -> Verdict:
+    def _laid(self, texts: Sequence[Any]) -> list[Laid]:
+        return formats.lay(self.tokenizer, self.form, [(one,) if isinstance(one, str) else one for one in texts])
+
+    def _verdict(self, text: Any, probabilities: Float[Tensor, "classes"]) -> Verdict:
         ranked = probabilities.argsort(descending=True, stable=True).tolist()
         all_of_them = {self.classes[number]: float(probabilities[number]) for number in ranked}
         label = self.classes[ranked[0]]
         return Verdict(text, label, all_of_them[label], all_of_them)
+
+
+class PairClassifier(Classifier):
+    """Says what a pair of texts is, such as whether the second follows from the first."""
+
+    kind: ClassVar[str] = "a classifier of pairs"
+    pairs: ClassVar[bool] = True
+
+    def parse(self, text: str) -> Pair:
+        """Two texts with a tab between them, or an object of JSON."""
+        return pairs.parse(text, self._named)
+
+    def read(self, path: Path) -> list[Pair]:
+        """The pairs of a file."""
+        *columns, _ = self.data["file"].get("columns") or (None,)
+        return pairs.read(path, self._named, columns)
+
+    @property
+    def _named(self) -> list[str]:
+        """What the two texts were called in the files it was trained on, where that was said."""
+        file = self.data["file"]
+        given = file.get("text") or list(file.get("fields", ()))[:-1]
+        return list(given) if len(given) == 2 and all(isinstance(each, str) for each in given) else []
+
+    def classify(self, texts: Any) -> list[Verdict]:
+        """What each pair of texts is."""
+        alone = isinstance(texts, tuple) and len(texts) == 2 and all(isinstance(each, str) for each in texts)
+        return super().classify([texts] if alone else [tuple(each) for each in texts])
 
 
 class Tagger(Labels):
@@ -235,8 +311,8 @@ class Tagger(Labels):
         """What each word is; a sentence is a text, whose words stand between blanks, or a list of words."""
         listed = [sentences] if isinstance(sentences, str) else sentences
         split = [self.words(each) if isinstance(each, str) else list(each) for each in listed]
-        pieces = cut(self.tokenizer, split)
-        found = iter(self._probabilities([tokens for some in pieces for _, tokens in some]))
+        pieces = cut(self.tokenizer, split, self.form)
+        found = iter(self._probabilities([Laid(tokens, len(tokens)) for some in pieces for _, tokens in some]))
         return [
             self._tagged(words, [(told, next(found)) for told, _ in some])
             for words, some in zip(split, pieces, strict=True)
@@ -252,13 +328,14 @@ class Tagger(Labels):
         words = self.words(sentence)
         if not words:
             raise ValueError("an empty sentence has no words to tag: give at least one")
-        [[(told, tokens), *_]] = cut(self.tokenizer, [words])
-        probabilities, weights = self._watched(tokens)
+        [[(told, tokens), *_]] = cut(self.tokenizer, [words], self.form)
+        probabilities, weights = self._watched(Laid(tokens, len(tokens)))
         tagged = self._tagged(words[: len(told)], [(told, probabilities)])
-        known = tagged.words if settings(self.tokenizer).kind == "words" else self.tokenizer.pieces(tokens)
+        by_word = settings(self.tokenizer).kind == "words" and self.style == "plain"
+        known = tagged.words if by_word else self.tokenizer.pieces(tokens)
         labels = [Item(tag, word=number) for number, tag in enumerate(tagged.tags)]
-        items = {"source": self._items(tokens, known), LABEL: labels}
-        facts = {"text": " ".join(tagged.words), "answer": str(tagged), "read": tokens}
+        items = {"source": self._items(tokens, known if self.style == "plain" else []), LABEL: labels}
+        facts = {"text": " ".join(tagged.words), "answer": str(tagged), "read": tokens, "second": len(tokens)}
         listed = [Weights(name, "source", "source", values) for name, values in weights.items()]
         return Trace(self.name, "tagging", items, listed, facts, again=self.steps)
 
@@ -268,3 +345,15 @@ class Tagger(Labels):
         return Tagged(
             words, [self.classes[n] for n in best], [float(row[n]) for row, n in zip(rows, best, strict=True)]
         )
+
+
+def _temperature(known: Mapping[str, Any]) -> float:
+    """What logits are divided by, as it was fitted on held-out texts."""
+    found = known.get("temperature", 1.0)
+    if not isinstance(found, int | float) or not 0 < found < math.inf:
+        raise ValueError(f"temperature must be a number above 0, not {found!r}")
+    return float(found)
+
+
+def _kinds(pairs: bool) -> str:
+    return "pairs of texts" if pairs else "single texts"

@@ -33,10 +33,23 @@ LABELS = (
 )
 
 
+PAIRS = (
+    *(("premise", "hypothesis"), ("sentence1", "sentence2"), ("sentence_1", "sentence_2"), ("text1", "text2")),
+    *(("sentence_a", "sentence_b"), ("text_a", "text_b"), ("question1", "question2"), ("question", "passage")),
+    *(("question", "sentence"), ("question", "context"), ("query", "passage"), ("query", "document")),
+    *(("#1 string", "#2 string"), ("s1", "s2"), ("text", "hypothesis"), ("phrase1", "phrase2")),
+)
+"""What columns are called that hold the two texts of a pair."""
+VERDICTS = ("gold_label", "entailment_judgment", "quality", "is_duplicate", "entailment", "answer", "paraphrase")
+"""What the label of a pair may be called too."""
+DEGREES = ("relatedness_score", "similarity", "similarity_score", "score", "relatedness", "degree", "similarité")
+"""What a number is called that says how alike the texts of a pair are."""
+
+
 class Wanted(NamedTuple):
     """What a recipe says of a file: names or numbers of its columns, and the rest where it is not to be recognised."""
 
-    text: str | int | None = None
+    texts: tuple[str | int, ...] = ()
     label: str | int | None = None
     heading: bool | None = None
     delimiter: str | None = None
@@ -50,8 +63,8 @@ class Layout(NamedTuple):
     """Whether cells may stand between quotation marks, as spreadsheets write them."""
     heading: tuple[str, ...]
     """The names in the first line; none if it is a text like the others."""
-    columns: tuple[int, int]
-    """Numbers of text and label, counted from 1."""
+    columns: tuple[int, ...]
+    """Numbers of text, or both texts of a pair, and label, counted from 1."""
 
     @property
     def note(self) -> str:
@@ -60,7 +73,8 @@ class Layout(NamedTuple):
         if usual and not self.heading and self.columns == (1, 2):
             return ""
         named = [self.heading[column - 1] if self.heading else f"column {column}" for column in self.columns]
-        words = f"text is {named[0]}, label is {named[1]}, between {DELIMITERS.get(self.delimiter, self.delimiter)}"
+        texts = f"text is {named[0]}" if len(named) == 2 else f"texts are {named[0]} and {named[1]}"
+        words = f"{texts}, label is {named[-1]}, between {DELIMITERS.get(self.delimiter, self.delimiter)}"
         return f"{words}, the first line is a heading" if self.heading else words
 
 
@@ -70,7 +84,7 @@ def table(path: str, wanted: Wanted) -> Layout:
     quoted = suffix(path) == ".csv" or delimiter != "\t"
     sample = [found for _, found in islice(cells(path, LineReport(), delimiter, quoted=quoted), SAMPLE)]
     first, rows = (tuple(cell.strip() for cell in sample[0]), sample[1:]) if sample else ((), [])
-    named = [each for each in (wanted.text, wanted.label) if isinstance(each, str)]
+    named = [each for each in (*wanted.texts, wanted.label) if isinstance(each, str)]
     for each in named:
         if each not in first:
             raise ValueError(
@@ -79,16 +93,32 @@ def table(path: str, wanted: Wanted) -> Layout:
     columns = _columns(first, rows, wanted)
     heading = wanted.heading
     if heading is None:
-        heading = bool(named) or _is_heading(first, rows, columns[1])
+        heading = bool(named) or _is_heading(first, rows, columns[-1])
     return Layout(delimiter, quoted, first if heading else (), columns)
 
 
-def names(path: str, fields: tuple[str, str]) -> tuple[str, str]:
+def pair_among(names: Sequence[str]) -> tuple[int, int] | None:
+    """Which of these columns hold the two texts of a pair, by their names; None where none do."""
+    lower = [name.strip().lower() for name in names]
+    found = next((pair for pair in PAIRS if all(name in lower for name in pair)), None)
+    return None if found is None else (lower.index(found[0]), lower.index(found[1]))
+
+
+def label_among(names: Sequence[str], usual: Sequence[str]) -> int | None:
+    """Which of these columns is a label, by its name; None where none is."""
+    lower = [name.strip().lower() for name in names]
+    return next((lower.index(name) for name in usual if name in lower), None)
+
+
+def names(path: str, fields: tuple[str, ...]) -> tuple[str, ...]:
     """What text and label are called in JSON lines: as asked, or as the first record calls them."""
     record = first_record(path)
     known = [name for name in record if isinstance(name, str)] if isinstance(record, dict) else []
     if not known or all(value_at(record, name) is not None for name in fields):
         return fields
+    if fields == ("text", "label") and (pair := pair_among(known)) is not None:
+        label = label_among(known, (*VERDICTS, *LABELS))
+        return (known[pair[0]], known[pair[1]], known[label]) if label is not None else fields
     found = [next((name for name in known if name.lower() in usual), None) for usual in (TEXTS, LABELS)]
     return (found[0], found[1]) if fields == ("text", "label") and found[0] and found[1] else fields
 
@@ -202,10 +232,20 @@ def _regular(path: str, delimiter: str, *, quoted: bool) -> float:
     return (count - blanks / (width - 1) / 2) / len(found)  # after a comma of a text there is a blank
 
 
-def _columns(first: tuple[str, ...], rows: list[list[str]], wanted: Wanted) -> tuple[int, int]:
-    """Numbers of text and label: as named, by the names in the first line, or the first two that can be it."""
-    text, label = (first.index(each) + 1 if isinstance(each, str) else each for each in wanted[:2])
+def _columns(first: tuple[str, ...], rows: list[list[str]], wanted: Wanted) -> tuple[int, ...]:
+    """Numbers of texts and label: as named, by the names in the first line, or the first two that can be it."""
+    *texts, label = (first.index(each) + 1 if isinstance(each, str) else each for each in (*wanted.texts, wanted.label))
+    text = texts[0] if texts else None
     lower = [name.lower() for name in first]
+    pair = None if texts else pair_among(first)
+    if pair is not None and label is None:
+        named = label_among(first, (*VERDICTS, *LABELS))
+        label = None if named is None else named + 1
+    if pair is not None and label is not None:
+        return pair[0] + 1, pair[1] + 1, label
+    if len(texts) == 2:
+        others = [number for number in range(1, max(len(first), 3) + 1) if number not in texts]
+        return *(int(each or 0) for each in texts), label or others[0]
     if text is None and label is None:
         one, other = (next((lower.index(name) + 1 for name in usual if name in lower), 0) for usual in (TEXTS, LABELS))
         if len(first) == 2 and (one or other):
@@ -236,7 +276,7 @@ def _is_heading(first: tuple[str, ...], rows: list[list[str]], label: int) -> bo
     below = Counter(row[label - 1].strip() for row in rows if len(row) >= label)
     if below[first[label - 1]]:
         return False
-    if any(name.lower() in TEXTS + LABELS for name in first):
+    if any(name.lower() in TEXTS + LABELS for name in first) or pair_among(first) is not None:
         return True
     repeated = len(rows) >= FEW and len(below) <= len(rows) / 5 and min(below.values()) > 1
     length = sorted(max(map(len, row)) for row in rows)[len(rows) // 2] if rows else 0

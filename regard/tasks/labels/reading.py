@@ -61,7 +61,7 @@ class ReadingConfig(UnitsConfig):
 
 def read(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """Tokens of each text, at most `longest`; a text without any is one unknown token."""
-    return [_kept(tokenizer, ids) or _nothing(tokenizer) for ids in tokenizer.encode_many(texts)]
+    return [_kept(tokenizer, ids) or nothing(tokenizer) for ids in tokenizer.encode_many(texts)]
 
 
 def settled(how: ReadingConfig, texts: Iterable[str]) -> ReadingConfig:
@@ -74,13 +74,19 @@ def settled(how: ReadingConfig, texts: Iterable[str]) -> ReadingConfig:
     return replace(how, kind="words", pattern=how.pattern or WORDS)
 
 
-def read_words(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
-    """Tokens of each word of each sentence by itself; characters and pieces know where a word begins."""
+def read_words(
+    tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], *, apart: bool = False, longest: int | None = None
+) -> list[list[list[int]]]:
+    """Tokens of each word of each sentence by itself; characters and pieces know where a word begins.
+
+    Where they are read `apart`, a word has the tokens that it has within a text, and of a long one the first are kept.
+    """
     how = settings(tokenizer)
+    most = longest or how.longest
     words = list(dict.fromkeys(word for sentence in sentences for word in sentence))
-    blank = " " if how.kind == "characters" else ""
+    blank = " " if how.kind == "characters" or (apart and _blank_before(tokenizer)) else ""
     texts = [blank + how.normal_word(word) for word in words]
-    tokens = (ids[-how.longest :] or _nothing(tokenizer) for ids in tokenizer.encode_normal(texts))
+    tokens = ((ids[:most] if apart else ids[-most:]) or nothing(tokenizer) for ids in tokenizer.encode_normal(texts))
     known = dict(zip(words, tokens, strict=True))
     return [[known[word] for word in sentence] for sentence in sentences]
 
@@ -111,6 +117,12 @@ def _kept(tokenizer: Tokenizer, things: list[Thing]) -> list[Thing]:
     return things[: how.longest] if how.keep == "begin" else things[-how.longest :]
 
 
-def _nothing(tokenizer: Tokenizer) -> list[int]:
+def _blank_before(tokenizer: Tokenizer) -> bool:
+    """Whether the blank before a word is part of its first token, as in the pieces of GPT-2 and RoBERTa."""
+    alone, after, both = tokenizer.encode_normal(["a", " a", "a a"])
+    return both != alone + alone and both == alone + after
+
+
+def nothing(tokenizer: Tokenizer) -> list[int]:
     """What stands for a text without tokens."""
     return [tokenizer.filler if tokenizer.unknown is None else tokenizer.unknown]

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.glimpse import Column, Glimpse
-from regard.tasks.labels.files import COLUMNS
+from regard.tasks.labels.layout import DEGREES, LABELS, VERDICTS, label_among, pair_among
+from regard.tasks.labels.tagged import COLUMNS
 from regard.training.task import LIKELY, POSSIBLE, SURE, Claim, Given, data_section
 
 Look = tuple[dict[str, Any], str, int]  # settings of a file, how it is read in words, how sure that is
@@ -23,6 +24,12 @@ def labelled(given: Given) -> Claim | None:
         valid = [{"path": name, "label": _stem(name)} for name in given.valid]
         return _claim(given, found, "labelled texts, {}: training a classifier", valid)
     return _claim(given, [_labelled(look) for look in looks], "labelled texts, {}: training a classifier")
+
+
+def rated(given: Given) -> Claim | None:
+    """Pairs of texts with a number in each line that says how alike they are."""
+    looks = [_rated(Glimpse.at(name)) for name in given.files]
+    return _claim(given, looks, "rated pairs, {}: training a model of similarity")
 
 
 def tagged(given: Given) -> Claim | None:
@@ -50,7 +57,46 @@ def _stem(name: str) -> str:
 
 
 def _labelled(look: Glimpse) -> Look | None:
-    return _fields(look) if look.is_json else _columns(look)
+    return _paired(look) or (_fields(look) if look.is_json else _columns(look))
+
+
+def _paired(look: Glimpse) -> Look | None:
+    """The two texts and the label of pairs, where a heading or the fields of JSON lines name them."""
+    names, columns = _named(look)
+    pair, label = pair_among(names), label_among(names, (*VERDICTS, *LABELS))
+    if pair is None:
+        return None
+    repeating = [number for number, column in enumerate(columns) if column.repeats and number not in pair]
+    label = label if label is not None else repeating[-1] if repeating else None
+    if label is None or label in pair or _numbers(columns[label]):
+        return None
+    first, second, told = (names[number] for number in (*pair, label))
+    how = {"text": [first, second], "label": told}
+    return how, f"pairs of {first} and {second}, the label in {told}", SURE
+
+
+def _rated(look: Glimpse) -> Look | None:
+    """The two texts of pairs and the number that says how alike they are."""
+    names, columns = _named(look)
+    pair, score = pair_among(names), label_among(names, (*DEGREES, *LABELS))
+    if pair is None or score is None or score in pair or not columns[score].numeric:
+        return None
+    first, second, told = (names[number] for number in (*pair, score))
+    how = {"text": [first, second], "label": told}
+    return how, f"pairs of {first} and {second}, their score in {told}", LIKELY
+
+
+def _named(look: Glimpse) -> tuple[list[str], list[Column]]:
+    """The columns of a file that has names for them."""
+    if not look.is_json:
+        return (look.heading or [], look.columns if look.heading else [])
+    names = [name for name in look.records[0] if all(name in record for record in look.records)] if look.records else []
+    return names, [Column(tuple(str(record[name]) for record in look.records)) for name in names]
+
+
+def _numbers(column: Column) -> bool:
+    """Whether a column holds numbers of which hardly any is whole: a degree, not a label."""
+    return column.numeric and not all(float(cell).is_integer() for cell in column.cells)
 
 
 def _fields(look: Glimpse) -> Look | None:

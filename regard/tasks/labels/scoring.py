@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from regard.metrics.calibration import calibration_error, probabilities
 from regard.metrics.labels import Labels
 from regard.metrics.likelihood import IGNORE
 from regard.metrics.scores import Judged, Scores, Table
-from regard.metrics.significance import averaged
+from regard.metrics.significance import Statistics, averaged
 from regard.tasks.labels.batches import Labelled
 from regard.tasks.labels.task import Measured
 
 SHOWN = 12  # labels and mistakes listed
+FEW = 20  # labels of which all mistakes are counted text by text
 LONG = 300  # characters of a text that are shown
 
 
-def scores(name: str, task: str, side: Labelled, found: Measured, classes: Sequence[str]) -> Scores:
-    """Accuracy by example, every label by itself, and what is taken for what."""
+def scores(
+    name: str, task: str, side: Labelled, found: Measured, classes: Sequence[str], temperature: float = 1.0
+) -> Scores:
+    """Accuracy by example, every label by itself, what is taken for what, and what probabilities are worth."""
     right, judged, examples = [], [], []
     for number in range(len(side)):
         truth = side.truth(number)
@@ -30,17 +36,58 @@ def scores(name: str, task: str, side: Labelled, found: Measured, classes: Seque
     measures = {"macro F1": f"{found.labels.f1:.2%}", "loss": f"{found.loss:.4f}"}
     if found.whole is not None:
         measures["sentences all right"] = f"{found.whole:.2%}"
+    calibrated = _calibration(side, found, temperature)
+    if calibrated:
+        before, after = calibrated["before"], calibrated["after"]
+        measures["calibration error"] = f"{before:.2%} as trained, {after:.2%} at temperature {temperature:.3g}"
     return Scores(
         name,
         task,
-        {"accuracy, %": averaged([100.0 * count for count in right], [float(count) for count in judged])},
+        {
+            "accuracy, %": averaged([100.0 * count for count in right], [float(count) for count in judged]),
+            **_further(side, found, classes),
+        },
         examples,
         measures=measures,
-        tables=_tables(found.labels, "texts" if found.whole is None else "words"),
-        details={**found.metrics, "labels": _each(found.labels), "confusion": found.labels.confusion.tolist()},
+        tables=[*_types(found), *_tables(found.labels, "texts" if found.whole is None else "words")],
+        details={
+            **found.metrics,
+            "labels": _each(found.labels),
+            "confusion": found.labels.confusion.tolist(),
+            **({"calibration": calibrated} if calibrated else {}),
+        },
         unit=unit,
         counted="accuracy",
     )
+
+
+def _further(side: Labelled, found: Measured, classes: Sequence[str]) -> dict[str, Statistics]:
+    """F1 over entities of tags; Matthews' correlation of a few labels."""
+    if found.entities is not None:
+        return {"entity F1, %": found.entities[0]}
+    if side.per_token or len(classes) > FEW:
+        return {}
+    cells = side.labels.astype(np.int64) * len(classes) + np.array([int(answer[0]) for answer in found.answers])
+    return {"Matthews": Statistics("matthews", np.eye(len(classes) ** 2)[cells])}
+
+
+def _calibration(side: Labelled, found: Measured, temperature: float) -> dict[str, float]:
+    """How far probabilities lie from shares of right answers, as trained and as they are told."""
+    if found.logits is None:
+        return {}
+    before, after = (calibration_error(probabilities(found.logits, heat), side.labels) for heat in (1.0, temperature))
+    return {"before": before, "after": after, "temperature": temperature}
+
+
+def _types(found: Measured) -> list[Table]:
+    """Entities of every type."""
+    if found.entities is None:
+        return []
+    rows = [
+        (one.type, f"{one.there:,}", f"{one.said:,}", f"{one.precision:.1%}", f"{one.recall:.1%}", f"{one.f1:.1%}")
+        for one in found.entities[1][:SHOWN]
+    ]
+    return [Table("By type", ("entities", "there", "said", "precision", "recall", "F1"), rows)]
 
 
 def _tables(labels: Labels, judged: str) -> list[Table]:

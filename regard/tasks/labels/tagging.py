@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.metrics.entities import are_entities
 from regard.metrics.likelihood import IGNORE
-from regard.tasks.labels.batches import Labelled
+from regard.tasks.labels.batches import Labelled, Prepared
 from regard.tasks.labels.files import TagsConfig
 from regard.tasks.labels.recognition import tagged
 from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
@@ -34,6 +35,11 @@ class Tagging(Labelling):
     code: ClassVar[str] = 'tag(["a sentence"])'
     per_token = True
     recognise = staticmethod(tagged)
+
+    def __init__(self, recipe: Any, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
+        super().__init__(recipe, prepared, model, fixed=fixed)
+        if are_entities(prepared.classes):
+            self.goal = ("entity_f1", "max")
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
         """A few sentences, and what is said of their judged words; where that is wrong, also the truth."""

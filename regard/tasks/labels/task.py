@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -22,8 +22,13 @@ from regard.data.normalise import recorded
 from regard.data.packing import Packing
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order
+from regard.metrics import entities
+from regard.metrics.entities import Found as Entities
 from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
+from regard.metrics.significance import Statistics
+from regard.models.linear import LinearConfig, LinearText
+from regard.models.reader import BERTEncoderConfig, BodyReader, GPTEncoderConfig
 from regard.models.text_classifier import (
     ConvolutionEncoderConfig,
     Labeller,
@@ -41,11 +46,22 @@ from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
 from regard.training.tuning import TuningConfig
 
+AnyReaderConfig = (
+    RecurrentEncoderConfig
+    | ConvolutionEncoderConfig
+    | TransformerEncoderConfig
+    | BERTEncoderConfig
+    | GPTEncoderConfig
+    | LinearConfig
+)
+Reader = Labeller | BodyReader | LinearText
+
 # What follows from the number of texts where nobody named it.
 ROWS = 100  # rows of an epoch, unless they would be very short or very long
 FEWEST = 1024  # tokens of a row
 EPOCHS = 5
 STEPS = 400  # of a training, however few texts there are
+TUNING = 100  # of one that goes on with a pre-trained body
 RARELY = 1000  # steps between evaluations at most
 PATIENCE = 10
 MANY = 20_000  # texts from which on a model has its full size
@@ -69,9 +85,7 @@ class LabellingRecipe:
 
     tokenizer: Fixed[ReadingConfig] = field(default_factory=ReadingConfig)
     """What a token is, and how much of a text is read."""
-    model: Fixed[RecurrentEncoderConfig | ConvolutionEncoderConfig | TransformerEncoderConfig] = field(
-        default_factory=RecurrentEncoderConfig
-    )
+    model: Fixed[AnyReaderConfig] = field(default_factory=RecurrentEncoderConfig)
     """The network, chosen by its name; sizes that nobody names follow from the number of texts."""
     objective: LabelObjective = field(default_factory=LabelObjective)
     """The loss, and how checkpoints are scored."""
@@ -104,17 +118,18 @@ class Labelling:
     def __init__(self, recipe: Any, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.prepared, self.model = recipe, prepared, model
         self.fixed = fixed
+        self.temperature = 1.0
         self.packing = packing(recipe, prepared.train, recipe.data.tokens)
         self.rows = self.packing.rows
-        self.features = recipe.data.tokens * recipe.model.embedding
+        self.features = recipe.data.tokens * (getattr(recipe.model, "embedding", 0) or recipe.model.width)
         self.notes = [f"an epoch has {self.rows:,} rows of at most {self.packing.tokens:,} tokens"]
-        if recipe.model.vectors is not None and prepared.fresh:
-            self.notes.append(start_from(model, prepared.tokenizer, recipe.model.vectors))
+        if (words := getattr(recipe.model, "vectors", None)) is not None and prepared.fresh:
+            self.notes.append(start_from(model, prepared.tokenizer, words))
 
     @staticmethod
     def prepare(recipe: Any, known: Checkpoint | None = None) -> Prepared:
         """Read and tokenise the texts, with the tokenizer and the labels of a model to start from."""
-        return prepare(recipe.data, recipe.tokenizer, *_known(known, recipe))
+        return prepare(recipe.data, recipe.tokenizer, *_known(known, recipe), style=recipe.model.FORMAT)
 
     @staticmethod
     def check(recipe: Any, *, tokens: bool = False) -> Report:
@@ -129,19 +144,22 @@ class Labelling:
         if tokens == ExamplesConfig.tokens:
             tokens = min(max(len(train.tokens) // ROWS, FEWEST), tokens)
         epoch = math.ceil(packing(recipe, train, tokens).rows / recipe.training.accumulate)
-        steps = _planned(recipe.training, epoch) or max(EPOCHS * epoch, STEPS)
+        tuned = not prepared.fresh and hasattr(model, "TUNED")
+        least = TUNING if tuned else STEPS
+        steps = _planned(recipe.training, epoch) or max(EPOCHS * epoch, least)
         return {
             "data": {"tokens": tokens},
             "model": dict(model.FEW) if len(train) < MANY else {},
-            "optim": {"rate": model.RATE, "warmup": steps // 20, "schedule": "linear"},
+            "optim": {"rate": model.TUNED if tuned else model.RATE, "warmup": steps // 20, "schedule": "linear"},
             "training": {"steps": steps, "evaluate": min(max(epoch, steps // 20, 1), RARELY), "patience": PATIENCE},
         }
 
     @staticmethod
     def within(model: Mapping[str, Any]) -> dict[str, Any]:
-        """How much of a text is read if a model to start from holds less than is usual."""
+        """What a model to start from decides before texts are read: their format, and a length that it can hold."""
+        named = {"model": {"name": model["name"]}}
         context = model.get("context", ReadingConfig.longest)
-        return {"tokenizer": {"longest": context}} if context < ReadingConfig.longest else {}
+        return {**named, "tokenizer": {"longest": context}} if context < ReadingConfig.longest else named
 
     @classmethod
     def sized(cls, recipe: Any, prepared: Prepared) -> Any:
@@ -150,7 +168,7 @@ class Labelling:
         return replace(recipe, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
 
     @staticmethod
-    def adopt(model: Labeller, parent: Checkpoint, prepared: Prepared) -> list[str]:
+    def adopt(model: Reader, parent: Checkpoint, prepared: Prepared) -> list[str]:
         """Weights of a model that knows the same labels, or only the body of another under a new head."""
         per_token = parent.config.get("model", {}).get("per_token")
         same = parent.config.get("labels") == prepared.classes and per_token == model.config.per_token
@@ -174,8 +192,9 @@ class Labelling:
 
     def step(self, batch: LabelBatch, part: str) -> Step:
         """The surprise at every label, summed."""
+        self.temperature = 1.0  # one that was fitted was that of other weights
         batch = batch.to(self.model.output.bias.device)
-        logits, labels = self.model(batch.tokens, batch.row), batch.labels
+        logits, labels = batch.read(self.model), batch.labels
         weights = self._weights.to(logits.device) if self.recipe.objective.balanced else None
         loss = cross_entropy(logits, labels, smoothing=self.recipe.objective.smoothing, weights=weights)
         judged = count(labels) if weights is None else weights[labels.clamp(min=0)].where(labels != IGNORE, 0.0).sum()
@@ -201,7 +220,8 @@ class Labelling:
 
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""
-        recipe = config.plain(replace(self.recipe, model=replace(self.recipe.model, vectors=None)))
+        recipe = config.plain(self.recipe)
+        recipe["model"] = {name: None if name == "vectors" else value for name, value in recipe["model"].items()}
         kept = {name: recipe[name] for name in ("task", "model", "tokenizer")}
         file = config.plain(self.recipe.data.train[0].like())
         return {
@@ -209,6 +229,8 @@ class Labelling:
                 "format": 1,
                 **kept,
                 "labels": self.prepared.classes,
+                **({"pairs": True} if self.prepared.pairs else {}),
+                **({"temperature": self.temperature} if self.temperature != 1.0 else {}),
                 "data": {"file": file, "names": recipe["data"]["names"]},
             },
             "tokenizer.json": self.prepared.tokenizer.json(),
@@ -240,40 +262,59 @@ class Measured:
     """Of every text: one answer, or one for each token."""
     whole: float | None = None
     """Share of sentences in which all words are told right, where words are judged."""
+    entities: tuple[Statistics, list[Entities]] | None = None
+    """How well entities are found, where tags are those of entities, and each type by itself."""
+    logits: Float[np.ndarray, "text label"] | None = None
+    """What labels of texts are told from."""
 
     @property
     def metrics(self) -> dict[str, float]:
         """By name, as they are logged."""
         found = {"loss": self.loss, "accuracy": self.labels.accuracy, "f1": self.labels.f1}
-        return found if self.whole is None else {**found, "sentences": self.whole}
+        found |= {} if self.whole is None else {"sentences": self.whole}
+        return found if self.entities is None else {**found, "entity_f1": self.entities[0].score / 100}
 
 
 @torch.no_grad()
-def measure(model: Labeller, side: Labelled, classes: list[str], *, tokens: int, spread: Spread = alone) -> Measured:
+def measure(model: Reader, side: Labelled, classes: list[str], *, tokens: int, spread: Spread = alone) -> Measured:
     """Label all texts of a set, batch by batch, each by one of the processes."""
     training = model.training
     model.eval()
     device = model.output.bias.device
 
-    def labelled(chosen: list[int]) -> tuple[float, list[list[int]]]:
+    def labelled(chosen: list[int]) -> tuple[float, list[list[int]], list[list[float]]]:
         batch = side.batch(np.array(chosen)).to(device)
-        scores = model(batch.tokens, batch.row)
+        scores = batch.read(model)
         answers = scores.argmax(-1).split(side.lengths[chosen].tolist() if side.per_token else 1)
-        return float(cross_entropy(scores, batch.labels)), [answer.tolist() for answer in answers]
+        kept = [] if side.per_token else scores.float().tolist()
+        return float(cross_entropy(scores, batch.labels)), [answer.tolist() for answer in answers], kept
 
     batches = by_length(side.lengths.tolist(), budget=tokens)
     found = spread(labelled, batches)
     model.train(training)
-    answers = [np.array(line) for line in in_order(batches, (lines for _, lines in found))]
+    answers = [np.array(line) for line in in_order(batches, (lines for _, lines, _ in found))]
     truth = [side.truth(number) for number in range(len(side))]
-    whole = None
+    whole = named = logits = None
     if side.per_token:
         right = [bool(((one == other) | (other == IGNORE)).all()) for one, other in zip(answers, truth, strict=True)]
         whole = sum(right) / len(right)
+        named = _entities(truth, answers, classes) if entities.are_entities(classes) else None
+    else:
+        logits = np.array(in_order(batches, (kept for _, _, kept in found)))
     one, other = (np.concatenate(lines) for lines in (truth, answers))
     judged = one != IGNORE
     labels = judge(one[judged], other[judged], classes)
-    return Measured(labels, sum(lost for lost, _ in found) / max(int(judged.sum()), 1), answers, whole)
+    loss = sum(lost for lost, _, _ in found) / max(int(judged.sum()), 1)
+    return Measured(labels, loss, answers, whole, named, logits)
+
+
+def _entities(
+    truth: Sequence[Int[np.ndarray, "_labels"]], answers: Sequence[Int[np.ndarray, "_labels"]], classes: Sequence[str]
+) -> tuple[Statistics, list[Entities]]:
+    """How well the entities of sentences are found, by the words that are judged."""
+    kept = [(one[one != IGNORE], other[one != IGNORE]) for one, other in zip(truth, answers, strict=True)]
+    named = [[[classes[number] for number in side] for side in both] for both in kept]
+    return entities.compare([right for right, _ in named], [said for _, said in named])
 
 
 def packing(recipe: Any, train: Labelled, tokens: int) -> Packing:

@@ -1,0 +1,156 @@
+"""A BERT or a GPT as a body under a head that labels: whole texts, or each of their tokens.
+
+The body is all of the pre-trained model but its heads, so its weights are taken over as they are. What was read of a
+text is pooled into one vector: BERT's first token, GPT's last one, the mean or the maximum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.masks import Grid, Row
+from regard.config.ranges import Share, Vocabulary
+from regard.config.resuming import Warned
+from regard.models.bert import BERT, BERTConfig
+from regard.models.blocks import draw
+from regard.models.dropout import Dropout
+from regard.models.gpt import GPT, GPTConfig
+from regard.models.spread import first, highest, last, mean
+
+HEADS = ("masked", "next_sentence", "tied")  # settings of heads, of which a body has none
+SMALL = {"width": 64, "heads": 4, "hidden": 128, "depth": 2, "dropout": 0.3, "head_dropout": 0.3}
+
+
+def _bodies(presets: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Presets without what they say of heads."""
+    return {name: {key: value for key, value in own.items() if key not in HEADS} for name, own in presets.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BERTEncoderConfig(BERTConfig):
+    """A BERT that labels texts or their tokens."""
+
+    name: Literal["bert-encoder"] = "bert-encoder"  # type: ignore[assignment]
+    """Which model this is."""
+    classes: Vocabulary = 0
+    """Labels to choose from; filled in from the data."""
+    per_token: bool = False
+    """A label for each token, not for the text as a whole; filled in by the task."""
+    pool: Literal["class", "mean", "max"] = "class"
+    """Pooling of a text into one vector (tags need none); class takes its first token, through the pooler if it has
+    one."""
+    head_dropout: Warned[Share] = 0.1
+    """Dropout rate of what labels are predicted from."""
+
+    masked: ClassVar[bool] = False  # type: ignore[misc]
+    next_sentence: ClassVar[bool] = False  # type: ignore[misc]
+    FORMAT: ClassVar[str] = "bert"
+    FEW: ClassVar[dict[str, Any]] = SMALL
+    RATE: ClassVar[float] = 1e-3
+    TUNED: ClassVar[float] = 1e-4
+    """The highest learning rate that suits a body that was pre-trained."""
+    PRESETS: ClassVar[dict[str, dict[str, Any]]] = _bodies(BERTConfig.PRESETS)
+
+    @property
+    def bare(self) -> BERTEncoderConfig:
+        """The same with a pooler only where it is used."""
+        return replace(self, pooler=self.pools)
+
+    @property
+    def pools(self) -> bool:
+        """Whether the pooler is used."""
+        return self.pooler and self.pool == "class" and not self.per_token
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learnt."""
+        layer = self.width * (self.width + 1)  # of the pooler
+        return super().parameters + (self.pools - self.pooler) * layer + self.classes * (self.width + 1)
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights lie that another model can go on with."""
+        return {role: f"reader.{own}" for role, own in super(BERTEncoderConfig, self.bare).body.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPTEncoderConfig(GPTConfig):
+    """A GPT that labels texts or their tokens."""
+
+    name: Literal["gpt-encoder"] = "gpt-encoder"  # type: ignore[assignment]
+    """Which model this is."""
+    classes: Vocabulary = 0
+    """Labels to choose from; filled in from the data."""
+    per_token: bool = False
+    """A label for each token, not for the text as a whole; filled in by the task."""
+    pool: Literal["last", "mean", "max"] = "last"
+    """Pooling of a text into one vector (tags need none); last takes the token put after it, which has seen all."""
+    head_dropout: Warned[Share] = 0.1
+    """Dropout rate of what labels are predicted from."""
+
+    tied: ClassVar[bool] = True  # type: ignore[misc]
+    FORMAT: ClassVar[str] = "gpt"
+    FEW: ClassVar[dict[str, Any]] = SMALL
+    RATE: ClassVar[float] = 1e-3
+    TUNED: ClassVar[float] = 1e-4
+    """The highest learning rate that suits a body that was pre-trained."""
+    PRESETS: ClassVar[dict[str, dict[str, Any]]] = _bodies(GPTConfig.PRESETS)
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learnt."""
+        return super().parameters + self.classes * (self.width + 1)
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights lie that another model can go on with."""
+        return {role: f"reader.{own}" for role, own in super().body.items()}
+
+
+AnyBodyConfig = BERTEncoderConfig | GPTEncoderConfig
+
+
+class BodyReader(nn.Module):
+    """A body that reads, and one number for every label: of the text, or of each token.
+
+    Texts lie in a packed row or in the lines of a padded batch, with the same answers.
+    """
+
+    def __init__(self, config: AnyBodyConfig):
+        super().__init__()
+        self.config = config
+        self.reader = BERT(config.bare) if isinstance(config, BERTEncoderConfig) else GPT(config)
+        self.dropout = Dropout(config.head_dropout)
+        self.output = nn.Linear(config.width, config.classes)
+        draw(self.output)
+
+    @property
+    def embedding(self) -> nn.Module:
+        """The vectors of tokens."""
+        return self.reader.embedding
+
+    def forward(
+        self, tokens: Int[Tensor, "*token"], layout: Row | Grid, segments: Int[Tensor, "*token"] | None = None
+    ) -> Float[Tensor, "*label classes"]:
+        """Logits of the labels: of every token, or of every text (of a row of fixed shape, as many as there may be)."""
+        read = self.features(tokens, layout, segments)
+        return self.output(self.dropout(read if self.config.per_token else self.pooled(read, layout)))
+
+    def features(
+        self, tokens: Int[Tensor, "*token"], layout: Row | Grid, segments: Int[Tensor, "*token"] | None = None
+    ) -> Float[Tensor, "*token width"]:
+        """What was read at every token."""
+        if isinstance(self.reader, GPT):
+            return self.reader(tokens, layout=layout)
+        known = segments if self.config.segments > 1 else None  # RoBERTa has one kind of segments for both texts
+        return self.reader(tokens, layout=layout, segments=known)
+
+    def pooled(self, features: Float[Tensor, "*token width"], layout: Row | Grid) -> Float[Tensor, "text width"]:
+        """One vector for each text."""
+        if self.config.pool == "class":
+            return self.reader.pooled(features, layout) if self.config.pools else first(features, layout)
+        return {"last": last, "mean": mean, "max": highest}[self.config.pool](features, layout)

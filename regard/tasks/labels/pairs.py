@@ -1,0 +1,79 @@
+"""Pairs of texts as somebody gives them: a tab between the two, an object of JSON, or a file of these."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from regard.data.line_report import LineReport
+from regard.data.readers import lines, suffix
+from regard.tasks.labels.layout import cells, is_json, pair_among
+
+REMEDY = 'write them with a tab between, or as {"text1": "...", "text2": "..."}'
+Pair = tuple[str, str]
+
+
+def parse(text: str, named: Sequence[str] = (), *, where: str = "") -> Pair:
+    """Two texts that were typed, or stand in a line; `named` are the names that they had in training."""
+    place = f"{where}: " if where else ""
+    if text.lstrip().startswith("{"):
+        found = _fields(text, named, place)
+    else:
+        found = [cell.strip() for cell in text.split("\t")]
+        if len(found) != 2:
+            problem = "no second text" if len(found) == 1 else f"{len(found)} texts"
+            raise ValueError(f"{place}{text.strip()[:60]!r} has {problem}, and this model reads pairs: {REMEDY}")
+    if not all(found):
+        raise ValueError(f"{place}one text of the pair {text.strip()[:60]!r} is empty: {REMEDY}")
+    return found[0], found[1]
+
+
+def read(path: Path, named: Sequence[str] = (), columns: Sequence[int] = ()) -> list[Pair]:
+    """The pairs of a file: JSON lines, a table whose heading names them, or two columns; others as in training."""
+    name = str(path)
+    if is_json(name):
+        found = [
+            parse((line or b"").decode("utf-8", "replace"), named, where=f"{name}:{number}")
+            for number, line in enumerate(lines(name), start=1)
+            if (line or b"").strip()
+        ]
+    else:
+        found = list(_table(name, named, columns))
+    if not found:
+        raise ValueError(f"{name} is empty: give a file with at least one pair")
+    return found
+
+
+def _table(name: str, named: Sequence[str], columns: Sequence[int]) -> Iterator[Pair]:
+    """Pairs of columns: those that the first line names, the only two, or those of the training files."""
+    spread = suffix(name) == ".csv"
+    rows = cells(name, LineReport(), "," if spread else "\t", quoted=spread)
+    places: Sequence[int] | None = None
+    for line, row in rows:
+        if places is None:
+            first = [cell.strip() for cell in row]
+            known = [first.index(each) for each in named] if named and all(each in first for each in named) else None
+            places = known or pair_among(first)
+            if places is not None:
+                continue
+            places = (0, 1) if len(first) == 2 or not columns else [column - 1 for column in columns]
+        if len(row) <= max(places) or not all(row[place].strip() for place in places):
+            raise ValueError(f"{name}:{line}: a pair without its second text: {REMEDY}")
+        yield row[places[0]].strip(), row[places[1]].strip()
+
+
+def _fields(text: str, named: Sequence[str], place: str) -> list[str]:
+    """The two texts of an object of JSON: by the names of training, by usual ones, or the only two there are."""
+    try:
+        record: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{place}invalid JSON, {text.strip()[:60]!r}: {REMEDY}") from None
+    names = [name for name, value in record.items() if isinstance(value, str)]
+    usual = pair_among(names)
+    chosen = list(named) if named and all(each in names for each in named) else []
+    chosen = chosen or ([names[at] for at in usual] if usual else names if len(names) == 2 else [])
+    if len(chosen) != 2:
+        raise ValueError(f"{place}no pair of texts in {text.strip()[:60]!r}: {REMEDY}")
+    return [record[name].strip() for name in chosen]

@@ -1,0 +1,116 @@
+"""Sentences whose words have tags, as they stand in files: `word/tag` with a sentence in each line, or CoNLL."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from regard.config.ranges import Column
+from regard.config.resuming import Free
+from regard.data.line_report import LineReport
+from regard.data.readers import Refusal, cleaned, records, suffix
+from regard.metrics.entities import are_entities, broken
+
+Word = tuple[str, str, int]  # with its tag and its line
+BROKEN = "with an I- tag that continues no entity: begin it with B-, or set bio: false,"
+COLUMNS = (".conll", ".conllu", ".tsv")  # how files are named that have a word in each line
+
+
+class Example(NamedTuple):
+    """A text with its label, as tuples of one; or the words of a sentence with a tag for each that is judged."""
+
+    words: tuple[str, ...]
+    labels: tuple[str | None, ...]
+    place: tuple[int, int]
+    """Number of its file, and line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaggedFile:
+    """A file of sentences whose words have tags; it may be gzipped."""
+
+    SHORT: ClassVar[str] = "path"
+
+    path: Free[str]
+    """A sentence in each line, as the/DET cat/NOUN; or a word in each line if named .conll, .conllu or .tsv."""
+    form: Literal["auto", "lines", "columns"] = "auto"
+    """A sentence in each line, or a word in each; auto goes by the file's name."""
+    separator: str = "/"
+    """Separator of a word and its tag where a line is a sentence; the last one in a word counts."""
+    columns: tuple[Column, Column] = (1, 2)
+    """Columns of word and tag, between tabs, where a line is a word; 2 and 4 in CoNLL-U."""
+    blank: str = "_"
+    """Tag of a word that is read but not scored."""
+    bio: bool = True
+    """Whether tags of entities (B-, I- and O) must keep their rule: I- continues an entity of its type."""
+
+    def __post_init__(self) -> None:
+        if not self.separator or self.separator.isspace():
+            raise ValueError("separator must be a sign such as /, not a blank")
+
+    def like(self) -> dict[str, Any]:
+        """The settings by which another file of the same kind is read."""
+        return {name: value for name, value in vars(self).items() if name != "path"}
+
+    def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
+        """What is in it; `number` is that of the file."""
+        form = self.form if self.form != "auto" else "columns" if suffix(self.path) in COLUMNS else "lines"
+        if form == "columns":
+            found = list(self._by_word(tally))
+        else:
+            lined = records(self.path, tally, self._sentence)
+            found = [[(word, tag, line) for word, tag in pairs] for line, pairs in lined if pairs]
+        judged = self.bio and are_entities(list({tag for words in found for _, tag, _ in words} - {self.blank}))
+        for words in found:
+            if judged and (line := self._broken(words)) is not None:
+                tally.refuse(BROKEN, 0, line)
+            else:
+                yield self._example(words, number)
+
+    def _sentence(self, line: str) -> list[tuple[str, str]]:
+        pairs = []
+        for cell in unicodedata.normalize("NFC", line).split():
+            word, found, tag = cell.rpartition(self.separator)
+            if not (found and word and tag):
+                raise Refusal(f"with a word without {self.separator} and a tag")
+            pairs.append((word, tag))
+        return pairs
+
+    def _by_word(self, tally: LineReport) -> Iterator[list[Word]]:
+        """A bad line spoils its sentence, which is left out."""
+        refused, words = 0, list[Word]()
+        for line, pair in records(self.path, tally, self._word):
+            bad = sum(found.count for found in tally.refused.values())
+            if pair is not None:
+                words.append((*pair, line))
+                continue
+            if words and bad == refused:
+                yield words
+            refused, words = bad, []
+        if words and sum(found.count for found in tally.refused.values()) == refused:
+            yield words
+
+    def _broken(self, words: Sequence[Word]) -> int | None:
+        """The line of the first tag that continues an entity which did not begin."""
+        before: str | None = None
+        for _, tag, line in words:
+            if broken(before, tag):
+                return line
+            before = tag
+        return None
+
+    def _word(self, line: str) -> tuple[str, str] | None:
+        """A word and its tag; None between sentences and for comments."""
+        if not line.strip() or (line.startswith("#") and "\t" not in line):
+            return None
+        cells = line.split("\t")
+        if len(cells) < max(self.columns):
+            raise Refusal(f"fewer than {max(self.columns)} columns")
+        word, tag = ("".join(cleaned(cells[column - 1]).split()) for column in self.columns)
+        return word, tag
+
+    def _example(self, found: Sequence[Word], number: int) -> Example:
+        words, tags, lines = zip(*found, strict=True)
+        return Example(words, tuple(None if tag == self.blank else tag for tag in tags), (number, lines[0]))
