@@ -42,6 +42,7 @@ Examples:
 \b
 regard train a.fr a.en
 regard train reviews.csv --valid more.csv
+regard train --labelled reviews.csv --unlabelled more/
 regard train --text book.txt notes/
 regard train --text book.txt --masked
 regard train story.txt --task word2vec
@@ -71,6 +72,14 @@ def train(
     labelled: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Texts with labels: CSV, TSV, JSON lines.", rich_help_panel=WHAT),
+    ] = None,
+    unlabelled: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="More texts, to pre-train on; with --labelled, models are compared.",
+            rich_help_panel=WHAT,
+        ),
     ] = None,
     tagged: Annotated[
         list[Path] | None,
@@ -121,6 +130,8 @@ def train(
 
     if resume and overwrite:
         raise ValueError("--resume continues a run and --overwrite starts anew: give one of them")
+    if unlabelled and not labelled:
+        text, masked, unlabelled = [*(text or []), *unlabelled], True, None
     kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table, "rated": rated}
     kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
@@ -130,6 +141,11 @@ def train(
     task = _filling() if masked else task
     changes += [*(settings or []), *([] if task is None else [f"task={task}"])]
     changes += [] if device is None else [f"training.device={device}"]
+    if unlabelled:
+        if start is not None:
+            raise ValueError("--unlabelled pre-trains a model of its own, --from names another: give one of them")
+        _compared(asked, changes, given, unlabelled, as_json=as_json, out=out, resume=resume, overwrite=overwrite)
+        return
     _trained(asked, changes, given, as_json=as_json, out=out, resume=resume, overwrite=overwrite, start=start)
 
 
@@ -151,6 +167,32 @@ def _trained(
             say(json.dumps(outcome.plain(), ensure_ascii=False) if as_json else outcome.summary)
     if outcome.result.failed or outcome.result.reason == "interrupted":
         raise typer.Exit(1 if outcome.result.failed else INTERRUPTED)
+
+
+def _compared(
+    asked: list[str], changes: list[str], given: Given, unlabelled: list[Path], *, as_json: bool, **options: Any
+) -> None:
+    """Train several models, print how they compare, and keep the best."""
+    from regard import contest as contests
+    from regard import recipe as recipes
+
+    order = recipes.order(asked, *changes, given=given)
+    try:
+        found = contests.contest(order, [str(path) for path in unlabelled], command=sys.argv, **options)
+    except contests.Interrupted as stopped:
+        say(str(stopped))
+        raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        say(json.dumps(found.plain(), ensure_ascii=False))
+        return
+    from rich.console import Console
+
+    from regard.cli.tables import Fitted
+
+    head = ("model", "accuracy, 95 %", "seconds", "better beyond chance than")
+    title = f"{len(found.entries[0].scores):,} held-out texts"
+    Console(highlight=False).print(Fitted(head, found.rows(), title))
+    say(found.verdict)
 
 
 def sort(words: list[str]) -> tuple[list[str], list[str]]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.config.words import nearest
+from regard.models.lora import folded
 from regard.models.weights import Unfilled, adopt
 
 Pair = tuple[Any, Any]  # the class of a model, and that of its config
@@ -97,6 +98,12 @@ def _gpt_encoder() -> Pair:
     return BodyReader, GPTEncoderConfig
 
 
+def _linear() -> Pair:
+    from regard.models.linear import LinearConfig, LinearText
+
+    return LinearText, LinearConfig
+
+
 def _perceptron() -> Pair:
     from regard.models.perceptron import Perceptron, PerceptronConfig
 
@@ -134,6 +141,7 @@ MODELS = Models(
         "transformer-encoder": _transformer_encoder,
         "bert-encoder": _bert_encoder,
         "gpt-encoder": _gpt_encoder,
+        "linear": _linear,
         "perceptron": _perceptron,
         "class-and-box": _class_and_box,
         "count-per-frame": _count_per_frame,
@@ -184,7 +192,7 @@ def revive(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], device: t
 
     None is drawn at random first. On a CPU weights stay where they are, which for a checkpoint is its mapped file.
     """
-    shape = config_of(settings)
+    shape, tensors = config_of(settings), folded(tensors)
     kind = MODELS[shape.name][0]
     if hasattr(kind, "sized"):
         shape = kind.sized(shape, tensors)

@@ -9,6 +9,7 @@ import numpy as np
 
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.metrics.calibration import fitted_temperature
+from regard.models.linear import LinearConfig
 from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.text_classifier import (
     ConvolutionEncoderConfig,
@@ -16,6 +17,7 @@ from regard.models.text_classifier import (
     TransformerEncoderConfig,
 )
 from regard.tasks.labels.batches import Labelled
+from regard.tasks.labels.division import divide
 from regard.tasks.labels.files import LabelsConfig
 from regard.tasks.labels.recognition import labelled
 from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured, measure
@@ -38,6 +40,7 @@ class ClassificationRecipe(LabellingRecipe):
         | TransformerEncoderConfig
         | BERTEncoderConfig
         | GPTEncoderConfig
+        | LinearConfig
     ) = field(default_factory=ConvolutionEncoderConfig, metadata={"resume": "refused"})
     """The network, chosen by its name; sizes that nobody names follow from the number of texts."""
 
@@ -52,6 +55,7 @@ class Classification(Labelling):
     code: ClassVar[str] = 'classify(["a text"])'
     per_token = False
     recognise = staticmethod(labelled)
+    divide = staticmethod(divide)
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """How the held-out texts are labelled; their probabilities then say how hot the answers should be."""

@@ -27,6 +27,7 @@ from regard.metrics.entities import Found as Entities
 from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
 from regard.metrics.significance import Statistics
+from regard.models.linear import LinearConfig, LinearText
 from regard.models.reader import BERTEncoderConfig, BodyReader, GPTEncoderConfig
 from regard.models.text_classifier import (
     ConvolutionEncoderConfig,
@@ -43,11 +44,17 @@ from regard.training import adoption
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
+from regard.training.tuning import TuningConfig
 
 AnyReaderConfig = (
-    RecurrentEncoderConfig | ConvolutionEncoderConfig | TransformerEncoderConfig | BERTEncoderConfig | GPTEncoderConfig
+    RecurrentEncoderConfig
+    | ConvolutionEncoderConfig
+    | TransformerEncoderConfig
+    | BERTEncoderConfig
+    | GPTEncoderConfig
+    | LinearConfig
 )
-Reader = Labeller | BodyReader
+Reader = Labeller | BodyReader | LinearText
 
 # What follows from the number of texts where nobody named it.
 ROWS = 100  # rows of an epoch, unless they would be very short or very long
@@ -84,6 +91,8 @@ class LabellingRecipe:
     """The loss, and how checkpoints are scored."""
     optim: OptimConfig = field(default_factory=OptimConfig)
     """The optimizer and its learning rate."""
+    tuning: Fixed[TuningConfig] = field(default_factory=TuningConfig)
+    """What of a model to start from learns."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """How long, how often, where."""
 

@@ -1,0 +1,219 @@
+"""One command that compares itself: whether a network is worth it on some labelled texts, and whether pre-training is.
+
+Scored on the same held-out texts, which none of them has seen: always the commonest label; a linear model over words
+and pairs of words; a BERT from scratch; and the same BERT, pre-trained on all training text, labelled or not, then
+fine-tuned. Each is an ordinary run in the folder, so what was interrupted is resumed exactly by the same command.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard import checkpoint, recipe
+from regard.metrics.scores import Scores, compare
+from regard.training import run as runs
+
+TESTED = 0.1  # of the texts, where no file names those to be scored on
+CHANCE = 0.05  # below which a difference is not called chance
+TRIALS = 2000
+SHARED = ("device", "threads", "precision", "compile", "seed", "tensorboard")  # settings of all runs
+COMMONEST, LINEAR, SCRATCH, PRETRAINED, TUNED = "commonest label", "linear", "scratch", "pretrained", "tuned"
+SAYS = {
+    COMMONEST: "always the commonest label",
+    LINEAR: "linear, words and pairs of words",
+    SCRATCH: "BERT from scratch",
+    TUNED: "the same BERT, pre-trained, then fine-tuned",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One of those compared."""
+
+    name: str
+    scores: Scores
+    seconds: float
+    folder: Path | None = None
+
+    @property
+    def accuracy(self) -> float:
+        """In per cent."""
+        return next(iter(self.scores.metrics.values()))
+
+
+@dataclass(frozen=True)
+class Contest:
+    """All entries, and which of the others each is better than beyond chance."""
+
+    folder: Path
+    entries: list[Entry]
+    beaten: dict[str, list[str]]
+    usage: str
+
+    @property
+    def winner(self) -> Entry:
+        """The best of those that can be used; of equals the one that took least time."""
+        return max(
+            (one for one in self.entries if one.folder is not None), key=lambda one: (one.accuracy, -one.seconds)
+        )
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """A table: what it is, its accuracy with its interval, seconds, and what it beats beyond chance."""
+        found = []
+        for one in self.entries:
+            spread = next(iter(one.scores.intervals.values()), None)
+            score = f"{one.accuracy:.2f}" + ("" if spread is None else f" ± {spread.half:.2g}")
+            found.append((SAYS[one.name], score, f"{one.seconds:.0f}", ", ".join(self.beaten[one.name]) or "-"))
+        return found
+
+    @property
+    def verdict(self) -> str:
+        """What was kept, and whether pre-training was worth it, in words."""
+        best, known = self.winner, {one.name: one for one in self.entries}
+        worth = TUNED in known and SCRATCH in self.beaten[TUNED]
+        words = "pre-training was worth it" if worth else "pre-training was not worth it beyond chance"
+        kept = f"kept as {self.folder / 'best'}: {SAYS[best.name]}"
+        return f"{kept}; {words}\nuse it with: {self.usage.format(folder=self.folder / 'best')}"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        entries = [
+            {
+                "name": one.name,
+                "accuracy": one.accuracy,
+                "seconds": round(one.seconds, 1),
+                "beats": self.beaten[one.name],
+                "interval": [[span.low, span.high] for span in one.scores.intervals.values()],
+            }
+            for one in self.entries
+        ]
+        return {
+            "folder": str(self.folder),
+            "best": self.winner.name,
+            "texts": len(self.entries[0].scores),
+            "entries": entries,
+        }
+
+
+class Interrupted(Exception):
+    """Somebody stopped one of the runs; the same command goes on."""
+
+
+def contest(
+    order: recipe.Order,
+    unlabelled: Sequence[str] = (),
+    *,
+    out: str | Path | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    command: Sequence[str] = (),
+    quiet: bool = False,
+) -> Contest:
+    """Train and score all entries in the folder `out`; with `resume` what is done there stays, and the rest goes on."""
+    task, asked = recipe.resolve(order.settings)
+    folder = Path(out) if out is not None else runs.vacant(recipe.RUNS / order.name, resume=resume)
+    if folder.exists() and any(folder.iterdir()) and not resume:
+        if not overwrite:
+            raise ValueError(f"{folder} is not empty: add --resume to go on there, or --overwrite to start anew")
+        shutil.rmtree(folder)
+    division = task.divide(asked.data, TESTED)
+    data = division.write(folder / "data")
+    team = _Team(folder, order.settings, asked.task, data, division, command=tuple(command), quiet=quiet)
+    entries = [Entry(COMMONEST, division.judged(COMMONEST, asked.task, [division.commonest] * len(division.held)), 0.0)]
+    entries.append(team.entry(LINEAR, {"model": {"name": "linear"}, "tokenizer": {"kind": "words"}}))
+    before = team.pretrained(unlabelled)
+    entries.append(team.entry(SCRATCH, team.alike(before)))
+    entries.append(team.entry(TUNED, {}, start=before, more=team.seconds(PRETRAINED)))
+    found = Contest(folder, entries, _beaten(entries), task.usage)
+    _keep(found)
+    return found
+
+
+@dataclass(frozen=True)
+class _Team:
+    """Where runs are, and what they share."""
+
+    folder: Path
+    settings: Mapping[str, Any]
+    task: str
+    data: Mapping[str, Any]
+    division: Any
+    command: tuple[str, ...]
+    quiet: bool
+
+    def entry(self, name: str, own: Mapping[str, Any], *, start: Path | None = None, more: float = 0.0) -> Entry:
+        """Train a classifier, or find it trained, and score it."""
+        asked = {**self._shared(), **own, "task": self.task, "data": self.data}
+        best = self._run(name, asked, start=start)
+        began = time.monotonic()
+        face = recipe.load(best, device=self.settings.get("training", {}).get("device", "auto"))
+        answers = [str(answer.label) for answer in face.answer(self.division.inputs)]
+        spent = self.seconds(name) + more + time.monotonic() - began
+        return Entry(name, self.division.judged(name, self.task, answers), spent, best)
+
+    def pretrained(self, unlabelled: Sequence[str]) -> Path:
+        """A BERT that has read all training text; held-out texts are not among it, wherever they come from."""
+        files = [str(self.folder / "data" / "text.jsonl"), *unlabelled]
+        data = {"train": files, "valid": [str(self.folder / "data" / "held-out.jsonl")]}
+        return self._run(PRETRAINED, {**self._shared(), "task": recipe.able("fill")[0], "data": data})
+
+    def alike(self, other: Path) -> dict[str, Any]:
+        """Settings of a network of the same sizes and tokens that begins with nothing."""
+        known = checkpoint.peek(other).config
+        sizes = {name: known["model"][name] for name in ("width", "heads", "hidden", "depth", "context", "dropout")}
+        tokens = {name: known["tokenizer"][name] for name in ("kind", "vocab") if name in known["tokenizer"]}
+        tokens["longest"] = min(sizes["context"], 512)
+        return {"model": {"name": "bert-encoder", "segments": 0, "pooler": False, **sizes}, "tokenizer": tokens}
+
+    def seconds(self, name: str) -> float:
+        """How long a run took."""
+        return float(json.loads((self.folder / name / "contest.json").read_text(encoding="utf-8"))["seconds"])
+
+    def _shared(self) -> dict[str, Any]:
+        training = {name: value for name, value in self.settings.get("training", {}).items() if name in SHARED}
+        return {"training": training} if training else {}
+
+    def _run(self, name: str, asked: Mapping[str, Any], *, start: Path | None = None) -> Path:
+        """The best checkpoint of a run, which is trained unless it is done."""
+        place = self.folder / name
+        if not (place / "contest.json").exists():
+            outcome = recipe.train(
+                asked, out=place, resume=place.exists(), start=start, command=self.command, quiet=self.quiet
+            )
+            if outcome.result.reason == "interrupted":
+                raise Interrupted(f"interrupted in {place}: the same command with --resume --out {self.folder} goes on")
+            if outcome.result.failed:
+                raise ValueError(f"{place}: {outcome.result.reason}")
+            note = json.dumps({"seconds": outcome.result.seconds})
+            (place / "contest.json").write_text(note + "\n", encoding="utf-8")
+        return place / "best"
+
+
+def _beaten(entries: Sequence[Entry]) -> dict[str, list[str]]:
+    """Which of the others each entry is better than beyond chance, by a paired test."""
+    found: dict[str, list[str]] = {one.name: [] for one in entries}
+    for one in entries:
+        for other in entries:
+            if one.accuracy > other.accuracy:
+                told = compare([other.scores, one.scores], samples=1, trials=TRIALS).randomisation
+                [(_, verdict)] = told.values()
+                if verdict.p is not None and verdict.p < CHANCE:
+                    found[one.name].append(other.name)
+    return found
+
+
+def _keep(found: Contest) -> None:
+    """The winner as `best`, and the scores of all."""
+    assert found.winner.folder is not None
+    fresh, place = found.folder / "best.new", found.folder / "best"
+    shutil.rmtree(fresh, ignore_errors=True)
+    shutil.copytree(found.winner.folder, fresh)
+    shutil.rmtree(place, ignore_errors=True)
+    fresh.replace(place)
+    (found.folder / "contest.json").write_text(json.dumps(found.plain(), indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,99 @@
+"""Labelled texts divided once for models that are compared: what all learn from, and what all are scored on."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from regard.data.holdout import sentence
+from regard.metrics.scores import Judged, Scores
+from regard.metrics.significance import averaged
+from regard.tasks.labels import files
+from regard.tasks.labels.files import Example, Found, LabelsConfig
+
+FIRST, SECOND, LABEL = "text", "second", "label"
+LONG = 300  # characters of a text that are shown
+
+
+@dataclass(frozen=True)
+class Division:
+    """Texts to learn from and texts to be scored on, none of which is among the others."""
+
+    train: list[Example]
+    held: list[Example]
+    summary: list[str]
+
+    @property
+    def commonest(self) -> str:
+        """The label that most of the training texts have."""
+        return Counter(str(example.labels[0]) for example in self.train).most_common(1)[0][0]
+
+    @property
+    def inputs(self) -> list[Any]:
+        """What is to be labelled: texts, or pairs of texts."""
+        return [example.words if len(example.words) > 1 else example.words[0] for example in self.held]
+
+    def write(self, folder: Path) -> dict[str, Any]:
+        """Labelled texts for learning, and the bare texts of either side, as files; how the labelled ones are read."""
+        folder.mkdir(parents=True, exist_ok=True)
+        pairs = any(len(example.words) > 1 for example in self.train)
+        names = (FIRST, SECOND) if pairs else (FIRST,)
+        labelled = (
+            {**dict(zip(names, example.words, strict=True)), LABEL: example.labels[0]} for example in self.train
+        )
+        _write(folder / "train.jsonl", labelled)
+        for name, side in (("text", self.train), ("held-out", self.held)):
+            _write(folder / f"{name}.jsonl", ({FIRST: words} for example in side for words in example.words))
+        text: Any = list(names) if pairs else FIRST
+        return {"train": [{"path": str(folder / "train.jsonl"), "text": text, "label": LABEL}]}
+
+    def judged(self, name: str, task: str, answers: Sequence[str]) -> Scores:
+        """The scores of these answers to all held-out texts, in their order."""
+        right = [str(example.labels[0]) for example in self.held]
+        worth = [float(one == other) for one, other in zip(right, answers, strict=True)]
+        given = (" | ".join(example.words)[:LONG] for example in self.held)
+        told = zip(given, right, answers, worth, strict=True)
+        examples = [Judged(number, *each) for number, each in enumerate(told, start=1)]
+        return Scores(
+            name,
+            task,
+            {"accuracy, %": averaged([100 * one for one in worth])},
+            examples,
+            unit="text",
+            counted="accuracy",
+        )
+
+
+def divide(data: LabelsConfig, tested: float) -> Division:
+    """Hold out a share by content, or what is in the validation files; what would be on both sides is left out."""
+    found = files.read(data.train, data.names, data.reject)
+    if data.valid:
+        train, held = found, files.read(data.valid, data.names, data.reject)
+    else:
+        train, held = files.hold(found, tested)
+    known = {sentence(words) for example in held.examples for words in example.words}
+    kept = [example for example in train.examples if not any(sentence(words) in known for words in example.words)]
+    both = len(train.examples) - len(kept)
+    summary = [*found.summary, f"{len(kept):,} texts to learn from, {len(held.examples):,} held out for the scores"]
+    if both:
+        summary.append(f"{both:,} texts are on both sides and are not learnt from")
+    if not kept:
+        raise ValueError(f"{' and '.join(found.files)}: all texts are also held out: give other ones to learn from")
+    files.numbered(held, files.classes(_of(train, kept)))
+    return Division(kept, held.examples, summary)
+
+
+def _of(found: Found, examples: list[Example]) -> Found:
+    return replace(found, examples=examples)
+
+
+def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
+    """A file of JSON lines, whole or not at all."""
+    fresh = path.with_suffix(".new")
+    with fresh.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    fresh.replace(path)

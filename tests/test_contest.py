@@ -1,0 +1,130 @@
+"""Models compared on texts that none of them saw; what was interrupted goes on; the best is kept and used."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from regard import contest as contests
+from regard import load, recipe
+from regard.contest import Interrupted, contest
+from regard.data.holdout import sentence
+from regard.training.task import Given
+
+GOOD, BAD = ("fine", "great", "lovely", "superb"), ("poor", "awful", "boring", "dull")
+THINGS = ("film", "play", "book", "song", "actor", "story", "scene", "end")
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Labelled sentences, and some without labels, among them all the labelled ones once more."""
+    folder, chance = tmp_path_factory.mktemp("texts"), random.Random(0)
+    rows = []
+    for number in range(240):
+        label = number % 2
+        word = chance.choice((BAD, GOOD)[label])
+        rows.append(
+            (f"the {chance.choice(THINGS)} was {word} and the {chance.choice(THINGS)} {number} too", "bg"[label])
+        )
+    (folder / "labelled.tsv").write_text("text\tlabel\n" + "".join(f"{a}\t{b}\n" for a, b in rows), encoding="utf-8")
+    lines = [f"a {chance.choice(GOOD + BAD)} {chance.choice(THINGS)} number {n}." for n in range(60)]
+    lines += [text.upper() for text, _ in rows]
+    (folder / "more.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines), encoding="utf-8")
+    return folder
+
+
+SMALL = {"width": 16, "heads": 2, "hidden": 32, "depth": 1, "context": 32, "dropout": 0.0}
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    """Runs of a few steps; which were asked for, with what."""
+    train, asked = recipe.train, []
+
+    def shortened(given: Any, **options: Any) -> Any:
+        settings = given.settings if isinstance(given, recipe.Order) else given
+        asked.append((Path(options["out"]).name, settings))
+        steps = {"steps": 6, "evaluate": 6, "save": 3, "tensorboard": False, "device": "cpu"}
+        changed = {**settings, "training": {**settings.get("training", {}), **steps}}
+        if settings["task"] == "masked-lm":
+            changed |= {"model": SMALL, "data": {**settings["data"], "context": 32, "windows": 4}}
+            changed["tokenizer"] = {"vocab": 400}
+        return train(changed, **options)
+
+    monkeypatch.setattr(contests.recipe, "train", shortened)
+    return asked
+
+
+def order(texts: Path) -> recipe.Order:
+    return recipe.order([], "training.device=cpu", given=Given((str(texts / "labelled.tsv"),), kind="labelled"))
+
+
+def test_all_are_scored_on_the_same_texts_which_none_of_them_saw(
+    texts: Path, quick: list[tuple[str, Any]], tmp_path: Path
+) -> None:
+    found = contest(order(texts), [str(texts / "more.jsonl")], out=tmp_path / "run", quiet=True)
+    assert [one.name for one in found.entries] == ["commonest label", "linear", "scratch", "tuned"]
+    assert [name for name, _ in quick] == ["linear", "pretrained", "scratch", "tuned"]
+    held = [json.loads(line)["text"] for line in (tmp_path / "run/data/held-out.jsonl").read_text().splitlines()]
+    learnt = [json.loads(line)["text"] for line in (tmp_path / "run/data/train.jsonl").read_text().splitlines()]
+    assert len(held) == 24
+    assert not {sentence(text) for text in held} & {sentence(text) for text in learnt}
+    assert all([each.given for each in one.scores.examples] == held for one in found.entries)
+    [read] = json.loads((tmp_path / "run/pretrained/data.json").read_text())["train"]["corpora"]
+    assert read["documents"]["dropped"]["also held out"]["count"] == 24, "the copies in capitals of those held out"
+    assert read["documents"]["kept"] == 216 + 60 + 216
+    best = load(tmp_path / "run" / "best", device="cpu")
+    assert best.classify(["the film was great"])[0].label in ("b", "g")
+    told = json.loads((tmp_path / "run/contest.json").read_text())
+    assert told["best"] == found.winner.name
+    assert found.winner.accuracy == max(one.accuracy for one in found.entries[1:])
+    assert [row[0] for row in found.rows()] == list(contests.SAYS.values())
+    assert "pre-training was" in found.verdict
+
+
+def test_what_is_done_is_not_done_again_and_what_was_interrupted_goes_on(
+    texts: Path, quick: list[tuple[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, train = tmp_path / "run", contests.recipe.train
+
+    def stopped(settings: Any, **options: Any) -> Any:
+        if Path(options["out"]).name == "scratch":
+            raise Interrupted("now")
+        return train(settings, **options)
+
+    monkeypatch.setattr(contests.recipe, "train", stopped)
+    with pytest.raises(Interrupted):
+        contest(order(texts), [str(texts / "more.jsonl")], out=whole, quiet=True)
+    monkeypatch.setattr(contests.recipe, "train", train)
+    with pytest.raises(ValueError, match="is not empty: add --resume"):
+        contest(order(texts), [str(texts / "more.jsonl")], out=whole, quiet=True)
+    quick.clear()
+    found = contest(order(texts), [str(texts / "more.jsonl")], out=whole, resume=True, quiet=True)
+    assert [name for name, _ in quick] == ["scratch", "tuned"]
+    assert (whole / "best").is_dir()
+    assert len(found.entries) == 4
+
+
+def test_the_command_prints_a_table_and_either_kind_of_text_works_alone(
+    texts: Path, quick: list[tuple[str, Any]], tmp_path: Path
+) -> None:
+    from typer.testing import CliRunner
+
+    from regard.cli import app
+
+    names = [str(texts / "labelled.tsv"), "--unlabelled", str(texts / "more.jsonl"), "--out", str(tmp_path / "run")]
+    done = CliRunner().invoke(app, ["train", "--labelled", *names, "--device", "cpu"], env={"COLUMNS": "80"})
+    assert done.exit_code == 0, done.output
+    assert "24 held-out texts" in done.stdout
+    assert "the same BERT, pre-trained" in " ".join(done.stdout.split())
+    assert f"regard classify {tmp_path / 'run' / 'best'}" in done.stdout.replace("\n", "")
+    assert all(len(line) <= 80 for line in done.stdout.splitlines() if str(tmp_path) not in line)
+    alone = ["train", "--unlabelled", str(texts / "more.jsonl"), "--out", str(tmp_path / "read"), "--device", "cpu"]
+    done = CliRunner().invoke(app, alone)
+    assert done.exit_code == 0, done.output
+    assert quick[-1][0] == "read"
+    assert load(tmp_path / "read", device="cpu").fill("the [MASK] was great")
