@@ -9,7 +9,7 @@ from typing import Any
 from regard.data.glimpse import Column, Glimpse
 from regard.tasks.labels.layout import DEGREES, LABELS, VERDICTS, label_among, pair_among
 from regard.tasks.labels.tagged import COLUMNS
-from regard.training.task import LIKELY, POSSIBLE, SURE, Claim, Given, data_section
+from regard.training.task import LIKELY, NAMED, POSSIBLE, SURE, Claim, Given, data_section
 
 Look = tuple[dict[str, Any], str, int]  # settings of a file, how it is read in words, how sure that is
 FIELDS = ("text", "label")
@@ -74,7 +74,7 @@ def _paired(look: Glimpse) -> Look | None:
         return None
     first, second, told = (names[number] for number in (*pair, label))
     how = {"text": [first, second], "label": told}
-    return how, f"pairs of {first} and {second}, the label in {told}", SURE
+    return how, f"pairs of {first} and {second}, the label in {told}", NAMED
 
 
 def _rated(look: Glimpse) -> Look | None:
@@ -85,7 +85,8 @@ def _rated(look: Glimpse) -> Look | None:
         return None
     first, second, told = (names[number] for number in (*pair, score))
     how = {"text": [first, second], "label": told}
-    return how, f"pairs of {first} and {second}, their score in {told}", LIKELY
+    sure = LIKELY if _paired(look) is not None else NAMED  # a label may be a number too
+    return how, f"pairs of {first} and {second}, their score in {told}", sure
 
 
 def _named(look: Glimpse) -> tuple[list[str], list[Column]]:
