@@ -13,6 +13,7 @@ from regard.data.tokenizers import derived
 from regard.models.transformer import TransformerConfig
 from regard.tasks import TASKS
 from regard.tasks.labels.classification import ClassificationRecipe
+from regard.tasks.labels.similarity import SimilarityRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.language.task import LanguageRecipe
 from regard.tasks.pretraining.causal import CausalLM
@@ -125,6 +126,8 @@ def reference() -> str:
     tags = "A recipe with `task: tagging` trains a [tagger of words](labels.md); its other sections are the same."
     parts.append(_other("Classification", labels, ClassificationRecipe))
     parts.append(_other("Tagging", tags, TaggingRecipe, only=("data",)))
+    alike = "A recipe with `task: similarity` learns [how alike texts are](labels.md); its other sections are the same."
+    parts.append(_other("Similarity", alike, SimilarityRecipe, only=("data",)))
     parts += [_other(*small, only=("data", "model", "objective")) for small in SMALL]
     return "\n".join(parts)
 

@@ -27,6 +27,7 @@ Tasks, by what they learn from:
 translation      pairs of texts: a translator (Transformer or seq2seq)
 classification   labelled texts: a classifier
 tagging          tagged words: a tagger
+similarity       rated pairs: how alike two texts are
 causal-lm        plain text: a GPT that continues it
 masked-lm        plain text: a BERT that fills gaps (--masked)
 span-corruption  plain text: a T5 that restores spans
@@ -84,6 +85,10 @@ def train(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Words with tags: CoNLL, or word/tag.", rich_help_panel=WHAT),
     ] = None,
+    rated: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Pairs of texts with a score.", rich_help_panel=WHAT),
+    ] = None,
     text: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Plain text: files, folders.", rich_help_panel=WHAT)
     ] = None,
@@ -128,6 +133,7 @@ def train(
     if unlabelled and not labelled:
         text, masked, unlabelled = [*(text or []), *unlabelled], True, None
     kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table}
+    kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table, "rated": rated}
     kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
     asked, changes = sort(words or [])

@@ -21,13 +21,7 @@ from regard.models.dropout import Dropout
 from regard.models.gpt import GPT, GPTConfig
 from regard.models.spread import first, highest, last, mean
 
-HEADS = ("masked", "next_sentence", "tied")  # settings of heads, of which a body has none
 SMALL = {"width": 64, "heads": 4, "hidden": 128, "depth": 2, "dropout": 0.3, "head_dropout": 0.3}
-
-
-def _bodies(presets: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Presets without what they say of heads."""
-    return {name: {key: value for key, value in own.items() if key not in HEADS} for name, own in presets.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +47,7 @@ class BERTEncoderConfig(BERTConfig):
     RATE: ClassVar[float] = 1e-3
     TUNED: ClassVar[float] = 1e-4
     """The highest learning rate that suits a body that was pre-trained."""
-    PRESETS: ClassVar[dict[str, dict[str, Any]]] = _bodies(BERTConfig.PRESETS)
+    PRESETS: ClassVar[dict[str, dict[str, Any]]] = {}  # those of a BERT: start from one
 
     @property
     def bare(self) -> BERTEncoderConfig:
@@ -98,7 +92,7 @@ class GPTEncoderConfig(GPTConfig):
     RATE: ClassVar[float] = 1e-3
     TUNED: ClassVar[float] = 1e-4
     """The highest learning rate that suits a body that was pre-trained."""
-    PRESETS: ClassVar[dict[str, dict[str, Any]]] = _bodies(GPTConfig.PRESETS)
+    PRESETS: ClassVar[dict[str, dict[str, Any]]] = {}  # those of a GPT: start from one
 
     @property
     def parameters(self) -> int:
@@ -123,7 +117,7 @@ class BodyReader(nn.Module):
     def __init__(self, config: AnyBodyConfig):
         super().__init__()
         self.config = config
-        self.reader = BERT(config.bare) if isinstance(config, BERTEncoderConfig) else GPT(config)
+        self.reader: BERT | GPT = BERT(config.bare) if isinstance(config, BERTEncoderConfig) else GPT(config)
         self.dropout = Dropout(config.head_dropout)
         self.output = nn.Linear(config.width, config.classes)
         draw(self.output)
@@ -146,11 +140,12 @@ class BodyReader(nn.Module):
         """What was read at every token."""
         if isinstance(self.reader, GPT):
             return self.reader(tokens, layout=layout)
-        known = segments if self.config.segments > 1 else None  # RoBERTa has one kind of segments for both texts
+        known = segments if self.reader.config.segments > 1 else None  # RoBERTa has one kind of segments for both texts
         return self.reader(tokens, layout=layout, segments=known)
 
     def pooled(self, features: Float[Tensor, "*token width"], layout: Row | Grid) -> Float[Tensor, "text width"]:
         """One vector for each text."""
         if self.config.pool == "class":
-            return self.reader.pooled(features, layout) if self.config.pools else first(features, layout)
+            assert isinstance(self.reader, BERT), "only a BERT has a token for the class"
+            return self.reader.pooled(features, layout) if self.reader.config.pooler else first(features, layout)
         return {"last": last, "mean": mean, "max": highest}[self.config.pool](features, layout)

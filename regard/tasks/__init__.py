@@ -4,6 +4,8 @@ from typing import Any
 
 from regard.tasks.labels.classification import Classification
 from regard.tasks.labels.labeller import Classifier, Tagger
+from regard.tasks.labels.rater import Rater
+from regard.tasks.labels.similarity import Similarity
 from regard.tasks.labels.tagging import Tagging
 from regard.tasks.language.task import Language
 from regard.tasks.language.writer import Writer
@@ -30,6 +32,7 @@ TASKS: dict[str, tuple[Any, Any]] = {
     "localisation": (Localisation, Locator),
     "masked-lm": (MaskedLM, Filler),
     "regression": (Regression, Predictor),
+    "similarity": (Similarity, Rater),
     "span-corruption": (SpanCorruption, Restorer),
     "tagging": (Tagging, Tagger),
     "translation": (Translation, Translator),

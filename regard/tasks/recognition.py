@@ -7,6 +7,8 @@ from regard.data.glimpse import is_folder
 from regard.tasks import TASKS
 from regard.training.task import Claim, Given
 
+WORDS = {"labelled": "labelled texts", "tagged": "tagged words", "table": "a table", "rated": "rated pairs"}
+
 
 def understood(given: Given) -> tuple[str, Claim]:
     """The name of the task that is to learn from files, and what it takes them for; who cannot tell says what would."""
@@ -67,7 +69,7 @@ def _takes(name: str) -> str:
 
 
 def _called(kind: str) -> str:
-    return {"labelled": "labelled texts", "tagged": "tagged words", "table": "a table"}.get(kind, kind)
+    return WORDS.get(kind, kind)
 
 
 def _joined(files: tuple[str, ...]) -> str:

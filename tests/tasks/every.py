@@ -17,6 +17,7 @@ from tests.tasks import words
 ROOT = Path(__file__).parent.parent.parent
 TABLE = ROOT / "regard" / "samples" / "pendulum.csv"
 READER = {"name": "rnn-encoder", "width": 8, "embedding": 8, "pool": "attention"}
+LABELLING = ("classification", "tagging")
 READING = "output, reader"  # a pooler, which the body of a masked language model has not
 CONVOLUTION = {"channels": [4, 4, 4]}
 
@@ -52,6 +53,8 @@ def texts(place: Path) -> dict[str, Line]:
     """Tasks that read."""
     judged = [(word, n) for n in range(40) for word in ("good", "bad")]
     pairs, labels, tags, text = (str(place / name) for name in ("pairs.tsv", "labels.tsv", "tags.txt", "text.txt"))
+    rated = str(place / "rated.tsv")
+    _write(rated, ["text1\ttext2\tscore", *(f"a {word} film\tfilm {n}\t{n % 7}.5" for word, n in judged)])
     _write(pairs, ("\t".join(pair) for pair in sentences()))
     _write(labels, (f"{word} film {n}\t{word}" for word, n in judged))
     _write(tags, (f"the/D film{n}/N is/V {word}/A" for word, n in judged))
@@ -70,7 +73,7 @@ def texts(place: Path) -> dict[str, Line]:
             ["Le roi dort.", "Le loup dort."],
             [pairs],
             looks=True,
-            heads=dict.fromkeys(("classification", "tagging", "language"), "bridge, decoder"),
+            heads=dict.fromkeys((*LABELLING, "similarity", "language"), "bridge, decoder"),
         ),
         "classification": Line(
             {"data": {"train": {"path": labels}, "tokens": 64}, "model": READER},
@@ -78,7 +81,7 @@ def texts(place: Path) -> dict[str, Line]:
             [labels],
             looks=True,
             heads={
-                **dict.fromkeys(("tagging", "language", "translation", "causal-lm"), "output"),
+                **dict.fromkeys(("tagging", "similarity", "language", "translation", "causal-lm"), "output"),
                 "masked-lm": READING,
             },
         ),
@@ -86,7 +89,19 @@ def texts(place: Path) -> dict[str, Line]:
             {"data": {"train": {"path": tags}, "tokens": 64}, "model": {**READER, "pool": "max"}},
             ["the film is good"],
             [tags],
-            heads=dict.fromkeys(("classification", "language", "translation", "causal-lm", "masked-lm"), "output"),
+            heads=dict.fromkeys(
+                ("classification", "similarity", "language", "translation", "causal-lm", "masked-lm"), "output"
+            ),
+        ),
+        "similarity": Line(
+            {"data": {"train": {"path": rated}, "tokens": 64}, "model": READER},
+            ["a good film\tfilm 3", '{"text1": "a bad film", "text2": "film 4"}'],
+            [rated],
+            looks=True,
+            heads={
+                **dict.fromkeys((*LABELLING, "language", "translation", "causal-lm"), "output"),
+                "masked-lm": READING,
+            },
         ),
         "language": Line(
             {

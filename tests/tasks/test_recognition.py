@@ -57,6 +57,16 @@ SEEN = {
     ),
     "letters and sounds": ({"a.tsv": lines(f"word{i}\tW {i} D" for i in range(30))}, "translation", {"path": "a.tsv"}),
     "text, label": ({"r.csv": quoted(*REVIEWS)}, "classification", {"path": "r.csv"}),
+    "two texts, label": (
+        {"p.tsv": lines(["premise\thypothesis\tlabel", *(f"{f}\t{e}\t{i % 2}" for i, (f, e) in enumerate(PAIRS))])},
+        "classification",
+        {"path": "p.tsv", "text": ["premise", "hypothesis"], "label": "label"},
+    ),
+    "two texts, score": (
+        {"p.tsv": lines(["text1\ttext2\tscore", *(f"{f}\t{e}\t{i % 5}.5" for i, (f, e) in enumerate(PAIRS))])},
+        "similarity",
+        {"path": "p.tsv", "text": ["text1", "text2"], "label": "score"},
+    ),
     "label, text": (
         {"r.csv": quoted(*(row[::-1] for row in REVIEWS))},
         "classification",

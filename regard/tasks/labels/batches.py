@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Num
 from torch import Tensor
 
 from regard import config as settings
@@ -24,11 +24,12 @@ from regard.data.readers import digest, suffix
 from regard.data.tokenizers import Tokenizer
 from regard.tasks.labels import files as labels
 from regard.tasks.labels import formats, reading
-from regard.tasks.labels.files import Found, LabelsConfig, TagsConfig
+from regard.tasks.labels.files import Found, LabelsConfig, RatingsConfig, TagsConfig
 from regard.tasks.labels.formats import Format, Laid
 from regard.tasks.labels.reading import ReadingConfig
 from regard.tasks.labels.tagged import Example
 
+AnyConfig = LabelsConfig | TagsConfig | RatingsConfig
 IGNORE = -100  # the label of a token that is not judged, and of a line of a fixed row that is no text
 SHOWN = 5  # places named of many
 BLOCK = 4096  # texts tokenised at a time
@@ -44,8 +45,8 @@ class LabelBatch:
     """Numbers of the texts, to name their places."""
     tokens: Int[Tensor, "token"]
     row: Row
-    labels: Int[Tensor, "label"]
-    """Of every text or of every token; -100 on the tail, and for texts that a fixed row has room for."""
+    labels: Num[Tensor, "label"]
+    """Of every text or of every token; -100, or no number, on the tail and for texts that a fixed row has room for."""
     segments: Int[Tensor, "token"] | None = None
     """Of which text of a pair each token is, where the model is told."""
 
@@ -66,7 +67,7 @@ class Labelled:
 
     tokens: Int[np.ndarray, "token"]
     starts: Int[np.ndarray, "bound"]
-    labels: Int[np.ndarray, "label"]
+    labels: Num[np.ndarray, "label"]
     origins: Int[np.ndarray, "text 2"]
     """File and line of each text; one that was too long for one row stands here several times."""
     files: tuple[str, ...]
@@ -138,7 +139,8 @@ class Labelled:
             shape = {"size": size, "segments": fixed.segments + more, "most": fixed.most[longest] * self.ways}
             room = (size if self.per_token else fixed.most[longest]) - len(marks)
             tokens = np.concatenate([tokens, np.full(size - len(tokens), self.filler)])
-            marks = np.concatenate([marks, np.full(room, IGNORE, marks.dtype)])
+            nothing = IGNORE if marks.dtype.kind == "i" else np.nan
+            marks = np.concatenate([marks, np.full(room, nothing, marks.dtype)])
             segments = None if segments is None else np.pad(segments, (0, size - len(segments)))
         row = Row.of(torch.from_numpy(sizes), longest=longest, **shape)
         numbers, ids, labels = (torch.from_numpy(part) for part in (np.asarray(chosen, np.int64), tokens, marks))
@@ -160,7 +162,7 @@ class Labelled:
         half = len(chosen) // 2
         return [self.batch(some, longest) for some in (chosen[:half], chosen[half:])] if half else [batch]
 
-    def truth(self, number: int) -> Int[np.ndarray, "label"]:
+    def truth(self, number: int) -> Num[np.ndarray, "label"]:
         """The label of a text, or those of its tokens."""
         first, last = (self.starts[number], self.starts[number + 1]) if self.per_token else (number, number + 1)
         return self.labels[first:last]
@@ -192,7 +194,7 @@ class Prepared:
 
 
 def prepare(
-    config: LabelsConfig | TagsConfig,
+    config: AnyConfig,
     how: ReadingConfig,
     known: Tokenizer | None = None,
     told: list[str] | None = None,
@@ -209,7 +211,7 @@ def prepare(
         name: [digest(file.path) for file in some] for name, some in (("train", config.train), ("valid", config.valid))
     }
     contents = {
-        "labels": 5,
+        "labels": 6,
         "files": {
             name: list(zip(map(_like, getattr(config, name)), one, strict=True)) for name, one in digests.items()
         },
@@ -238,17 +240,21 @@ def prepare(
     }
     report: dict[str, Any] = {name: _report(each, digests[name], held) for name, each in found.items()}
     report |= {"vocab": own.vocab, "labels": classes, "texts": {name: len(side) for name, side in sides.items()}}
-    summary = [*kept.notes, *(line for each in found.values() for line in each.summary), *_shared(config, facts)]
+    summary = [
+        *kept.notes,
+        *(line for each in found.values() for line in each.summary),
+        *labels.shared(config.valid or config.train, *facts["both"]),
+    ]
     summary.append(
         f"{len(sides['train']):,} texts to train on, {len(sides['valid']):,} held out, "
-        f"{len(classes)} labels, {own.vocab:,} tokens"
+        f"{f'{len(classes)} labels, ' if classes else ''}{own.vocab:,} tokens"
     )
     return Prepared(own, classes, sides["train"], sides["valid"], report, summary, known is None, facts["pairs"])
 
 
 def _write(
     builder: caches.Builder,
-    config: LabelsConfig | TagsConfig,
+    config: AnyConfig,
     how: ReadingConfig,
     known: Tokenizer | None,
     told: list[str] | None,
@@ -279,25 +285,17 @@ def _write(
         "tallies": {name: [tally.plain() for tally in each.tallies] for name, each in sets.items()},
         "notes": {name: each.notes for name, each in sets.items()},
         "pairs": found.pairs,
+        "ways": indexed.ways,
         "both": [len(both), both[:SHOWN]],
     }
 
 
-def _opened(kept: caches.Arrays, config: LabelsConfig | TagsConfig, name: str, filler: int, style: str) -> Labelled:
-    arrays = {array: kept[f"{name}-{array}"] for array in (*ARRAYS, "written")}
+def _opened(kept: caches.Arrays, config: AnyConfig, name: str, filler: int, style: str) -> Labelled:
+    arrays: dict[str, Any] = {array: kept[f"{name}-{array}"] for array in (*ARRAYS, "written")}
     arrays |= {} if kept.facts["pairs"] and style == "bert" else {"seconds": None}
     paths = tuple(file.path for file in (config.valid if name == "valid" and config.valid else config.train))
-    return Labelled(**arrays, files=paths, per_token=isinstance(config, TagsConfig), filler=filler)
-
-
-def _shared(config: LabelsConfig | TagsConfig, facts: dict[str, Any]) -> list[str]:
-    """A warning where texts that are measured on are also learnt from, which makes scores too good."""
-    count, places = facts["both"]
-    if not count:
-        return []
-    paths = [file.path for file in config.valid or config.train]
-    named = ", ".join(f"{paths[file]}:{line}" for file, line in places) + ", ..." * (count > len(places))
-    return [f"{count:,} of the texts measured on are also trained on ({named}): take them out of one of the files"]
+    per_token, ways = isinstance(config, TagsConfig), kept.facts["ways"]
+    return Labelled(**arrays, files=paths, per_token=per_token, filler=filler, ways=ways)
 
 
 def _like(file: Any) -> dict[str, Any]:
@@ -309,36 +307,39 @@ def index(found: Found, own: Tokenizer, classes: Sequence[str], style: str = "pl
     """Examples as tokens, in order of their length."""
     numbers = labels.numbered(found, classes)
     form = formats.of(own, style, pairs=found.pairs)
-    pieces = list((_pieces if found.per_token else _whole)(found, numbers, own, form))
-    order = sorted(range(len(pieces)), key=lambda place: len(pieces[place][0].tokens))
-    laid, marks, examples = zip(*(pieces[place] for place in order), strict=True)
+    both = found.rated and style == "gpt"  # which sees the second text from the first in one order only
+    parts = _pieces(found, numbers, own, form) if found.per_token else _whole(found, numbers, own, form, both=both)
+    pieces = sorted(parts, key=lambda piece: sum(len(one.tokens) for one in piece[0]))
+    ways, marks, examples = zip(*pieces, strict=True)
+    laid = [one for some in ways for one in some]
     return Labelled(
         np.concatenate([np.array(one.tokens, np.int32) for one in laid]),
         np.cumsum([0, *(len(one.tokens) for one in laid)]),
-        np.concatenate([np.array(mark, np.int32) for mark in marks]),
+        np.concatenate([np.array(mark, np.float32 if found.rated else np.int32) for mark in marks]),
         np.array([example.place for example in examples], np.int64).reshape(-1, 2),
         found.files,
         found.per_token,
         [example.words for example in examples],
         own.filler,
         np.array([one.second for one in laid], np.int64) if found.pairs and style == "bert" else None,
+        2 if both else 1,
     )
 
 
-Piece = tuple[Laid, list[int], Example]  # tokens, a label for all or for each, and what they were read from
+Piece = tuple[list[Laid], list[Any], Example]  # tokens, a label for all or for each, and what they were read from
 
 
-def _whole(found: Found, numbers: list[list[int | None]], own: Tokenizer, form: Format) -> Iterator[Piece]:
-    """Texts that have one label."""
-    both = iter(zip(found.examples, numbers, strict=True))
-    while block := list(islice(both, BLOCK)):
-        laid = formats.lay(own, form, [example.words for example, _ in block])
-        for (example, (label,)), one in zip(block, laid, strict=True):
-            assert label is not None
-            yield one, [label], example
+def _whole(found: Found, numbers: list[list[Any]], own: Tokenizer, form: Format, *, both: bool) -> Iterator[Piece]:
+    """Texts that have one label; of pairs maybe `both` orders."""
+    every = iter(zip(found.examples, numbers, strict=True))
+    while block := list(islice(every, BLOCK)):
+        laid = [formats.lay(own, form, [example.words for example, _ in block])]
+        laid += [formats.lay(own, form, [example.words[::-1] for example, _ in block])] if both else []
+        for (example, label), *ways in zip(block, *laid, strict=True):
+            yield ways, label, example
 
 
-def _pieces(found: Found, numbers: list[list[int | None]], own: Tokenizer, form: Format) -> Iterator[Piece]:
+def _pieces(found: Found, numbers: list[list[Any]], own: Tokenizer, form: Format) -> Iterator[Piece]:
     """Sentences whose words have labels, in pieces that are not too long."""
     both = iter(zip(found.examples, numbers, strict=True))
     while block := list(islice(both, BLOCK)):
@@ -349,7 +350,7 @@ def _pieces(found: Found, numbers: list[list[int | None]], own: Tokenizer, form:
                 for word, place in words:
                     label = of_words[word]
                     marks[place] = IGNORE if label is None else label
-                yield Laid(ids, len(ids)), marks, example
+                yield [Laid(ids, len(ids))], marks, example
 
 
 Part = tuple[list[tuple[int, int]], list[int]]  # (number of a word, place of the token that tells it); all tokens

@@ -12,7 +12,7 @@ import numpy as np
 
 from regard.data.findings import Finding, Lengths, told
 from regard.data.line_report import places
-from regard.tasks.labels import batches, files
+from regard.tasks.labels import batches, files, formats
 from regard.tasks.labels.files import Found, LabelsConfig, TagsConfig
 from regard.tasks.labels.reading import ReadingConfig
 from regard.tasks.labels.tagged import Example
@@ -59,7 +59,7 @@ class Report:
         if self.problems:
             return f"cannot be trained on: {'; '.join(self.problems)}"
         sizes = f"{self.kept['train']:,} {self.unit}s to learn from, {self.kept['valid']:,} to measure on"
-        return f"can be trained on: {sizes}, {len(self.labels):,} labels"
+        return f"can be trained on: {sizes}{f', {len(self.labels):,} labels' if self.labels else ''}"
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
@@ -142,7 +142,8 @@ def _described(name: str, path: str, tally: Any, note: str) -> dict[str, Any]:
 def _compare(report: Report, sets: dict[str, Found]) -> None:
     """Labels, lengths and repeats of all good texts."""
     counts = {name: Counter(label for e in found.examples for label in e.labels) for name, found in sets.items()}
-    met = [label for label in {**counts["train"], **counts["valid"]} if label is not None]
+    named = {} if sets["train"].rated else {**counts["train"], **counts["valid"]}
+    met = [label for label in named if label is not None]
     ranked = sorted(met, key=lambda label: (-counts["train"][label], label))
     report.labels = {label: {name: of_set[label] for name, of_set in counts.items()} for label in ranked}
     train, known = sets["train"], dict[tuple[str, ...], set[Any]]()
@@ -178,7 +179,8 @@ def _prepared(
 
 def _tokens(report: Report, train: Found, known: Sequence[str], how: ReadingConfig) -> None:
     """Lengths in tokens, and which texts are longer than what is read of them."""
-    whole = batches.index(train, batches.learnt(train, replace(how, longest=UNBOUNDED)), known)
+    learnt = batches.learnt(train, replace(how, longest=UNBOUNDED))
+    whole = batches.index(train, formats.fitted(learnt, "plain", pairs=train.pairs), known)
     report.lengths["tokens"] = Lengths(Counter(whole.lengths.tolist()))
     for number in np.flatnonzero(whole.lengths > how.longest).tolist():
         report.cut.add(whole.place(number))

@@ -13,10 +13,23 @@ from typing import Any, ClassVar
 
 from regard.config.ranges import Batch, Column, Part, Some
 from regard.config.resuming import Free, Warned
+from regard.data.glimpse import is_number
 from regard.data.holdout import sentence
 from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, cleaned, parsed, records, text_at, value_at
-from regard.tasks.labels.layout import Layout, Wanted, cells, first_record, is_json, names, suspicion, table
+from regard.tasks.labels.layout import (
+    DEGREES,
+    LABELS,
+    VERDICTS,
+    Layout,
+    Wanted,
+    cells,
+    first_record,
+    is_json,
+    names,
+    suspicion,
+    table,
+)
 from regard.tasks.labels.tagged import Example, TaggedFile
 
 
@@ -25,6 +38,9 @@ class LabelledFile:
     """A file of texts with their labels, maybe gzipped; what is not named here is recognised from its first lines."""
 
     SHORT: ClassVar[str] = "path"
+    KIND: ClassVar[str] = "labels"
+    USUAL: ClassVar[tuple[str, ...]] = (*VERDICTS, *LABELS)
+    """What the label of a pair is usually called."""
 
     path: Free[str]
     """JSON lines if named .jsonl, .json or .ndjson; else columns, quoted as spreadsheets do if named .csv."""
@@ -83,8 +99,9 @@ class LabelledFile:
         """Where text and label stand, if it is a table."""
         if is_json(self.path) or self.whole is not None:
             return None
-        *texts, label = self.columns or (*self.texts, self.label)
-        return table(self.path, Wanted(tuple(texts), label, self.heading, self.delimiter))
+        named: tuple[Any, ...] = self.columns or (*self.texts, self.label)
+        *texts, label = named
+        return table(self.path, Wanted(tuple(texts), label, self.heading, self.delimiter, self.USUAL))
 
     def like(self) -> dict[str, Any]:
         """The settings by which another file of the same kind is read."""
@@ -107,7 +124,7 @@ class LabelledFile:
         if self.whole is not None:
             return self.fields
         texts = tuple(map(str, self.texts)) or self.fields[:-1]
-        return names(self.path, (*texts, str(self.label or self.fields[-1])))
+        return names(self.path, (*texts, str(self.label or self.fields[-1])), self.USUAL)
 
     def _records(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, ...]]]:
         """(line, (text, label)) of every good record, or (line, (text, text, label)) of pairs."""
@@ -162,6 +179,27 @@ def _texts(given: Sequence[str]) -> list[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RatedFile(LabelledFile):
+    """A file of pairs of texts with a number that says how alike they are, maybe gzipped."""
+
+    KIND: ClassVar[str] = "rated"
+    USUAL: ClassVar[tuple[str, ...]] = (*DEGREES, *LABELS)
+
+    def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
+        """The pairs of it; one without a number is refused."""
+        for example in super().examples(number, tally):
+            if len(example.words) != 2:
+                raise ValueError(
+                    f"{self.path} has one text in each line, and two are compared: "
+                    "name their columns, as text: [first, second]"
+                )
+            if is_number(str(example.labels[0])):
+                yield example
+            else:
+                tally.refuse("with a score that is no number", 0, example.place[1])
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExamplesConfig:
     """How many examples are learnt from at a time, and which are measured on."""
 
@@ -190,6 +228,16 @@ class LabelsConfig(ExamplesConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RatingsConfig(ExamplesConfig):
+    """Where rated pairs come from, and how many are learnt from at a time."""
+
+    train: tuple[RatedFile, ...]
+    """Files to train on; a single one may be written without a list."""
+    valid: tuple[RatedFile, ...] = ()
+    """Validation files; none: a share of the training texts is held out."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class TagsConfig(ExamplesConfig):
     """Where tagged sentences come from, and how many are learnt from at a time."""
 
@@ -210,6 +258,8 @@ class Found:
     """Whether each word has a label, not the text as a whole."""
     notes: tuple[str, ...] = ()
     """How each file is laid out, where that was recognised; an empty line where there is nothing to say."""
+    rated: bool = False
+    """Whether labels are numbers."""
 
     @property
     def pairs(self) -> bool:
@@ -248,14 +298,16 @@ def read(files: Sequence[LabelledFile | TaggedFile], names: dict[str, str], reje
     paths = tuple(file.path for file in files)
     if not examples:
         raise ValueError(f"{' and '.join(paths)}: no text in them: give at least one")
-    return Found(paths, examples, tallies, isinstance(files[0], TaggedFile), tuple(notes))
+    rated = isinstance(files[0], RatedFile)
+    return Found(paths, examples, tallies, isinstance(files[0], TaggedFile), tuple(notes), rated)
 
 
 def _looked_over(file: LabelledFile | TaggedFile, examples: Sequence[Example]) -> str:
     """How a file was read, in words; labels that cannot be any are an error that says which columns were read."""
     if isinstance(file, TaggedFile) or file.whole is not None:
         return ""
-    odd = suspicion([str(example.labels[0]) for example in examples])
+    labels = [] if isinstance(file, RatedFile) else [str(example.labels[0]) for example in examples]
+    odd = suspicion(labels)
     if odd is not None:
         such = str(examples[0].labels[0])
         raise ValueError(f"{file.path}: {odd}, such as {such[:60]!r}: {file.remedy()}")
@@ -278,8 +330,18 @@ def hold(found: Found, share: float) -> tuple[Found, Found]:
     return replace(found, examples=sides[0]), replace(found, examples=sides[1])
 
 
+def shared(files: Sequence[LabelledFile | TaggedFile], count: int, places: Sequence[tuple[int, int]]) -> list[str]:
+    """A warning where texts of these files, which are measured on, are also learnt from: scores are then too good."""
+    if not count:
+        return []
+    named = ", ".join(f"{files[file].path}:{line}" for file, line in places) + ", ..." * (count > len(places))
+    return [f"{count:,} of the texts measured on are also trained on ({named}): take them out of one of the files"]
+
+
 def classes(found: Found, told: list[str] | None = None) -> list[str]:
-    """The labels there are, sorted; or those that a model was `told` of, if there are no others."""
+    """The labels there are, sorted; or those that a model was `told` of, if there are no others; numbers are none."""
+    if found.rated:
+        return []
     known = sorted({label for example in found.examples for label in example.labels if label is not None})
     if told is not None and set(known) <= set(told):
         return told
@@ -291,8 +353,10 @@ def classes(found: Found, told: list[str] | None = None) -> list[str]:
     return known
 
 
-def numbered(found: Found, known: Sequence[str]) -> list[list[int | None]]:
-    """The numbers of the labels of every example; one that is not known is an error."""
+def numbered(found: Found, known: Sequence[str]) -> list[list[Any]]:
+    """The numbers of the labels of every example, or those that are its labels; one that is not known is an error."""
+    if found.rated:
+        return [[float(str(example.labels[0]))] for example in found.examples]
     numbers = {label: number for number, label in enumerate(known)}
     for example in found.examples:
         for label in example.labels:

@@ -274,19 +274,12 @@ class PairClassifier(Classifier):
 
     def parse(self, text: str) -> Pair:
         """Two texts with a tab between them, or an object of JSON."""
-        return pairs.parse(text, self._named)
+        return pairs.parse(text, pairs.named(self.data["file"]))
 
     def read(self, path: Path) -> list[Pair]:
         """The pairs of a file."""
         *columns, _ = self.data["file"].get("columns") or (None,)
-        return pairs.read(path, self._named, columns)
-
-    @property
-    def _named(self) -> list[str]:
-        """What the two texts were called in the files it was trained on, where that was said."""
-        file = self.data["file"]
-        given = file.get("text") or list(file.get("fields", ()))[:-1]
-        return list(given) if len(given) == 2 and all(isinstance(each, str) for each in given) else []
+        return pairs.read(path, pairs.named(self.data["file"]), columns)
 
     def classify(self, texts: Any) -> list[Verdict]:
         """What each pair of texts is."""

@@ -53,6 +53,7 @@ class Wanted(NamedTuple):
     label: str | int | None = None
     heading: bool | None = None
     delimiter: str | None = None
+    usual: tuple[str, ...] = (*VERDICTS, *LABELS)
 
 
 class Layout(NamedTuple):
@@ -110,14 +111,14 @@ def label_among(names: Sequence[str], usual: Sequence[str]) -> int | None:
     return next((lower.index(name) for name in usual if name in lower), None)
 
 
-def names(path: str, fields: tuple[str, ...]) -> tuple[str, ...]:
+def names(path: str, fields: tuple[str, ...], usual_labels: Sequence[str] = ()) -> tuple[str, ...]:
     """What text and label are called in JSON lines: as asked, or as the first record calls them."""
     record = first_record(path)
     known = [name for name in record if isinstance(name, str)] if isinstance(record, dict) else []
     if not known or all(value_at(record, name) is not None for name in fields):
         return fields
     if fields == ("text", "label") and (pair := pair_among(known)) is not None:
-        label = label_among(known, (*VERDICTS, *LABELS))
+        label = label_among(known, usual_labels or (*VERDICTS, *LABELS))
         return (known[pair[0]], known[pair[1]], known[label]) if label is not None else fields
     found = [next((name for name in known if name.lower() in usual), None) for usual in (TEXTS, LABELS)]
     return (found[0], found[1]) if fields == ("text", "label") and found[0] and found[1] else fields
@@ -239,7 +240,7 @@ def _columns(first: tuple[str, ...], rows: list[list[str]], wanted: Wanted) -> t
     lower = [name.lower() for name in first]
     pair = None if texts else pair_among(first)
     if pair is not None and label is None:
-        named = label_among(first, (*VERDICTS, *LABELS))
+        named = label_among(first, wanted.usual)
         label = None if named is None else named + 1
     if pair is not None and label is not None:
         return pair[0] + 1, pair[1] + 1, label

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,11 @@ REMEDY = 'write them with a tab between, or as {"text1": "...", "text2": "..."}'
 Pair = tuple[str, str]
 
 
-def parse(text: str, named: Sequence[str] = (), *, where: str = "") -> Pair:
-    """Two texts that were typed, or stand in a line; `named` are the names that they had in training."""
+def parse(text: str, known: Sequence[str] = (), *, where: str = "") -> Pair:
+    """Two texts that were typed, or stand in a line; `known` are the names that they had in training."""
     place = f"{where}: " if where else ""
     if text.lstrip().startswith("{"):
-        found = _fields(text, named, place)
+        found = _fields(text, known, place)
     else:
         found = [cell.strip() for cell in text.split("\t")]
         if len(found) != 2:
@@ -30,23 +30,29 @@ def parse(text: str, named: Sequence[str] = (), *, where: str = "") -> Pair:
     return found[0], found[1]
 
 
-def read(path: Path, named: Sequence[str] = (), columns: Sequence[int] = ()) -> list[Pair]:
+def named(file: Mapping[str, Any]) -> list[str]:
+    """What the two texts are called in files of which these are the settings, where that was said."""
+    given = file.get("text") or list(file.get("fields", ()))[:-1]
+    return list(given) if len(given) == 2 and all(isinstance(each, str) for each in given) else []
+
+
+def read(path: Path, known: Sequence[str] = (), columns: Sequence[int] = ()) -> list[Pair]:
     """The pairs of a file: JSON lines, a table whose heading names them, or two columns; others as in training."""
     name = str(path)
     if is_json(name):
         found = [
-            parse((line or b"").decode("utf-8", "replace"), named, where=f"{name}:{number}")
+            parse((line or b"").decode("utf-8", "replace"), known, where=f"{name}:{number}")
             for number, line in enumerate(lines(name), start=1)
             if (line or b"").strip()
         ]
     else:
-        found = list(_table(name, named, columns))
+        found = list(_table(name, known, columns))
     if not found:
         raise ValueError(f"{name} is empty: give a file with at least one pair")
     return found
 
 
-def _table(name: str, named: Sequence[str], columns: Sequence[int]) -> Iterator[Pair]:
+def _table(name: str, known: Sequence[str], columns: Sequence[int]) -> Iterator[Pair]:
     """Pairs of columns: those that the first line names, the only two, or those of the training files."""
     spread = suffix(name) == ".csv"
     rows = cells(name, LineReport(), "," if spread else "\t", quoted=spread)
@@ -54,8 +60,8 @@ def _table(name: str, named: Sequence[str], columns: Sequence[int]) -> Iterator[
     for line, row in rows:
         if places is None:
             first = [cell.strip() for cell in row]
-            known = [first.index(each) for each in named] if named and all(each in first for each in named) else None
-            places = known or pair_among(first)
+            there = known and all(each in first for each in known)
+            places = [first.index(each) for each in known] if there else pair_among(first)
             if places is not None:
                 continue
             places = (0, 1) if len(first) == 2 or not columns else [column - 1 for column in columns]
@@ -64,7 +70,7 @@ def _table(name: str, named: Sequence[str], columns: Sequence[int]) -> Iterator[
         yield row[places[0]].strip(), row[places[1]].strip()
 
 
-def _fields(text: str, named: Sequence[str], place: str) -> list[str]:
+def _fields(text: str, known: Sequence[str], place: str) -> list[str]:
     """The two texts of an object of JSON: by the names of training, by usual ones, or the only two there are."""
     try:
         record: Any = json.loads(text)
@@ -72,7 +78,7 @@ def _fields(text: str, named: Sequence[str], place: str) -> list[str]:
         raise ValueError(f"{place}invalid JSON, {text.strip()[:60]!r}: {REMEDY}") from None
     names = [name for name, value in record.items() if isinstance(value, str)]
     usual = pair_among(names)
-    chosen = list(named) if named and all(each in names for each in named) else []
+    chosen = list(known) if known and all(each in names for each in known) else []
     chosen = chosen or ([names[at] for at in usual] if usual else names if len(names) == 2 else [])
     if len(chosen) != 2:
         raise ValueError(f"{place}no pair of texts in {text.strip()[:60]!r}: {REMEDY}")

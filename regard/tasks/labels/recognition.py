@@ -57,7 +57,9 @@ def _stem(name: str) -> str:
 
 
 def _labelled(look: Glimpse) -> Look | None:
-    return _paired(look) or (_fields(look) if look.is_json else _columns(look))
+    if (found := _paired(look)) is not None or _rated(look) is not None:
+        return found
+    return _fields(look) if look.is_json else _columns(look)
 
 
 def _paired(look: Glimpse) -> Look | None:

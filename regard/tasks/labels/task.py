@@ -237,15 +237,19 @@ class Labelling:
             "README.md": self.card(),
         }
 
+    @property
+    def knows(self) -> str:
+        """What the model can say, in a sentence."""
+        classes = self.prepared.classes
+        return f"It knows the labels {', '.join(classes[:20]) + ', ...' * (len(classes) > 20)}."
+
     def card(self) -> str:
         """What a stranger should know about the model, in a few lines."""
-        recipe, classes = self.recipe, self.prepared.classes
-        some = ", ".join(classes[:20]) + ", ..." * (len(classes) > 20)
+        recipe = self.recipe
         learnt = f"trained with Regard on {len(self.prepared.train):,} texts"
         return card(
             self.title,
-            f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, {learnt}.\n\n"
-            f"It knows the labels {some}.",
+            f"{recipe.model.phrase}, {recipe.model.vocab} {recipe.tokenizer.kind}, {learnt}.\n\n{self.knows}",
             command=self.usage.format(folder="DIRECTORY"),
             code=self.code,
             files=[file.path for file in recipe.data.train],

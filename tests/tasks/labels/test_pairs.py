@@ -14,6 +14,7 @@ from regard.cli import app
 from regard.data.tokenizers import Tokenizer
 from regard.tasks.labels import formats, pairs
 from regard.tasks.labels.batches import prepare
+from regard.tasks.labels.classification import Classification
 from regard.tasks.labels.files import LabelledFile, LabelsConfig, read
 from regard.tasks.labels.reading import ReadingConfig
 from regard.tasks.labels.recognition import labelled
@@ -240,3 +241,10 @@ def test_texts_that_are_learnt_from_and_measured_on_are_counted(tmp_path):
     [line] = [line for line in data.summary if "also trained on" in line]
     assert line.startswith("3 of the texts measured on are also trained on (")
     assert "valid.tsv:1, " in line
+
+
+def test_pairs_are_checked_before_training(table):
+    _, found = recipe.resolve(settings(table, PLAIN))
+    report = Classification.check(found, tokens=True)
+    assert not report.problems
+    assert report.lengths["tokens"].plain()["most"] == 7, "three words twice, and what stands between"

@@ -1,0 +1,143 @@
+"""A trained model of similarity in use: a score for each pair, correlations on a file, where it looked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from regard import config
+from regard.checkpoint import Checkpoint
+from regard.decoding.batching import by_length, in_order
+from regard.interpret.items import Item, Weights
+from regard.interpret.trace import Trace
+from regard.metrics.correlation import pearson, spearman
+from regard.metrics.scores import Judged, Scores
+from regard.metrics.significance import averaged
+from regard.tasks.labels import files, formats, pairs
+from regard.tasks.labels.batches import index
+from regard.tasks.labels.files import RatedFile
+from regard.tasks.labels.formats import Laid
+from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
+from regard.tasks.labels.pairs import Pair
+from regard.tasks.labels.similarity import graded, metrics, rate
+from regard.tasks.trained import chosen
+
+LONG = 300  # characters of a pair that are shown
+
+
+@dataclass(frozen=True)
+class Rating:
+    """A pair of texts, and how alike they are, on the scale of the training data."""
+
+    texts: Pair
+    score: float
+
+    def __str__(self) -> str:
+        return f"{self.score:.3f}"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"texts": list(self.texts), "score": round(self.score, 6)}
+
+
+class Rater(Labels):
+    """Says how alike two texts are."""
+
+    file = RatedFile
+    task: ClassVar[str] = "similarity"
+    verb: ClassVar[str] = "rate"
+    kind: ClassVar[str] = "a model of similarity"
+    pairs: ClassVar[bool] = True
+    scale: tuple[float, float]
+
+    @classmethod
+    def of_pairs(cls) -> Any:
+        """It reads nothing else."""
+        return cls
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Rater:
+        """The one a checkpoint directory holds."""
+        found = super().load(checkpoint, device=device)
+        mean, deviation = (float(each) for each in checkpoint.config["scale"])
+        found.scale = (mean, deviation)
+        return found
+
+    def parse(self, text: str) -> Pair:
+        """Two texts with a tab between them, or an object of JSON."""
+        return pairs.parse(text, pairs.named(self.data["file"]))
+
+    def read(self, path: Path) -> list[Pair]:
+        """The pairs of a file."""
+        *columns, _ = self.data["file"].get("columns") or (None,)
+        return pairs.read(path, pairs.named(self.data["file"]), columns)
+
+    def answer(self, inputs: Sequence[Pair], **options: Any) -> list[Rating]:
+        """How alike the texts of each pair are."""
+        chosen(self, options)
+        return self.rate(inputs)
+
+    @torch.no_grad()
+    def rate(self, given: Any) -> list[Rating]:
+        """How alike the texts of each pair are."""
+        alone = isinstance(given, tuple) and len(given) == 2 and all(isinstance(each, str) for each in given)
+        listed: list[Any] = [given] if alone else [tuple(each) for each in given]
+        laid = [self._laid(pair) for pair in listed]
+        batches = by_length([sum(len(one.tokens) for one in ways) for ways in laid], budget=BUDGET)
+        found = [
+            graded(self._scores([one for number in batch for one in laid[number]]), len(laid[0])).tolist()
+            for batch in batches
+        ]
+        scores = in_order(batches, found)
+        return [Rating(pair, score * self.scale[1] + self.scale[0]) for pair, score in zip(listed, scores, strict=True)]
+
+    def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
+        """Correlations with the scores of files; `changes` are settings of the files, such as columns."""
+        own = {key: value for key, value in self.data["file"].items() if "columns" not in changes or key != "text"}
+        read = [config.build(self.file, {**own, "path": str(path), **changes}, where="file") for path in paths]
+        side = index(files.read(read, self.data["names"], reject=0.0), self.tokenizer, [], self.style)
+        answers = rate(self.model, side, self.scale, tokens=BUDGET)
+        truth = np.asarray(side.labels, np.float64)
+        off = np.abs(answers - truth)
+        examples = [
+            Judged(number + 1, " | ".join(words)[:LONG], f"{right:g}", f"{told:.3g}", -float(missed))
+            for number, (words, right, told, missed) in enumerate(zip(side.words, truth, answers, off, strict=True))
+        ]
+        return Scores(
+            name or self.name,
+            self.task,
+            {
+                "Pearson": pearson(answers, truth),
+                "Spearman": spearman(answers, truth),
+                "mean error": averaged(off, lower=True),
+            },
+            examples,
+            details=metrics(answers, truth, self.scale),
+            unit="pair",
+            counted="minus the error",
+        )
+
+    def look(self, given: Pair) -> Trace:
+        """Rate a pair and keep where the model looked, in the order in which it is given."""
+        [laid, *_] = self._laid(given)
+        _, weights = self._watched(laid)
+        [rating] = self.rate(given)
+        items = {"source": self._items(laid.tokens, []), LABEL: [Item(str(rating), word=0)]}
+        sides = {name: (LABEL if name == "pool" else "source", "source") for name in weights}
+        facts = {"text": " | ".join(given), "answer": str(rating), "read": laid.tokens, "second": laid.second}
+        listed = [Weights(name, *sides[name], values) for name, values in weights.items()]
+        return Trace(self.name, self.task, items, listed, facts, again=self.steps)
+
+    def _predictions(self, trace: Trace, probabilities: Any) -> list[Any]:
+        """There are no labels to choose from."""
+        return []
+
+    def _laid(self, pair: Pair) -> list[Laid]:
+        """A pair as the model reads it: in one order, or in both."""
+        orders = [pair, pair[::-1]] if self.style == "gpt" else [pair]
+        return formats.lay(self.tokenizer, self.form, orders)

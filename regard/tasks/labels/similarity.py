@@ -1,0 +1,162 @@
+"""Learning how alike two texts are: a number for each pair, such as 0 to 5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.checkpoint import Checkpoint
+from regard.config.resuming import Fingerprinted, Fixed
+from regard.decoding.batching import by_length, in_order
+from regard.metrics.correlation import pearson, spearman
+from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
+from regard.models.text_classifier import (
+    ConvolutionEncoderConfig,
+    RecurrentEncoderConfig,
+    TransformerEncoderConfig,
+)
+from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared
+from regard.tasks.labels.files import RatingsConfig
+from regard.tasks.labels.recognition import rated
+from regard.tasks.labels.task import Labelling, LabellingRecipe, Reader
+from regard.training import adoption
+from regard.training.task import Evaluation, Goal, Spread, Step, alone, evenly
+
+SHOWN = 300  # characters of a pair that a sample shows
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarityRecipe(LabellingRecipe):
+    """One run that learns how alike texts are."""
+
+    task: Fixed[Literal["similarity"]] = "similarity"
+    """What is learnt."""
+    data: Fingerprinted[RatingsConfig]
+    """Rated pairs of texts."""
+    model: (
+        TransformerEncoderConfig
+        | RecurrentEncoderConfig
+        | ConvolutionEncoderConfig
+        | BERTEncoderConfig
+        | GPTEncoderConfig
+    ) = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
+    """The network, chosen by its name; sizes that nobody names follow from the number of texts."""
+
+
+@dataclass(frozen=True)
+class Rated(Prepared):
+    """Rated pairs, and how their scores become numbers around 0."""
+
+    scale: tuple[float, float] = (0.0, 1.0)
+    """The mean of all scores and their deviation."""
+
+
+class Similarity(Labelling):
+    """The task of learning how alike two texts are."""
+
+    Recipe = SimilarityRecipe
+    takes: ClassVar[str] = "rated"
+    usage: ClassVar[str] = 'regard predict {folder} "..."'
+    title: ClassVar[str] = "A model of similarity"
+    code: ClassVar[str] = 'rate([("a text", "another")])'
+    per_token = False
+    prepared: Rated
+    goal: Goal = ("pearson", "max")
+    recognise = staticmethod(rated)
+
+    @staticmethod
+    def prepare(recipe: Any, known: Checkpoint | None = None) -> Rated:
+        """Read and tokenise the pairs; scores are scaled as in training, or as in a model to start from."""
+        found = Labelling.prepare(recipe, known)
+        kept = known.config.get("scale") if known is not None else None
+        scores = found.train.labels.astype(np.float64)
+        if kept is None and not scores.std() > 0:
+            raise ValueError(f"{found.train.files[0]}: all pairs have the score {scores[0]:g}: give others too")
+        mean, deviation = kept or (float(scores.mean()), float(scores.std()))
+        return Rated(**vars(found), scale=(mean, deviation))
+
+    @classmethod
+    def sized(cls, recipe: Any, prepared: Prepared) -> Any:
+        """The recipe with the number of tokens that the data turned out to have, and one output."""
+        sizes = {"vocab": prepared.tokenizer.vocab, "classes": 1, "per_token": False}
+        return replace(recipe, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
+
+    @staticmethod
+    def adopt(model: Reader, parent: Checkpoint, prepared: Prepared) -> list[str]:
+        """Weights of a model that rates pairs, or only the body of another under a new head."""
+        return adoption.adopt(model, parent, same=parent.config.get("task") == SimilarityRecipe.task)
+
+    def step(self, batch: LabelBatch, part: str) -> Step:
+        """The squared distance from every score, summed."""
+        batch = batch.to(self.model.output.bias.device)
+        there = ~batch.labels.isnan()
+        mean, deviation = self.prepared.scale
+        wanted = (batch.labels.nan_to_num() - mean) / deviation
+        loss = (graded(batch.read(self.model), self.prepared.train.ways) - wanted).square().where(there, 0.0).sum()
+        return Step(loss=loss, weight=there.sum(), counts={"tokens": batch.row.filled})
+
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
+        """How well answers go together with the scores of held-out pairs, and a few to look at."""
+        side = self.prepared.valid
+        answers = rate(self.model, side, self.prepared.scale, tokens=self.recipe.data.tokens, spread=spread)
+        samples = [
+            {
+                "read": " | ".join(side.words[number])[:SHOWN],
+                "score": f"{side.labels[number]:.3g}",
+                "answer": f"{answers[number]:.3g}",
+            }
+            for number in evenly(range(len(side)), self.recipe.objective.samples)
+        ]
+        return Evaluation(metrics(answers, side.labels, self.prepared.scale), samples)
+
+    def contents(self) -> dict[str, Any]:
+        """What a checkpoint directory holds beside weights and metrics."""
+        found = super().contents()
+        found["config.yaml"] = {**found["config.yaml"], "scale": list(self.prepared.scale)}
+        return found
+
+    @property
+    def knows(self) -> str:
+        """What the model can say, in a sentence."""
+        mean, deviation = self.prepared.scale
+        return f"It gives a pair of texts a score; in training scores were {mean:.3g} ± {deviation:.2g}."
+
+
+def graded(logits: Float[Tensor, "sequence 1"], ways: int) -> Float[Tensor, "pair"]:
+    """One number for a pair; of both its orders, the sum.
+
+    The output is linear, so adding up its answers is adding up what both orders were read as (Radford et al. 2018).
+    """
+    return logits[:, 0].float().unflatten(0, (-1, ways)).sum(1)
+
+
+@torch.no_grad()
+def rate(
+    model: Reader, side: Labelled, scale: Sequence[float], *, tokens: int, spread: Callable[..., Any] = alone
+) -> Float[np.ndarray, "pair"]:
+    """The score of every pair of a set, in its order."""
+    training = model.training
+    model.eval()
+
+    def told(chosen: list[int]) -> list[float]:
+        batch = side.batch(np.array(chosen)).to(model.output.bias.device)
+        return graded(batch.read(model), side.ways).tolist()
+
+    batches = by_length(side.lengths.tolist(), budget=tokens)
+    found = in_order(batches, spread(told, batches))
+    model.train(training)
+    return np.array(found) * scale[1] + scale[0]
+
+
+def metrics(
+    answers: Float[np.ndarray, "pair"], truth: Float[np.ndarray, "pair"], scale: Sequence[float]
+) -> dict[str, float]:
+    """By name, as they are logged; the loss is that of training."""
+    loss = float(np.mean(((answers - truth) / scale[1]) ** 2))
+    return {"loss": loss, "pearson": pearson(answers, truth).score, "spearman": spearman(answers, truth).score}
