@@ -67,8 +67,15 @@ def ends_lines(own: Tokenizer) -> bool:
 
 def encode(own: Tokenizer, text: str) -> list[int]:
     """The tokens of a text as those of a document, without its end."""
-    lines = "\n".join(map(own.how.normal, text.split("\n")))
-    return [token for ids in _encoded(own, list(enumerate(cuts([lines])))) for token in ids]
+    return encode_many(own, [text])[0]
+
+
+def encode_many(own: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """The tokens of each text, all tokenised at once."""
+    lines = ("\n".join(map(own.how.normal, text.split("\n"))) for text in texts)
+    pieces = [list(enumerate(cuts([text]))) for text in lines]
+    coded = iter(_encoded(own, list(chain.from_iterable(pieces))))
+    return [[token for _ in some for token in next(coded)] for some in pieces]
 
 
 def cuts(texts: Iterable[str]) -> Iterator[str]:
