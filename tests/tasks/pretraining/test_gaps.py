@@ -127,7 +127,7 @@ def test_the_blank_before_an_answer_belongs_to_it(gpt):
 
 def test_answers_that_melt_with_what_stands_before_them_are_compared_from_there(gpt):
     """Of "goo" and "d" one token is made, and none of "goo" and "a"."""
-    writer, theirs = gpt
+    writer, _ = gpt
     gap = Gap("so goo", "", ("d", "a"))
     [(before, answers)] = split(writer.tokenizer, [gap])
     for answer, ids in zip(gap.candidates, answers, strict=True):
