@@ -21,7 +21,7 @@ from regard.decoding.batching import by_length, in_order, padded
 from regard.decoding.generate import generate
 from regard.decoding.teacher_forcing import continued
 from regard.tasks.gaps import Gap
-from regard.tasks.pretraining.tokenising import encode_many, encode_parts
+from regard.tasks.pretraining.tokenising import encode_ends, encode_parts
 
 BUDGET = 1 << 13  # tokens read at a time
 SENTINEL = "<extra_id_0>"
@@ -33,13 +33,11 @@ def split(own: Tokenizer, gaps: Sequence[Gap]) -> list[Split]:
 
     Where a candidate melts with the end of what stands before it, all candidates take that end along.
     """
-    texts = [text for gap in gaps for text in (gap.before.rstrip(" \t"), *(gap.before + one for one in gap.candidates))]
-    coded = iter(encode_many(own, texts))
     found = []
-    for gap in gaps:
-        before, wholes = next(coded), [next(coded) for _ in gap.candidates]
-        shared = min((_shared(before, whole) for whole in wholes), default=len(before))
-        found.append((before[:shared], [whole[shared:] for whole in wholes]))
+    for head, ends in zip(*encode_ends(own, [(gap.before, gap.candidates) for gap in gaps]), strict=True):
+        before, *wholes = ends
+        shared = min((min(_shared(before, whole), len(whole) - 1) for whole in wholes), default=len(before))
+        found.append(([*head, *before[:shared]], [whole[shared:] for whole in wholes]))
     return found
 
 
@@ -111,13 +109,13 @@ class PromptedGPT(Prompted):
             written = generate(self.model, inputs, limit=length, eos=self.eos, constraints=[self.unreadable])
             found.append([one.tokens for [one] in written])
         whole = zip(begun, in_order(batches, found), strict=True)
-        return [_until(self._added(before, after), stop) for before, after in whole]
+        return [_until(self._behind(before, after), stop) for before, after in whole]
 
     def _begun(self, before: list[int]) -> list[int]:
         """What is read before an answer: the opening and the text, or the end of another text where there is none."""
         return [*self.opening, *before] or [self.tokenizer.role("end")]
 
-    def _added(self, before: list[int], after: list[int]) -> str:
+    def _behind(self, before: list[int], after: list[int]) -> str:
         return self.decode([*before, *after])[len(self.decode(before)) :]
 
 

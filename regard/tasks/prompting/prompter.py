@@ -77,9 +77,16 @@ class Weighed:
 
     def chances(self, *, per_token: bool) -> tuple[Float[np.ndarray, "text label"], Float[np.ndarray, "text label"]]:
         """Probabilities of the labels, plain and corrected."""
-        words = [len(each) for each in self.template.phrases]
-        found, without = (scores(each, words, per_token=per_token) for each in (self.tokens, self.empty))
+        found, without = (self._scores(each, per_token) for each in (self.tokens, self.empty))
         return probabilities(found), corrected(found, without)
+
+    def levelled(self, *, per_token: bool) -> Float[np.ndarray, "text label"]:
+        """Probabilities corrected by the mean over these very texts (batch calibration, Zhou et al. 2024)."""
+        found = self._scores(self.tokens, per_token)
+        return corrected(found, found)
+
+    def _scores(self, tokens: Any, per_token: bool) -> Float[np.ndarray, "text label"]:
+        return scores(tokens, [len(each) for each in self.template.phrases], per_token=per_token)
 
 
 class Prompter:

@@ -16,10 +16,12 @@ from regard.tasks.gaps import FillsGaps, Gap
 from regard.tasks.pretraining.filler import Filler
 from regard.tasks.pretraining.gaps import split
 from regard.tasks.pretraining.restorer import Restorer
+from regard.tasks.pretraining.tokenising import encode
 from regard.tasks.pretraining.writer import Writer
 from regard.tasks.writing import WritingConfig
 from tests.interop.making import scattered
 from tests.tasks.pretraining.making import made
+from tests.tasks.pretraining.small import prepared
 
 MERGES = [*((a, b) for a in "Ġabdgo" for b in "abdgo"), ("Ġg", "oo"), ("Ġb", "ad"), ("Ġgoo", "d"), ("Ġba", "d")]
 WORDS = ["good", "bad", "very", "film", "a", "it", "was", ".", "##ly", "##dd", "go", "ba"]
@@ -133,6 +135,17 @@ def test_answers_that_melt_with_what_stands_before_them_are_compared_from_there(
     for answer, ids in zip(gap.candidates, answers, strict=True):
         assert [*before, *ids] == writer.tokenizer.encode(gap.before + answer)
     assert len(before) < len(writer.tokenizer.encode(gap.before))
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "words", "characters"])
+def test_a_text_is_split_as_it_is_tokenised_whole(kind):
+    own = prepared(kind).tokenizer
+    befores = ["the old wolf: ", "Why?\nthe horses of Nürnberg, 1984:\n\n ", "can't  ", "", "a", "sleep;", "漢字 "]
+    gaps = [Gap(before, "", ("sleep", "the old", "…why?")) for before in befores]
+    for gap, (before, answers) in zip(gaps, split(own, gaps), strict=True):
+        for answer, ids in zip(gap.candidates, answers, strict=True):
+            assert [*before, *ids] == encode(own, gap.before + answer)
+            assert ids
 
 
 @torch.no_grad()
