@@ -17,20 +17,24 @@ if TYPE_CHECKING:
     from regard.metrics.scores import Scores
     from regard.tasks.prompting.prompter import Prompter
 
-BLANK: dict[str, Any] = {"text": "", "label": None, "probability": None}
+BLANK: dict[str, Any] = {"text": "", "label": None, "corrected": {}, "plain": {}}
+UNWRITTEN: dict[str, Any] = {"text": "", "answer": ""}
 REPORTS = ("json", "csv")  # what scores are written to
 
-Words = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="MODEL TEMPLATE [FILE|TEXT]...",
-        help="A model; a YAML file or the name of a template; a file of texts with their labels, or texts.",
-    ),
+Template = Annotated[
+    str | None, typer.Argument(metavar="TEMPLATE", help="A YAML file, or the name of a template (see --list).")
 ]
 
 
 def prompt(
-    words: Words = None,
+    model: Annotated[
+        Path | None, typer.Argument(metavar="MODEL", help="A run folder or a checkpoint directory of a language model.")
+    ] = None,
+    template: Template = None,
+    texts: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILE|TEXT]...", help="Files of labelled texts to measure on; or texts, - for lines."),
+    ] = None,
     input: Input = None,
     output: Answers = None,
     settings: Annotated[
@@ -47,11 +51,10 @@ def prompt(
     if known or show is not None:
         _templates(show, as_json)
         return
-    if words is None or len(words) < 2:
+    if model is None or template is None:
         raise ValueError("give a model and a template: regard prompt MODEL TEMPLATE [TEXT]... (--list shows templates)")
-    model, template, texts = Path(words[0]), words[1], words[2:]
-    files = [text for text in texts if len(text) < 256 and "\0" not in text and Path(text).is_file()]
-    if files and (input is not None or len(files) < len(texts)):
+    files = [text for text in texts or [] if len(text) < 256 and "\0" not in text and Path(text).is_file()]
+    if files and (input is not None or len(files) < len(texts or [])):
         raise ValueError(f"{files[0]} is a file: give files of labelled texts, or texts, or -i FILE with a text a line")
     asked = Asked(None if files else texts, input, output, None, as_json, model)
     if files:
@@ -62,7 +65,8 @@ def prompt(
     if files:
         _measure(found, files, output, worst=worst, as_json=as_json)
     else:
-        respond(found, asked, key=None, form=_line, blank=BLANK)
+        blank = BLANK if found.template.kind == "choose" else UNWRITTEN
+        respond(found, asked, key=None, form=_line, blank=blank)
 
 
 def _prompter(model: Path, template: str, settings: list[str], device: str) -> Prompter:

@@ -25,6 +25,8 @@ class FillsGaps(Protocol):
 
     onward: ClassVar[bool]
     """Whether it reads from left to right alone: what follows a gap is not seen, and an answer has no end."""
+    writes: ClassVar[bool]
+    """Whether it can write an answer of its own."""
     reach: int
     """Tokens that it reads at most."""
 

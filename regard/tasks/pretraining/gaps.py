@@ -50,6 +50,7 @@ class Prompted:
     """What the three families share."""
 
     onward: ClassVar[bool] = False
+    writes: ClassVar[bool] = True
     model: Any
     tokenizer: Tokenizer
 
@@ -122,12 +123,13 @@ class PromptedGPT(Prompted):
 class PromptedBERT(Prompted):
     """A BERT answers with what it expects behind masks."""
 
+    writes: ClassVar[bool] = False
     _able: Any
 
     def sizes(self, gaps: Sequence[Gap], *, length: int = 0) -> list[int]:
-        """Tokens that each text has with the longest of its candidates."""
+        """Tokens that each text has with the longest of its candidates, or with an answer of this length."""
         parts = zip(split(self.tokenizer, gaps), self._after(gaps), strict=True)
-        return [2 + len(before) + max(map(len, answers)) + len(after) for (before, answers), after in parts]
+        return [2 + len(before) + max([length, *map(len, answers)]) + len(after) for (before, answers), after in parts]
 
     def weigh(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
         """Log-probabilities of the tokens of every candidate, those after it masked; like texts are read once."""
@@ -143,7 +145,7 @@ class PromptedBERT(Prompted):
 
     def complete(self, gaps: Sequence[Gap], *, length: int, stop: str = "") -> list[str]:
         """A BERT does not write."""
-        raise ValueError("a masked language model cannot write: use a template with answers, or a GPT or T5")
+        raise AssertionError("a masked language model cannot write")
 
     def _steps(self, before: list[int], answer: list[int], after: list[int]) -> Any:
         """What is read for each token of an answer, where that token stands, and which it is."""

@@ -31,7 +31,7 @@ def chosen(name: str, examples: Sequence[Example], weighed: Any) -> Scores:
         found[f"plain{note}"] = averaged(plain.argmax(1) == right)
         found[f"corrected{note}"] = averaged(corrected.argmax(1) == right)
         found[f"corrected by the texts{note}"] = averaged(weighed.levelled(per_token=way).argmax(1) == right)
-        told = corrected if way == template.per_token else told
+        told = (corrected if template.correct else plain) if way == template.per_token else told
     judged = [
         Judged(number, one.given.x, one.right, labels[int(chances.argmax())], float(chances[truth]))
         for number, (one, chances, truth) in enumerate(zip(examples, told, right, strict=True))

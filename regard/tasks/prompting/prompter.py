@@ -28,20 +28,17 @@ class Choice:
 
     given: Texts
     label: str
-    probabilities: dict[str, float]
+    corrected: dict[str, float]
     """By what the model says of the text over what it says of an empty one."""
     uncorrected: dict[str, float]
 
     def __str__(self) -> str:
-        return f"{self.label}\t{self.probabilities[self.label]:.3f}\t{self.uncorrected[self.label]:.3f}"
+        return f"{self.label}\t{self.corrected[self.label]:.3f}\t{self.uncorrected[self.label]:.3f}"
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
-        rounded = [
-            {label: round(share, 6) for label, share in each.items()} for each in (self.probabilities, self.uncorrected)
-        ]
-        told = {"label": self.label, "probability": rounded[0][self.label]}
-        return {**shown(self.given), **told, "corrected": rounded[0], "plain": rounded[1]}
+        each = [{label: round(share, 6) for label, share in one.items()} for one in (self.corrected, self.uncorrected)]
+        return {**shown(self.given), "label": self.label, "corrected": each[0], "plain": each[1]}
 
 
 @dataclass(frozen=True)
@@ -101,6 +98,8 @@ class Prompter:
         self.name = trained.name
         if trained.onward and (late := template.answered_first):
             raise ValueError(f"{late} follows [Z], and {self.name} reads from left to right alone: put [Z] last")
+        if template.kind != "choose" and not trained.writes:
+            raise ValueError(f"{self.name} is {trained.kind} and cannot write: give a template with answers")
         if template.kind == "choose":
             self._check_apart()
 
@@ -118,17 +117,13 @@ class Prompter:
         places = [repr(each.x[:40]) for each in given]
         if self.template.kind != "choose":
             return [Written(one, text) for one, text in zip(given, self.write(given, places), strict=True)]
-        plain, right = self.weigh(given, places).chances(per_token=self.template.per_token)
-        labels = self.template.labels
-        return [
-            Choice(
-                one,
-                labels[int(np.argmax(after))],
-                dict(zip(labels, after.tolist(), strict=True)),
-                dict(zip(labels, before.tolist(), strict=True)),
-            )
-            for one, before, after in zip(given, plain, right, strict=True)
+        plain, corrected = self.weigh(given, places).chances(per_token=self.template.per_token)
+        best = (corrected if self.template.correct else plain).argmax(1).tolist()
+        named = [
+            [dict(zip(self.template.labels, row, strict=True)) for row in each.tolist()] for each in (corrected, plain)
         ]
+        each = zip(given, best, *named, strict=True)
+        return [Choice(one, self.template.labels[number], after, before) for one, number, after, before in each]
 
     def evaluate(self, *names: str | Path, name: str | None = None) -> Scores:
         """How good the answers are on files of texts with their labels or references."""

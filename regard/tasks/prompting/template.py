@@ -70,6 +70,8 @@ class Template:
     """What separates examples."""
     empty: tuple[str, ...] = ("",)
     """Inputs without content by whose answers those to a text are corrected (contextual calibration)."""
+    correct: bool = True
+    """Answer by the corrected probabilities; false: by the plain ones."""
     per_token: bool = False
     """Divide the log-probability of an answer by its number of tokens."""
     cut: Literal["refuse", "end", "start"] = "refuse"
