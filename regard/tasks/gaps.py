@@ -23,6 +23,8 @@ class Gap:
 class FillsGaps(Protocol):
     """A trained model that can be prompted."""
 
+    name: str
+    kind: ClassVar[str]
     onward: ClassVar[bool]
     """Whether it reads from left to right alone: what follows a gap is not seen, and an answer has no end."""
     writes: ClassVar[bool]

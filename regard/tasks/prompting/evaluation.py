@@ -79,7 +79,7 @@ def written(name: str, examples: Sequence[Example], answers: Sequence[str], temp
 
 def _rows(systems: Mapping[str, Statistics], base: str, *, digits: int = 3) -> list[tuple[str, ...]]:
     """Each system with its score, its interval, and how probable its distance from the baseline is by chance."""
-    rows = []
+    rows = list[tuple[str, ...]]()
     for name, own in systems.items():
         several = len(own) > 1
         span = interval(own) if several else None

@@ -127,10 +127,10 @@ class Prompter:
 
     def evaluate(self, *names: str | Path, name: str | None = None) -> Scores:
         """How good the answers are on files of texts with their labels or references."""
-        examples, left = [], 0
+        examples, left = list[files.Example](), 0
         for each in names:
-            found, without = files.read(str(each), self.template)
-            examples, left = [*examples, *found], left + without
+            own, without = files.read(str(each), self.template)
+            examples, left = [*examples, *own], left + without
         if not examples:
             raise ValueError("no text to measure on: give at least one file")
         given, places = [one.given for one in examples], [one.place for one in examples]
