@@ -12,6 +12,8 @@ from regard.tasks.prompting.scoring import corrected, probabilities, scores
 from regard.tasks.prompting.template import Texts, build
 from tests.tasks.pretraining.making import made
 
+pytestmark = pytest.mark.unchecked
+
 HOW = {"text": "[X] is [Z]", "answers": {"wolf": ["old", "wolf"], "dog": "dog", "horse": "a horse"}}
 TEXTS = ["the dog", "why", "an old wolf"]
 ROOM = ["model.context=40", "data.context=40"]
