@@ -19,6 +19,8 @@ from regard.tasks.language.task import LanguageRecipe
 from regard.tasks.pretraining.causal import CausalRecipe
 from regard.tasks.pretraining.corruption import SpanRecipe
 from regard.tasks.pretraining.masked import MaskedRecipe
+from regard.tasks.prompting.template import Template, listed
+from regard.tasks.prompting.template import read as template
 from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.task import TranslationRecipe
@@ -130,6 +132,13 @@ def test_the_page_about_cost_has_every_setting_of_a_plan():
     assert ", ".join(GPUS) in page
 
 
+def test_the_page_about_prompts_has_every_setting_and_every_template():
+    page = (ROOT / "docs" / "prompting.md").read_text(encoding="utf-8")
+    for row in config.describe(Template):
+        assert f"| `{row.name}` | {row.default} | {row.help} |" in page
+    assert all(f"| `{name}` |" in page for name, _ in listed() if not name.endswith("-fr"))
+
+
 # Examples.
 
 
@@ -147,6 +156,9 @@ def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, wor
         files = [ROOT / word for word in given["words"] or [] if word.endswith(".yaml") and (ROOT / word).is_file()]
         mapping = recipe.settings(files[0]) if files else {"data": {"train": {"path": "x"}}}
         recipe.resolve(config.override(mapping, settings))
+    elif words[0] == "prompt":
+        shipped = [given["template"]] if given["template"] in dict(listed()) else []
+        assert [template(name, given["settings"] or []) for name in shipped or ["topic"]]
     elif "settings" in given:
         settings = config.override({}, given["settings"] or [])
         for name in ("tokenize", "stride"):  # of the score, not of the search

@@ -132,7 +132,6 @@ def train(
         raise ValueError("--resume continues a run and --overwrite starts anew: give one of them")
     if unlabelled and not labelled:
         text, masked, unlabelled = [*(text or []), *unlabelled], True, None
-    kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table}
     kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table, "rated": rated}
     kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
