@@ -21,7 +21,7 @@ POOLS = {
 }
 """Their flags by our names; those for which there is none must be false."""
 WORDS = {"cls": "class", "mean": "mean", "max": "max", "lasttoken": "last"}
-OTHERS = {name: (False,) for name in ("pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens")}
+OTHERS = dict.fromkeys(("pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens"), (False,))
 EMPTY: Mapping[str, tuple[Any, ...]] = {
     **{name: ({}, None) for name in ("model_args", "tokenizer_args", "config_args", "processor_kwargs")},
     **{name: ({}, None) for name in ("model_kwargs", "config_kwargs")},

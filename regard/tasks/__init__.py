@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from regard.tasks.embedding.few import FewShot
 from regard.tasks.labels.classification import Classification
 from regard.tasks.labels.labeller import Classifier, Tagger
 from regard.tasks.labels.tagging import Tagging
@@ -35,3 +36,5 @@ TASKS: dict[str, tuple[Any, Any]] = {
     "translation": (Translation, Translator),
     "word2vec": (SkipGram, WordVectors),
 }
+FACES: dict[str, Any] = {**{name: face for name, (_, face) in TASKS.items()}, FewShot.task: FewShot}
+"""Every kind of trained model by its task; one that is fitted at once, without the training loop, is no task."""

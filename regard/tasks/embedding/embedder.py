@@ -66,10 +66,8 @@ class Embedder:
         """The BERT or GPT that a checkpoint holds, of whatever task; its own way of pooling, if it says one."""
         shape = config_of(checkpoint.config.get("model", {}))
         if shape.name not in BODIES:
-            raise ValueError(
-                f"{checkpoint.directory} holds {getattr(shape, 'phrase', shape.name)}, which gives no vectors of texts: "
-                "give a BERT or a GPT, pre-trained or imported"
-            )
+            held = f"{checkpoint.directory} holds {getattr(shape, 'phrase', shape.name)}"
+            raise ValueError(f"{held}, which gives no vectors of texts: give a BERT or a GPT, pre-trained or imported")
         how = config.build(EmbeddingConfig, checkpoint.config.get("embedding", {}), where="embedding")
         name = checkpoint.directory.name
         return cls(revived(checkpoint, device), tokenizer_of(checkpoint), how, name)

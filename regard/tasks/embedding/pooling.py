@@ -1,4 +1,4 @@
-"""One vector of the vectors of a text's tokens: their mean, their largest values, or that of the first or last token."""
+"""One vector of the vectors of a text's tokens (pooling): their mean, their largest values, the first or the last."""
 
 from __future__ import annotations
 

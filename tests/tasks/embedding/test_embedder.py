@@ -146,7 +146,7 @@ def test_what_is_not_understood_is_refused_by_its_name(folder, file, change, sai
 def test_a_model_that_gives_no_vectors_says_so(tmp_path):
     from tests.interop.test_t5 import lay as lay_t5
 
-    lay_t5(tmp_path / "t5", "t5")
+    lay_t5(tmp_path / "t5", "1.0")
     assert run(["import", str(tmp_path / "t5"), str(tmp_path / "own")]) == 0
     with pytest.raises(ValueError, match="gives no vectors of texts: give a BERT or a GPT"):
         Embedder.load(recipe.opened(tmp_path / "own"))
