@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from regard.tasks.embedding.embedder import Embedder
 from regard.tasks.embedding.few import FewShot
+from regard.tasks.embedding.matching import Matching
 from regard.tasks.labels.classification import Classification
 from regard.tasks.labels.labeller import Classifier, Tagger
 from regard.tasks.labels.tagging import Tagging
@@ -30,6 +32,7 @@ TASKS: dict[str, tuple[Any, Any]] = {
     "language": (Language, Writer),
     "localisation": (Localisation, Locator),
     "masked-lm": (MaskedLM, Filler),
+    "matching": (Matching, Embedder),
     "regression": (Regression, Predictor),
     "span-corruption": (SpanCorruption, Restorer),
     "tagging": (Tagging, Tagger),

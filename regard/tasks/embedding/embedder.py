@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,9 @@ from regard import config
 from regard.attention.hardware import device_of
 from regard.attention.masks import Row
 from regard.checkpoint import Checkpoint
+from regard.data.glimpse import TABLES
 from regard.data.normalise import recorded
+from regard.data.readers import JSON_SUFFIXES, Corpus, suffix
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import UnitsConfig
 from regard.decoding.batching import by_length
@@ -22,6 +25,7 @@ from regard.interpret.items import Weights, tokens
 from regard.interpret.steps import Steps, inside
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
+from regard.metrics.scores import Scores
 from regard.models import config_of
 from regard.tasks.embedding.pooling import EmbeddingConfig, pooled, scaled
 from regard.tasks.trained import chosen, described, revived
@@ -60,6 +64,7 @@ class Embedder:
         self, model: Any, tokenizer: Tokenizer, how: EmbeddingConfig | None = None, name: str = "embedder"
     ) -> None:
         self.model, self.tokenizer, self.how, self.name = model, tokenizer, how or EmbeddingConfig(), name
+        self.file: dict[str, Any] = {}
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Embedder:
@@ -69,8 +74,9 @@ class Embedder:
             held = f"{checkpoint.directory} holds {getattr(shape, 'phrase', shape.name)}"
             raise ValueError(f"{held}, which gives no vectors of texts: give a BERT or a GPT, pre-trained or imported")
         how = config.build(EmbeddingConfig, checkpoint.config.get("embedding", {}), where="embedding")
-        name = checkpoint.directory.name
-        return cls(revived(checkpoint, device), tokenizer_of(checkpoint), how, name)
+        found = cls(revived(checkpoint, device), tokenizer_of(checkpoint), how, checkpoint.directory.name)
+        found.file = dict(checkpoint.config.get("data", {}).get("file", {}))
+        return found
 
     @property
     def device(self) -> torch.device:
@@ -103,6 +109,21 @@ class Embedder:
             vectors = pooled(self.model(flat, layout=row), row, how.pool)
             found[batch] = scaled(vectors.float(), how.normalise).cpu().numpy()
         return found
+
+    def evaluate(
+        self, *files: str | Path, name: str | None = None, columns: tuple[int, int] | None = None, **options: Any
+    ) -> Scores:
+        """How well the partners of texts are found, in files of pairs like those it was trained on, or two files."""
+        from regard.tasks.embedding.pairs import read
+        from regard.tasks.embedding.scoring import measured, scored
+
+        own = {**self.file, **({} if columns is None else {"columns": columns}), **options}
+        names = [str(file) for file in files]
+        tables = [suffix(name) in (*JSON_SUFFIXES, *TABLES) for name in names]
+        beside = len(names) == 2 and not any(tables)
+        told = [{"source": names[0], "target": names[1]}] if beside else [{**own, "path": name} for name in names]
+        pairs, _ = read([config.build(Corpus, one, where="file") for one in told], 0.0)
+        return scored(name or self.name, self.task, measured(self, pairs))
 
     def look(self, given: str, **options: Any) -> Trace:
         """Read a text and keep where every head looked."""
