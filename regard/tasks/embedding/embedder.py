@@ -149,7 +149,7 @@ class Embedder:
 
     def encode(self, texts: Sequence[str], how: EmbeddingConfig) -> list[list[int]]:
         """Tokens of each text as the model reads it, special ones included; blanks around a text mean nothing."""
-        before, after = self._frame
+        before, after = self.frame
         room = (how.longest or self.model.config.context) - len(before) - len(after)
         if room < 1:
             raise ValueError(
@@ -160,7 +160,7 @@ class Embedder:
         return [ids or [self.tokenizer.opening] for ids in read]
 
     @property
-    def _frame(self) -> tuple[list[int], list[int]]:
+    def frame(self) -> tuple[list[int], list[int]]:
         """What stands before and after a text: the class token and the separator, or what opens a text of a GPT."""
         own = self.tokenizer
         if self.model.config.name == "bert":
