@@ -12,6 +12,7 @@ from regard import config
 from regard.data.tokenizers import derived
 from regard.models.transformer import TransformerConfig
 from regard.tasks import TASKS
+from regard.tasks.embedding.matching import MatchingRecipe
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.language.task import LanguageRecipe
@@ -125,6 +126,8 @@ def reference() -> str:
     tags = "A recipe with `task: tagging` trains a [tagger of words](labels.md); its other sections are the same."
     parts.append(_other("Classification", labels, ClassificationRecipe))
     parts.append(_other("Tagging", tags, TaggingRecipe, only=("data",)))
+    pairs = "A recipe with `task: matching` learns [vectors of texts](embeddings.md) from pairs and has these sections."
+    parts.append(_other("Matching", pairs, MatchingRecipe))
     parts += [_other(*small, only=("data", "model", "objective")) for small in SMALL]
     return "\n".join(parts)
 

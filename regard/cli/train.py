@@ -33,6 +33,7 @@ masked-lm        plain text: a BERT that fills gaps (--masked)
 span-corruption  plain text: a T5 that restores spans
 language         plain text: a recurrent language model
 word2vec         plain text: word vectors
+matching         pairs of texts: vectors in which partners lie near one another
 regression       a table: a number or a class from other columns
 localisation     pictures it draws itself: which digit, and where
 counting         pictures it draws itself: how many digits

@@ -27,7 +27,9 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.models import config_of
+from regard.tasks.embedding.pairs import read
 from regard.tasks.embedding.pooling import EmbeddingConfig, pooled, scaled
+from regard.tasks.embedding.scoring import measured, scored
 from regard.tasks.trained import chosen, described, revived
 
 BODIES = ("bert", "gpt")
@@ -114,16 +116,17 @@ class Embedder:
         self, *files: str | Path, name: str | None = None, columns: tuple[int, int] | None = None, **options: Any
     ) -> Scores:
         """How well the partners of texts are found, in files of pairs like those it was trained on, or two files."""
-        from regard.tasks.embedding.pairs import read
-        from regard.tasks.embedding.scoring import measured, scored
-
         own = {**self.file, **({} if columns is None else {"columns": columns}), **options}
         names = [str(file) for file in files]
         tables = [suffix(name) in (*JSON_SUFFIXES, *TABLES) for name in names]
         beside = len(names) == 2 and not any(tables)
         told = [{"source": names[0], "target": names[1]}] if beside else [{**own, "path": name} for name in names]
         pairs, _ = read([config.build(Corpus, one, where="file") for one in told], 0.0)
-        return scored(name or self.name, self.task, measured(self, pairs))
+        return scored(name or self.name, self.task, measured(self.units, pairs))
+
+    def units(self, texts: Sequence[str]) -> Float[np.ndarray, "text width"]:
+        """The vectors of texts, of length 1 in any case."""
+        return self.embed(texts, normalise=True)
 
     def look(self, given: str, **options: Any) -> Trace:
         """Read a text and keep where every head looked."""

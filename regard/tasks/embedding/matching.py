@@ -259,7 +259,7 @@ class Matching:
         """How well the partners of held-out texts are found among one another."""
         training = self.model.training
         self.model.eval()
-        found = measured(self.embedder(), self.prepared.sides.valid, spread)
+        found = measured(self.embedder().units, self.prepared.sides.valid, spread)
         self.model.train(training)
         return Evaluation(found.metrics, found.samples(self.recipe.objective.samples))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +12,11 @@ from jaxtyping import Float, Int
 from regard.metrics.retrieval import ranks, retrieval
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
-from regard.tasks.embedding.embedder import Embedder
 from regard.tasks.embedding.pairs import Pairs
 from regard.training.task import Spread, alone, evenly
 
+Embed = Callable[[Sequence[str]], Any]
+"""What turns texts into vectors of length 1, a row for each."""
 TOGETHER = 1024  # texts embedded at a time
 LONG = 200  # characters of a text that are shown
 
@@ -43,13 +45,13 @@ class Measured:
         ]
 
 
-def measured(embedder: Embedder, pairs: Pairs, spread: Spread = alone) -> Measured:
+def measured(embed: Embed, pairs: Pairs, spread: Spread = alone) -> Measured:
     """Embed both sides, parts of them by each of the processes, and rank every partner."""
     texts = [text for side in (0, 1) for text in (pair[side] for pair in pairs.texts)]
     starts = range(0, len(texts), TOGETHER)
 
     def embedded(start: int) -> list[list[float]]:  # plain numbers, since processes exchange them
-        return embedder.embed(texts[start : start + TOGETHER], normalise=True).tolist()
+        return embed(texts[start : start + TOGETHER]).tolist()
 
     parts = spread(embedded, list(starts))
     vectors: Float[np.ndarray, "text width"] = np.concatenate([np.array(part, np.float32) for part in parts])
