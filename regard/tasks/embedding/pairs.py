@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import UInt64
@@ -92,7 +93,7 @@ class Sides:
     train: Pairs
     valid: Pairs
     summary: list[str]
-    report: dict[str, object]
+    report: dict[str, Any]
 
 
 def parted(data: MatchingData) -> Sides:
@@ -124,5 +125,5 @@ def parted(data: MatchingData) -> Sides:
     summary = [line for corpus, tally in named for line in tally.lines(corpus.files)]
     summary.append(f"{len(train):,} pairs to train on, {len(valid):,} held out")
     digests = [[digest(name) for name in corpus.files] for corpus in (*data.train, *data.valid)]
-    report = {"pairs": {"train": len(train), "valid": len(valid)}, "digests": digests}
+    report: dict[str, Any] = {"pairs": {"train": len(train), "valid": len(valid)}, "digests": digests}
     return Sides(train, valid, summary, report)

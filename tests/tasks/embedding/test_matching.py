@@ -89,7 +89,7 @@ def test_nothing_of_a_held_out_pair_is_learnt_from(tmp_path):
 
 
 def test_one_row_is_learnt_by_heart(tmp_path):
-    assert by_heart(task(tmp_path), steps=60) < 0.05
+    assert by_heart(task(tmp_path), steps=40) < 0.1
 
 
 def test_ranks_count_only_what_is_wrong():
@@ -103,7 +103,7 @@ def test_ranks_count_only_what_is_wrong():
 
 
 def test_partners_are_found_after_a_short_training_and_by_a_gpt_too(tmp_path):
-    train = {"steps": 120, "evaluate": 60, "tensorboard": False, "device": "cpu", "threads": 1}
+    train = {"steps": 60, "evaluate": 60, "tensorboard": False, "device": "cpu", "threads": 1}
     optim = {"rate": 3e-3, "warmup": 10}
     outcome = recipe.train(settings(tmp_path, training=train, optim=optim), out=tmp_path / "run", quiet=True)
     assert outcome.metrics["mrr"] > 0.8
