@@ -86,9 +86,16 @@ def _places(embedder: Embedder, word: str, sentence: str) -> list[tuple[str, lis
     for number, match in enumerate(WORD.finditer(text)):
         tokens = [len(before) + place for place, owner in enumerate(owners) if owner == number]
         if match[0].casefold() == word.casefold() and tokens:
-            begin, end = max(0, match.start() - AROUND), match.end() + AROUND
-            found.append((text[begin:end].strip(), tokens))
+            found.append((_around(text, match.start(), match.end()), tokens))
     return found
+
+
+def _around(text: str, begin: int, end: int) -> str:
+    """A word with whole words on either side of it."""
+    left, right = text[:begin], text[end:]
+    left = left if len(left) <= AROUND else left[-AROUND:].partition(" ")[2]
+    right = right if len(right) <= AROUND else right[:AROUND].rpartition(" ")[0]
+    return f"{left}{text[begin:end]}{right}".strip()
 
 
 @torch.no_grad()
