@@ -61,8 +61,9 @@ def main() -> None:
         results["device"] = torch.cuda.get_device_name()
     with tempfile.TemporaryDirectory() as folder:
         for section in asked.sections or SECTIONS[:-1]:
-            amount = 4_000 if asked.tiny else 100_000 if section == "write" else 2_000_000
-            text = write_text(Path(folder) / section, asked, WORDS.get(section, MOST), amount)
+            words, amount = WORDS.get(section, MOST), 100_000 if section in ("write", "cpu", "same") else 2_000_000
+            sizes = (200, 4_000) if asked.tiny else (words, amount)
+            text = write_text(Path(folder) / section, *sizes, asked.documents)
             began = time.perf_counter()
             results[section] = run(section, text, asked)
             results[section]["seconds"] = round(time.perf_counter() - began, 1)
@@ -94,19 +95,19 @@ def run(section: str, text: Path, asked: argparse.Namespace) -> dict[str, Any]:
         from benchmarks import language_kernels
 
         return language_kernels.measure(small=small)
-    return same(asked.run, asked.text, asked.device) if section == "same" else on_cpu(asked)
+    return same(asked.run, asked.text, asked.device) if section == "same" else on_cpu(text, asked)
 
 
-def write_text(folder: Path, asked: argparse.Namespace, most: int, amount: int) -> Path:
+def write_text(folder: Path, words: int, amount: int, documents: int = 0) -> Path:
     """Random words in lines of twenty; a blank line ends a document where documents are asked for."""
-    chance, words = random.Random(0), 200 if asked.tiny else most
+    chance = random.Random(0)
     names = ["".join(chr(97 + number // 26**place % 26) for place in range(4)) for number in range(words)]
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "text.txt").open("w", encoding="utf-8") as file:
         file.write(" ".join(names) + "\n")  # each at least once
         for _ in range(amount // 20):
             file.write(" ".join(chance.choices(names, k=20)) + "\n")
-            if asked.documents and chance.random() < 20 / asked.documents:
+            if documents and chance.random() < 20 / documents:
                 file.write("\n")
     return folder / "text.txt"
 
@@ -164,22 +165,7 @@ def as_it_is() -> Iterator[None]:
 
 def written(text: Path, asked: argparse.Namespace) -> dict[str, Any]:
     """Tokens a second of `write`, greedy and drawn, by one and by many, and whether fast and plain texts agree."""
-    from regard import load
-
-    settings = settings_of("causal-lm", {**GPT2, "positions": "learned"}, text, asked, (2, 32))
-    settings["model"]["context"] = 1024
-    short = {
-        "steps": 2,
-        "evaluate": bench.NEVER,
-        "save": bench.NEVER,
-        "average": 0,
-        "tensorboard": False,
-        "compile": "off",
-    }
-    settings |= {"writing": {"length": 2, "samples": 1}, "training": {**settings["training"], **short}}
-    outcome = recipe.train(settings, out=text.parent / "written", quiet=True)
-    writer = load(outcome.best, device=asked.device)
-    writer.eos = None  # texts of one length
+    writer = begun({**GPT2, "positions": "learned"}, text, asked, context=1024)
     words = text.read_text(encoding="utf-8").split()
     length, prompt = (8, " ".join(words[:4])) if asked.tiny else (256, " ".join(words[:31]))
     prompts = [" ".join(words[at : at + 10]) for at in range(0, 80, 10)]
@@ -202,11 +188,29 @@ def same(run: Path, text: Path, device: str, *, prompts: int = 200, length: int 
 
     whole = text.read_text(encoding="utf-8")
     begins = [whole[at : at + 40] for at in range(0, len(whole) - 40, (len(whole) - 40) // prompts)][:prompts]
-    writer = load(run, device=device)
-    plain = [writer.write(each, length=length, samples=1, temperature=0.0)[0].text for each in begins]
-    writer.ready.warm()
-    fast = [writer.write(each, length=length, samples=1, temperature=0.0)[0].text for each in begins]
-    return {"prompts": prompts, "tokens": length, "same": sum(a == b for a, b in zip(plain, fast, strict=True))}
+    plain, fast = load(run, device=device), load(run, device=device)
+    plain.ready = lambda examples: plain.model
+    fast.ready.warm()
+    texts = [
+        [writer.write(each, length=length, samples=1, temperature=0.0)[0].text for each in begins]
+        for writer in (plain, fast)
+    ]
+    return {"prompts": prompts, "tokens": length, "same": sum(a == b for a, b in zip(*texts, strict=True))}
+
+
+def begun(model: dict[str, Any], text: Path, asked: argparse.Namespace, *, context: int) -> Any:
+    """A model of these sizes after two steps, loaded as anybody would; its texts are all of one length."""
+    from regard import load
+
+    settings = settings_of("causal-lm", model, text, asked, (2, 32))
+    settings["model"]["context"] = context
+    short = {"steps": 2, "evaluate": bench.NEVER, "save": bench.NEVER, "average": 0, "tensorboard": False}
+    short["compile"] = "off"
+    settings |= {"writing": {"length": 2, "samples": 1}, "training": {**settings["training"], **short}}
+    outcome = recipe.train(settings, out=text.parent / "written", quiet=True)
+    writer = load(outcome.best, device=asked.device)
+    writer.eos = None
+    return writer
 
 
 def timed(action: Callable[[], Any], asked: argparse.Namespace, *, runs: int = 3) -> float:
@@ -221,26 +225,53 @@ def timed(action: Callable[[], Any], asked: argparse.Namespace, *, runs: int = 3
     return statistics.median(spent)
 
 
-def on_cpu(asked: argparse.Namespace) -> dict[str, Any]:
-    """Greedy tokens a second on two cores, with a GPT of 10 M."""
+def on_cpu(text: Path, asked: argparse.Namespace) -> dict[str, Any]:
+    """Greedy tokens a second on two cores with a GPT of 10 M: `write`, what is below it, and Hugging Face, by turns."""
     from regard.decoding.generate import generate
-    from regard.models.gpt import GPT, GPTConfig
-    from regard.models.inference import FusedDecoder
 
-    threads = torch.get_num_threads()
     torch.set_num_threads(2)
+    asked.device, length = "cpu", 8 if asked.tiny else 128
     sizes = TINY | {"depth": 2} if asked.tiny else {"width": 384, "heads": 6, "hidden": 1536, "depth": 6}
-    model = GPT(GPTConfig(vocab=500, context=512, dropout=0.0, **sizes)).eval()
-    lean, prompt, length = FusedDecoder(model), torch.randint(500, (1, 32)), 8 if asked.tiny else 128
-    asked.device = "cpu"
-    found = {"parameters": sum(weight.numel() for weight in model.parameters())}
-    for name, each in (("plain", model), ("lean", lean)):
-        spent = timed(lambda each=each: generate(each, (prompt,), limit=length, eos=None), asked)
-        found[name] = round(length / spent)
+    small = write_text(text.parent / "small", 490, 4_000)
+    writer = begun({**GPT2, **sizes, "positions": "learned"}, small, asked, context=512)
+    model, words = writer.model, small.read_text(encoding="utf-8").split()
+    prompt = " ".join(words[:31])  # and the token that opens a text
+    tokens = torch.tensor([writer._window(writer.begin(prompt))])
+    lean, vocab = writer.ready(1), model.config.vocab
+    ways: dict[str, Callable[[], Any]] = {
+        "write": lambda: writer.write(prompt, length=length, samples=1, temperature=0.0),
+        "stream": lambda: list(writer.stream(prompt, length=length, temperature=0.0)),
+        "lean": lambda: generate(lean, (tokens,), limit=length, eos=None),
+        "plain": lambda: generate(model, (tokens,), limit=length, eos=None),
+    }
     if not asked.no_peers:
-        found |= peers.writing_on_cpu(prompt, length, sizes)
-    torch.set_num_threads(threads)
+        ways["hugging_face"] = other = peers.writing_on_cpu(tokens, length, {**sizes, "vocab": vocab})
+        ways["hugging_face_one_thread"] = lambda: alone(other)
+    found = {"parameters": sum(weight.numel() for weight in model.parameters()), "vocab": vocab}
+    spent = by_turns(ways, rounds=2 if asked.tiny else 7)
+    found |= {name: round(length / seconds, 1) for name, seconds in spent.items()}
+    if not asked.no_peers:
+        found["times_hugging_face"] = round(spent["hugging_face"] / spent["write"], 2)
     return found
+
+
+def by_turns(ways: dict[str, Callable[[], Any]], *, rounds: int) -> dict[str, float]:
+    """The median time of each action, all in turns after one that does not count: what else runs, runs beside all."""
+    spent: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(rounds + 1):
+        for name, action in ways.items():
+            began = time.perf_counter()
+            action()
+            spent[name] += [time.perf_counter() - began] if number else []
+    return {name: statistics.median(each) for name, each in spent.items()}
+
+
+def alone(action: Callable[[], Any]) -> None:
+    """An action on one thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    action()
+    torch.set_num_threads(threads)
 
 
 if __name__ == "__main__":

@@ -52,14 +52,14 @@ def writing(*, small: bool) -> dict[str, Any]:
     return found
 
 
-def writing_on_cpu(prompt: torch.Tensor, length: int, sizes: dict[str, Any]) -> dict[str, Any]:
-    """The same with a model of these sizes on a CPU."""
+def writing_on_cpu(prompt: torch.Tensor, length: int, sizes: dict[str, Any]) -> Callable[[], None]:
+    """The same with a model of these sizes on a CPU, to be timed in turns with others."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     shape = {"n_embd": sizes["width"], "n_head": sizes["heads"], "n_layer": sizes["depth"], "n_positions": 512}
-    ends = {"bos_token_id": 0, "eos_token_id": 0}
-    model = GPT2LMHeadModel(GPT2Config(vocab_size=500, attn_implementation="sdpa", **shape, **ends)).eval()
-    return {"hugging_face": round(length / _seconds(lambda: _generate(model, prompt, length), True, runs=3))}
+    ends = {"vocab_size": sizes["vocab"], "bos_token_id": 0, "eos_token_id": 0}
+    model = GPT2LMHeadModel(GPT2Config(attn_implementation="sdpa", **shape, **ends)).eval()
+    return lambda: _generate(model, prompt, length)
 
 
 def _gpt(context: int, *, small: bool) -> Any:

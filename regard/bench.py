@@ -25,6 +25,7 @@ from regard.training import device as devices
 
 NEVER = 10**12  # a step that never comes
 BATCHES = (1, 8, 64)
+LENGTH = 100  # tokens of a sentence, for the arithmetic it takes
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
     rate = statistics.median(record[f"{unit}_per_second"] for record in records[len(records) // 2 :])
     tokens = counts[unit] / outcome.result.step
     alone = hasattr(task, "learn")  # without matrix products and without adam
-    operations = 0 if alone else 3 * cost.forward(model, 100) * tokens  # of sentences of a hundred tokens
+    operations = 0 if alone else 3 * cost.forward(model, LENGTH) * tokens
     touched = 0 if alone else 28 * size  # adam reads and writes 28 bytes a weight
     least = max(operations / bounds.operations, touched / bounds.bytes)
     memory = torch.cuda.max_memory_allocated() if torch.cuda.is_available() else None

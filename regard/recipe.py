@@ -23,6 +23,7 @@ from regard.training.history import recorded
 from regard.training.loop import Result, fit
 from regard.training.pace import warmed
 from regard.training.task import Given
+from regard.training.tuning import tune
 
 AUTO = "auto"
 SPARE = 10**8  # parameters that cost nothing to allocate
@@ -147,6 +148,8 @@ def train(
             torch.manual_seed(recipe.training.seed)
             model = models.build(recipe.model)
             adopted = [] if parent is None else _adopted(task, model, parent, data)
+            if hasattr(recipe, "tuning"):
+                adopted += tune(model, recipe.tuning, started=parent is not None or run.latest is not None)
             model = model.to(device)
             learner = task(recipe, data, model, fixed=devices.compiles(device, recipe.training.compile, model))
             recipe = paced(settings, recipe, learner.rows, before)

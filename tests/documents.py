@@ -40,6 +40,7 @@ SMALL = [
     "tokenizer.vocab=400",
 ]
 TINY = ["training.steps=2", "training.tensorboard=false", "model.width=8", "model.depth=1"]  # for language models
+SAYING = ["writing.length=8"]  # for those that write
 READING = [*TINY, "model.heads=2", "model.hidden=16", "data.context=64", "data.windows=4", "training.device=cpu"]
 MATCHED = [*TINY, "model.heads=2", "model.hidden=16", "data.batch=4", "training.device=cpu"]  # for vectors of texts
 BLOCKS = ("-gpt", "-gpt-cpu", "-bert")  # how the names of recipes end that read documents
@@ -234,6 +235,10 @@ class Desk:
             return [*words, "--no-measure"]
         if words[:2] == ["cost", "gpt3"]:
             return ["cost", "gpt2", *words[2:]]
+        if words[:2] == ["lab", "gradients"]:
+            return [*words, "--length", "16", "--width", "16"]
+        if words[:1] == ["generate"] and "--length" not in words:
+            return [*words, "--length", "20"]
         if words[:2] == ["lab", "by-hand"]:
             return [*words, "--steps", "10"]
         if words[:3] == ["data", "make", "agreement"]:
@@ -250,7 +255,8 @@ class Desk:
             self.make_room(words)
         if "--text" in words or any(Path(word).stem.endswith(BLOCKS) for word in words):
             kept = [word for word in READING if not word.startswith("model.")] if "--from" in words else READING
-            return [*words, *kept]
+            writes = not {"--masked", "--task"} & set(words) and not any("bert" in word for word in words)
+            return [*words, *kept, *(SAYING if writes else [])]
         if "--few" in words:
             return words
         if "matching" in words:
@@ -258,7 +264,7 @@ class Desk:
         if any("word2vec" in word for word in words):
             return [*words, *FEW]
         if any(Path(word).name.startswith(WRITING) for word in words):
-            return [*words, *TINY]
+            return [*words, *TINY, *SAYING]
         if any(Path(word).name.startswith(LABELLING) for word in words):
             return [*words, *BARE]
         if any(Path(word).name.startswith(DRAWN) for word in words):

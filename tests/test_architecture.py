@@ -21,13 +21,18 @@ NAMELESS = {"utils", "util", "common", "helpers", "helper", "manager", "base", "
 KERNELS = {"scaled_dot_product_attention", "varlen_attn", "flex_attention"}
 MODEL_PARTS = {
     "__init__",
+    "bits",
     "blocks",
     "cells",
     "convolution",
+    "dropout",
     "encoder_decoder",
+    "gelu",
     "hogwild",
     "kernels",
     "inference",
+    "lean",
+    "lora",
     "spread",
     "weights",
 }  # every other file is a model
@@ -73,6 +78,7 @@ def sources() -> dict[str, ast.Module]:
     return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
+@cache
 def mentions(tree: ast.AST) -> set[str]:
     """Full dotted names of everything imported or used, with `np`, `F` and the like spelled out."""
     aliases, names = {}, set()

@@ -125,6 +125,7 @@ def test_recurrent_translators_and_language_models_are_measured_too(
     corpus: Corpus, tmp_path: Path, monkeypatch
 ) -> None:
     monkeypatch.setattr(bench, "BATCHES", (1, 2))
+    monkeypatch.setattr(bench, "LENGTH", 10)
     data = {"train": {"source": str(corpus.source), "target": str(corpus.target)}, "tokens": 256, "longest": 64}
     shape = {"name": "seq2seq", "width": 16, "embedding": 16}
     assert bench.training({"data": data, "model": shape}, SMALL, steps=20).rate > 100

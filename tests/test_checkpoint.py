@@ -54,6 +54,14 @@ def test_what_is_written_is_read_back(saved: Path) -> None:
     assert names(saved.parent) == ["best"], "temporary files were left"
 
 
+def test_every_file_and_both_directories_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: set[int] = set()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.add(os.fstat(descriptor).st_ino))
+    checkpoint.write(tmp_path / "best", CONTENTS)
+    written = [tmp_path, tmp_path / "best", *(tmp_path / "best").iterdir()]
+    assert {path.stat().st_ino for path in written} <= synced
+
+
 def test_the_weights_are_an_ordinary_safetensors_file(saved: Path) -> None:
     assert safetensors.torch.load_file(saved / "model.safetensors").keys() == {"a", "b.c"}
 

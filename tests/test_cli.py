@@ -7,11 +7,14 @@ import os
 import re
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import TextIO
 
 import pytest
+from rich.cells import cell_len
 
+from regard import demo
 from regard.cli import run
 from tests.conftest import Corpus
 
@@ -139,7 +142,7 @@ def test_another_model_is_trained_from_two_files(
     small = "model.name=seq2seq model.width=8 model.embedding=8 tokenizer.vocab=320 training.tensorboard=false"
     assert run(words(f"train {files} {small} training.steps=2 objective.judged=2")) == 0
     assert "use it with" in capsys.readouterr().out
-    assert run(words("cost runs/gru")) == 0
+    assert run(words("cost runs/gru -s length=6 -s target=5")) == 0
     assert "recurrent layers" in capsys.readouterr().out
     assert run(words("train --resume --out runs/none")) == 1
     assert capsys.readouterr().err == "regard: runs/none: there is no run to resume; there are runs/gru\n"
@@ -310,7 +313,9 @@ def test_explain_judges_links_made_by_hand_and_links_many_lines(
 
 
 @pytest.mark.unchecked
-def test_explain_measures_heads_for_a_file_or_a_page(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_explain_measures_heads_for_a_file_or_a_page(
+    trained: Path, few_aligned: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     assert run(["explain", str(trained), "--measures", "--to", "en", "-o", str(tmp_path / "heads.json")]) == 0
     titles = [table["title"] for table in json.loads((tmp_path / "heads.json").read_text(encoding="utf-8"))]
     assert "Heads that follow a relation of grammar" in titles
@@ -405,12 +410,14 @@ def test_the_demo_trains_scores_translates_and_draws(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COLUMNS", "80")
-    assert run(["demo", "--seconds", "5", "--out", str(tmp_path / "demo")]) == 0
+    read = demo.pairs
+    monkeypatch.setattr(demo, "pairs", lambda *asked: islice(read(*asked), 40))
+    assert run(["demo", "--seconds", "2", "--out", str(tmp_path / "demo")]) == 0
     printed = capsys.readouterr().out
     assert "BLEU" in printed
     assert printed.count("│") >= 10
     assert (tmp_path / "demo" / "alignment.png").read_bytes().startswith(b"\x89PNG")
-    assert max(len(line) for line in printed.splitlines() if "│" in line) <= 80
+    assert max(cell_len(line) for line in printed.splitlines() if "│" in line) <= 80
 
 
 def test_translating_imports_nothing_that_only_scores_draws_or_logs():

@@ -3,6 +3,7 @@
 import re
 import runpy
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import typer.main
 from regard import bench, config, recipe
 from regard.cli import app, run
 from regard.cost import GPUS, Plan
+from regard.lab import complexity
 from regard.tasks.embedding.matching import MatchingRecipe
 from regard.tasks.embedding.pooling import EmbeddingConfig
 from regard.tasks.labels.classification import ClassificationRecipe
@@ -168,8 +170,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.unchecked
 @pytest.mark.parametrize("document", FOLLOWED, ids=shown)
-def test_a_reader_can_follow_the_document(document, model, tmp_path, monkeypatch):
+def test_a_reader_can_follow_the_document(document, model, few_aligned, tmp_path, monkeypatch):
     monkeypatch.setattr(bench, "BATCHES", (1, 2))
+    monkeypatch.setattr(bench, "LENGTH", 10)
+    monkeypatch.setattr(complexity, "measure", partial(complexity.measure, (256, 512, 1024), repeats=1))
     lay(tmp_path)
     for name in ("a", "b", "demo"):
         shutil.copytree(model, tmp_path / "runs" / name)

@@ -48,10 +48,14 @@ class LayerCache(KeyValues):
             self.keys[:, :, : key.shape[2]] = key
             self.values[:, :, : value.shape[2]] = value
             return key, value
-        at = where.addresses()[:, None, :, None]
-        self.keys.scatter_(2, at.expand_as(key), key)
-        self.values.scatter_(2, at.expand_as(value), value)
         used = where.room + where.longest * where.beams
+        if where.even:
+            newest = slice(used - where.beams, used)
+            self.keys[:, :, newest], self.values[:, :, newest] = key, value
+        else:
+            at = where.addresses()[:, None, :, None]
+            self.keys.scatter_(2, at.expand_as(key), key)
+            self.values.scatter_(2, at.expand_as(value), value)
         return self.keys[:, :, :used], self.values[:, :, :used]
 
 
@@ -113,6 +117,7 @@ class DecoderState:
             example=torch.cat([mine.example, theirs.example + self.known]),
             room=mine.room,
             longest=max(mine.longest, theirs.longest),
+            even=mine.even and theirs.even and mine.longest == theirs.longest,
         )
         source = None
         if self.source is not None and other.source is not None:
@@ -140,7 +145,7 @@ class StaticDecoderState(DecoderState):
         where = past.where
         ahead = torch.arange(where.slots.shape[2], device=where.slots.device) >= where.taken[:, None, None]
         slots = torch.where(ahead, _own(where), where.slots)
-        where = replace(where, slots=slots, taken=where.taken.clone(), longest=slots.shape[2])
+        where = replace(where, slots=slots, taken=where.taken.clone(), longest=slots.shape[2], even=False)
         return cls(where, past.caches, past.memories, past.source, past.numbered)
 
     def advance(self) -> StaticDecoderState:

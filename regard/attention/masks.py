@@ -188,18 +188,25 @@ class Stepping:
     example: Int[Tensor, "batch"]
     room: int
     longest: int
+    even: bool = False
+    """Whether it is known that all prompts fill their room and all examples have taken as many tokens."""
 
     @classmethod
-    def begin(cls, prompt: Int[Tensor, "batch"], *, beams: int, limit: int, room: int) -> Stepping:
+    def begin(cls, prompt: Int[Tensor, "batch"], *, beams: int, limit: int, room: int, even: bool = False) -> Stepping:
         """After the prompt, before the first generated token."""
         slots = torch.zeros(len(prompt), beams, limit, dtype=torch.int64, device=prompt.device)
         numbers = torch.arange(len(prompt), device=prompt.device)
-        return cls(slots, torch.zeros_like(prompt), prompt, numbers, room, 0)
+        return cls(slots, torch.zeros_like(prompt), prompt, numbers, room, 0, even)
 
     @property
     def beams(self) -> int:
         """Beams of every example."""
         return self.slots.shape[1]
+
+    @property
+    def open(self) -> bool:
+        """Whether every beam sees all keys that there are."""
+        return self.even and self.beams == 1
 
     @property
     def newest(self) -> Int[Tensor, "batch beam"]:
@@ -208,12 +215,12 @@ class Stepping:
 
     def advance(self) -> Stepping:
         """The index after each beam has put one more token into its own slot."""
-        limit = self.slots.shape[2]
-        own = torch.arange(self.beams, device=self.slots.device)[None, :, None].expand(len(self.taken), -1, 1)
-        at = self.taken[:, None, None].expand(-1, self.beams, 1)
-        return replace(
-            self, slots=self.slots.scatter(2, at, own), taken=self.taken + 1, longest=min(self.longest + 1, limit)
-        )
+        slots, limit = self.slots, self.slots.shape[2]
+        assert not self.even or self.longest < limit, f"a token more than the {limit} that there is room for"
+        if self.beams > 1:  # a lone one's number is 0, as that of a slot that nobody took
+            own = torch.arange(self.beams, device=slots.device)[None, :, None].expand(len(self.taken), -1, 1)
+            slots = slots.scatter(2, self.taken[:, None, None].expand(-1, self.beams, 1), own)
+        return replace(self, slots=slots, taken=self.taken + 1, longest=min(self.longest + 1, limit))
 
     def addresses(self) -> Int[Tensor, "batch beam"]:
         """Where in the cache the newest token of each beam goes."""
@@ -222,8 +229,7 @@ class Stepping:
 
     def allowed(self) -> Bool[Tensor, "batch beam key"]:
         """True on the prompt and on the slots of the beam's own past."""
-        batch, beams, _ = self.slots.shape
-        device = self.slots.device
+        (batch, beams, _), device = self.slots.shape, self.slots.device
         prompt = torch.arange(self.room, device=device) < self.prompt[:, None]
         own = self.slots[:, :, : self.longest, None] == torch.arange(beams, device=device)
         past = torch.arange(self.longest, device=device) < self.taken[:, None]
@@ -304,7 +310,7 @@ class Mask:
     ) -> Bool[Tensor, "*batch query key"] | None:
         """The mask as a boolean that broadcasts over (*batch, query, key); None when everybody sees everything."""
         parts = []
-        if self.where is not None:
+        if self.where is not None and not (isinstance(self.where, Stepping) and self.where.open):
             parts.append(self.where.allowed())
         if self.causal or self.window is not None:
             distance = self.distance(queries, keys, device)

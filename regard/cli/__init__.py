@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from functools import cache
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -96,7 +97,7 @@ def run(arguments: list[str] | None = None) -> int:
     if sys.stderr is None:  # closed: what is said there must not end up among the answers
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     try:
-        return app(words, prog_name="regard", standalone_mode=False) or 0
+        return _tree()(words, prog_name="regard", standalone_mode=False) or 0
     except ValueError as error:
         return _complain(str(error), 1)
     except OSError as error:
@@ -108,6 +109,12 @@ def run(arguments: list[str] | None = None) -> int:
         if not hasattr(error, "format_message"):
             raise
         return _complain(_usage(error), getattr(error, "exit_code", 2))
+
+
+@cache
+def _tree() -> Any:
+    """All commands, made of the functions once for a process: it takes longer than most questions to them."""
+    return typer.main.get_command(app)
 
 
 def _complain(text: str, status: int) -> int:

@@ -160,7 +160,7 @@ class Forbid:
     phrases: Sequence[Tokens] = ()
     each: Sequence[Sequence[Tokens]] | None = None
 
-    @property
+    @cached_property
     def always(self) -> list[int] | None:
         """The tokens that it forbids everywhere; None if it depends on the example or on what is written."""
         single = self.each is None and all(len(phrase) == 1 for phrase in self.phrases)
@@ -171,6 +171,9 @@ class Forbid:
         _check_phrases("forbidden phrase", _shared_and_own(self.phrases, self.each), vocab)
 
     def forbid(self, scores: Tensor, written: Tensor, rows: Tensor, eos: int) -> None:
+        if self.always is not None:
+            scores.index_fill_(-1, _of(self, "_last", rows[:1])[0], float("-inf"))
+            return
         begin, last = (_of(self, name, rows)[:, None] for name in ("_begin", "_last"))  # a beam axis
         tail = _tail(written, begin.shape[-1])[:, :, None]
         begun = ((tail == begin) | (begin == ANY)).all(-1)

@@ -65,7 +65,7 @@ class Seats(NamedTuple):
 def draw(logits: Tensor, seats: Seats, record: Tensor, clock: Tensor, warping: Warping | None) -> None:
     """Choose a token for every sample, write it and its score, and record both where the clock points.
 
-    Without a warping it is the best.
+    Without a warping it is the best. The logits are nobody's afterwards: what is forbidden is struck from them.
     """
     batch, beams, vocab = logits.shape
     rows = batch * beams
@@ -75,8 +75,7 @@ def draw(logits: Tensor, seats: Seats, record: Tensor, clock: Tensor, warping: W
     peaks = torch.empty(rows, parts, 3, device=device)
     best = torch.empty(rows, parts, dtype=torch.int32, device=device)
     sizes = {"PART": plan.part, "PARTS": triton.next_power_of_2(parts)}
-    forbidden = seats.forbidden
-    given = logits, forbidden, peaks, best, seats.length, clock, vocab
+    given = logits, seats.forbidden, peaks, best, seats.length, clock, vocab
     _scan[(rows, parts)](*given, BEAMS=beams, PART=plan.part, num_warps=4)
     weights = thresholds = bounds = sums = None
     how, done = warping or Warping(), 0
@@ -84,7 +83,7 @@ def draw(logits: Tensor, seats: Seats, record: Tensor, clock: Tensor, warping: W
     if warping is not None:
         bounds = torch.empty(2 * rounds + FINER, rows, 3, device=device)
         sums = torch.empty(2 * rounds + FINER, rows, parts, ways, device=device)
-        seen = logits, forbidden, peaks, bounds, sums
+        seen = logits, peaks, bounds, sums
         for counted, share in how.searches:
             for number in range(rounds + FINER * counted):
                 fresh = {"FIRST": done == 0, "NEXT": done > 0 and number == 0, "ENTRY": number == 0}
@@ -100,7 +99,7 @@ def draw(logits: Tensor, seats: Seats, record: Tensor, clock: Tensor, warping: W
             _weigh[(rows, parts)](*seen, *rest, SEARCHED=done > 0, WAYS=ways, **sizes, num_warps=4)
     room, span = seats.noise.shape[2], len(record)
     written = seats.total, seats.tokens, seats.length, seats.noise, record, clock
-    found = logits, forbidden, peaks, best, bounds, sums, weights, thresholds
+    found = logits, peaks, best, bounds, sums, weights, thresholds
     drawn = {"DRAWN": warping is not None, "WAYS": ways}
     _take[(batch, beams)](*found, *written, done, span, room, vocab, parts, inverse, **drawn, **sizes, num_warps=4)
 
@@ -109,7 +108,8 @@ def draw(logits: Tensor, seats: Seats, record: Tensor, clock: Tensor, warping: W
 def _scan(logits, forbidden, peaks, best, length, clock, vocab, BEAMS: tl.constexpr, PART: tl.constexpr):
     """Of each part the best score that may be written and where it is, the best of all, and the sum of exponentials.
 
-    Lengths and clocks go on here already, since nobody else looks at them meanwhile.
+    What is never written has no score from now on, so that nobody need ask again. Lengths and clocks go on here
+    already, since nobody else looks at them meanwhile.
     """
     row, part = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if (part == 0) & (row % BEAMS == 0):
@@ -123,7 +123,9 @@ def _scan(logits, forbidden, peaks, best, length, clock, vocab, BEAMS: tl.conste
     tl.store(peaks + 3 * at + 1, level)
     tl.store(peaks + 3 * at + 2, tl.sum(tl.exp(score - level), 0))
     if forbidden is not None:
-        score = tl.where(tl.load(forbidden + token, mask=token < vocab, other=0) != 0, float("-inf"), score)
+        never = tl.load(forbidden + token, mask=token < vocab, other=0) != 0
+        score = tl.where(never, float("-inf"), score)
+        tl.store(logits + row * vocab + token, score, mask=never)
     highest = tl.max(score, 0)
     tl.store(peaks + 3 * at, highest)
     tl.store(best + at, tl.min(tl.where(score == highest, token, vocab - 1), 0))
@@ -131,15 +133,13 @@ def _scan(logits, forbidden, peaks, best, length, clock, vocab, BEAMS: tl.conste
 
 @triton.jit
 def _warmed(
-    logits, forbidden, peaks, row, part, vocab, parts, inverse, PART: tl.constexpr, PARTS: tl.constexpr
+    logits, peaks, row, part, vocab, parts, inverse, PART: tl.constexpr, PARTS: tl.constexpr
 ):  # fmt: skip
     """The scores of a part below the best of the row, over the temperature."""
     number = tl.arange(0, PARTS)
     highest = tl.max(tl.load(peaks + 3 * (row * parts + number), mask=number < parts, other=float("-inf")), 0)
     token = part * PART + tl.arange(0, PART)
     score = tl.load(logits + row * vocab + token, mask=token < vocab, other=float("-inf"))
-    if forbidden is not None:
-        score = tl.where(tl.load(forbidden + token, mask=token < vocab, other=0) != 0, float("-inf"), score)
     return (score - highest) * inverse
 
 
@@ -165,7 +165,7 @@ def _between(bounds, sums, row, rows, parts, done, WAYS: tl.constexpr, PARTS: tl
 
 @triton.jit
 def _narrow(
-    logits, forbidden, peaks, bounds, sums, done, vocab, parts, inverse, share,
+    logits, peaks, bounds, sums, done, vocab, parts, inverse, share,
     FIRST: tl.constexpr, NEXT: tl.constexpr, ENTRY: tl.constexpr, COUNTED: tl.constexpr, WAYS: tl.constexpr,
     REACH: tl.constexpr, PART: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
@@ -184,7 +184,7 @@ def _narrow(
     tl.store(bounds + (done * tl.num_programs(0) + row) * 3, low)
     tl.store(bounds + (done * tl.num_programs(0) + row) * 3 + 1, high)
     tl.store(bounds + (done * tl.num_programs(0) + row) * 3 + 2, enough)
-    score = _warmed(logits, forbidden, peaks, row, part, vocab, parts, inverse, PART, PARTS)
+    score = _warmed(logits, peaks, row, part, vocab, parts, inverse, PART, PARTS)
     way = tl.arange(0, WAYS)
     tried = low + (high - low) * way.to(tl.float32) / WAYS
     worth = tl.full((PART,), 1.0, tl.float32) if COUNTED else tl.exp(score)
@@ -194,7 +194,7 @@ def _narrow(
 
 @triton.jit
 def _weigh(
-    logits, forbidden, peaks, bounds, sums, weights, thresholds, done, vocab, parts, inverse, least,
+    logits, peaks, bounds, sums, weights, thresholds, done, vocab, parts, inverse, least,
     SEARCHED: tl.constexpr, WAYS: tl.constexpr, PART: tl.constexpr, PARTS: tl.constexpr,
 ):  # fmt: skip
     """How probable what is kept of a part is, up to a factor."""
@@ -203,14 +203,14 @@ def _weigh(
     if SEARCHED:
         low, _, _, _ = _between(bounds, sums, row, tl.num_programs(0), parts, done, WAYS, PARTS)
         threshold = tl.maximum(low, least)
-    score = _warmed(logits, forbidden, peaks, row, part, vocab, parts, inverse, PART, PARTS)
+    score = _warmed(logits, peaks, row, part, vocab, parts, inverse, PART, PARTS)
     tl.store(weights + row * parts + part, tl.sum(tl.where(score >= threshold, tl.exp(score), 0.0), 0))
     tl.store(thresholds + row, threshold)
 
 
 @triton.jit
 def _take(
-    logits, forbidden, peaks, best, bounds, sums, weights, thresholds, total, tokens, length, noise, record, clock,
+    logits, peaks, best, bounds, sums, weights, thresholds, total, tokens, length, noise, record, clock,
     done, span, room, vocab, parts, inverse, DRAWN: tl.constexpr, WAYS: tl.constexpr, PART: tl.constexpr,
     PARTS: tl.constexpr,
 ):  # fmt: skip
@@ -239,7 +239,7 @@ def _take(
         last = tl.max(tl.where(weight > 0.0, number, 0), 0)  # rounding may carry a number to the very end
         part = tl.minimum(tl.sum((reached <= place).to(tl.int32), 0), last)
         before = tl.max(tl.where(number < part, reached, 0.0), 0)
-        score = _warmed(logits, forbidden, peaks, row, part, vocab, parts, inverse, PART, PARTS)
+        score = _warmed(logits, peaks, row, part, vocab, parts, inverse, PART, PARTS)
         weight = tl.where(score >= threshold, tl.exp(score), 0.0)
         last = tl.max(tl.where(weight > 0.0, lane, 0), 0)
         inside = tl.sum((before + tl.cumsum(weight, 0) <= place).to(tl.int32), 0)

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from regard.decoding.ledger import Book, Numbers, Round
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
-from regard.decoding.tables import Fixed, Growing, Policy, Seating, borrow
+from regard.decoding.tables import Fixed, Growing, Policy, Seating, away, borrow
 
 
 class Group(NamedTuple):
@@ -190,6 +191,22 @@ def stream(
     table = borrow(model, policy, rows=most, longest=longest, widths=widths)
     with table.lock:
         return _serve(Engine(table, policy.book([1] * table.rows, table.longest), examples=examples), groups)
+
+
+@contextmanager
+def seated(model: Stepper, group: Group, policy: Policy) -> Iterator[Engine]:
+    """An engine in which one group sits, for whoever advances it; left in the middle, it leaves nothing behind."""
+    rows, longest = len(group.limit), max(group.limit)
+    if not isinstance(model, Replayable):
+        engine = Engine.of(model, policy, rows=rows, longest=longest)
+        engine.seat(group)
+        yield engine
+        return
+    widths = tuple(int(np.prod(each.shape[1:])) for each in group.inputs)
+    with away(model, policy, rows=rows, longest=longest, widths=widths) as table:
+        engine = Engine(table, policy.book([1] * table.rows, table.longest))
+        engine.seat(group)
+        yield engine
 
 
 def _serve(engine: Engine, groups: Sequence[Group]) -> list[list[list[Hypothesis]]]:

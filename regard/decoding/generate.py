@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decoding.constraints import Constraint, Forbid, Goal, constrain
-from regard.decoding.engine import Engine, Group, stream
+from regard.decoding.engine import Group, seated, stream
 from regard.decoding.ledger import Numbers, Round
 from regard.decoding.ranking import Chosen, Front, Ranked
 from regard.decoding.sampling import Sampler, draw
@@ -57,12 +57,13 @@ class Drawing:
         """One token for every answer; scores are those of the model itself."""
         scores = constrain(logits, self.constraints, front.written, front.rows, self.eos)
         if self.pick is None:
-            tokens = scores.argmax(-1)
+            value, tokens = scores.max(-1)
         else:
             assert front.noise is not None
             tokens = draw(self.pick.warp(scores), front.noise)
-        stuck = _at(scores, tokens).isneginf()
-        total = torch.where(stuck, front.total, front.total + _at(logits, tokens) - logits.logsumexp(-1))
+            value = _at(scores, tokens)
+        stuck = value.isneginf()
+        total = torch.where(stuck, front.total, front.total + value - logits.logsumexp(-1))
         own = torch.arange(self.beams, device=tokens.device).expand_as(tokens)
         return Chosen(Ranked(total, own, tokens, torch.zeros_like(tokens), stuck), total, own, tokens)
 
@@ -146,13 +147,20 @@ def trickle(
     pick: Sampler | None = None,
     constraints: Sequence[Constraint] = (),
 ) -> Iterator[Hypothesis]:
-    """What `generate` gives for one example, as far as it is written, after each token."""
+    """What `generate` gives for one example, as far as it is written, after each token.
+
+    Where rounds run ahead of the host, several are heard of at once; each is told all the same.
+    """
     policy = Drawing(1, -1 if eos is None else eos, pick, tuple(constraints))
-    engine = Engine.of(model, policy, rows=1, longest=limit)
-    [ticket] = engine.seat(policy.group(inputs, [limit]))
-    while engine.busy:
-        engine.advance()
-        yield engine.read(ticket)[0]
+    group = policy.group(inputs, [limit])
+    with seated(model, group, policy) as engine:
+        told, book = 0, engine.book
+        assert isinstance(book, Drafts)
+        while engine.busy:
+            engine.advance()
+            stages = book.stages(0, told)
+            told += len(stages)
+            yield from stages
 
 
 class Drafts:
@@ -166,14 +174,14 @@ class Drafts:
         self.going = np.zeros(rows, dtype=bool)
         self._open = np.zeros((rows, samples), dtype=bool)
         self._tokens = np.zeros((rows, samples, longest), dtype=np.int64)
-        self._total = np.zeros((rows, samples), dtype=np.float32)
+        self._total = np.zeros((rows, samples, longest), dtype=np.float32)  # after each token
         self._answers = [[UNWRITTEN] * samples for _ in range(rows)]
         self.admit(np.arange(rows), limits)
 
     def admit(self, rows: Numbers, limits: Sequence[int]) -> None:
         """Give rows to new examples."""
         self.limit[rows], self.length[rows], self.going[rows] = limits, 0, True
-        self._open[rows], self._total[rows] = True, 0.0
+        self._open[rows] = True
         for row in rows.tolist():
             self._answers[row] = [UNWRITTEN] * self.beams
 
@@ -183,7 +191,7 @@ class Drafts:
         if not going.all():
             rows, ranked = rows[going], Round(*(each[going] for each in ranked))
         fed, token, stuck = self.length[rows], ranked.token, ranked.stuck
-        self._tokens[rows, :, fed] = token
+        self._tokens[rows, :, fed], self._total[rows, :, fed] = token, ranked.score
         ended = ~stuck & (token == self.eos)
         closing = self._open[rows] & (ended | stuck | (self.limit[rows] <= fed + 1)[:, None])
         for line, sample in np.argwhere(closing).tolist():
@@ -193,7 +201,7 @@ class Drafts:
             finished = bool(ended[line, sample])
             self._answers[row][sample] = Hypothesis(text.tolist(), score, [sample] * size, finished, score)
         self._open[rows] &= ~closing
-        self._total[rows], self.length[rows] = ranked.score, fed + 1
+        self.length[rows] = fed + 1
         self.going[rows] = self._open[rows].any(1)
 
     def answers(self, rows: Numbers) -> list[list[Hypothesis]]:
@@ -204,11 +212,19 @@ class Drafts:
         """Samples as far as they are written; the newest token of an open one is still to be fed."""
         size = int(self.length[row])
         return [
-            Hypothesis(self._tokens[row, sample, :size].tolist(), score, [sample] * max(size - 1, 0), False, score)
-            if self._open[row, sample]
-            else self._answers[row][sample]
-            for sample, score in enumerate(self._total[row].tolist())
+            self._stage(row, sample, size) if self._open[row, sample] else self._answers[row][sample]
+            for sample in range(self.beams)
         ]
+
+    def stages(self, row: int, since: int) -> list[Hypothesis]:
+        """The first sample as it was after each token since so many; what closed it comes last."""
+        earlier = [self._stage(row, 0, size) for size in range(since + 1, int(self.length[row]))]
+        return [*earlier, self.so_far(row)[0]] if self.length[row] > since else []
+
+    def _stage(self, row: int, sample: int, size: int) -> Hypothesis:
+        """A sample when it had so many tokens."""
+        score = float(self._total[row, sample, size - 1]) if size else 0.0
+        return Hypothesis(self._tokens[row, sample, :size].tolist(), score, [sample] * max(size - 1, 0), False, score)
 
 
 def _at(scores: Float[Tensor, "batch beam vocab"], tokens: Int[Tensor, "batch beam"]) -> Float[Tensor, "batch beam"]:

@@ -7,7 +7,8 @@ examples take from one another; its rounds then run ahead of the host, and a GPU
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import Lock
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 from weakref import WeakMethod, ref
@@ -25,6 +26,7 @@ from regard.decoding.graphs import Graph
 from regard.decoding.ledger import Book, Numbers
 from regard.decoding.ranking import Chosen, Front, Ranked
 from regard.decoding.stepper import Replayable, Stepper
+from regard.decoding.threads import products, worth
 
 SPAN = 8  # rounds between two looks of the host
 KEPT = 6  # tables that a model keeps for searches of the same kind, and starts that a table keeps
@@ -122,7 +124,7 @@ class Lines(NamedTuple):
             noise = self.noise.gather(2, at)[..., 0]
         chosen = policy.choose(logits.float(), Front(self.example, self.total, self.written, noise))
         written = self.written
-        if policy.constraints:
+        if not policy.free:
             own = written.gather(1, chosen.parents[..., None].expand_as(written)) if policy.reorders else written
             written = torch.cat([own if growing else own[..., 1:], chosen.tokens[..., None]], -1)
         after = Lines(self.example, self.length + 1, chosen.total, chosen.tokens, chosen.parents, written, self.noise)
@@ -158,7 +160,7 @@ class Growing:
     span, lag = 1, 0
 
     def __init__(self, model: Stepper, policy: Policy) -> None:
-        self.model, self.policy = model, policy
+        self.model, self.policy, self.work = model, policy, products(model)
         self.state: Any = None
         self.lines: Lines | None = None
         self.rows: Numbers = np.zeros(0, dtype=np.int64)
@@ -194,10 +196,11 @@ class Growing:
             kept = torch.tensor(fewer, device=lines.total.device)
             self.state, lines = self.state.keep(kept), lines.keep(kept)
             self.rows, self.room = self.rows[fewer], self.room[fewer]
-        state = self.state.reorder(lines.parents) if self.policy.reorders else self.state
-        logits, self.state = self.model.step(lines.tokens, state)
-        ranked, self.lines = lines.choose(logits, self.policy, growing=True)
-        return encoded(ranked), self.rows
+        with worth(None if self.work is None else self.work * lines.tokens.numel()):
+            state = self.state.reorder(lines.parents) if self.policy.reorders else self.state
+            logits, self.state = self.model.step(lines.tokens, state)
+            ranked, self.lines = lines.choose(logits, self.policy, growing=True)
+            return encoded(ranked), self.rows
 
     def leave(self, rows: Numbers) -> None:
         """Forget these rows, before others take them."""
@@ -229,7 +232,7 @@ class Fixed:
         self._starts: OrderedDict[Any, Graph] = OrderedDict()
         example = torch.zeros(rows, dtype=torch.int64, device=self.device)
         drawn = torch.zeros(rows, policy.beams, longest, device=self.device) if policy.draws else None
-        self._lines = Lines.blank(example, policy, text=longest if policy.constraints else 0, noise=drawn)
+        self._lines = Lines.blank(example, policy, text=0 if policy.free else longest, noise=drawn)
         self._clock = torch.zeros_like(example)
         self._record = torch.zeros(0, dtype=torch.int32, device=self.device)
 
@@ -331,6 +334,19 @@ def borrow(model: Replayable, policy: Policy, *, rows: int, longest: int, widths
     model.tables.append(table)
     del model.tables[:-KEPT]
     return table
+
+
+@contextmanager
+def away(model: Replayable, policy: Policy, *, rows: int, longest: int, widths: tuple[int, ...]) -> Iterator[Fixed]:
+    """A borrowed table that no other search can find meanwhile: whoever holds it may pause for as long as they like."""
+    table = borrow(model, policy, rows=rows, longest=longest, widths=widths)
+    with table.lock:
+        model.tables[:] = [each for each in model.tables if each is not table]
+        try:
+            yield table
+        finally:
+            model.tables.append(table)
+            del model.tables[:-KEPT]
 
 
 def few(rows: int) -> int:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from regard import config
 from regard.config.words import nearest
+from regard.models.lora import folded
 from regard.models.weights import Unfilled, adopt
 
 Pair = tuple[Any, Any]  # the class of a model, and that of its config
@@ -170,7 +171,7 @@ def revive(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], device: t
 
     None is drawn at random first. On a CPU weights stay where they are, which for a checkpoint is its mapped file.
     """
-    shape = config_of(settings)
+    shape, tensors = config_of(settings), folded(tensors)
     kind = MODELS[shape.name][0]
     if hasattr(kind, "sized"):
         shape = kind.sized(shape, tensors)

@@ -74,7 +74,7 @@ class EncoderDecoder(Tied):
         memory = self.encode(source, grid)
         memories = tuple(cast(DecoderBlock, block).cross.remember(memory) for block in self.decoder)
         room = prompt.shape[1]
-        where = Stepping.begin(torch.full_like(lengths, room), beams=beams, limit=limit, room=room)
+        where = Stepping.begin(torch.full_like(lengths, room), beams=beams, limit=limit, room=room, even=True)
         size = room + beams * limit
         caches = tuple(LayerCache.empty(held.keys, held.values.shape[-1], size) for held in memories)
         read = Grid(where.prompt, room)

@@ -243,7 +243,7 @@ class GPT(nn.Module):
             raise ValueError("a prompt of no tokens: give one at least, such as the token that ends a text")
         within(self.config, room + limit, f"a prompt of {room} and an answer of {limit}, together")
         ends = torch.full((batch,), room, device=prompt.device) if lengths is None else lengths
-        where = Stepping.begin(ends, beams=beams, limit=limit, room=room)
+        where = Stepping.begin(ends, beams=beams, limit=limit, room=room, even=lengths is None)
         read = Grid(ends, room)
         mask = causal() if lengths is None else padded(read, read) & causal()
         caches = self._caches(batch, room + beams * limit)

@@ -24,6 +24,7 @@ from regard.attention.positions import Learned, Positions, Table
 from regard.attention.tap import Tap
 from regard.models.blocks import ACTIVATIONS, Stack
 from regard.models.known import Unknown, check
+from regard.models.lean import LeanDecoder
 from regard.models.projection import Carried, Projection, added, opened
 
 ENOUGH = 128  # examples for which it pays to make a copy, compile kernels and capture graphs
@@ -184,33 +185,34 @@ class FusedDecoder:
 
 
 class Ready:
-    """What a model generates with: itself for little work, from then on a lean copy, where that pays.
+    """What a model generates with: its own weights, stepped leanly on a CPU; a copy in half precision where that pays.
 
     Compiling kernels and capturing graphs takes seconds, which a few sentences do not bring in again: the first
     `ENOUGH` examples are left to the model itself, unless one request brings so many, or `warm` is called. The copy,
     its tables and its graphs belong to this object and die with it; when the weights change it takes them over in
-    place. A model that is watched generates as it is, since a copy has no weights to show.
+    place. A model that is watched generates as it is, since neither has attention weights to show.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
         self._examples = 0
-        self._lean: FusedDecoder | None = None
+        self._lean: FusedDecoder | LeanDecoder | None = None
         self._stamp: Any = None
         self._refused = not hasattr(model, "stack")
 
     def __call__(self, examples: int) -> Any:
-        """The model, or its copy, for so many examples more."""
+        """What writes so many examples more."""
         self._examples += examples
         first = next(self.model.parameters())
-        if self._refused or self._examples < ENOUGH or not pays(first.device):
+        copied = pays(first.device)
+        if self._refused or (self._examples < ENOUGH if copied else first.device.type != "cpu"):
             return self.model
         watched, *stamp = self._look()
         if watched:
             return self.model
         if self._lean is None or stamp[1:] != self._stamp[1:]:
-            self._lean = self._made(torch.float16 if first.is_cuda and first.dtype is torch.float32 else first.dtype)
-        elif stamp != self._stamp:
+            self._lean = self._made(first, copied=copied)
+        elif stamp != self._stamp and isinstance(self._lean, FusedDecoder):
             self._lean.take(self.model)
         self._stamp = stamp
         return self.model if self._lean is None else self._lean
@@ -224,28 +226,34 @@ class Ready:
         self._refused, self._lean = True, None
         warnings.warn(f"generating without the fast path, which does not know this model: {reason}", stacklevel=3)
 
-    def _made(self, dtype: torch.dtype) -> FusedDecoder | None:
+    def _made(self, first: Tensor, *, copied: bool) -> FusedDecoder | LeanDecoder | None:
         self._lean = None  # the old one first, so that both never are there
         try:
-            return FusedDecoder(self.model, dtype)
+            if not copied:
+                return LeanDecoder(self.model)
+            return FusedDecoder(self.model, torch.float16 if first.is_cuda and first.dtype is torch.float32 else None)
         except Unknown as reason:
-            self.give_up(str(reason))
+            if copied:
+                self.give_up(str(reason))
             return None
 
     def _look(self) -> list[Any]:
         """Whether somebody watches; how often weights were changed; and what else a copy depends on."""
-        watched, changes, parts, weights, waiting = False, 0, 0, [], [self.model]
+        watched, changes, parts, hooks, weights, waiting = False, 0, 0, 0, [], [self.model]
         while waiting:  # by hand, since it is done for every request
             part = waiting.pop()
             parts += 1
-            watched = watched or (bool(part._forward_hooks) and isinstance(part, Tap))
+            if isinstance(part, Tap):
+                watched = watched or part.watched
+            else:
+                hooks += len(part._forward_hooks) + len(part._forward_pre_hooks)
             for weight in part._parameters.values():
                 if weight is not None:
                     changes += weight._version
                     weights.append(id(weight))
             waiting.extend(each for each in part._modules.values() if each is not None)
         first = next(self.model.parameters())
-        return [watched, changes, parts, weights, first.data_ptr(), first.dtype]
+        return [watched, changes, parts, hooks, weights, first.data_ptr(), first.dtype]
 
 
 def pays(device: torch.device) -> bool:

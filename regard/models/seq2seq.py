@@ -294,7 +294,7 @@ class Seq2Seq(Tied):
         with _full_precision(source):
             memory, carried, grid = self._read(source, Grid(lengths, source.shape[1]), lines=len(source))
             room = prompt.shape[1]
-            where = Stepping.begin(torch.full_like(lengths, room), beams=beams, limit=limit, room=room)
+            where = Stepping.begin(torch.full_like(lengths, room), beams=beams, limit=limit, room=room, even=True)
             features, carried = self._write(prompt, carried, memory, padded(grid, Grid(where.prompt, room)))
             past = DecoderState(where, (), () if memory is None else (memory,), grid)
             beamed = Carried(*(each.expand(-1, beams, *each.shape[2:]) for each in carried))

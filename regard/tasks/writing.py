@@ -254,10 +254,8 @@ class Writes:
                 window = self._window([*begun, *draft.tokens])
                 limit, before = min(left, self._room(window)), draft
                 tokens = torch.tensor([window], device=self.device)
-                rounds = trickle(
-                    self.model, [tokens], limit=limit, eos=self.eos, pick=sampler, constraints=[self.unreadable]
-                )
-                for one in rounds:
+                model, rules = self.ready(1), [self.unreadable]
+                for one in trickle(model, [tokens], limit=limit, eos=self.eos, pick=sampler, constraints=rules):
                     draft = Draft((*before.tokens, *one.tokens), before.score + one.score, one.finished)
                     yield draft
                 left -= limit

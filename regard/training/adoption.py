@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from regard import config, models
 from regard.checkpoint import Checkpoint, fill
+from regard.models.lora import folded
 
 FREE = ("dropout", "attention_dropout", "embedding_dropout", "word_dropout", "recurrent_dropout", "vectors")
 FILLED = ("vocab", "target_vocab", "classes", "per_token")  # what follows from the data
@@ -63,7 +64,7 @@ def adopt(model: Any, parent: Checkpoint, *, same: bool) -> list[str]:
     `same` says that it has learnt the same, down to the labels.
     """
     passing = getattr(model, "transient", ())
-    tensors = {name: tensor for name, tensor in parent.tensors().items() if name not in passing}
+    tensors = {name: tensor for name, tensor in folded(parent.tensors()).items() if name not in passing}
     if same:
         fill(model, tensors)
         return [f"starting from {parent.directory}"]

@@ -42,7 +42,7 @@ class Captured:
     def zero(self) -> None:
         """Let what is forgotten be zero, for those who add."""
         if self.forgotten:
-            torch._foreach_zero_([parameter.grad for parameter in self.forgotten])
+            torch._foreach_zero_(gradients(self.forgotten))
         self.forgotten = []
 
     def __call__(self, batch: Any, part: str) -> Step:
@@ -70,7 +70,7 @@ class Captured:
 
 def replacing(parameters: Sequence[nn.Parameter], work: Callable[[], Step]) -> Step:
     """Work whose gradients take the place of those there are, in the same memory: neither zeros nor sums are made."""
-    places = [parameter.grad for parameter in parameters]
+    places = gradients(parameters)
     for parameter in parameters:
         parameter.grad = None
     try:
@@ -85,6 +85,11 @@ def replacing(parameters: Sequence[nn.Parameter], work: Callable[[], Step]) -> S
     if unasked := [place for place, new in zip(places, found, strict=True) if new is None]:
         torch._foreach_zero_(unasked)
     return step
+
+
+def gradients(parameters: Sequence[nn.Parameter]) -> list[Tensor]:
+    """Where the gradients of these are, all of which have one."""
+    return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
 def tensors(batch: Any) -> list[Tensor]:

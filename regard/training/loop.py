@@ -22,7 +22,7 @@ from regard.training.log import Log
 from regard.training.meter import Meter
 from regard.training.microbatch import MicroBatches
 from regard.training.oom import Piece, fitted
-from regard.training.optim import OptimConfig, Updates, build, rate_at, update
+from regard.training.optim import OptimConfig, Updates, build, rate_at, rates, update
 from regard.training.resume import mean
 from regard.training.run import Run
 from regard.training.stopping import Signals
@@ -118,7 +118,8 @@ class _Loop:
         self.rows = MicroBatches(task, self.device, self.dtype, seed=config.seed, compiled=compiled)
         parts = task.parts()
         self.optim = {part: optim[part] if isinstance(optim, Mapping) else optim for part in parts}
-        self.optimizers = {part: build(parameters, self.optim[part], task.model) for part, parameters in parts.items()}
+        tuning = getattr(getattr(task, "recipe", None), "tuning", None)
+        self.optimizers = {part: build(some, self.optim[part], task.model, tuning) for part, some in parts.items()}
         self.updates = self._updates()
         self.guard = Guard(task, config, log, self.device, team)
         self.ema = MovingAverage(task.model, config.ema)
@@ -227,7 +228,8 @@ class _Loop:
         weights = (p for group in optimizer.param_groups for p in group["params"])
         loss, total = self.team.all_reduce(weights, loss, total)
         verdict = self.guard.judge(part, loss / total, total)
-        broken = self.updates[part](total, rate=rate_at(self.optim[part], now, self.config.steps), veto=~verdict.sound)
+        rate = rates(optimizer, rate_at(self.optim[part], now, self.config.steps), now)
+        broken = self.updates[part](total, rate=rate, veto=~verdict.sound)
         self.guard.saw(now, [(row, step.loss, step.weight) for row, step in done], verdict, broken)
         self.window.add(part, torch.where(broken, 0, loss), torch.where(broken, 0, total))
         if number == 0:

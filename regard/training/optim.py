@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from regard.config.ranges import Amount, Positive, Share, Whole
 from regard.config.resuming import Fixed
 from regard.decoding.graphs import Graph
 from regard.training.muon import Muon, grouped, matrices
 from regard.training.schedules import SCHEDULES
+from regard.training.tuning import TuningConfig, layered, share
 
 LARGEST = 1e18  # norm of a gradient: adam squares it, and float32 ends at 3e38
 
@@ -42,11 +43,14 @@ class OptimConfig:
 
 
 def build(
-    parameters: Iterable[nn.Parameter], config: OptimConfig, model: nn.Module | None = None
+    parameters: Iterable[nn.Parameter],
+    config: OptimConfig,
+    model: nn.Module | None = None,
+    tuning: TuningConfig | None = None,
 ) -> torch.optim.Optimizer:
     """An optimizer of these parameters; vectors (biases, norms) are in a group without decay.
 
-    Muon asks the model they belong to which of them are matrices inside blocks.
+    Muon asks the model they belong to which of them are matrices inside blocks; `tuning` may set blocks apart.
     """
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     assert trained, "an optimizer needs something to train"
@@ -55,6 +59,8 @@ def build(
         {"params": [parameter for parameter in trained if parameter.ndim < 2], "weight_decay": 0.0},
     ]
     groups = [group for group in groups if group["params"]]
+    if model is not None and tuning is not None:
+        groups = layered(groups, model, tuning)
     fused = True if all(parameter.is_cuda for parameter in trained) else None  # None: let torch choose
     if config.name == "sgd":
         return _with_momentum(torch.optim.SGD(groups, lr=config.rate, momentum=config.momentum, fused=fused))
@@ -68,6 +74,12 @@ def build(
 def rate_at(config: OptimConfig, step: int, steps: int) -> float:
     """The learning rate of a step, counted from 1, out of `steps`."""
     return config.rate * SCHEDULES[config.schedule](step, warmup=config.warmup, steps=steps)
+
+
+def rates(optimizer: torch.optim.Optimizer, rate: float, step: int) -> float | Tensor:
+    """The learning rate, or that of each group of parameters where they are set apart."""
+    groups = optimizer.param_groups
+    return rate * torch.tensor([share(group, step) for group in groups]) if "share" in groups[0] else rate
 
 
 def update(
@@ -87,8 +99,8 @@ def update(
     broken = ~(norm <= LARGEST) | veto
     scale = share if clip is None else share * (clip / (norm + 1e-6)).clamp(max=1.0)
     torch._foreach_mul_(gradients, scale)  # divided and clipped in one pass
-    for group in optimizer.param_groups:
-        group["lr"] = rate
+    for number, group in enumerate(optimizer.param_groups):
+        group["lr"] = rate[number] if isinstance(rate, Tensor) and rate.ndim else rate
     if optimizer.defaults["fused"]:
         optimizer.found_inf = broken.float()  # type: ignore[attr-defined]
         optimizer.step()
@@ -115,10 +127,11 @@ class Updates:
             lambda total, rate, veto: update(optimizer, total, rate=rate, clip=clip, veto=veto), torch.device(device)
         )
 
-    def __call__(self, total: Any, *, rate: float, veto: torch.Tensor) -> torch.Tensor:
+    def __call__(self, total: Any, *, rate: float | Tensor, veto: torch.Tensor) -> torch.Tensor:
         """One update, as `update` says."""
         total = torch.as_tensor(total, dtype=torch.float32, device=self.device)
-        answer = self.captured(total, torch.full((), rate, device=self.device), veto).clone()
+        rates = torch.full((), rate, device=self.device) if isinstance(rate, float) else rate.to(self.device)
+        answer = self.captured(total, rates, veto).clone()
         torch.autograd.graph.increment_version(graded(self.optimizer))
         return answer
 

@@ -12,26 +12,29 @@ from regard.attention.attend import AttentionSpec, attend_row
 from regard.attention.kernels import rows as kernels
 from regard.attention.kernels.rows import LONG, Tiles, attend_rows
 from regard.attention.masks import Mask, Row, between, causal
-from tests.interpreted import read_bounds_as_scalars
+from tests.interpreted import prepare
+
+# Itself, the past and another row; no bias, slopes, a table and one that learns; tiles of one sequence and of several.
+SEEDS = (0, 1, 5, 6, 11, 16, 17, 36, 53, 60, 66, 82, 85)
 
 
-def rows(chance: random.Random, *, fixed: bool) -> tuple[Row, Row]:
+def rows(chance: random.Random, *, fixed: bool, few: bool) -> tuple[Row, Row]:
     """Two rows with the same number of sequences, some of them empty on one side; fixed ones have tails."""
-    count = chance.randint(1, 12)
-    longest = chance.choice([3, 20, 90, 90])
+    count = chance.randint(1, 6 if few else 12)
+    longest = chance.choice([3, 20, 70, 70] if few else [3, 20, 90, 90])
     sides = [[chance.randint(0, longest) for _ in range(count)] for _ in range(2)]
     sides[0][0] = sides[1][-1] = longest
-    size = max(map(sum, sides)) + chance.randint(0, 50)
+    size = max(map(sum, sides)) + chance.randint(0, 30 if few else 50)
     shape = {"size": size, "segments": count + size // longest + 2} if fixed else {}
     first, second = (Row.of(lengths, longest=longest, **shape) for lengths in sides)
     return first, second
 
 
-def differences(seed: int, device: str, dtype: torch.dtype) -> list[float]:
+def differences(seed: int, device: str, dtype: torch.dtype, *, few: bool = False) -> list[float]:
     """How far the kernel is from the plain path in float64, relative to the largest number, per output and gradient."""
     chance = random.Random(seed)
     kind = chance.choice(["itself", "causal", "other"])
-    one, other = (row.to(device) for row in rows(chance, fixed=chance.random() < 0.7))
+    one, other = (row.to(device) for row in rows(chance, fixed=chance.random() < 0.7, few=few))
     seen = other if kind == "other" else one
     groups, shared, depth = chance.choice([1, 2]), chance.choice([1, 2]), chance.choice([16, 32, 64])
     torch.manual_seed(seed)
@@ -71,12 +74,12 @@ def differences(seed: int, device: str, dtype: torch.dtype) -> list[float]:
 
 
 if __name__ == "__main__":
-    read_bounds_as_scalars()
+    prepare()
     kernels.OWN = {name: Tiles(32, 16) for name in kernels.OWN}  # so that short sequences fill several
     worst = 0.0
-    for seed in range(int(sys.argv[1])):
+    for seed in SEEDS:
         kernels.SQUARE = Tiles(64, 64) if seed % 2 else Tiles(32, 32)
         kernels.SHARED = {**dict.fromkeys(kernels.SHARED, kernels.SQUARE), "key": Tiles(kernels.SQUARE.held, 32)}
-        worst = max(worst, *differences(seed, "cpu", torch.float32))
+        worst = max(worst, *differences(seed, "cpu", torch.float32, few=True))
     print(worst)
     sys.exit(worst > 1e-5)

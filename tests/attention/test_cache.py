@@ -11,9 +11,9 @@ from regard.attention.masks import Grid, Stepping, stepping
 GROUPS, DEPTH, FEATURES = 2, 3, 2
 
 
-def begin(*, batch=2, beams=3, limit=4, room=2, source=None):
+def begin(*, batch=2, beams=3, limit=4, room=2, source=None, even=False):
     """A past of two layers, its prompt filled with recognisable numbers."""
-    where = Stepping.begin(torch.full((batch,), room), beams=beams, limit=limit, room=room)
+    where = Stepping.begin(torch.full((batch,), room), beams=beams, limit=limit, room=room, even=even)
     like = torch.zeros(batch, GROUPS, room, DEPTH)
     caches = tuple(LayerCache.empty(like, FEATURES, room + beams * limit) for _ in range(2))
     for cache in caches:
@@ -52,9 +52,10 @@ def shuffle(past, generator):
     return parents, past.reorder(torch.tensor(parents))
 
 
+@pytest.mark.parametrize("even", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_every_beam_sees_the_prompt_and_exactly_its_own_past_through_any_reordering(seed):
-    generator, past, numbers = random.Random(seed), begin(), iter(range(1000, 9999))
+def test_every_beam_sees_the_prompt_and_exactly_its_own_past_through_any_reordering(seed, even):
+    generator, past, numbers = random.Random(seed), begin(even=even), iter(range(1000, 9999))
     histories = [[[] for _ in range(3)] for _ in range(2)]
     for _ in range(4):
         parents, past = shuffle(past, generator)
@@ -159,10 +160,38 @@ def test_pasts_of_other_shapes_cannot_join(difference):
         begin().join(begin(**difference))
 
 
-def test_a_past_beyond_its_limit_is_refused():
-    past = feed(begin(limit=1), lambda example, beam: 1)[0]
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("even", [False, True])
+def test_a_past_beyond_its_limit_is_refused(beams, even):
+    past = feed(begin(limit=1, beams=beams, even=even), lambda example, beam: 1)[0]
     with pytest.raises((RuntimeError, AssertionError, IndexError, ValueError)):
         feed(past, lambda example, beam: 1)
+
+
+@pytest.mark.parametrize("beams", [1, 2])
+def test_examples_that_are_known_to_be_even_are_stepped_as_if_they_were_not(beams):
+    """Feeding, leaving, and joining at the same length or at another one, after which nothing is even any more."""
+    told = iter(range(1, 9999))
+
+    def same(known, unknown):
+        labels = {(example, beam): next(told) for example in range(len(known.where.taken)) for beam in range(beams)}
+        (known, one), (unknown, other) = (feed(past, lambda *at: labels[at]) for past in (known, unknown))
+        assert sights(known, one) == sights(unknown, other)
+        dense = stepping(known.where).dense(beams, one[0][0].shape[2])
+        assert (dense is None) == known.where.open == (known.where.even and beams == 1)
+        assert torch.equal(known.where.slots, unknown.where.slots)
+        return known, unknown
+
+    pair = same(*(begin(batch=3, beams=beams, limit=6, even=even) for even in (True, False)))
+    pair = same(*(past.keep(torch.tensor([2, 0])) for past in pair))
+    assert pair[0].where.even
+    for steps in (2, 1):  # as long as they are, then shorter
+        fresh = [begin(batch=1, beams=beams, limit=6, even=even) for even in (True, False)]
+        for _ in range(steps):
+            fresh = same(*fresh)
+        pair = same(*(past.join(new) for past, new in zip(pair, fresh, strict=True)))
+        assert pair[0].where.even == (steps == 2)
+    assert not StaticDecoderState.of(begin(even=True)).where.even
 
 
 def test_a_fixed_past_is_the_past_written_in_place():

@@ -13,6 +13,7 @@ from regard.tasks.translation import evaluation
 from regard.training.history import curve
 from tests.conftest import sentences
 
+pytestmark = pytest.mark.unchecked  # whole runs, whose parts are checked elsewhere
 PAIRS = sentences()[:20]
 
 

@@ -9,6 +9,7 @@ from regard.cli import answers, resumable, run, translate
 from regard.tasks.translation.translator import Translator
 from tests.documents import ROOT
 
+pytestmark = pytest.mark.unchecked  # whole runs, whose parts are checked elsewhere
 FROZEN = str(ROOT / "tests" / "checkpoints" / "format-1")
 LINES = [f"le chat {number} dort" for number in range(7)]
 

@@ -11,7 +11,7 @@ from regard.decoding.constraints import Forbid
 from regard.decoding.generate import Drawing
 from regard.decoding.ranking import Front
 from regard.decoding.sampling import Sampler
-from tests.interpreted import read_bounds_as_scalars
+from tests.interpreted import prepare
 
 VOCAB = 70
 WARPINGS: list[dict[str, float | int]] = [
@@ -41,7 +41,7 @@ def shares(logits: torch.Tensor, pick: Sampler | None) -> tuple[float, float]:
     record = torch.zeros(4, batch, 3, beams, dtype=torch.int32)
     forbidden = policy._forbidden(logits)
     seats = draws.Seats(total, torch.zeros(batch, beams, dtype=torch.int64), length, noise, forbidden)
-    draws.draw(logits, seats, record, clock, None if pick is None else draws.Warping(*pick.warping))
+    draws.draw(logits.clone(), seats, record, clock, None if pick is None else draws.Warping(*pick.warping))
     same = seats.tokens == chosen.tokens
     found = record[5 % 4]
     assert clock.tolist() == [6] * batch
@@ -53,7 +53,7 @@ def shares(logits: torch.Tensor, pick: Sampler | None) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    read_bounds_as_scalars()
+    prepare()
     # Several parts of a small vocabulary, whose scores lie further apart.
     draws.FEW, draws.MANY = draws.Search(32, 32, 4, 4), draws.Search(16, 8, 6, 4)
     torch.manual_seed(0)

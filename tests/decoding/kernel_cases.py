@@ -16,7 +16,7 @@ from regard.models import inference, projection
 from regard.models.gpt import GPT, GPTConfig
 from regard.models.t5 import T5, T5Config
 from regard.models.transformer import Transformer, TransformerConfig
-from tests.interpreted import read_bounds_as_scalars
+from tests.interpreted import prepare
 
 ASKING = (attend, cache, inference, projection, tables)  # modules that ask whether kernels run
 SHAPES: list[dict[str, Any]] = [
@@ -88,7 +88,7 @@ def continued(settings: dict[str, Any], batch: int, beams: int, limit: int) -> N
 
 
 if __name__ == "__main__":
-    read_bounds_as_scalars()
+    prepare()
     kernels.CHUNK, kernels.CHUNKS = 16, 4  # so that a small vocabulary has several chunks
     torch.manual_seed(0)
     for number, shape in enumerate(SHAPES):

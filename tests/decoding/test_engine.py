@@ -14,7 +14,7 @@ from regard.decoding import tables
 from regard.decoding.beam import Beam, Searching, search
 from regard.decoding.constraints import Forbid, Force, MinimumLength, NoRepeat, Prefix
 from regard.decoding.engine import Engine, Group, stream
-from regard.decoding.generate import Drawing, generate
+from regard.decoding.generate import Drawing, generate, trickle
 from regard.decoding.graphs import Graph
 from regard.decoding.sampling import Sampler
 from regard.decoding.stepper import Fixed, Replayable
@@ -202,6 +202,50 @@ def test_what_is_read_between_two_steps_grows_into_the_answer(pair, fast, policy
     assert engine.read(ticket) == engine.finished()[ticket]
     with pytest.raises(KeyError, match="ticket"):
         engine.read(ticket)
+
+
+@pytest.mark.parametrize("pick", [None, {"temperature": 0.9}], ids=["greedy", "drawn"])
+def test_a_text_is_told_token_by_token_even_where_rounds_run_ahead(pair, pick):
+    model, lean, given = pair[0], FusedDecoder(pair[0]), inputs(pair[0], 1, 5, Random(4))
+
+    def sampler():
+        return pick and Sampler(**pick, generator=torch.Generator().manual_seed(1))
+
+    told = [list(trickle(each, given, limit=20, eos=None, pick=sampler())) for each in (model, lean)]
+    [[whole]] = generate(model, given, limit=20, eos=None, pick=sampler())
+    for each in told:
+        assert [one.tokens for one in each] == [whole.tokens[:size] for size in range(1, 21)]
+        assert [len(one.path) for one in each] == [*range(19), len(whole.path)]
+        same([each[-1:]], [[whole]])
+    for one, other in zip(*told, strict=True):
+        assert math.isclose(one.score, other.score, abs_tol=1e-3)
+    end = whole.tokens[5]
+    first = whole.tokens.index(end)
+    for each in (model, lean):
+        stages = list(trickle(each, given, limit=20, eos=end, pick=sampler()))
+        assert [one.tokens for one in stages] == [
+            *(whole.tokens[:size] for size in range(1, first + 1)),
+            whole.tokens[:first],
+        ]
+        assert [one.finished for one in stages] == [False] * first + [True]
+
+
+def test_a_text_left_in_the_middle_leaves_its_rows_to_others_and_a_pause_keeps_nobody_waiting(pair):
+    lean, given, other = FusedDecoder(pair[0]), *(inputs(pair[0], 1, 5, Random(seed)) for seed in (4, 5))
+    [[whole]], [[second]] = (generate(pair[0], each, limit=20, eos=None) for each in (given, other))
+    paused = trickle(lean, given, limit=20, eos=None)
+    begun = [next(paused) for _ in range(3)]
+    [[meanwhile]] = generate(lean, other, limit=20, eos=None)  # while nobody can have the rows of the first
+    assert meanwhile.tokens == second.tokens
+    assert [*begun, *paused][-1].tokens == whole.tokens
+    left = trickle(lean, given, limit=20, eos=None)
+    next(left)
+    left.close()
+    held = len(lean.tables)
+    [[again]] = generate(lean, other, limit=20, eos=None)
+    assert again.tokens == second.tokens
+    assert len(lean.tables) == held == 2
+    assert not any(table.lock.locked() for table in lean.tables)
 
 
 def test_an_empty_batch_has_no_answers(pair):

@@ -11,6 +11,7 @@ from regard.decoding.generate import generate
 from regard.decoding.sampling import Sampler
 from tests.decoding.steppers import every_text, ranked, surprises
 
+pytestmark = pytest.mark.unchecked  # shapes are checked where the engine, the beam and the steppers are
 LIMIT = 6
 
 

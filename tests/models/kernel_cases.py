@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from regard.models.bits import draw_bits
 from regard.models.dropout import STEPS, WORD, dropped
 from regard.models.gelu import biased_gelu
+from tests.interpreted import prepare
 
 
 def gelus() -> None:
@@ -59,5 +60,6 @@ def bits() -> None:
 
 
 if __name__ == "__main__":
+    prepare()
     bits()
     gelus()

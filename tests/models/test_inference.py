@@ -235,11 +235,6 @@ def everywhere(monkeypatch):
     monkeypatch.setattr(lean, "pays", lambda device: True)
 
 
-def test_where_there_is_no_gpu_the_model_itself_generates():
-    model = make()
-    assert Ready(model)(10**6) is model
-
-
 def test_little_work_is_left_to_the_model_and_much_to_its_copy(everywhere):
     model = make()
     one_by_one = Ready(model)

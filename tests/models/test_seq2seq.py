@@ -271,6 +271,7 @@ def test_weights_can_be_put_in_the_place_of_others(attention):
 # Learning, keeping, running.
 
 
+@pytest.mark.unchecked
 @each_shape
 def test_a_model_learns_one_batch_by_heart_and_recites_it(shape):
     sizes = {"width": 32, "reading": 32 if shape.get("bidirectional") is False else 16, "embedding": 32}

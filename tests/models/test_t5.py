@@ -159,7 +159,7 @@ def test_it_has_one_table_of_distances_a_stack_and_no_other_biases():
 
 def test_dropout_is_where_t5_has_it():
     model = T5(T5Config(**{**TINY, "dropout": 0.25}))
-    assert [part.dropout for part in (model.encoder[0].mlp, model.decoder[1].mlp)] == [0.25, 0.25]
+    assert [part.dropout.p for part in (model.encoder[0].mlp, model.decoder[1].mlp)] == [0.25, 0.25]
     assert model.embedding.dropout.p == model.dropout.p == model.decoder[0].after_cross.dropout.p == 0.25
     inner, x = model.encoder[0].mlp.train(), torch.randn(3, 16)
     assert not torch.equal(inner(x), inner(x))

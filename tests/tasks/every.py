@@ -88,6 +88,7 @@ def texts(place: Path) -> dict[str, Line]:
             {
                 "data": {"train": {"path": text}, "valid": {"path": text}, "lanes": 2, "window": 5},
                 "model": {"width": 4},
+                "writing": {"length": 8},
             },
             ["ma"],
             [text],

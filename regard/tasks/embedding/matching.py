@@ -38,6 +38,7 @@ from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace
 from regard.training.task import SURE, Claim, Evaluation, Given, Goal, Spread, Step, alone, data_section, every_weight
+from regard.training.tuning import TuningConfig
 
 SPECIAL = ("<mask>", "<sep>")  # what a new tokenizer must have
 SIZES = (
@@ -86,6 +87,8 @@ class MatchingRecipe:
     """The loss, and what is shown."""
     optim: OptimConfig = field(default_factory=OptimConfig)
     """The optimizer and its learning rate."""
+    tuning: Fixed[TuningConfig] = field(default_factory=TuningConfig)
+    """Which weights of a model to start from are trained, and how."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """How long, how often, where."""
 

@@ -39,6 +39,7 @@ from regard.training import adoption
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
+from regard.training.tuning import TuningConfig
 
 # What follows from the number of texts where nobody named it.
 ROWS = 100  # rows of an epoch, unless they would be very short or very long
@@ -76,6 +77,8 @@ class LabellingRecipe:
     """The loss, and how checkpoints are scored."""
     optim: OptimConfig = field(default_factory=OptimConfig)
     """The optimizer and its learning rate."""
+    tuning: Fixed[TuningConfig] = field(default_factory=TuningConfig)
+    """What of a model to start from learns."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """How long, how often, where."""
 

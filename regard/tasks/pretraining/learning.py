@@ -39,6 +39,7 @@ from regard.training.task import (
     data_section,
     every_weight,
 )  # fmt: skip
+from regard.training.tuning import TuningConfig
 
 HELD = 1 << 28  # logits held at once, in numbers
 Own = TypeVar("Own", bound="Reader")
@@ -62,6 +63,8 @@ class TextRecipe:
     """What a token is."""
     optim: OptimConfig = field(default_factory=OptimConfig)
     """The optimizer and its learning rate."""
+    tuning: Fixed[TuningConfig] = field(default_factory=TuningConfig)
+    """What of a model to start from learns."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
     """How long, how often, where."""
 

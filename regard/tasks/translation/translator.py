@@ -24,7 +24,7 @@ from regard.decoding.engine import Group, stream
 from regard.decoding.forbidden import Forbidden
 from regard.decoding.generate import Drawing
 from regard.decoding.sampling import Sampler, noise
-from regard.decoding.stepper import Hypothesis
+from regard.decoding.stepper import Hypothesis, Replayable, Stepper
 from regard.interpret.items import Weights, axes, tokens
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
@@ -265,10 +265,9 @@ class Translator:
         seeds: Sequence[int],
     ) -> Iterable[list[list[Hypothesis]]]:
         """Hypotheses batch by batch; on a GPU in half precision, sentences taking the rows of those that are done."""
-        one_by_one = (self.hypotheses(read, batch, decoding, seeds) for batch in batches)
         model = self.ready(len(read))
-        if model is self.model or not batches:
-            return one_by_one
+        if not isinstance(model, Replayable) or not batches:
+            return (self.hypotheses(read, batch, decoding, seeds, model) for batch in batches)
         policy = self._policy(decoding)
         groups = []
         for batch in batches:
@@ -280,7 +279,7 @@ class Translator:
             return stream(model, groups, policy, rows=min(ROWS, len(read)))
         except FloatingPointError as reason:  # half precision cannot hold what this model computes
             self.ready.give_up(str(reason))
-            return one_by_one
+            return (self.hypotheses(read, batch, decoding, seeds) for batch in batches)
 
     def hypotheses(
         self,
@@ -288,13 +287,14 @@ class Translator:
         numbers: Sequence[int],
         decoding: DecodingConfig,
         seeds: Sequence[int] | None = None,
+        model: Stepper | None = None,
     ) -> list[list[Hypothesis]]:
         """The search itself, over the token ids of the sentences with these numbers."""
         own = [read[number] for number in numbers]
         inputs = self._inputs(own, device_of(self.model))
         policy, limits = self._policy(decoding), self._limits(read, numbers, decoding)
         seeds = [hash((decoding.seed, number)) if seeds is None else seeds[number] for number in numbers]
-        return stream(self.model, [Group(inputs, limits, _noise(policy, limits, seeds))], policy)[0]
+        return stream(model or self.model, [Group(inputs, limits, _noise(policy, limits, seeds))], policy)[0]
 
     def _policy(self, decoding: DecodingConfig) -> Searching | Drawing:
         """How the settings choose tokens."""

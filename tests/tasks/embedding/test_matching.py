@@ -113,6 +113,10 @@ def test_partners_are_found_after_a_short_training_and_by_a_gpt_too(tmp_path):
     brief = {**train, "steps": 2, "evaluate": 2}
     recipe.train(settings(tmp_path, training=brief, model=gpt), out=tmp_path / "gpt", quiet=True)
     assert regard.load(tmp_path / "gpt", device="cpu").embed("a red cat").shape == (1, 16)
+    data = {name: value for name, value in settings(tmp_path, training=brief).items() if name in ("task", "data")}
+    lora = {**data, "training": brief, "tuning": {"way": "lora", "rank": 2}}
+    recipe.train(lora, out=tmp_path / "lora", start=tmp_path / "run", quiet=True)
+    assert regard.load(tmp_path / "lora", device="cpu").evaluate(pairs(tmp_path)).details["recall_10"] > 0.8
 
 
 @pytest.mark.parametrize(

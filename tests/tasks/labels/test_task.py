@@ -92,6 +92,7 @@ def made(settings, model, **objective):
     return kind(found, prepared, Labeller(type(found.model)(**{**vars(found.model), **sizes})))
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model["name"])
 @pytest.mark.parametrize("kind", ["reviews", "sentences"])
 def test_every_model_learns_one_row_by_heart(kind, model, request):

@@ -198,6 +198,7 @@ def test_a_run_leaves_samples_of_every_evaluation_and_a_model_that_writes(tmp_pa
     assert writer.measure("the fox\n").tokens == 8
 
 
+@pytest.mark.unchecked
 def test_a_language_model_learns_to_spell_masse(tmp_path):
     settings = recipe.settings(ROOT / "recipes" / "masse.yaml")
     outcome = recipe.train(settings, out=tmp_path / "run", quiet=True)
@@ -207,6 +208,7 @@ def test_a_language_model_learns_to_spell_masse(tmp_path):
     assert writer.write("mas", temperature=0.0, length=2, samples=1)[0].text == "masse"
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize("cell", ["rnn", "gru", "gru_before", "lstm"])
 def test_every_cell_overfits_one_row(cell):
     task = made(lanes=2, window=12, cell=cell, depth=1)

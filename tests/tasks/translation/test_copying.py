@@ -60,6 +60,7 @@ def test_capitals_are_read_as_words_and_answered_in_capitals(shipped):
     assert shipped.translate(["I LIKE TEA."], to="fr", truecase=False) != loud[:1]
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize(
     ("text", "copied"),
     [

@@ -128,7 +128,7 @@ def test_its_looks_link_words_and_can_be_silenced(looking: Path):
 
 
 @pytest.mark.unchecked
-def test_its_links_are_held_against_those_of_a_person(looking: Path, tmp_path: Path, capsys):
+def test_its_links_are_held_against_those_of_a_person(looking: Path, few_aligned: None, tmp_path: Path, capsys):
     links = "0-0 1-2 2-1 3-3 4-4"  # Le chat noir dort . and The black cat sleeps .
     assert run(["explain", str(looking), "Le chat noir dort.", "--gold", links]) == 0
     assert "AER of this sentence: 0." in capsys.readouterr().out
@@ -185,7 +185,7 @@ def test_it_learns_words_letter_by_letter(attention, tmp_path: Path):
 
 def test_its_cost_is_told_of_a_recipe_that_names_its_sizes(files, tmp_path: Path, capsys):
     (tmp_path / "mine.yaml").write_text(config.dump(settings(files)), encoding="utf-8")
-    assert run(["cost", str(tmp_path / "mine.yaml")]) == 0
+    assert run(["cost", str(tmp_path / "mine.yaml"), "-s", "length=6", "-s", "target=5"]) == 0
     assert "recurrent layers" in capsys.readouterr().out
     sizeless = {name: value for name, value in settings(files).items() if name != "model"} | {
         "model": {"name": "seq2seq"}

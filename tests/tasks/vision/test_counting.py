@@ -61,6 +61,7 @@ def test_halves_of_a_row_add_up():
     halves_add_up(made())
 
 
+@pytest.mark.unchecked
 @pytest.mark.parametrize("cell", ["rnn", "gru", "gru_before", "lstm"])
 def test_every_cell_learns_one_row_by_heart(cell):
     assert by_heart(made(batch=4, cell=cell), steps=120) < 0.1

@@ -1,0 +1,101 @@
+"""Which weights of a model to start from learn, and how fast: all of them, a new head alone, or LoRA beside matrices.
+
+Rates may fall from block to block towards the input (Howard and Ruder 2018), and blocks may begin to learn one after
+the other, from the top down.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import nn
+
+from regard.config.ranges import Part, Positive, Small, Whole
+from regard.models import lora
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningConfig:
+    """What of a model to start from (`--from`) learns."""
+
+    way: Literal["full", "frozen", "lora"] = "full"
+    """full: every weight; frozen: a new head alone; lora: thin matrices beside frozen ones, and a new head."""
+    rank: Small = 8
+    """LoRA: features between the two thin matrices."""
+    alpha: Positive = 16.0
+    """LoRA: their product counts alpha / rank times."""
+    matrices: tuple[str, ...] = ("query", "value")
+    """LoRA: the matrices of a block that have some: query, key, value, output, inner, outer, gate."""
+    decay: Part = 1.0
+    """Layer-wise learning rates: those of a block are so much of those of the block above it."""
+    unfreeze: Whole = 0
+    """Gradual unfreezing: steps after which one more block learns, from the top down; 0: all from the first."""
+
+    @property
+    def layered(self) -> bool:
+        """Whether blocks learn differently."""
+        return self.decay < 1 or self.unfreeze > 0
+
+
+def tune(model: nn.Module, how: TuningConfig, *, started: bool) -> list[str]:
+    """Freeze, and put beside, what is asked for; what there is to say of it."""
+    if how.way == "full":
+        return []
+    if not started:
+        raise ValueError(f"tuning.way={how.way} needs a model to start from: name it with --from, or leave tuning out")
+    body = [weight for name, weight in model.named_parameters() if _within(name, getattr(model, "config", None))]
+    if not body:
+        raise ValueError(f"tuning.way={how.way} needs a model with a body that others share: set tuning.way=full")
+    for weight in body:
+        weight.requires_grad = False
+    if how.way == "lora":
+        lora.adapt(model, how.rank, how.alpha, how.matrices)
+    learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    every = sum(weight.numel() for weight in model.parameters())
+    if not learning:
+        raise ValueError(
+            "tuning.way=frozen leaves nothing to learn: the model has no new head; set tuning.way=lora or full"
+        )
+    return [f"{learning:,} of {every:,} weights learn ({100 * learning / every:.2g} %)"]
+
+
+def layered(groups: Iterable[dict[str, Any]], model: nn.Module, how: TuningConfig) -> list[dict[str, Any]]:
+    """The same groups of parameters, those of each block apart: `share` of the rate, from step `begins` on."""
+    if not how.layered:
+        return list(groups)
+    depths = _depths(model)
+    top = max(depths.values(), default=0)
+    apart: list[dict[str, Any]] = []
+    for group in groups:
+        levels: dict[int, list[nn.Parameter]] = defaultdict(list)
+        for parameter in group["params"]:
+            levels[top - depths.get(id(parameter), top)].append(parameter)
+        for below, some in sorted(levels.items()):
+            apart.append({**group, "params": some, "share": how.decay**below, "begins": how.unfreeze * below})
+    return apart
+
+
+def share(group: dict[str, Any], step: int) -> float:
+    """How much of the rate a group of parameters learns with at a step."""
+    return float(group.get("share", 1.0)) if step > group.get("begins", 0) else 0.0
+
+
+def _depths(model: nn.Module) -> dict[int, int]:
+    """How high above the input each weight of the body lies: 0 for embeddings, then block by block; heads on top."""
+    found, shape = dict[int, int](), getattr(model, "config", None)
+    for name, parameter in model.named_parameters():
+        numbers = [int(part) for part in name.split(".") if part.isdigit()]
+        if numbers:
+            found[id(parameter)] = 1 + numbers[0]
+        elif _within(name, shape) and not name.rpartition(".")[0].endswith("norm"):
+            found[id(parameter)] = 0
+    highest = 1 + max(found.values(), default=0)
+    return {id(parameter): found.get(id(parameter), highest) for parameter in model.parameters()}
+
+
+def _within(name: str, shape: Any) -> bool:
+    """Whether a weight is of the body, which another model can go on with."""
+    return any(name == own or name.startswith(f"{own}.") for own in getattr(shape, "body", {}).values())

@@ -1,0 +1,79 @@
+"""Types and tensor shapes of the package are checked on every call of a test run.
+
+jaxtyping binds the arguments of a call twice and looks at all of them a second time with the answer, which is worth it
+where axes have names. Where a signature names no tensors there is nothing to hold together, and beartype alone checks
+the same in less time.
+"""
+
+import builtins
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ForwardRef, Literal, get_args, get_origin
+
+import jaxtyping
+from beartype import beartype
+from jaxtyping import config
+
+PACKAGES = ("attention", "models", "decoding", "data", "metrics", "training", "tasks", "interpret", "lab")
+
+
+def install() -> None:
+    """From here on these packages are imported with checks."""
+    jaxtyped = jaxtyping.jaxtyped
+
+    def checked(*, typechecker: Any) -> Callable[[Any], Any]:
+        def decorate(thing: Any) -> Any:
+            if not inspect.isclass(thing):
+                return simply(thing) if plain(thing) else jaxtyped(thing, typechecker=typechecker)
+            if dataclasses.is_dataclass(thing) and plain(thing.__init__):
+                thing.__init__ = simply(thing.__init__)
+                return thing
+            return jaxtyped(thing, typechecker=typechecker)
+
+        return decorate
+
+    jaxtyping.jaxtyped = checked  # the import hook asks for it by this name
+    jaxtyping.install_import_hook([f"regard.{package}" for package in PACKAGES], "beartype.beartype")
+
+
+def simply(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its arguments and its answer checked by beartype, where checks are not turned off."""
+    strict = beartype(function)
+    if strict is function:  # nothing to check
+        return function
+
+    @wraps(function)
+    def called(*given: Any, **named: Any) -> Any:
+        return (function if config.jaxtyping_disable else strict)(*given, **named)
+
+    return called
+
+
+def plain(function: Any) -> bool:
+    """Whether a function's signature is known to name no tensors; names that cannot be found might stand for some."""
+    own = dict.fromkeys(function.__qualname__.split("."))  # the class that is being made
+    known = {**own, **vars(builtins), **function.__globals__}
+    for annotation in function.__annotations__.values():
+        if not isinstance(annotation, str):
+            found = [annotation]
+        else:
+            words = re.findall(r"(?<![\w.])[^\W\d]\w*", re.sub(r"'[^']*'|\"[^\"]*\"", "", annotation))
+            if any(word not in known for word in words):
+                return False
+            found = [known[word] for word in words]
+        if any(map(names_tensors, found)):
+            return False
+    return True
+
+
+def names_tensors(annotation: Any) -> bool:
+    """Whether a type, or one within it, is jaxtyping's."""
+    if get_origin(annotation) is Literal:
+        return False
+    if isinstance(annotation, str | ForwardRef):
+        return True  # not looked into
+    home = getattr(annotation, "__module__", None) or getattr(annotation, "__name__", "")
+    return str(home).startswith("jaxtyping") or any(map(names_tensors, get_args(annotation)))
