@@ -13,6 +13,8 @@ from regard import bench, config, recipe
 from regard.cli import app, run
 from regard.cost import GPUS, Plan
 from regard.lab import complexity
+from regard.tasks.embedding.matching import MatchingRecipe
+from regard.tasks.embedding.pooling import EmbeddingConfig
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.language.task import LanguageRecipe
@@ -87,6 +89,7 @@ def test_the_recipe_reference_is_what_the_code_says():
         LocalisationRecipe,
         CountingRecipe,
         RegressionRecipe,
+        MatchingRecipe,
     ],
 )
 def test_the_recipe_reference_has_every_setting_and_its_help(kind):
@@ -163,7 +166,8 @@ def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, wor
         settings = config.override({}, given["settings"] or [])
         for name in ("tokenize", "stride"):  # of the score, not of the search
             settings.pop(name, None)
-        config.build(Plan if words[0] == "cost" else DecodingConfig, settings)
+        kinds = {"cost": Plan, "embed": EmbeddingConfig, "search": EmbeddingConfig}
+        config.build(kinds.get(words[0], DecodingConfig), settings)
 
 
 @pytest.fixture(scope="module")

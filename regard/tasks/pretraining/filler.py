@@ -162,7 +162,7 @@ class Filler(PromptedBERT, Reader):
         if not self.model.config.masked:
             raise ValueError(
                 f"{self.name} is a BERT without the head that guesses masked tokens: give one that has it; "
-                "this one can be looked into (regard explain)"
+                "this one gives vectors of texts (regard embed) and can be looked into (regard explain)"
             )
 
     def _encode(self, text: str) -> list[int]:
