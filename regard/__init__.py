@@ -1,6 +1,7 @@
 """Regard: attention models trained on your own data, used and looked inside.
 
-`load` opens a trained model, `train` makes one, `watch` shows where it looks. Importing this imports nothing heavy.
+`load` opens a trained model, `train` makes one, `watch` shows where it looks, `prompt` puts a task to a language model.
+Importing this imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from regard.recipe import Outcome
 
 __version__ = "0.2.0"
-__all__ = ["__version__", "load", "train", "watch"]
+__all__ = ["__version__", "load", "prompt", "train", "watch"]
 
 
 def load(
@@ -55,6 +56,25 @@ def train(
     files = (valid,) if isinstance(valid, (str, Path)) else valid
     given = Given((), valid=tuple(map(str, files)), kind=kind, to=to)
     return recipes.train(recipes.order(recipe, *settings, given=given), out=out, **options)
+
+
+def prompt(
+    model: Any, template: str | Path | Mapping[str, Any], texts: str | Sequence[Any] | None = None, **settings: Any
+) -> Any:
+    """Put a task to a language model without training: `prompt("runs/gpt", "sentiment", "A great film.").label`.
+
+    The model is a folder or what `load` gave; the template a YAML file, the name of one that comes with Regard, or the
+    same as a mapping, with `settings` over it. Two texts are a pair, `[("a", "b")]`. Without texts it is the model with
+    its template, whose `answer` and `evaluate` can be used again and again.
+    """
+    from regard import config, recipe
+    from regard.tasks.prompting import prompter
+    from regard.tasks.prompting.template import build, find
+
+    given = template if isinstance(template, Mapping) else config.read(find(template))
+    how = build({**given, **settings}, name="template" if isinstance(template, Mapping) else str(template))
+    trained = recipe.load(model) if isinstance(model, (str, Path)) else model
+    return prompter.prompt(trained, how, texts)
 
 
 def watch(model: nn.Module) -> AbstractContextManager[Seen]:

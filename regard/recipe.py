@@ -14,7 +14,7 @@ import torch
 from regard import checkpoint, config, models
 from regard.config.words import nearest
 from regard.data.encodings import find
-from regard.tasks import DEFAULT, TASKS
+from regard.tasks import DEFAULT, FACES, TASKS
 from regard.tasks.recognition import introduced, understood
 from regard.training import adoption, distributed
 from regard.training import device as devices
@@ -248,15 +248,16 @@ def load(
     """
     found = opened(shipped() if directory is None else directory)
     name = found.config.get("task")
-    if not isinstance(name, str) or name not in TASKS:
-        raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(TASKS)}")
+    if not isinstance(name, str) or name not in FACES:
+        raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(FACES)}")
     wanted = (task,) if isinstance(task, str) else task
     if wanted is not None and name not in wanted:
         raise ValueError(_misfit(directory or "the shipped model", name, wanted))
     place = devices.choose(device)
     try:
-        _fitting(found, TASKS[name][0].Recipe)
-        return TASKS[name][1].load(found, device=place)
+        if name in TASKS:
+            _fitting(found, TASKS[name][0].Recipe)
+        return FACES[name].load(found, device=place)
     except (KeyError, ValueError) as error:
         if str(error).startswith(f"{found.directory}: "):
             raise
@@ -268,14 +269,16 @@ def load(
 
 def able(verb: str) -> tuple[str, ...]:
     """The tasks whose trained models can do this: write, fill, translate ..."""
-    return tuple(name for name, (_, face) in TASKS.items() if face.verb == verb)
+    return tuple(name for name, face in FACES.items() if face.verb == verb)
 
 
 def _misfit(directory: str | Path, name: str, wanted: Sequence[str]) -> str:
     """What a model is, what is needed instead, and the command that it can be used with."""
-    asked, own = (TASKS[task][0].usage.partition(" {folder}")[0] for task in (wanted[0], name))
-    needed = " or ".join(dict.fromkeys(TASKS[task][1].kind for task in wanted))
-    return f"{directory} is {TASKS[name][1].kind}; {asked} needs {needed} (try {own})"
+    asked, own = (
+        (TASKS[task][0] if task in TASKS else FACES[task]).usage.partition(" {folder}")[0] for task in (wanted[0], name)
+    )
+    needed = " or ".join(dict.fromkeys(FACES[task].kind for task in wanted))
+    return f"{directory} is {FACES[name].kind}; {asked} needs {needed} (try {own})"
 
 
 def _fitting(found: checkpoint.Checkpoint, kind: type) -> None:

@@ -12,6 +12,7 @@ from regard import config
 from regard.data.tokenizers import derived
 from regard.models.transformer import TransformerConfig
 from regard.tasks import TASKS
+from regard.tasks.embedding.matching import MatchingRecipe
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.similarity import SimilarityRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
@@ -128,6 +129,8 @@ def reference() -> str:
     parts.append(_other("Tagging", tags, TaggingRecipe, only=("data",)))
     alike = "A recipe with `task: similarity` learns [how alike texts are](labels.md); its other sections are the same."
     parts.append(_other("Similarity", alike, SimilarityRecipe, only=("data",)))
+    pairs = "A recipe with `task: matching` learns [vectors of texts](embeddings.md) from pairs and has these sections."
+    parts.append(_other("Matching", pairs, MatchingRecipe))
     parts += [_other(*small, only=("data", "model", "objective")) for small in SMALL]
     return "\n".join(parts)
 

@@ -42,6 +42,7 @@ SMALL = [
 TINY = ["training.steps=2", "training.tensorboard=false", "model.width=8", "model.depth=1"]  # for language models
 SAYING = ["writing.length=8"]  # for those that write
 READING = [*TINY, "model.heads=2", "model.hidden=16", "data.context=64", "data.windows=4", "training.device=cpu"]
+MATCHED = [*TINY, "model.heads=2", "model.hidden=16", "data.batch=4", "training.device=cpu"]  # for vectors of texts
 BLOCKS = ("-gpt", "-gpt-cpu", "-bert")  # how the names of recipes end that read documents
 WRITING = ("masse", "ptb", "shakespeare")  # how their recipes begin
 BARE = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]  # for models that label
@@ -265,6 +266,10 @@ class Desk:
             kept = [word for word in READING if not word.startswith("model.")] if "--from" in words else READING
             writes = not {"--masked", "--task"} & set(words) and not any("bert" in word for word in words)
             return [*words, *kept, *(SAYING if writes else [])]
+        if "--few" in words:
+            return words
+        if "matching" in words:
+            return [*words, *MATCHED]
         if any("word2vec" in word for word in words):
             return [*words, *FEW]
         if any(Path(word).name.startswith(WRITING) for word in words):
@@ -280,7 +285,7 @@ class Desk:
 
     def make_room(self, words: list[str]) -> None:
         """Remove the run that was laid on the desk before the reader came, if this one takes its place."""
-        named = [word for word in words[1:] if word.endswith((".yaml", ".fr", ".en", ".txt"))]
+        named = [word for word in words[1:] if word.endswith((".yaml", ".fr", ".en", ".txt", ".csv"))]
         out = Path(words[words.index("--out") + 1]) if "--out" in words else Path("runs") / Path(named[0]).stem
         if out not in self.trained:
             shutil.rmtree(out, ignore_errors=True)

@@ -13,12 +13,16 @@ from regard import bench, config, recipe
 from regard.cli import app, run
 from regard.cost import GPUS, Plan
 from regard.lab import complexity
+from regard.tasks.embedding.matching import MatchingRecipe
+from regard.tasks.embedding.pooling import EmbeddingConfig
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.language.task import LanguageRecipe
 from regard.tasks.pretraining.causal import CausalRecipe
 from regard.tasks.pretraining.corruption import SpanRecipe
 from regard.tasks.pretraining.masked import MaskedRecipe
+from regard.tasks.prompting.template import Template, listed
+from regard.tasks.prompting.template import read as template
 from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.task import TranslationRecipe
@@ -85,6 +89,7 @@ def test_the_recipe_reference_is_what_the_code_says():
         LocalisationRecipe,
         CountingRecipe,
         RegressionRecipe,
+        MatchingRecipe,
     ],
 )
 def test_the_recipe_reference_has_every_setting_and_its_help(kind):
@@ -130,6 +135,13 @@ def test_the_page_about_cost_has_every_setting_of_a_plan():
     assert ", ".join(GPUS) in page
 
 
+def test_the_page_about_prompts_has_every_setting_and_every_template():
+    page = (ROOT / "docs" / "prompting.md").read_text(encoding="utf-8")
+    for row in config.describe(Template):
+        assert f"| `{row.name}` | {row.default} | {row.help} |" in page
+    assert all(f"| `{name}` |" in page for name, _ in listed() if not name.endswith("-fr"))
+
+
 # Examples.
 
 
@@ -147,11 +159,15 @@ def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, wor
         files = [ROOT / word for word in given["words"] or [] if word.endswith(".yaml") and (ROOT / word).is_file()]
         mapping = recipe.settings(files[0]) if files else {"data": {"train": {"path": "x"}}}
         recipe.resolve(config.override(mapping, settings))
+    elif words[0] == "prompt":
+        shipped = [given["template"]] if given["template"] in dict(listed()) else []
+        assert [template(name, given["settings"] or []) for name in shipped or ["topic"]]
     elif "settings" in given:
         settings = config.override({}, given["settings"] or [])
         for name in ("tokenize", "stride"):  # of the score, not of the search
             settings.pop(name, None)
-        config.build(Plan if words[0] == "cost" else DecodingConfig, settings)
+        kinds = {"cost": Plan, "embed": EmbeddingConfig, "search": EmbeddingConfig}
+        config.build(kinds.get(words[0], DecodingConfig), settings)
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ def classify(
 
     asked = Asked(texts, input, output, None, as_json, model)
     asked.check(text=True)
-    trained = recipe.load(model, device=device, task="classification")
+    trained = recipe.load(model, device=device, task=recipe.able("classify"))
     respond(trained, asked, key=None, form=_every if every else _likeliest, blank=BLANK)
 
 

@@ -34,6 +34,8 @@ def import_model(
     found = interop.read(folder, kind=kind)
     task = _task(found.shape)
     files = {**task.imported(found.shape, found.tokenizer, found.notes), checkpoint.WEIGHTS: found.tensors}
+    if found.embedding is not None:
+        files["config.yaml"] = {**files["config.yaml"], "embedding": dict(found.embedding)}
     if found.target is not None:
         files["tokenizer.target.json"] = found.target.json()
     _write(out, files)

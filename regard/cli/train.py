@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.few import fit as fitted
 from regard.cli.grammar import Json
 from regard.cli.lines import say
 
@@ -33,6 +34,7 @@ masked-lm        plain text: a BERT that fills gaps (--masked)
 span-corruption  plain text: a T5 that restores spans
 language         plain text: a recurrent language model
 word2vec         plain text: word vectors
+matching         pairs of texts: vectors in which partners lie near one another
 regression       a table: a number or a class from other columns
 localisation     pictures it draws itself: which digit, and where
 counting         pictures it draws itself: how many digits
@@ -45,6 +47,7 @@ regard train reviews.csv --valid more.csv
 regard train --labelled reviews.csv --unlabelled more/
 regard train --text book.txt notes/
 regard train --text book.txt --masked
+regard train --few labelled.csv --from imported/minilm
 regard train story.txt --task word2vec
 regard train --pairs pairs.tsv model.name=seq2seq training.epochs=20
 regard train --from en-fr new.en new.fr
@@ -80,6 +83,10 @@ def train(
             help="More texts, to pre-train on; with --labelled, models are compared.",
             rich_help_panel=WHAT,
         ),
+    ] = None,
+    few: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Few labelled texts: a linear head on --from.", rich_help_panel=WHAT),
     ] = None,
     tagged: Annotated[
         list[Path] | None,
@@ -136,6 +143,11 @@ def train(
     kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
     asked, changes = sort(words or [])
+    if few:
+        if asked or files or masked or task is not None or to is not None or resume:
+            raise ValueError("--few fits a head to its own files: give --from, --valid, --out and settings beside it")
+        how: Any = {"start": start, "out": out, "valid": valid or [], "overwrite": overwrite, "device": device}
+        return fitted(few, [*changes, *(settings or [])], as_json=as_json, **how)
     if masked and task is not None:
         raise ValueError(f"--masked and --task {task} ask for two trainings: give one of them")
     task = _filling() if masked else task

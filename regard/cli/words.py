@@ -1,4 +1,4 @@
-"""Commands for word vectors: words similar, analogy, map, export."""
+"""Commands for word vectors: words similar, analogy, map, context, export."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from regard.cli.grammar import Json, group
+from regard.cli.grammar import Device, Json, Picture, group
 from regard.cli.lines import PICTURES, counted, writable
 
 if TYPE_CHECKING:
     from regard.tasks.word2vec.vectors import WordVectors
 
-words = group("Word vectors: neighbours, analogies, maps, files.")
+words = group("Word vectors: neighbours, analogies, maps, words in context, files.")
 TEXT = (".txt", ".vec")
 Model = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A run folder, a checkpoint, or a file in word2vec's text format.")
@@ -86,6 +86,39 @@ def map(
     plots.save(wordmap.draw(places, [vectors.words[place] for place in groups], list(groups.values())), output)
     shown = f", which show {wordmap.explained(chosen):.0%} of their differences" if method == "pca" else ""
     print(f"{output}: {counted(len(groups), 'word')} in two directions{shown}")
+
+
+@words.command()
+def context(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A BERT or a GPT: a run folder or a checkpoint.")],
+    word: Annotated[str, typer.Argument(metavar="WORD", help="The word.")],
+    sentences: Annotated[list[str], typer.Argument(metavar="SENTENCE...", help="Sentences in which it stands.")],
+    output: Picture = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Compare the vectors of one word in several sentences, and its static vector."""
+    import numpy
+
+    from regard.cli.embed import loaded
+    from regard.interpret import plots, wordmap
+    from regard.tasks.embedding.contexts import uses
+
+    writable(output, PICTURES)
+    found = uses(loaded(model, device)[0], word, sentences)
+    if as_json:
+        print(json.dumps(found.plain(), ensure_ascii=False))
+    else:
+        head = "".join(f"{number:>8}" for number in range(1, len(found.uses) + 1))
+        print(f"{'':8}{head}  static")
+        for number, (use, row) in enumerate(zip(found.uses, found.cosines, strict=False), start=1):
+            print(f"{number:<8}{''.join(f'{cosine:8.3f}' for cosine in row)}  {use.shown}")
+    if output is not None:
+        every = numpy.concatenate([found.vectors, found.static[None]])
+        every = every / numpy.maximum(numpy.linalg.norm(every, axis=1, keepdims=True), 1e-12)
+        labels = [*(use.shown for use in found.uses), f"{word} (static)"]
+        groups = [*(0 for _ in found.uses), 1]
+        plots.save(wordmap.draw(wordmap.project(every), labels, groups), output)
 
 
 @words.command()

@@ -65,3 +65,26 @@ class Teacher:
                 for some, own in zip(features.split(chunk), labels.split(chunk), strict=True)
             ]
             yield number, torch.cat(parts)
+
+
+@torch.no_grad()
+def continued(
+    model: Any, inputs: Sequence[Tensor], written: Sequence[Sequence[Sequence[int]]]
+) -> list[list[list[float]]]:
+    """Log-probabilities of the tokens of several continuations of each beginning, which is read once (KV cache)."""
+    beams, longest = max(map(len, written)), max(len(ids) for some in written for ids in some)
+    tokens = torch.zeros(len(written), beams, longest, dtype=torch.int64)
+    for row, some in enumerate(written):
+        for beam, ids in enumerate(some):
+            tokens[row, beam, : len(ids)] = torch.tensor(ids, dtype=torch.int64)
+    tokens = tokens.to(inputs[0].device)
+    logits, state = model.start(*inputs, beams=beams, limit=longest - 1)
+    columns = []
+    for place in range(longest):
+        if place:
+            logits, state = model.step(tokens[:, :, place - 1], state)
+        precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        chosen = precise.gather(-1, tokens[:, :, place, None])[..., 0]
+        columns.append(chosen - precise.logsumexp(-1))
+    found = torch.stack(columns, -1).tolist()
+    return [[found[n][m][: len(ids)] for m, ids in enumerate(some)] for n, some in enumerate(written)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from regard.config.words import nearest
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import Kind, UnitsConfig
 from regard.interop import folder as folders
-from regard.interop import tokenizers
+from regard.interop import sentence_transformers, tokenizers
 from regard.interop.family import Family
 from regard.interop.fields import Fields
 
@@ -110,6 +110,8 @@ class Found:
     """What a card of the model should say of its origin."""
     target: Tokenizer | None = None
     """The tokenizer of what is written, where it is another one."""
+    embedding: Mapping[str, Any] | None = None
+    """How a text becomes one vector, where a folder of sentence-transformers says it."""
 
 
 def read(place: str | Path, *, kind: str | None = None) -> Found:
@@ -117,10 +119,13 @@ def read(place: str | Path, *, kind: str | None = None) -> Found:
     path = Path(place)
     if (file := folders.lone(path)) is not None:
         return _read_llama2c(file, kind)
-    found = folders.settings(path)
-    family = _family(found, kind, path)
+    embedding = sentence_transformers.read(path)
+    body = path if embedding is None else embedding.body
+    found = folders.settings(body)
+    family = _family(found, kind, body)
     origin = f"Imported from `{path.resolve().name}`, a folder of Hugging Face's of type {family.kind}."
-    return _found(family, Fields(found, folders.CONFIG), lambda: folders.tensors(path), path, origin)
+    model = _found(family, Fields(found, folders.CONFIG), lambda: folders.tensors(body), body, origin)
+    return model if embedding is None else replace(model, embedding=_held(embedding, model.shape))
 
 
 def _read_llama2c(path: Path, kind: str | None) -> Found:
@@ -149,6 +154,14 @@ def _found(
         amounts = f"{tokenizer.vocab:,} tokens and the model only {shape.vocab:,}"
         raise ValueError(f"{folder}: the tokenizer has {amounts}: it belongs to another model")
     return Found(family.kind, shape, ours, tokenizer, (origin, *_spare(tokenizer.vocab, shape.vocab)), target)
+
+
+def _held(embedding: sentence_transformers.Embedding, shape: Any) -> dict[str, Any]:
+    """What a folder of sentence-transformers says, if the model can hold it."""
+    longest = embedding.settings.get("longest")
+    if longest is not None and not 0 < longest <= shape.context:
+        raise ValueError(f"{embedding.body}: max_seq_length is {longest}, the model has places for {shape.context:,}")
+    return embedding.settings
 
 
 def family_for(shape: Any, kind: str | None = None) -> type[Family]:

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from regard.tasks.embedding.embedder import Embedder
+from regard.tasks.embedding.few import FewShot
+from regard.tasks.embedding.matching import Matching
 from regard.tasks.labels.classification import Classification
 from regard.tasks.labels.labeller import Classifier, Tagger
 from regard.tasks.labels.rater import Rater
@@ -31,6 +34,7 @@ TASKS: dict[str, tuple[Any, Any]] = {
     "language": (Language, Writer),
     "localisation": (Localisation, Locator),
     "masked-lm": (MaskedLM, Filler),
+    "matching": (Matching, Embedder),
     "regression": (Regression, Predictor),
     "similarity": (Similarity, Rater),
     "span-corruption": (SpanCorruption, Restorer),
@@ -38,3 +42,5 @@ TASKS: dict[str, tuple[Any, Any]] = {
     "translation": (Translation, Translator),
     "word2vec": (SkipGram, WordVectors),
 }
+FACES: dict[str, Any] = {**{name: face for name, (_, face) in TASKS.items()}, FewShot.task: FewShot}
+"""Every kind of trained model by its task; one that is fitted at once, without the training loop, is no task."""

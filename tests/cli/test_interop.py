@@ -168,16 +168,16 @@ def test_a_bert_without_a_head_is_recommended_for_what_it_can_do(case, tmp_path,
     lay_bert(tmp_path / "theirs", case)
     assert run(["import", str(tmp_path / "theirs"), str(tmp_path / "ours")]) == 0
     out = str(tmp_path / "ours")
-    assert capsys.readouterr().out.endswith(f'use it with: regard explain {out} "TEXT"\n')
+    assert capsys.readouterr().out.endswith(f'use it with: regard embed {out} "TEXT"\n')
     card = (tmp_path / "ours" / "README.md").read_text()
-    assert 'regard explain DIRECTORY "TEXT"' in card
+    assert 'regard embed DIRECTORY "TEXT"' in card
     assert "fill" not in card
     assert run(["explain", out, "A B C", "--json", "--device", "cpu"]) == 0
     assert "blocks.2.attention" in str(json.loads(capsys.readouterr().out))
     for words in (["fill", out, "A [MASK]"], ["evaluate", out, str(tmp_path / "ours" / "README.md")]):
         said = refused([*words, "--device", "cpu"], capsys)
         assert "is a BERT without the head that guesses masked tokens" in said
-        assert "regard explain" in said
+        assert "regard embed" in said
     (tmp_path / "text.txt").write_text("A B C D\n" * 20)
     words = ["train", "--masked", "--from", out, "--text", str(tmp_path / "text.txt"), *BRIEF, "data.context=32"]
     assert run([*words, "--out", str(tmp_path / "run"), "--device", "cpu"]) == 1

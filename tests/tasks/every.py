@@ -112,6 +112,17 @@ def texts(place: Path) -> dict[str, Line]:
             ["ma"],
             [text],
         ),
+        "matching": Line(
+            {
+                "data": {"train": {"path": pairs}, "batch": 4},
+                "tokenizer": {"kind": "characters"},
+                "model": {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "dropout": 0.2, "context": 512},
+            },
+            ["Le roi dort.", "Le loup dort."],
+            [pairs],
+            looks=True,
+            heads={"causal-lm": "", "masked-lm": ""},
+        ),
         **pretraining(text),
     }
 
@@ -135,7 +146,11 @@ def pretraining(text: str) -> dict[str, Line]:
             heads={"translation": ""},
         ),
         "masked-lm": Line(
-            {"data": data, "tokenizer": units, "model": {**sizes, "depth": 1}}, ["ma[MASK]se"], [text], looks=True
+            {"data": data, "tokenizer": units, "model": {**sizes, "depth": 1}},
+            ["ma[MASK]se"],
+            [text],
+            looks=True,
+            heads={"matching": "bias, head, next_sentence, pooler"},
         ),
         "span-corruption": Line(
             {

@@ -234,5 +234,11 @@ def test_files_named_alike_with_other_numbers_of_lines_are_pairs_that_lack_some(
 def test_every_task_that_learns_from_files_says_what_it_takes_and_recognises_it():
     assert all(hasattr(task, "recognise") == hasattr(task, "takes") for task, _ in TASKS.values())
     filed = {name for name, (task, _) in TASKS.items() if hasattr(task, "takes")}
-    told = {"word2vec", "language", "masked-lm", "span-corruption"}  # what plain text is for when somebody says so
+    told = {
+        "word2vec",
+        "language",
+        "masked-lm",
+        "span-corruption",
+        "matching",
+    }  # what files are for if somebody says so
     assert {task for _, task, _ in SEEN.values()} | told == filed

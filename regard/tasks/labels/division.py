@@ -13,7 +13,8 @@ from regard.data.holdout import sentence
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.tasks.labels import files
-from regard.tasks.labels.files import Example, Found, LabelsConfig
+from regard.tasks.labels.files import Found, LabelsConfig
+from regard.tasks.labels.tagged import Example
 
 FIRST, SECOND, LABEL = "text", "second", "label"
 LONG = 300  # characters of a text that are shown

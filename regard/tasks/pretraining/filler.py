@@ -27,6 +27,7 @@ from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
 from regard.models.bert import BERT
 from regard.tasks.pretraining.corpus import read
+from regard.tasks.pretraining.gaps import PromptedBERT
 from regard.tasks.pretraining.learning import Reader, measured
 from regard.tasks.pretraining.masking import MaskedBatch, MaskedRows
 from regard.tasks.pretraining.tokenising import encode_parts
@@ -82,7 +83,7 @@ class Guesses:
         return {"loss": nats / scored, "accuracy": right / scored, "bits_per_byte": nats / log(2) / max(size, 1)}
 
 
-class Filler(Reader):
+class Filler(PromptedBERT, Reader):
     """Fills gaps with a trained model."""
 
     task: ClassVar[str] = "masked-lm"
@@ -161,7 +162,7 @@ class Filler(Reader):
         if not self.model.config.masked:
             raise ValueError(
                 f"{self.name} is a BERT without the head that guesses masked tokens: give one that has it; "
-                "this one can be looked into (regard explain)"
+                "this one gives vectors of texts (regard embed) and can be looked into (regard explain)"
             )
 
     def _encode(self, text: str) -> list[int]:

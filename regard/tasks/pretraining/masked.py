@@ -81,8 +81,8 @@ class MaskedLM(Pretraining):
 
     @classmethod
     def use(cls, shape: BERTConfig) -> tuple[str, str]:
-        """A model without the head that guesses tokens can only be looked into."""
-        return (cls.usage, cls.code) if shape.masked else ('regard explain {folder} "TEXT"', 'look("A text")')
+        """A model without the head that guesses tokens gives vectors of texts."""
+        return (cls.usage, cls.code) if shape.masked else ('regard embed {folder} "TEXT"', 'look("A text")')
 
     def step(self, batch: MaskedBatch, part: str) -> Step:
         """The surprise at every masked token, and at whether the second text follows the first."""

@@ -27,6 +27,7 @@ from regard.metrics.significance import averaged
 from regard.models.inference import Ready
 from regard.models.t5 import T5
 from regard.tasks.pretraining.corpus import read
+from regard.tasks.pretraining.gaps import PromptedT5
 from regard.tasks.pretraining.learning import Reader, lost, measured
 from regard.tasks.pretraining.spans import SpanBatch, SpanRows
 from regard.tasks.pretraining.tokenising import encode_parts
@@ -63,7 +64,7 @@ class Restored:
         return {"text": self.text, "answer": self.answer, "spans": self.spans, "score": round(self.score, 6)}
 
 
-class Restorer(Reader):
+class Restorer(PromptedT5, Reader):
     """Answers a text with a text."""
 
     task: ClassVar[str] = "span-corruption"

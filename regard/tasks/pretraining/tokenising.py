@@ -21,6 +21,8 @@ from regard.tasks.pretraining.documents import Piece
 PIECE = EXCERPT  # characters that are tokenised, or learnt from, at once
 BLOCK = 1 << 20  # characters tokenised before they are handed on
 SEAMS = [re.compile(rf".*{before}(?={after})", re.DOTALL) for after in (r"\n", r"\s") for before in (r"\w", r"\S")]
+MEETING = re.compile(r"\w(?= )")
+NEAR = 1024  # characters before a gap in which tokens are looked for that meet in any case
 LEAD = "a"  # read in front of what goes on with a document, since some tokenizers treat the beginning of a text apart
 
 
@@ -67,8 +69,36 @@ def ends_lines(own: Tokenizer) -> bool:
 
 def encode(own: Tokenizer, text: str) -> list[int]:
     """The tokens of a text as those of a document, without its end."""
-    lines = "\n".join(map(own.how.normal, text.split("\n")))
-    return [token for ids in _encoded(own, list(enumerate(cuts([lines])))) for token in ids]
+    return _documents(own, [_normal(own, text)])[0]
+
+
+def encode_ends(
+    own: Tokenizer, texts: Sequence[tuple[str, Sequence[str]]]
+) -> tuple[list[list[int]], list[list[list[int]]]]:
+    """The tokens of texts that may go on in several ways: of what all share, and of the rest without and with each.
+
+    What is shared ends where tokens meet in any case, so that it is tokenised once; blanks before what goes on are its.
+    """
+    heads, pieces = [], list[tuple[int, str]]()
+    for text, more in texts:
+        begun, *wholes = (_normal(own, each) for each in (text.rstrip(" \t"), *(text + each for each in more)))
+        meet = [match.end() for match in MEETING.finditer(begun, max(0, len(begun) - NEAR))]
+        at = meet[-1] if meet and all(whole.startswith(begun[: meet[-1]]) for whole in wholes) else 0
+        heads.append(begun[:at])
+        pieces += [(at, each[at:]) for each in (begun, *wholes)]
+    coded = iter(_encoded(own, pieces))
+    return _documents(own, heads), [[next(coded) for _ in (text, *more)] for text, more in texts]
+
+
+def _documents(own: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """The tokens of normalised texts."""
+    pieces = [list(enumerate(cuts([text]))) for text in texts]
+    coded = iter(_encoded(own, list(chain.from_iterable(pieces))))
+    return [[token for _ in some for token in next(coded)] for some in pieces]
+
+
+def _normal(own: Tokenizer, text: str) -> str:
+    return "\n".join(map(own.how.normal, text.split("\n")))
 
 
 def cuts(texts: Iterable[str]) -> Iterator[str]:

@@ -23,6 +23,7 @@ from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.models.gpt import GPT
 from regard.tasks.pretraining.corpus import Corpus, given, read
+from regard.tasks.pretraining.gaps import PromptedGPT
 from regard.tasks.pretraining.learning import lost, measured, tokenizer_of
 from regard.tasks.pretraining.rows import CausalBatch, Measured
 from regard.tasks.pretraining.tokenising import decode, encode, opening
@@ -34,7 +35,7 @@ LOOKED = 24  # tokens written before it is shown where the model looked
 BUDGET = 1 << 14  # tokens read at a time
 
 
-class Writer(Writes):
+class Writer(PromptedGPT, Writes):
     """Writes text with a trained GPT."""
 
     task: ClassVar[str] = "causal-lm"

@@ -1,0 +1,58 @@
+"""Accuracy of `regard train --few` over several draws of a few texts a class.
+
+python benchmarks/few.py MODEL TRAIN.tsv TEST.tsv --each 8 --draws 10
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+
+import numpy as np
+
+from regard import config, recipe
+from regard.tasks.embedding.embedder import Embedder
+from regard.tasks.embedding.linear import fit
+from regard.tasks.labels import files
+from regard.tasks.labels.files import LabelledFile
+
+
+def main() -> None:
+    """One line for every draw, then their mean and spread."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("model", "train", "test"):
+        parser.add_argument(name)
+    parser.add_argument("--each", type=int, default=8, help="texts of each class")
+    parser.add_argument("--draws", type=int, default=10)
+    parser.add_argument("--penalty", type=float, default=1.0)
+    asked = parser.parse_args()
+    embedder = Embedder.load(recipe.opened(asked.model))
+    train, test = (read(name) for name in (asked.train, asked.test))
+    classes = sorted({label for _, label in train})
+    vectors = embedder.embed([text for text, _ in test])
+    truth = np.array([classes.index(label) for _, label in test])
+    found = []
+    for draw in range(asked.draws):
+        chosen = drawn(train, classes, asked.each, draw)
+        labels = np.array([classes.index(label) for _, label in chosen])
+        head = fit(embedder.embed([text for text, _ in chosen]), labels, len(classes), penalty=asked.penalty)
+        found.append(float((head.probabilities(vectors).argmax(axis=1) == truth).mean()))
+        print(f"draw {draw}: {found[-1]:.2%}", flush=True)
+    print(f"mean {np.mean(found):.2%}, standard deviation {np.std(found, ddof=1):.2%} of {asked.draws} draws")
+
+
+def read(name: str) -> list[tuple[str, str]]:
+    """Texts with their labels."""
+    file = config.build(LabelledFile, {"path": name}, where="file")
+    examples = files.read([file], {}, reject=0.01).examples
+    return [(example.words[0], str(example.labels[0])) for example in examples]
+
+
+def drawn(train: list[tuple[str, str]], classes: list[str], each: int, seed: int) -> list[tuple[str, str]]:
+    """So many texts of every class, the same for a seed."""
+    chance = random.Random(seed)
+    return [one for name in classes for one in chance.sample([two for two in train if two[1] == name], each)]
+
+
+if __name__ == "__main__":
+    main()

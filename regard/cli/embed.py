@@ -1,0 +1,123 @@
+"""Commands for vectors of texts: embed, search."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from regard.cli.grammar import Device, Input, Json, Model, Settings, Texts, options
+from regard.cli.lines import arguments, blocks, counted, lines_of, writable, writer
+
+if TYPE_CHECKING:
+    from regard.tasks.embedding.embedder import Embedder
+
+KINDS = ("npy", "jsonl", "json")
+TOGETHER = 2048  # texts embedded at a time
+Vectors = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write here: a matrix (.npy), or .jsonl.")
+]
+
+
+def embed(
+    model: Model,
+    texts: Texts = None,
+    input: Input = None,
+    output: Vectors = None,
+    settings: Settings = None,
+    device: Device = "auto",
+) -> None:
+    """Turn texts into vectors with a BERT or a GPT: JSON lines, or a numpy matrix."""
+    if texts and input is not None:
+        raise ValueError("give either texts, or - for standard input, or -i FILE")
+    writable(output, KINDS, reads=(input,))
+    read = lines_of(input) if input is not None else arguments(texts or ["-"], option="-i")
+    found, _ = loaded(model, device)
+    given = options(settings)
+    if (first := next(read, None)) is None:
+        raise ValueError(f"{input or 'standard input'} is empty: give texts, or lines to read")
+    parts = blocks(chain([first], read), TOGETHER)
+    if output is not None and output.suffix.lower() == ".npy":
+        return _matrix(found, parts, output, given)
+    with writer(output) as write:
+        for block in parts:
+            for answer in found.answer(block, **given):
+                write(json.dumps(answer.plain(), ensure_ascii=False))
+
+
+def search(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file whose lines are searched.")],
+    queries: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for; - reads standard input.")],
+    model: Annotated[
+        Path, typer.Option("--model", "-m", metavar="MODEL", help="A BERT or a GPT: a run folder or a checkpoint.")
+    ],
+    count: Annotated[int, typer.Option("--top", min=1, max=100_000, help="Lines found for every query.")] = 5,
+    index: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where the index is kept; beside the file when not given.")
+    ] = None,
+    settings: Settings = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Find the lines of a file that mean most nearly the same as a query."""
+    from regard.tasks.embedding.searching import opened
+
+    if not file.is_file():
+        raise ValueError(f"{file}: {'is a folder, name a file' if file.is_dir() else 'no such file'}")
+    writable(index, reads=(file,))
+    asked = [query for query in arguments(queries) if query.strip()]
+    if not asked:
+        raise ValueError("the query is empty: say what to look for")
+    found, digest = loaded(model, device)
+    kept, anew = opened(file, found, digest, index=index, **options(settings))
+    if anew:
+        print(f"regard: {file}: {counted(len(kept.vectors), 'line')} indexed", file=sys.stderr)
+    for query, vector in zip(asked, found.embed(asked, **options(settings)), strict=True):
+        hits = kept.search(vector, count)
+        if as_json:
+            print(json.dumps({"query": query, "hits": [hit.plain() for hit in hits]}, ensure_ascii=False))
+            continue
+        if len(asked) > 1:
+            print(query)
+        print("\n".join(map(str, hits)))
+
+
+def loaded(model: Path, device: str) -> tuple[Embedder, str]:
+    """The model that turns texts into vectors, and its digest."""
+    from regard import recipe
+    from regard.tasks.embedding.embedder import Embedder
+    from regard.training import device as devices
+
+    found = recipe.opened(model)
+    return Embedder.load(found, device=devices.choose(device)), found.manifest["sha256"]
+
+
+def _matrix(found: Embedder, parts: Iterator[list[str]], output: Path, given: dict[str, Any]) -> None:
+    """A row for every text, written as they come; how many there are stands in front in the end."""
+    import numpy as np
+    from numpy.lib import format as form
+
+    def head(rows: int) -> dict[str, Any]:
+        return {"descr": "<f4", "fortran_order": False, "shape": (rows, found.width)}
+
+    aside, rows = output.with_name(output.name + ".part"), 0
+    try:
+        with aside.open("wb") as file:
+            form.write_array_header_1_0(file, head(10**15))
+            room = file.tell()
+            for block in parts:
+                vectors = found.embed(block, **given)
+                file.write(np.ascontiguousarray(vectors, "<f4").tobytes())
+                rows += len(vectors)
+            file.seek(0)
+            form.write_array_header_1_0(file, head(rows))
+            assert file.tell() == room, "a header has room for any number of rows"
+        aside.replace(output)
+    finally:
+        aside.unlink(missing_ok=True)
+    print(f"{output}: {counted(rows, 'text')}, {found.width} numbers each", file=sys.stderr)

@@ -1,0 +1,116 @@
+"""What a folder of sentence-transformers says beside the model: how one vector is made of a text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from regard.interop.fields import Fields, as_json, quoted
+from regard.interop.folder import LARGEST, mapping
+
+MODULES, WHOLE = "modules.json", "config_sentence_transformers.json"
+LENGTH = "sentence_*_config.json"  # beside the weights; the star is bert, roberta, distilbert ...
+POOLS = {
+    "pooling_mode_cls_token": "class",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_lasttoken": "last",
+}
+"""Their flags by our names; those for which there is none must be false."""
+WORDS = {"cls": "class", "mean": "mean", "max": "max", "lasttoken": "last"}
+OTHERS = dict.fromkeys(("pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens"), (False,))
+EMPTY: Mapping[str, tuple[Any, ...]] = {
+    **{name: ({}, None) for name in ("model_args", "tokenizer_args", "config_args", "processor_kwargs")},
+    **{name: ({}, None) for name in ("model_kwargs", "config_kwargs")},
+    "unpad_inputs": (False, True, None),
+    "transformer_task": ("feature-extraction",),
+    "module_output_name": ("token_embeddings",),
+    "method_output_name": ("last_hidden_state",),
+}
+HARMLESS = ("__version__", "prompts", "similarity_fn_name", "model_type", "modality_config")
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """How one vector is made of a text, as such a folder says, and where the model itself lies."""
+
+    body: Path
+    settings: dict[str, Any]
+    """In our words: pool, normalise, longest, lowercase."""
+
+
+def read(folder: Path) -> Embedding | None:
+    """What modules.json and the files that it names say; None where there is no such file."""
+    if not (folder / MODULES).is_file():
+        return None
+    modules = [_module(each, folder / MODULES) for each in _listed(folder / MODULES)]
+    kinds = [kind for kind, _ in modules]
+    if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+        strange = next((kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")), None)
+        why = f"the module {strange} cannot be read" if strange else f"modules {', '.join(kinds) or 'none'} in a row"
+        raise ValueError(f"{folder / MODULES}: {why}: Transformer, Pooling and maybe Normalize can be")
+    body = _inside(folder, modules[0][1])
+    if (folder / WHOLE).is_file():
+        fields = Fields(mapping(folder / WHOLE, LARGEST), folder / WHOLE)
+        fields.constant({"default_prompt_name": (None,)})  # it would stand before every text
+        fields.rest(HARMLESS)
+    pool = _pool(_inside(folder, modules[1][1]) / "config.json")
+    return Embedding(body, {"pool": pool, "normalise": "Normalize" in kinds, **_length(body)})
+
+
+def _listed(place: Path) -> list[Any]:
+    try:
+        found = json.loads(place.read_bytes()[:LARGEST].decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{place}: cannot be read, {' '.join(str(error).split())}") from None
+    if not isinstance(found, list):
+        raise ValueError(f"{place}: expected a list of modules, not {as_json(found)}")
+    return found
+
+
+def _module(found: Any, place: Path) -> tuple[str, str]:
+    """The kind of a module, which is the last part of its type, and its folder."""
+    kind, path = (found.get(name) for name in ("type", "path")) if isinstance(found, dict) else (None, None)
+    if not isinstance(kind, str) or not isinstance(path, str):
+        raise ValueError(f"{place}: a module must have a type and a path, not be {as_json(found)}")
+    return quoted(kind.rsplit(".", 1)[-1]), path
+
+
+def _inside(folder: Path, path: str) -> Path:
+    if Path(path).is_absolute() or ".." in Path(path).parts:
+        raise ValueError(f"{folder / MODULES}: the path {as_json(path)} leads out of the folder")
+    return folder / path
+
+
+def _pool(place: Path) -> str:
+    """The one way in which vectors of tokens become one."""
+    if not place.is_file():
+        raise ValueError(f"{place}: is missing, which says how vectors of tokens become one: copy it too")
+    fields = Fields(mapping(place, LARGEST), place)
+    fields.whole("word_embedding_dimension", "embedding_dimension", default=1)
+    fields.flag("include_prompt", default=True)  # without prompts it changes nothing
+    if "pooling_mode" in fields:
+        chosen = [fields.choice("pooling_mode", among=WORDS, default="mean")]
+    else:
+        fields.constant(OTHERS)
+        chosen = [ours for theirs, ours in POOLS.items() if fields.flag(theirs, default=False)]
+    fields.rest()
+    if len(chosen) != 1:
+        raise ValueError(f"{place}: {' and '.join(chosen) or 'no pooling'} at once cannot be read: one of them can")
+    return chosen[0]
+
+
+def _length(body: Path) -> dict[str, Any]:
+    """Most tokens of a text, and whether capitals count as small letters."""
+    there = sorted(body.glob(LENGTH))
+    if not there:
+        return {}
+    fields = Fields(mapping(there[0], LARGEST), there[0])
+    longest = fields.whole("max_seq_length", default=None)
+    lowercase = fields.flag("do_lower_case", default=False)
+    fields.constant(EMPTY)
+    fields.rest(HARMLESS)
+    return {**({} if longest is None else {"longest": longest}), **({"lowercase": True} if lowercase else {})}

@@ -1,0 +1,37 @@
+"""How well the right text is found among many: recall among the first answers, and the mean reciprocal rank."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int, UInt64
+
+BLOCK = 1024  # queries compared at a time
+
+
+def ranks(
+    queries: Float[np.ndarray, "pair width"],
+    candidates: Float[np.ndarray, "pair width"],
+    alike: UInt64[np.ndarray, "pair 2"],
+) -> Int[np.ndarray, "pair"]:
+    """The place, from 1, of the best right candidate of each query by the product of their vectors.
+
+    The one in the same row is right, and so are those of rows that share a text with it: `alike` has a number for the
+    text of either side, the same for texts that are the same. A wrong candidate as near as the right one comes first.
+    """
+    found = np.empty(len(queries), np.int64)
+    for start in range(0, len(queries), BLOCK):
+        own = alike[start : start + BLOCK]
+        scores = queries[start : start + BLOCK] @ candidates.T
+        right = (own[:, None, 0] == alike[None, :, 0]) | (own[:, None, 1] == alike[None, :, 1])
+        best = np.where(right, scores, -np.inf).max(axis=1, keepdims=True)
+        found[start : start + BLOCK] = 1 + ((scores >= best) & ~right).sum(axis=1)
+    return found
+
+
+def retrieval(places: Int[np.ndarray, "pair"]) -> dict[str, float]:
+    """Share of queries whose right text comes first, or among the first ten, and the mean of one over its place."""
+    return {
+        "recall_1": float((places <= 1).mean()),
+        "recall_10": float((places <= 10).mean()),
+        "mrr": float((1.0 / places).mean()),
+    }

@@ -1,0 +1,1 @@
+"""Texts as vectors: one for each, such that texts that mean the same lie near one another."""

@@ -1,0 +1,107 @@
+"""The vectors of one word in several sentences, which differ by what stands around it, beside its static vector."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from regard.attention.masks import Row
+from regard.data.tokenizers.tokenizer import WORD
+from regard.tasks.embedding.embedder import Embedder
+
+AROUND = 18  # characters on either side of a word that are shown
+
+
+@dataclass(frozen=True)
+class Use:
+    """A word where it stands in a sentence."""
+
+    sentence: int
+    """Number of the sentence, from 1."""
+    shown: str
+    """The word with a little of what stands around it."""
+
+
+@dataclass(frozen=True)
+class Uses:
+    """All uses of a word, with a vector for each, and the vector that its tokens have before anything is read."""
+
+    word: str
+    uses: list[Use]
+    vectors: Float[np.ndarray, "use width"]
+    static: Float[np.ndarray, "width"]
+
+    @property
+    def cosines(self) -> Float[np.ndarray, "one other"]:
+        """Of every two uses; the last row and column is the static vector's."""
+        every = np.concatenate([self.vectors, self.static[None]]).astype(np.float64)
+        every /= np.maximum(np.linalg.norm(every, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        return every @ every.T
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        cosines = self.cosines.round(6)
+        return {
+            "word": self.word,
+            "uses": [{"sentence": use.sentence, "shown": use.shown} for use in self.uses],
+            "cosines": cosines[:-1, :-1].tolist(),
+            "static": cosines[:-1, -1].tolist(),
+        }
+
+
+def uses(embedder: Embedder, word: str, sentences: Sequence[str]) -> Uses:
+    """Every use of a word in these sentences: the mean vector of its tokens after the last block."""
+    if len(WORD.findall(word)) != 1 or not word.strip():
+        raise ValueError(f"{word!r} is not one word: give a single one")
+    word = word.strip()
+    found, vectors = list[Use](), list[np.ndarray]()
+    for number, sentence in enumerate(sentences, start=1):
+        places = _places(embedder, word, sentence)
+        if not places:
+            raise ValueError(f"sentence {number} has no word {word!r}: {sentence[:60]!r}")
+        features = _features(embedder, sentence)
+        for shown, tokens in places:
+            found.append(Use(number, shown))
+            vectors.append(features[tokens].mean(axis=0))
+    own = embedder.tokenizer.encode(word)
+    static = embedder.model.embedding.weight[own].detach().float().mean(0).cpu().numpy()
+    return Uses(word, found, np.stack(vectors), static)
+
+
+def _places(embedder: Embedder, word: str, sentence: str) -> list[tuple[str, list[int]]]:
+    """Where a word stands in a sentence: a little of what is around it, and its tokens as they are read."""
+    text = embedder.tokenizer.how.normal(sentence.strip())
+    ids = embedder.tokenizer.encode(text)
+    before, after = embedder.frame
+    room = embedder.model.config.context - len(before) - len(after)
+    if len(ids) > room:
+        raise ValueError(f"{len(ids)} tokens in one sentence, the model reads {room}: give a shorter one")
+    owners = embedder.tokenizer.words(ids, text)
+    found = []
+    for number, match in enumerate(WORD.finditer(text)):
+        tokens = [len(before) + place for place, owner in enumerate(owners) if owner == number]
+        if match[0].casefold() == word.casefold() and tokens:
+            found.append((_around(text, match.start(), match.end()), tokens))
+    return found
+
+
+def _around(text: str, begin: int, end: int) -> str:
+    """A word with whole words on either side of it."""
+    left, right = text[:begin], text[end:]
+    left = left if len(left) <= AROUND else left[-AROUND:].partition(" ")[2]
+    right = right if len(right) <= AROUND else right[:AROUND].rpartition(" ")[0]
+    return f"{left}{text[begin:end]}{right}".strip()
+
+
+@torch.no_grad()
+def _features(embedder: Embedder, sentence: str) -> Float[np.ndarray, "token width"]:
+    before, after = embedder.frame
+    text = embedder.tokenizer.how.normal(sentence.strip())
+    ids = [*before, *embedder.tokenizer.encode(text), *after]
+    row = Row.of([len(ids)]).to(embedder.device)
+    return embedder.model(torch.tensor(ids, device=embedder.device), layout=row).float().cpu().numpy()

@@ -1,0 +1,188 @@
+"""A trained BERT or GPT that turns texts into vectors, whatever it was trained for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from regard import config
+from regard.attention.hardware import device_of
+from regard.attention.masks import Row
+from regard.checkpoint import Checkpoint
+from regard.data.glimpse import TABLES
+from regard.data.normalise import recorded
+from regard.data.readers import JSON_SUFFIXES, Corpus, suffix
+from regard.data.tokenizers import Tokenizer
+from regard.data.tokenizers.units import UnitsConfig
+from regard.decoding.batching import by_length
+from regard.interpret.items import Weights, tokens
+from regard.interpret.steps import Steps, inside
+from regard.interpret.trace import Trace
+from regard.interpret.watch import watch
+from regard.metrics.scores import Scores
+from regard.models import config_of
+from regard.tasks.embedding.pairs import read
+from regard.tasks.embedding.pooling import EmbeddingConfig, pooled, scaled
+from regard.tasks.embedding.scoring import measured, scored
+from regard.tasks.trained import chosen, described, revived
+
+BODIES = ("bert", "gpt")
+BUDGET = 1 << 12  # tokens read at a time
+SHOWN = 6  # numbers of a vector in a line for a person
+
+
+@dataclass(frozen=True)
+class Embedding:
+    """A text and its vector."""
+
+    text: str
+    vector: Float[np.ndarray, "width"]
+
+    def __str__(self) -> str:
+        numbers = " ".join(f"{value:.4f}" for value in self.vector[:SHOWN])
+        return f"{numbers}{' ...' * (len(self.vector) > SHOWN)}"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"text": self.text, "embedding": listed(self.vector)}
+
+
+class Embedder:
+    """Turns texts into vectors: reads each with all blocks of a model and pools the vectors of its tokens."""
+
+    task: ClassVar[str] = "matching"
+    verb: ClassVar[str] = "embed"
+    kind: ClassVar[str] = "an embedder"
+    Options: ClassVar[type] = EmbeddingConfig
+    __repr__ = described
+
+    def __init__(
+        self, model: Any, tokenizer: Tokenizer, how: EmbeddingConfig | None = None, name: str = "embedder"
+    ) -> None:
+        self.model, self.tokenizer, self.how, self.name = model, tokenizer, how or EmbeddingConfig(), name
+        self.file: dict[str, Any] = {}
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Embedder:
+        """The BERT or GPT that a checkpoint holds, of whatever task; its own way of pooling, if it says one."""
+        shape = config_of(checkpoint.config.get("model", {}))
+        if shape.name not in BODIES:
+            held = f"{checkpoint.directory} holds {getattr(shape, 'phrase', shape.name)}"
+            raise ValueError(f"{held}, which gives no vectors of texts: give a BERT or a GPT, pre-trained or imported")
+        how = config.build(EmbeddingConfig, checkpoint.config.get("embedding", {}), where="embedding")
+        found = cls(revived(checkpoint, device), tokenizer_of(checkpoint), how, checkpoint.directory.name)
+        found.file = dict(checkpoint.config.get("data", {}).get("file", {}))
+        return found
+
+    @property
+    def device(self) -> torch.device:
+        """Where it runs."""
+        return device_of(self.model)
+
+    @property
+    def width(self) -> int:
+        """Numbers of a vector."""
+        return self.model.config.width
+
+    def parse(self, text: str) -> str:
+        """An input is a text, which may be empty."""
+        return text
+
+    def answer(self, inputs: Sequence[str], **options: Any) -> list[Embedding]:
+        """The vector of each text; options are those of `EmbeddingConfig`."""
+        found = self.embed(inputs, **options)
+        return [Embedding(text, vector) for text, vector in zip(inputs, found, strict=True)]
+
+    @torch.no_grad()
+    def embed(self, texts: str | Sequence[str], **options: Any) -> Float[np.ndarray, "text width"]:
+        """The vectors of texts, in their order; texts of about the same length are read together."""
+        how = self.chosen(options)
+        read = self.encode([texts] if isinstance(texts, str) else texts, how)
+        found = np.empty((len(read), self.width), np.float32)
+        for batch in by_length([len(ids) for ids in read], budget=BUDGET):
+            flat = torch.tensor([id for number in batch for id in read[number]], device=self.device)
+            row = Row.of([len(read[number]) for number in batch]).to(self.device)
+            vectors = pooled(self.model(flat, layout=row), row, how.pool)
+            found[batch] = scaled(vectors.float(), how.normalise).cpu().numpy()
+        return found
+
+    def evaluate(
+        self, *files: str | Path, name: str | None = None, columns: tuple[int, int] | None = None, **options: Any
+    ) -> Scores:
+        """How well the partners of texts are found, in files of pairs like those it was trained on, or two files."""
+        own = {**self.file, **({} if columns is None else {"columns": columns}), **options}
+        names = [str(file) for file in files]
+        tables = [suffix(name) in (*JSON_SUFFIXES, *TABLES) for name in names]
+        beside = len(names) == 2 and not any(tables)
+        told = [{"source": names[0], "target": names[1]}] if beside else [{**own, "path": name} for name in names]
+        pairs, _ = read([config.build(Corpus, one, where="file") for one in told], 0.0)
+        return scored(name or self.name, self.task, measured(self.units, pairs))
+
+    def units(self, texts: Sequence[str]) -> Float[np.ndarray, "text width"]:
+        """The vectors of texts, of length 1 in any case."""
+        return self.embed(texts, normalise=True)
+
+    def look(self, given: str, **options: Any) -> Trace:
+        """Read a text and keep where every head looked."""
+        [ids] = self.encode([given], self.chosen(options))
+        with watch(self.model) as seen:
+            self._read(ids)
+        items = {"source": tokens(self.tokenizer, ids)}
+        weights = [Weights(name, "source", "source", seen[name][0].cpu()) for name in seen]
+        return Trace(self.name, self.task, items, weights, {"text": given, "answer": given, "read": ids}, self.steps)
+
+    def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
+        """The vectors of all attentions (or of those named) as the text is read again."""
+        names = names or [one.name for one in trace.weights]
+        found, _ = inside(self.model, lambda: self._read(trace.facts["read"]), names=names)
+        return Steps(found, [])
+
+    def chosen(self, options: dict[str, Any]) -> EmbeddingConfig:
+        """How texts are read; what nobody names is as in the checkpoint."""
+        how = chosen(self, options, below=config.plain(self.how))
+        if how.longest is not None and how.longest > self.model.config.context:
+            raise ValueError(f"longest is {how.longest}, the model reads {self.model.config.context} tokens at most")
+        return how
+
+    def encode(self, texts: Sequence[str], how: EmbeddingConfig) -> list[list[int]]:
+        """Tokens of each text as the model reads it, special ones included; blanks around a text mean nothing."""
+        before, after = self.frame
+        room = (how.longest or self.model.config.context) - len(before) - len(after)
+        if room < 1:
+            raise ValueError(
+                f"longest is {how.longest}, too short for a text and {len(before) + len(after)} tokens more"
+            )
+        prepared = [text.strip().lower() if how.lowercase else text.strip() for text in texts]
+        read = ([*before, *ids[:room], *after] for ids in self.tokenizer.encode_many(prepared))
+        return [ids or [self.tokenizer.opening] for ids in read]
+
+    @property
+    def frame(self) -> tuple[list[int], list[int]]:
+        """What stands before and after a text: the class token and the separator, or what opens a text of a GPT."""
+        own = self.tokenizer
+        if self.model.config.name == "bert":
+            return [own.role("begin")], [own.role("separator")]
+        return ([own.role("begin")] if own.opens else []), []
+
+    @torch.no_grad()
+    def _read(self, ids: Sequence[int]) -> torch.Tensor:
+        return self.model(torch.tensor(ids, device=self.device), layout=Row.of([len(ids)]).to(self.device))
+
+
+def tokenizer_of(checkpoint: Checkpoint) -> Tokenizer:
+    """The tokenizer of a checkpoint, whichever task wrote it."""
+    known = recorded(checkpoint.config.get("tokenizer")).items()
+    names = UnitsConfig.__dataclass_fields__
+    how = config.build(UnitsConfig, {name: value for name, value in known if name in names}, where="tokenizer")
+    return Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
+
+
+def listed(vector: Float[np.ndarray, "width"]) -> list[float]:
+    """Numbers of a vector for JSON, as short as they come back the same in single precision."""
+    return [float(str(value)) for value in vector]

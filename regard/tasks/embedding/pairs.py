@@ -1,0 +1,129 @@
+"""Pairs of texts that belong together: read from files, some held out by content whose texts stay out of training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt64
+
+from regard.config.ranges import Batch, Count, Part, Some
+from regard.config.resuming import Free, Warned
+from regard.data.holdout import sentence
+from regard.data.line_report import HELD, LineReport
+from regard.data.readers import Corpus, digest
+from regard.data.readers import pairs as pairs_of
+
+SHARED = "sharing a text with a held-out one"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatchingData:
+    """Where pairs come from, and how many are compared with one another."""
+
+    train: tuple[Corpus, ...]
+    """Pairs to train on: two files line by line, or two columns or fields of one; a single one needs no list."""
+    valid: tuple[Corpus, ...] = ()
+    """Validation pairs; none: some of the training pairs are held out, and none of their texts is trained on."""
+    held: Count = 1000
+    """Most pairs held out when there are no validation pairs."""
+    held_share: Some = 0.1
+    """Share of the pairs held out then."""
+    batch: Warned[Batch] = 64
+    """Pairs of a row: every text is told from those of the other pairs in it (in-batch negatives)."""
+    reject: Free[Part] = 0.01
+    """Share of unusable lines above which nothing is trained."""
+
+    def __post_init__(self) -> None:
+        if not self.train:
+            raise ValueError("train needs at least one file")
+        if self.batch < 2:
+            raise ValueError("batch must be 2 pairs at least, since pairs are told from one another")
+        for corpus in (*self.train, *self.valid):
+            if corpus.tag is not None or corpus.weight != 1.0:
+                raise ValueError("tag and weight are of no use for matching: leave them out")
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Texts in two columns, with the place of each pair."""
+
+    texts: list[tuple[str, str]]
+    origins: list[tuple[int, int]]
+    """Number of the file and line."""
+    files: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def place(self, number: int) -> str:
+        """Where a pair stands, as file:line."""
+        file, line = self.origins[number]
+        return f"{self.files[file]}:{line}"
+
+    def chosen(self, numbers: Sequence[int]) -> Pairs:
+        """Some of them."""
+        return replace(self, texts=[self.texts[n] for n in numbers], origins=[self.origins[n] for n in numbers])
+
+    @property
+    def alike(self) -> UInt64[np.ndarray, "pair 2"]:
+        """A number for every text, the same for texts that differ in case, blanks and punctuation only."""
+        return np.array([[sentence(one), sentence(other)] for one, other in self.texts], np.uint64).reshape(-1, 2)
+
+
+def read(corpora: Sequence[Corpus], reject: float) -> tuple[Pairs, list[LineReport]]:
+    """All pairs of these files, and what became of their lines."""
+    texts, origins, tallies = list[tuple[str, str]](), list[tuple[int, int]](), list[LineReport]()
+    for number, corpus in enumerate(corpora):
+        tally = LineReport()
+        for line, first, second in pairs_of(corpus, tally):
+            texts.append((first, second))
+            origins.append((number, line))
+        tally.check(reject, corpus.files)
+        tallies.append(tally)
+    return Pairs(texts, origins, tuple(" and ".join(corpus.files) for corpus in corpora)), tallies
+
+
+@dataclass(frozen=True)
+class Sides:
+    """What is learnt from and what is measured on."""
+
+    train: Pairs
+    valid: Pairs
+    summary: list[str]
+    report: dict[str, Any]
+
+
+def parted(data: MatchingData) -> Sides:
+    """Training and validation pairs; which are held out depends on their first texts alone."""
+    found, tallies = read(data.train, data.reject)
+    alike = found.alike
+    if data.valid:
+        valid, others = read(data.valid, data.reject)
+        held = np.zeros(len(found), bool)
+    else:
+        count = min(data.held, max(1, round(data.held_share * len(found))))
+        numbers = np.unique(alike[:, 0])
+        bound = numbers[min(count, len(numbers)) - 1]
+        held = alike[:, 0] <= bound
+        valid, others = found.chosen(np.flatnonzero(held).tolist()), []
+    touched = np.isin(alike, valid.alike).any(axis=1) & ~held
+    kept = np.flatnonzero(~held & ~touched)
+    for number in np.flatnonzero(held | touched):
+        file, line = found.origins[number]
+        tallies[file].drop(HELD if held[number] else SHARED, 0, line)
+    for number in kept:
+        tallies[found.origins[number][0]].kept += 1
+    if len(kept) < 2:
+        raise ValueError(f"{found.files[0]}: {len(kept)} pairs to train on, two at least are needed: give more")
+    for tally in others:
+        tally.kept = tally.read
+    train = found.chosen(kept.tolist())
+    named = [*zip(data.train, tallies, strict=True), *zip(data.valid, others, strict=True)]
+    summary = [line for corpus, tally in named for line in tally.lines(corpus.files)]
+    summary.append(f"{len(train):,} pairs to train on, {len(valid):,} held out")
+    digests = [[digest(name) for name in corpus.files] for corpus in (*data.train, *data.valid)]
+    report: dict[str, Any] = {"pairs": {"train": len(train), "valid": len(valid)}, "digests": digests}
+    return Sides(train, valid, summary, report)

@@ -1,0 +1,90 @@
+"""How well partners are found: every text of one side asks for its own among all those of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from regard.metrics.retrieval import ranks, retrieval
+from regard.metrics.scores import Judged, Scores
+from regard.metrics.significance import averaged
+from regard.tasks.embedding.pairs import Pairs
+from regard.training.task import Spread, alone, evenly
+
+Embed = Callable[[Sequence[str]], Any]
+"""What turns texts into vectors of length 1, a row for each."""
+TOGETHER = 1024  # texts embedded at a time
+LONG = 200  # characters of a text that are shown
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The place of every text's partner, in both directions."""
+
+    pairs: Pairs
+    places: tuple[Int[np.ndarray, "pair"], Int[np.ndarray, "pair"]]
+    nearest: list[int]
+    """For every first text, the pair whose second text is nearest to it."""
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Means of both directions."""
+        one, other = (retrieval(places) for places in self.places)
+        return {name: (one[name] + other[name]) / 2 for name in one}
+
+    def samples(self, count: int) -> list[dict[str, Any]]:
+        """A few texts with their partner and what was found."""
+        texts = self.pairs.texts
+        return [
+            {"text": texts[n][0][:LONG], "partner": texts[n][1][:LONG], "found": texts[self.nearest[n]][1][:LONG]}
+            for n in evenly(range(len(texts)), count)
+        ]
+
+
+def measured(embed: Embed, pairs: Pairs, spread: Spread = alone) -> Measured:
+    """Embed both sides, parts of them by each of the processes, and rank every partner."""
+    texts = [text for side in (0, 1) for text in (pair[side] for pair in pairs.texts)]
+    starts = range(0, len(texts), TOGETHER)
+
+    def embedded(start: int) -> list[list[float]]:  # plain numbers, since processes exchange them
+        return embed(texts[start : start + TOGETHER]).tolist()
+
+    parts = spread(embedded, list(starts))
+    vectors: Float[np.ndarray, "text width"] = np.concatenate([np.array(part, np.float32) for part in parts])
+    first, second = vectors[: len(pairs)], vectors[len(pairs) :]
+    alike = pairs.alike
+    nearest = [int((row @ second.T).argmax()) for row in first]
+    return Measured(pairs, (ranks(first, second, alike), ranks(second, first, alike)), nearest)
+
+
+def scored(name: str, task: str, found: Measured) -> Scores:
+    """Recall and mean reciprocal rank with their intervals, pair by pair."""
+
+    def mean(of: Any) -> np.ndarray:
+        return np.mean([of(places) for places in found.places], axis=0)
+
+    ways = {
+        "recall@1, %": lambda places: 100.0 * (places <= 1),
+        "recall@10, %": lambda places: 100.0 * (places <= 10),
+        "mean reciprocal rank": lambda places: 1.0 / places,
+    }
+    count = [1.0] * len(found.pairs)
+    worth = mean(ways["mean reciprocal rank"])
+    examples = [
+        Judged(n + 1, one[:LONG], other[:LONG], found.pairs.texts[found.nearest[n]][1][:LONG], float(worth[n]))
+        for n, (one, other) in enumerate(found.pairs.texts)
+    ]
+    return Scores(
+        name,
+        task,
+        {title: averaged(mean(way).tolist(), count) for title, way in ways.items()},
+        examples,
+        measures={"pairs": f"{len(found.pairs):,}", "chance of recall@1": f"{1 / max(len(found.pairs), 1):.2%}"},
+        details=found.metrics,
+        unit="pair",
+        counted="reciprocal rank",
+    )

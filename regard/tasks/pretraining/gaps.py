@@ -1,0 +1,228 @@
+"""How probable answers are in the gap of a text, by a GPT, a BERT and a T5, and what they write there themselves.
+
+An answer is tokenised together with what stands before it, so that " word" after a blank is not "word". A GPT reads the
+text before the gap once and every answer after it; a BERT reads as many masks as an answer has tokens and is told its
+tokens one by one, from left to right (a pseudo-log-likelihood); a T5 reads a sentinel and writes the span and its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from regard.attention.hardware import device_of
+from regard.attention.masks import Row
+from regard.data.tokenizers import Tokenizer
+from regard.decoding.batching import by_length, in_order, padded
+from regard.decoding.generate import generate
+from regard.decoding.teacher_forcing import continued
+from regard.tasks.gaps import Gap
+from regard.tasks.pretraining.tokenising import encode_ends, encode_parts
+
+BUDGET = 1 << 13  # tokens read at a time
+SENTINEL = "<extra_id_0>"
+Split = tuple[list[int], list[list[int]]]
+
+
+def split(own: Tokenizer, gaps: Sequence[Gap]) -> list[Split]:
+    """The tokens before each gap, and after these the tokens of every candidate.
+
+    Where a candidate melts with the end of what stands before it, all candidates take that end along.
+    """
+    found = []
+    for head, ends in zip(*encode_ends(own, [(gap.before, gap.candidates) for gap in gaps]), strict=True):
+        before, *wholes = ends
+        shared = min((min(_shared(before, whole), len(whole) - 1) for whole in wholes), default=len(before))
+        found.append(([*head, *before[:shared]], [whole[shared:] for whole in wholes]))
+    return found
+
+
+def _shared(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens two texts begin with alike."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+class Prompted:
+    """What the three families share."""
+
+    onward: ClassVar[bool] = False
+    writes: ClassVar[bool] = True
+    model: Any
+    tokenizer: Tokenizer
+
+    @property
+    def reach(self) -> int:
+        """Tokens that it reads at most."""
+        return self.model.config.context
+
+    def pieces(self, gap: Gap) -> list[list[int]]:
+        """The tokens of each candidate, as they stand in this text."""
+        return split(self.tokenizer, [gap])[0][1]
+
+    def _after(self, gaps: Sequence[Gap]) -> list[list[int]]:
+        """The tokens after each gap."""
+        return [encode_parts(self.tokenizer, ["a", gap.after])[1] for gap in gaps]
+
+
+class PromptedGPT(Prompted):
+    """A GPT answers with what comes next."""
+
+    onward: ClassVar[bool] = True
+    eos: int | None
+    opening: Any
+    unreadable: Any
+    decode: Any
+
+    def sizes(self, gaps: Sequence[Gap], *, length: int = 0) -> list[int]:
+        """Tokens that each text has with the longest of its candidates, or with an answer of this length."""
+        return [
+            len(self._begun(before)) + max([length, *map(len, answers)])
+            for before, answers in split(self.tokenizer, gaps)
+        ]
+
+    @torch.no_grad()
+    def weigh(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
+        """Log-probabilities of the tokens of every candidate after the text before the gap, which is read once."""
+        parts = [(self._begun(before), answers) for before, answers in split(self.tokenizer, gaps)]
+        self.model.eval()
+        batches = by_length([len(before) for before, _ in parts], budget=BUDGET)
+        found = []
+        for batch in batches:
+            tokens, lengths = padded([parts[n][0] for n in batch], self.tokenizer.filler)
+            inputs = [each.to(device_of(self.model)) for each in (tokens, lengths)]
+            found.append(continued(self.model, inputs, [parts[n][1] for n in batch]))
+        return in_order(batches, found)
+
+    @torch.no_grad()
+    def complete(self, gaps: Sequence[Gap], *, length: int, stop: str = "") -> list[str]:
+        """The likeliest continuation of what stands before each gap, up to the stop sequence."""
+        begun = [self._begun(before) for before, _ in split(self.tokenizer, gaps)]
+        self.model.eval()
+        batches = by_length([len(ids) for ids in begun], budget=BUDGET)
+        found = []
+        for batch in batches:
+            tokens, lengths = padded([begun[n] for n in batch], self.tokenizer.filler)
+            inputs = [each.to(device_of(self.model)) for each in (tokens, lengths)]
+            written = generate(self.model, inputs, limit=length, eos=self.eos, constraints=[self.unreadable])
+            found.append([one.tokens for [one] in written])
+        whole = zip(begun, in_order(batches, found), strict=True)
+        return [_until(self._behind(before, after), stop) for before, after in whole]
+
+    def _begun(self, before: list[int]) -> list[int]:
+        """What is read before an answer: the opening and the text, or the end of another text where there is none."""
+        return [*self.opening, *before] or [self.tokenizer.role("end")]
+
+    def _behind(self, before: list[int], after: list[int]) -> str:
+        return self.decode([*before, *after])[len(self.decode(before)) :]
+
+
+class PromptedBERT(Prompted):
+    """A BERT answers with what it expects behind masks."""
+
+    writes: ClassVar[bool] = False
+    _able: Any
+
+    def sizes(self, gaps: Sequence[Gap], *, length: int = 0) -> list[int]:
+        """Tokens that each text has with the longest of its candidates, or with an answer of this length."""
+        parts = zip(split(self.tokenizer, gaps), self._after(gaps), strict=True)
+        return [2 + len(before) + max([length, *map(len, answers)]) + len(after) for (before, answers), after in parts]
+
+    def weigh(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
+        """Log-probabilities of the tokens of every candidate, those after it masked; like texts are read once."""
+        self._able()
+        texts: dict[tuple[int, ...], int] = {}
+        asked: list[list[list[tuple[int, int, int]]]] = []  # text, place, token
+        for (before, answers), after in zip(split(self.tokenizer, gaps), self._after(gaps), strict=True):
+            steps = [list(self._steps(before, answer, after)) for answer in answers]
+            asked.append([[(texts.setdefault(ids, len(texts)), *rest) for ids, *rest in some] for some in steps])  # type: ignore[misc]
+        questions = [one for gap in asked for some in gap for one in some]
+        found = iter(self._answered(list(texts), questions))
+        return [[[next(found) for _ in some] for some in gap] for gap in asked]
+
+    def complete(self, gaps: Sequence[Gap], *, length: int, stop: str = "") -> list[str]:
+        """A BERT does not write."""
+        raise AssertionError("a masked language model cannot write")
+
+    def _steps(self, before: list[int], answer: list[int], after: list[int]) -> Any:
+        """What is read for each token of an answer, where that token stands, and which it is."""
+        own = self.tokenizer
+        first = [own.role("begin"), *before]
+        for place, token in enumerate(answer):
+            masks = [own.role("mask")] * (len(answer) - place)
+            yield (*first, *answer[:place], *masks, *after, own.role("separator")), len(first) + place, token
+
+    @torch.no_grad()
+    def _answered(self, texts: Sequence[Sequence[int]], questions: Sequence[tuple[int, int, int]]) -> list[float]:
+        """The log-probability of each token at its place in its text."""
+        device = device_of(self.model)
+        self.model.eval()
+        by_text: dict[int, list[int]] = {}
+        for number, (text, _, _) in enumerate(questions):
+            by_text.setdefault(text, []).append(number)
+        answers = [0.0] * len(questions)
+        for batch in by_length([len(ids) for ids in texts], budget=BUDGET):
+            row = Row.of([len(texts[n]) for n in batch]).to(device)
+            flat = torch.tensor([id for n in batch for id in texts[n]], device=device)
+            starts = dict(zip(batch, row.offsets.tolist(), strict=False))
+            numbers = [number for text in batch for number in by_text[text]]
+            where = [starts[questions[number][0]] + questions[number][1] for number in numbers]
+            different = sorted(set(where))
+            features = self.model(flat, layout=row).index_select(0, torch.tensor(different, device=device))
+            logits = _precise(self.model.logits(features)).log_softmax(-1)
+            lines = torch.tensor([different.index(place) for place in where], device=device)
+            tokens = torch.tensor([questions[number][2] for number in numbers], device=device)
+            for number, value in zip(numbers, logits[lines, tokens].tolist(), strict=True):
+                answers[number] = value
+        return answers
+
+
+class PromptedT5(Prompted):
+    """A T5 answers with the span in place of a sentinel."""
+
+    answer: Any
+    _sentinel: Any
+
+    def sizes(self, gaps: Sequence[Gap], *, length: int = 0) -> list[int]:
+        """Tokens of each text as it is read; what is written has room of its own."""
+        return [len(ids) for ids in self._sources(gaps)]
+
+    @torch.no_grad()
+    def weigh(self, gaps: Sequence[Gap]) -> list[list[list[float]]]:
+        """Log-probabilities of the tokens of every candidate and of its end."""
+        own, device = self.tokenizer, device_of(self.model)
+        end, sources = own.role("end"), self._sources(gaps)
+        answers = [[[*ids, end] for ids in some] for _, some in split(own, gaps)]
+        self.model.eval()
+        batches = by_length([len(ids) for ids in sources], budget=BUDGET)
+        found = []
+        for batch in batches:
+            source, lengths = padded([sources[n] for n in batch], own.filler)
+            prompt = torch.tensor([[own.filler, self._sentinel(SENTINEL)]] * len(batch))
+            inputs = [each.to(device) for each in (source, lengths, prompt)]
+            found.append(continued(self.model, inputs, [answers[n] for n in batch]))
+        return in_order(batches, found)
+
+    def complete(self, gaps: Sequence[Gap], *, length: int, stop: str = "") -> list[str]:
+        """The likeliest span in place of the sentinel."""
+        texts = [f"{gap.before}{SENTINEL}{gap.after}" for gap in gaps]
+        spans = [(one.spans or [one.answer])[0] for one in self.answer(texts, length=length)]
+        return [_until(span, stop) for span in spans]
+
+    def _sources(self, gaps: Sequence[Gap]) -> list[list[int]]:
+        own, gap = self.tokenizer, self._sentinel(SENTINEL)
+        parts = zip(split(own, gaps), self._after(gaps), strict=True)
+        return [[*before, gap, *after, own.role("end")] for (before, _), after in parts]
+
+
+def _until(text: str, stop: str) -> str:
+    """A text up to the first stop sequence after its first visible character."""
+    text = text.lstrip()
+    return (text.partition(stop)[0] if stop else text).strip()
+
+
+def _precise(logits: Tensor) -> Tensor:
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))

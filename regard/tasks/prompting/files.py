@@ -1,0 +1,144 @@
+"""Texts with their labels or references as they stand in files to measure on: no line is left out or cleaned.
+
+JSON lines by their names, or columns of a table by those of its heading or by their numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from regard.config.words import nearest
+from regard.data.readers import JSON_SUFFIXES, LINE, Refusal, parsed, suffix, value_at
+from regard.data.testset import numbered
+from regard.tasks.prompting.template import Template, Texts
+
+FIRST = (
+    *("text", "sentence", "review", "sentence1", "sentence_a", "premise", "question", "source", "document", "content"),
+    *("description", "title", "utterance", "query", "input", "texte", "phrase", "avis"),
+)
+SECOND = ("second", "sentence2", "sentence_b", "hypothesis", "text2", "aspect", "response")
+LABEL = (
+    *("label", "class", "category", "sentiment", "topic", "intent", "entailment_judgment", "gold_label", "target"),
+    *("summary", "translation", "reference", "entities", "answer", "etiquette", "classe"),
+)
+DELIMITERS = ("\t", ";", ",")
+
+
+class Example(NamedTuple):
+    """A text to measure on, what is right, and where it stands as file:line."""
+
+    given: Texts
+    right: str
+    place: str
+
+
+def read(name: str, template: Template) -> tuple[list[Example], int]:
+    """The examples of a file, and how many texts were left out because their label has no answer."""
+    found, left = [], 0
+    for line, given, label in _records(name, template):
+        right = template.label(label) if template.kind == "choose" else label
+        if right is not None:
+            found.append(Example(given, right, f"{name}:{line}"))
+        elif template.others == "leave":
+            left += 1
+        else:
+            raise ValueError(
+                f"{name}:{line}: the label {label!r} has no answer: name one of {', '.join(template.labels)} for it "
+                f"(names.{label}=...), or leave such texts out (others=leave)"
+            )
+    if not found:
+        raise ValueError(f"{name}: no text with a label that has an answer: give at least one")
+    return found, left
+
+
+def _records(name: str, template: Template) -> Iterator[tuple[int, Texts, str]]:
+    """(line, texts, label) of everything in a file."""
+    rows = _objects(name) if suffix(name) in JSON_SUFFIXES else _cells(name)
+    columns: list[Any] | None = None
+    for line, row in rows:
+        if columns is None:
+            columns, heading = _columns(name, row, template)
+            if heading:
+                continue
+        texts = [_value(name, line, row, column) for column in columns]
+        yield line, Texts(*texts[:-1]), texts[-1]
+
+
+def _objects(name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    for line, text in numbered(name):
+        try:
+            record = parsed(text)
+        except Refusal as refusal:
+            raise ValueError(f"{name}:{line}: {refusal.reason}, give one object in each line") from None
+        if not isinstance(record, dict):
+            raise ValueError(f"{name}:{line}: no JSON object, give one in each line")
+        yield line, record
+
+
+def _cells(name: str) -> Iterator[tuple[int, list[str]]]:
+    """The cells of every record; what separates them shows in the first line."""
+    lines = [text for _, text in numbered(name)]
+    if not lines:
+        raise ValueError(f"{name} is empty: give a file with at least one text and its label")
+    delimiter = next((each for each in DELIMITERS if each in lines[0]), ",")
+    if delimiter == "\t":  # quotation marks are text
+        yield from ((line, text.split("\t")) for line, text in enumerate(lines, start=1) if text.strip())
+        return
+    csv.field_size_limit(LINE)
+    reader, line = csv.reader((f"{text}\n" for text in lines), delimiter=delimiter), 1
+    try:
+        for record in reader:
+            if record:
+                yield line, record
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(f"{name}:{line}: {error}") from None
+
+
+def _columns(name: str, first: Any, template: Template) -> tuple[list[Any], bool]:
+    """Where texts and label stand, and whether the first record is a heading."""
+    wanted = [template.columns.x, *([template.columns.y] if template.pair else []), template.columns.label]
+    usual = [FIRST, *([SECOND] if template.pair else []), LABEL]
+    there = [str(each).strip() for each in first]
+    found = [_named(name, there, each, some) for each, some in zip(wanted, usual, strict=True)]
+    if isinstance(first, dict):
+        missing = [some[0] for each, some in zip(found, usual, strict=True) if not isinstance(each, str)]
+        if missing:
+            fields = ", ".join(there)
+            raise ValueError(f"{name}: which field is the {missing[0]}? name it, as columns.x=... (there are {fields})")
+        return found, False
+    heading = any(isinstance(each, str) for each in found)
+    if heading and not all(each is not None for each in found):
+        missing = [f"columns.{key}" for key, each in zip(_keys(template), found, strict=True) if each is None]
+        raise ValueError(f"{name}: its heading is {', '.join(there)}: name what is meant, as {missing[0]}=...")
+    places = [there.index(each) + 1 if isinstance(each, str) else each for each in found]
+    standing = [*range(1, len(places)), len(there)]  # texts first, the label last
+    return [each or usual for each, usual in zip(places, standing, strict=True)], heading
+
+
+def _keys(template: Template) -> Sequence[str]:
+    return ("x", "y", "label") if template.pair else ("x", "label")
+
+
+def _named(name: str, there: Sequence[str], wanted: str | int | None, usual: Sequence[str]) -> str | int | None:
+    """A column as somebody named it, or as it is usually called."""
+    if isinstance(wanted, str) and wanted not in there:
+        raise ValueError(f"{name} has no column named {wanted!r}{nearest(wanted, there)}: it has {', '.join(there)}")
+    if wanted is not None:
+        return wanted
+    return next((each for one in usual for each in there if each.lower() == one), None)
+
+
+def _value(name: str, line: int, row: Any, column: Any) -> str:
+    if isinstance(row, dict):
+        found = value_at(row, column)
+        if isinstance(found, (bool, int)):
+            return str(found).lower()  # as JSON writes them
+        if not isinstance(found, str):
+            raise ValueError(f"{name}:{line}: no text named {column}")
+        return found
+    if len(row) < column:
+        raise ValueError(f"{name}:{line}: {len(row)} columns, wanted column {column}")
+    return row[column - 1].strip()

@@ -1,0 +1,39 @@
+"""From the log-probabilities of answers to labels, plain and corrected by those of an input without content.
+
+A label's score is the log-probability of its words: the sum over their tokens, or the mean where that is asked for; of
+several words the log of their mean probability, so that a label does not gain by having many. Plain probabilities are
+the softmax of the scores over the labels. A model prefers some words whatever the text; contextual calibration (Zhao et
+al. 2021) divides by what it says of an input without content, p(label | text) / p(label | empty), and normalises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+Found = Float[np.ndarray, "text label"]
+
+
+def scores(
+    tokens: Sequence[Sequence[Sequence[float]]], words: Sequence[int], *, per_token: bool = False
+) -> Float[np.ndarray, "text label"]:
+    """The score of every label for each text, from the log-probabilities of the tokens of all words of all labels."""
+    each = np.array([[np.mean(one) if per_token else np.sum(one) for one in text] for text in tokens])
+    parts = np.split(each, np.cumsum(words)[:-1], axis=1)
+    return np.column_stack([np.logaddexp.reduce(part, axis=1) - np.log(part.shape[1]) for part in parts])
+
+
+def probabilities(scores: Float[np.ndarray, "text label"]) -> Float[np.ndarray, "text label"]:
+    """The softmax over the labels."""
+    shifted = np.exp(scores - scores.max(1, keepdims=True))
+    return shifted / shifted.sum(1, keepdims=True)
+
+
+def corrected(
+    scores: Float[np.ndarray, "text label"], empty: Float[np.ndarray, "input label"]
+) -> Float[np.ndarray, "text label"]:
+    """Probabilities divided by the mean of those of inputs without content, and normalised."""
+    prior = probabilities(empty).mean(0)
+    return probabilities(scores - np.log(np.maximum(prior, np.finfo(np.float64).tiny)))

@@ -1,0 +1,222 @@
+"""A template: a prompt with places for the text and for the answer, and the words that stand for each label.
+
+[X] is the text, [Y] a second one, [Z] the answer. Texts are put into their places once: "[Z]" in a text is text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from regard import config
+from regard.config.ranges import Column, Length, Range
+from regard.config.words import nearest
+from regard.tasks.gaps import Gap
+
+PLACES = re.compile(r"\[([XYZ])\]")
+SUFFIXES = (".yaml", ".yml")
+
+
+class Texts(NamedTuple):
+    """What a template is filled with: a text and maybe a second one."""
+
+    x: str
+    y: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shot:
+    """A solved example in front of the text."""
+
+    x: str
+    """The text."""
+    y: str = ""
+    """The second text."""
+    z: str
+    """Its label; where the model writes, the answer itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """Where texts and labels stand in a file; what is not named is recognised."""
+
+    x: str | Column | None = None
+    """Column of the text: its name in the heading or in JSON lines, or its number, counted from 1."""
+    y: str | Column | None = None
+    """Column of the second text."""
+    label: str | Column | None = None
+    """Column of the label, or of the reference where the model writes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Template:
+    """How a task is put to a language model."""
+
+    text: str
+    """The prompt, with [X] for the text, [Y] for a second one and [Z] for the answer."""
+    about: str = ""
+    """What it is for, in a few words."""
+    kind: Literal["choose", "write", "list"] = "choose"
+    """What the answer is: one of the answers (choose), a text (write), or names between commas (list)."""
+    answers: dict[str, str | tuple[str, ...]] = field(default_factory=dict)
+    """Every label with the word or phrase that stands for it, or several."""
+    examples: tuple[Shot, ...] = ()
+    """Solved examples in front of the text (few-shot)."""
+    between: str = "\n\n"
+    """What separates examples."""
+    empty: tuple[str, ...] = ("",)
+    """Inputs without content by whose answers those to a text are corrected (contextual calibration)."""
+    correct: bool = True
+    """Answer by the corrected probabilities; false: by the plain ones."""
+    per_token: bool = False
+    """Divide the log-probability of an answer by its number of tokens."""
+    cut: Literal["refuse", "end", "start"] = "refuse"
+    """A text too long for the model: refuse it, or leave out words at its end or start; the template always stays."""
+    names: dict[str, str] = field(default_factory=dict)
+    """What labels are called, by what they are in files, such as {'1': positive}; others stay."""
+    others: Literal["refuse", "leave"] = "refuse"
+    """Texts in files with a label that has no answer: refuse the file, or leave them out."""
+    columns: Columns = Columns()
+    """Where texts and labels stand in files."""
+    length: Length = 40
+    """Most tokens that are written."""
+    stop: str = "\n"
+    """Stop sequence: what is written ends before it."""
+    words: Annotated[int, Range(0, 1000)] = 0
+    """Words of the copy that what is written is compared with; 0: as many as references have in the mean."""
+
+    def __post_init__(self) -> None:
+        places = PLACES.findall(self.text)
+        for place, meaning in (("X", "the text"), ("Z", "the answer")):
+            if place not in places:
+                raise ValueError(f"text has no [{place}]: write it where {meaning} belongs")
+        if places.count("Z") > 1:
+            raise ValueError(f"text has {places.count('Z')} [Z]: there is one place for the answer")
+        if not self.empty:
+            raise ValueError("empty has no input: give one at least, such as ''")
+        self._check_answers()
+        self._check_examples()
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What may be answered."""
+        return tuple(self.answers)
+
+    @property
+    def pair(self) -> bool:
+        """Whether it takes a second text."""
+        return "[Y]" in self.text
+
+    @property
+    def phrases(self) -> list[tuple[str, ...]]:
+        """The words of each label."""
+        return [(each,) if isinstance(each, str) else each for each in self.answers.values()]
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The words of all labels."""
+        return tuple(word for words in self.phrases for word in words)
+
+    @property
+    def answered_first(self) -> str | None:
+        """A text that follows its answer, which a model that reads from left to right cannot know."""
+        after = self.text.partition("[Z]")[2]
+        return next((f"[{place}]" for place in "XY" if f"[{place}]" in after), None)
+
+    def gap(self, given: Texts) -> Gap:
+        """The prompt of a text, all examples in front of it."""
+        shots = [self._solved(shot) for shot in self.examples]
+        before, after = (_put(part, given) for part in self.text.split("[Z]"))
+        return Gap("".join(f"{shot}{self.between}" for shot in shots) + before, after, self.candidates)
+
+    def label(self, found: str) -> str | None:
+        """The label that a file calls so, upper and lower case alike; None if it has no answer."""
+        for known in (self.names.get(found, found), self.names.get(found.lower(), found)):
+            for label in self.labels:
+                if label.casefold() == known.casefold():
+                    return label
+        return None
+
+    def _solved(self, shot: Shot) -> str:
+        answer = self.phrases[self.labels.index(shot.z)][0] if self.kind == "choose" else shot.z
+        before, after = (_put(part, Texts(shot.x, shot.y)) for part in self.text.split("[Z]"))
+        return f"{before}{answer}{after}"
+
+    def _check_answers(self) -> None:
+        if self.kind != "choose":
+            if self.answers:
+                raise ValueError(f"answers are for kind: choose, and this is {self.kind}: leave one of them out")
+            return
+        if len(self.answers) < 2:
+            raise ValueError(f"answers has {len(self.answers)} of them: give two labels at least")
+        seen: dict[str, str] = {}
+        for label, words in zip(self.labels, self.phrases, strict=True):
+            if not words or not all(word.strip() for word in words):
+                raise ValueError(f"answers.{label} is empty: give it a word")
+            for word in words:
+                other = seen.setdefault(" ".join(word.casefold().split()), label)
+                if other != label or words.count(word) > 1:
+                    raise ValueError(
+                        f"answers.{label}: {word!r} is also an answer of {other}: choose words that differ"
+                    )
+
+    def _check_examples(self) -> None:
+        for number, shot in enumerate(self.examples):
+            if self.kind == "choose" and shot.z not in self.labels:
+                raise ValueError(
+                    f"examples[{number}].z is {shot.z!r}, which has no answer: choose {' or '.join(self.labels)}"
+                )
+            if self.pair and not shot.y:
+                raise ValueError(f"examples[{number}] has no y: the text has a place for it, [Y]")
+
+
+def _put(part: str, given: Texts) -> str:
+    """A part of the prompt with texts in their places, line ends in them as blanks."""
+    texts = {"X": given.x, "Y": given.y}
+    return PLACES.sub(lambda place: " ".join(texts[place[1]].split()), part)
+
+
+def read(name: str | Path, settings: Sequence[str] = ()) -> Template:
+    """The template in a YAML file, or one that comes with Regard by its name; settings such as cut=end change it."""
+    return build(config.override(config.read(find(name)), settings), name=str(name))
+
+
+def text_of(name: str | Path) -> str:
+    """A template as it is written."""
+    return find(name).read_text(encoding="utf-8")
+
+
+def find(name: str | Path) -> Path:
+    """The file of a template."""
+    path = Path(name)
+    if path.suffix.lower() in SUFFIXES or path.is_file():
+        return path
+    shipped = {each.stem: each for each in box()}
+    if str(name) not in shipped:
+        raise ValueError(
+            f"no template named {name}{nearest(str(name), shipped)}: give a YAML file or one of {', '.join(shipped)}"
+        )
+    return shipped[str(name)]
+
+
+def build(settings: Mapping[str, Any], *, name: str = "template") -> Template:
+    """The template that settings describe; what is wrong is said with its name."""
+    try:
+        return config.build(Template, settings)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def box() -> list[Path]:
+    """The templates that come with Regard."""
+    folder = Path(str(resources.files("regard.tasks.prompting") / "templates"))
+    return sorted((path for path in folder.iterdir() if path.suffix in SUFFIXES), key=lambda path: path.stem)
+
+
+def listed() -> Iterator[tuple[str, Template]]:
+    """Each of them by its name."""
+    return ((path.stem, read(path)) for path in box())

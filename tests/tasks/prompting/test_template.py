@@ -1,0 +1,124 @@
+"""Templates: texts in their places once, examples in front, and one line for what is wrong."""
+
+import pytest
+
+from regard.tasks.prompting.files import read as read_file
+from regard.tasks.prompting.template import Texts, box, build, listed, read
+
+GOOD = {"text": "Review: [X]\nIt was [Z].", "answers": {"positive": ["good", "great"], "negative": "bad"}}
+PAIR = {"text": "[X] So [Y]? [Z]", "answers": {"yes": "yes", "no": "no"}}
+
+
+def test_texts_are_put_into_their_places_once():
+    gap = build(PAIR).gap(Texts("a [Z] and [Y]", "b\n[X]"))
+    assert gap.before == "a [Z] and [Y] So b [X]? "
+    assert (gap.after, gap.candidates) == ("", ("yes", "no"))
+    assert build(GOOD).gap(Texts("fine")).before == "Review: fine\nIt was "
+    assert build(GOOD).gap(Texts("fine")).after == "."
+    assert build(GOOD).candidates == ("good", "great", "bad")
+
+
+def test_examples_stand_in_front_with_the_first_word_of_their_label():
+    shots = [{"x": "Fun [X]", "z": "positive"}, {"x": "Dull", "z": "negative"}]
+    gap = build({**GOOD, "examples": shots, "between": "\n--\n"}).gap(Texts("Well"))
+    assert gap.before == ("Review: Fun [X]\nIt was good.\n--\nReview: Dull\nIt was bad.\n--\nReview: Well\nIt was ")
+    written = build(
+        {"text": "[X] =", "kind": "write", "examples": []} | {"text": "[X] = [Z]", "examples": [{"x": "a", "z": "b"}]}
+    )
+    assert written.gap(Texts("c")).before == "a = b\n\nc = "
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({**GOOD, "text": "It was [Z]."}, r"mine: text has no \[X\]: write it where the text belongs"),
+        ({**GOOD, "text": "It was [X]."}, r"mine: text has no \[Z\]: write it where the answer belongs"),
+        ({**GOOD, "text": "[X] [Z] [Z]"}, r"mine: text has 2 \[Z\]: there is one place for the answer"),
+        ({**GOOD, "answers": {"positive": "good"}}, "answers has 1 of them: give two labels at least"),
+        ({**GOOD, "answers": {"a": "good", "b": " Good"}}, "answers.b: ' Good' is also an answer of a: choose words"),
+        ({**GOOD, "answers": {"a": ["x", "x"], "b": "y"}}, "answers.a: 'x' is also an answer of a"),
+        ({**GOOD, "answers": {"a": "good", "b": " "}}, "answers.b is empty: give it a word"),
+        ({**GOOD, "answers": {"a": "good", "b": []}}, "answers.b is empty: give it a word"),
+        ({**GOOD, "answers": {"a": "good", "b": 3}}, "mine: answers.b must be "),
+        ({**GOOD, "anwsers": {}}, "mine: unknown setting anwsers, did you mean answers"),
+        ({**GOOD, "examples": [{"x": "a", "z": "fine"}]}, r"examples\[0\].z is 'fine', which has no answer"),
+        ({**PAIR, "examples": [{"x": "a", "z": "yes"}]}, r"examples\[0\] has no y"),
+        ({**GOOD, "kind": "write"}, "answers are for kind: choose, and this is write"),
+        ({**GOOD, "empty": []}, "empty has no input: give one at least"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(settings, said):
+    with pytest.raises(ValueError, match=said) as caught:
+        build(settings, name="mine")
+    assert "\n" not in str(caught.value)
+
+
+def test_eight_kinds_are_in_the_box_in_two_languages(tmp_path):
+    every = dict(listed())
+    kinds = {"sentiment", "topic", "intent", "aspect", "entailment", "entities", "summary", "translation"}
+    assert set(every) == kinds | {f"{kind}-fr" for kind in kinds}
+    assert all(one.about for one in every.values())
+    assert every["entailment"].pair
+    assert not any(one.answered_first for one in every.values())  # a GPT can use each of them
+    assert len(box()) == len(every)
+    with pytest.raises(ValueError, match=r"no template named sentimant, did you mean sentiment.*: give a YAML file"):
+        read("sentimant")
+    (tmp_path / "mine.yaml").write_text("text: '[X] [Z]'\nanswers: {a: b, c: d}\ncut: start\n")
+    assert read(tmp_path / "mine.yaml", ["cut=end"]).cut == "end"
+    with pytest.raises(ValueError, match=r"gone.yaml: no such file"):
+        read(tmp_path / "gone.yaml")
+
+
+def test_labels_of_files_find_their_answers():
+    template = build({**GOOD, "names": {"1": "positive"}})
+    assert [template.label(each) for each in ("1", "POSITIVE", "negative", "0")] == [
+        "positive",
+        "positive",
+        "negative",
+        None,
+    ]
+
+
+FILES = {
+    "a.csv": 'label,text\n1,"good, fine\nand more"\n0,bad\n',
+    "a.tsv": "good, fine and more\t1\nbad\t0\n",
+    "a.jsonl": '{"review": "good, fine and more", "label": 1}\n{"review": "bad", "label": "0"}\n',
+    "b.csv": "id;review;other;sentiment\n9;good, fine and more;x;1\n9;bad;y;0\n",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_labelled_files_are_read_by_their_columns(name, tmp_path):
+    path = tmp_path / name
+    path.write_text(FILES[name])
+    found, left = read_file(str(path), build({**GOOD, "names": {"1": "positive", "0": "negative"}}))
+    assert [" ".join(one.given.x.split()) for one in found] == ["good, fine and more", "bad"]
+    assert [one.right for one in found] == ["positive", "negative"]
+    last = {"a.csv": 4, "a.tsv": 2, "a.jsonl": 2, "b.csv": 3}[name]
+    assert (found[-1].place, left) == (f"{path}:{last}", 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "changes", "said"),
+    [
+        ("a.tsv", "fine\tpositive\nwell\tneutral\n", {}, "a.tsv:2: the label 'neutral' has no answer: name one of"),
+        ("a.tsv", "text\tlabel\nfine\n", {}, "a.tsv:2: 1 columns, wanted column 2"),
+        ("a.tsv", "text\tlabel\n", {}, "a.tsv: no text with a label"),
+        ("a.tsv", "", {}, "a.tsv is empty"),
+        ("a.csv", "a,label\nx,positive\n", {}, r"its heading is a, label: name what is meant, as columns.x=\.\.\."),
+        ("a.csv", "a,label\nx,positive\n", {"columns": {"x": "b"}}, "no column named 'b'"),
+        ("a.jsonl", '{"text": "a"}\n', {}, "which field is the label"),
+        ("a.jsonl", '{"text": "a", "label": "positive"}\n[]\n', {}, "a.jsonl:2: no JSON object"),
+        ("a.jsonl", "hello\n", {}, "a.jsonl:1: invalid JSON"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line(name, text, changes, said, tmp_path):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=said):
+        read_file(str(tmp_path / name), build({**GOOD, **changes}))
+
+
+def test_texts_with_other_labels_are_left_out_and_counted_where_that_is_asked_for(tmp_path):
+    (tmp_path / "a.tsv").write_text("fine\tpositive\nwell\tneutral\nno\tnegative\n")
+    found, left = read_file(str(tmp_path / "a.tsv"), build({**GOOD, "others": "leave"}))
+    assert ([one.given.x for one in found], left) == (["fine", "no"], 1)
