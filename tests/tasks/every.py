@@ -82,7 +82,7 @@ def texts(place: Path) -> dict[str, Line]:
             looks=True,
             heads={
                 **dict.fromkeys(("tagging", "similarity", "language", "translation", "causal-lm"), "output"),
-                "masked-lm": READING,
+                **dict.fromkeys(("masked-lm", "matching"), READING),
             },
         ),
         "tagging": Line(
@@ -90,7 +90,8 @@ def texts(place: Path) -> dict[str, Line]:
             ["the film is good"],
             [tags],
             heads=dict.fromkeys(
-                ("classification", "similarity", "language", "translation", "causal-lm", "masked-lm"), "output"
+                ("classification", "similarity", "language", "translation", "causal-lm", "masked-lm", "matching"),
+                "output",
             ),
         ),
         "similarity": Line(
@@ -100,7 +101,7 @@ def texts(place: Path) -> dict[str, Line]:
             looks=True,
             heads={
                 **dict.fromkeys((*LABELLING, "language", "translation", "causal-lm"), "output"),
-                "masked-lm": READING,
+                **dict.fromkeys(("masked-lm", "matching"), READING),
             },
         ),
         "language": Line(
