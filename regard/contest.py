@@ -22,7 +22,7 @@ from regard.training import run as runs
 TESTED = 0.1  # of the texts, where no file names those to be scored on
 CHANCE = 0.05  # below which a difference is not called chance
 TRIALS = 2000
-SHARED = ("device", "threads", "precision", "compile", "seed", "tensorboard")  # settings of all runs
+SHARED = ("task", "data", "training")  # sections of settings that may be given: what is learnt follows from the data
 COMMONEST, LINEAR, SCRATCH, PRETRAINED, TUNED = "commonest label", "linear", "scratch", "pretrained", "tuned"
 SAYS = {
     COMMONEST: "always the commonest label",
@@ -116,7 +116,14 @@ def contest(
     quiet: bool = False,
 ) -> Contest:
     """Train and score all entries in the folder `out`; with `resume` what is done there stays, and the rest goes on."""
+    if strange := sorted(order.settings.keys() - set(SHARED)):
+        raise ValueError(
+            f"{strange[0]} cannot be set where models are compared, whose sizes follow from the data: leave it out, or "
+            "train one model, without --unlabelled"
+        )
     task, asked = recipe.resolve(order.settings)
+    if not hasattr(task, "divide"):
+        raise ValueError(f"models are compared on labelled texts, not on {asked.task}: give --labelled FILE")
     folder = Path(out) if out is not None else runs.vacant(recipe.RUNS / order.name, resume=resume)
     if folder.exists() and any(folder.iterdir()) and not resume:
         if not overwrite:
@@ -176,8 +183,8 @@ class _Team:
         return float(json.loads((self.folder / name / "contest.json").read_text(encoding="utf-8"))["seconds"])
 
     def _shared(self) -> dict[str, Any]:
-        training = {name: value for name, value in self.settings.get("training", {}).items() if name in SHARED}
-        return {"training": training} if training else {}
+        """Settings of all runs."""
+        return {"training": self.settings["training"]} if "training" in self.settings else {}
 
     def _run(self, name: str, asked: Mapping[str, Any], *, start: Path | None = None) -> Path:
         """The best checkpoint of a run, which is trained unless it is done."""
