@@ -178,9 +178,9 @@ def test_what_is_wrong_is_said_in_one_line(line, said, runs, desk, capsys):
 
 def test_a_run_goes_on_from_a_model_of_its_task_within_its_context(runs, desk, tmp_path, capsys):
     files = ["--text", desk / "book.txt", "--from", runs["gpt"], "training.steps=1", "--device", "cpu"]
-    said = refused(capsys, ["train", *files, "--out", tmp_path / "a"])
-    assert "data.context is 256, the model holds 32 tokens: set data.context=32" in said
-    answer(capsys, "train", *files, "data.context=32", "--out", tmp_path / "b")
+    said = refused(capsys, ["train", *files, "data.context=64", "--out", tmp_path / "a"])
+    assert "data.context is 64, the model holds 32 tokens: set data.context=32" in said
+    answer(capsys, "train", *files, "--out", tmp_path / "b")
     assert regard.load(tmp_path / "b", device="cpu").model.config.context == 32
     said = refused(capsys, ["train", *files, "data.context=32", "--masked", "--out", tmp_path / "c"])
     assert "leave out --from" in said

@@ -30,6 +30,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "transformer-encoder": {"vocab": 40, "classes": 3, "embedding": 8, "width": 16, "hidden": 32, "pool": "class"},
     "bert-encoder": {"vocab": 40, "classes": 3, "width": 16, "heads": 4, "hidden": 32, "depth": 1, "context": 16},
     "gpt-encoder": {"vocab": 40, "classes": 3, "width": 16, "heads": 4, "hidden": 32, "depth": 1, "context": 16},
+    "linear": {"vocab": 40, "classes": 3, "buckets": 16},
     "perceptron": {"inputs": 3, "outputs": 2, "hidden": [8]},
     "class-and-box": {"size": 32, "channels": [4, 8]},
     "count-per-frame": {"size": 32, "most": 3, "channels": [4, 8], "width": 8},
