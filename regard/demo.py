@@ -57,7 +57,8 @@ def _table(tested: list[tuple[str, str]], answers: list[str]) -> Table:
         table.add_column(name, overflow="fold")
     step = max(1, len(tested) // SHOWN)
     for (source, reference), answer in list(zip(tested, answers, strict=True))[::step][:SHOWN]:
-        table.add_row(source, Styled(answer, style="bold"), reference)
+        shown = "".join(letter if letter.isprintable() else "·" for letter in answer)  # a beginner may write anything
+        table.add_row(source, Styled(shown, style="bold"), reference)
     return table
 
 

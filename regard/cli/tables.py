@@ -83,10 +83,12 @@ class Fitted:
 
 
 def _text(cell: Cell) -> str:
-    """A number to three digits, whole numbers in groups of three, a dash for nothing."""
+    """A number to three digits, whole numbers in groups of three, a dash for nothing; of a text what can be shown."""
     if cell is None:
         return "-"
-    return cell if isinstance(cell, str) else f"{cell:.3f}" if isinstance(cell, float) else f"{cell:,}"
+    if isinstance(cell, str):
+        return "".join(letter if letter.isprintable() or letter == "\n" else "·" for letter in cell)
+    return f"{cell:.3f}" if isinstance(cell, float) else f"{cell:,}"
 
 
 def _shrunk(names: Sequence[str], cells: Sequence[Sequence[str]], counted: Sequence[bool], *, room: int) -> list[int]:

@@ -51,3 +51,7 @@ def test_brackets_are_text_and_a_table_without_headings_has_none():
 def test_a_table_of_nothing_says_only_its_title():
     for width in (80, 20):
         assert lines(Fitted(("what", "runs/a-long-name", "runs/another-one"), [], "no runs"), width) == ["no runs"]
+
+
+def test_what_a_terminal_would_obey_is_shown_as_a_dot():
+    assert lines(Fitted(("text",), [("a\x02b\x1bc",)]))[-1] == "a·b·c"
