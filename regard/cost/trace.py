@@ -71,7 +71,8 @@ def _run(model: Any, lengths: Lengths, precision: Precision, batch: int) -> Trac
         with seen.keeping(model):
             answer = model(**arguments(model, lengths, batch))
         body = seen.operations
-        if hasattr(model, "logits") and getattr(model.config, "masked", True):  # a loss takes them in chunks, so that nothing of their size is kept
+        # A loss takes logits in chunks, so that nothing of their size is kept; a body alone has none.
+        if hasattr(model, "logits") and getattr(model.config, "masked", True):
             with torch.no_grad():
                 model.logits(answer[0] if isinstance(answer, tuple) else answer)
     return Trace(body, seen.operations - body, seen.kept, 0)
