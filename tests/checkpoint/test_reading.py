@@ -145,14 +145,20 @@ def test_loading_and_saving_again_and_again_keeps_no_memory(big: Path, tmp_path:
         checkpoint.fill(model, tensors)
         checkpoint.write(tmp_path / "best", {"model.safetensors": checkpoint.weights(model)})
 
-    for _ in range(3):
+    def least() -> int:
+        """Of two turns: the allocator may keep the blocks of every other one."""
+        found = []
+        for _ in range(2):
+            turn()
+            gc.collect()
+            found.append(resident())
+        return min(found)
+
+    turn()
+    before = least()
+    for _ in range(6):
         turn()
-    gc.collect()
-    before = resident()
-    for _ in range(8):
-        turn()
-    gc.collect()
-    assert resident() - before < MEGABYTES << 19, "less than half of one checkpoint in eight turns"
+    assert least() - before < MEGABYTES << 19, "less than half of one checkpoint in eight turns"
 
 
 # Shards
