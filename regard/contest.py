@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from regard import checkpoint, recipe
+from regard.data.encodings import find
 from regard.metrics.scores import Scores, compare
+from regard.training import distributed
 from regard.training import run as runs
 
 TESTED = 0.1  # of the texts, where no file names those to be scored on
@@ -24,6 +26,7 @@ CHANCE = 0.05  # below which a difference is not called chance
 TRIALS = 2000
 SHARED = ("task", "data", "training")  # sections of settings that may be given: what is learnt follows from the data
 COMMONEST, LINEAR, SCRATCH, PRETRAINED, TUNED = "commonest label", "linear", "scratch", "pretrained", "tuned"
+OWN = (LINEAR, SCRATCH, PRETRAINED, TUNED, "best", "best.new", "data")  # folders of a comparison
 SAYS = {
     COMMONEST: "always the commonest label",
     LINEAR: "linear, words and pairs of words",
@@ -124,19 +127,21 @@ def contest(
     task, asked = recipe.resolve(order.settings)
     if not hasattr(task, "divide"):
         raise ValueError(f"models are compared on labelled texts, not on {asked.task}: give --labelled FILE")
+    with distributed.team() as team:
+        if team.size > 1:
+            raise ValueError("models are compared by one process: start it without torchrun")
+    for name in unlabelled:
+        find(name)  # before anything is trained
     folder = Path(out) if out is not None else runs.vacant(recipe.RUNS / order.name, resume=resume)
-    if folder.exists() and any(folder.iterdir()) and not resume:
-        if not overwrite:
-            raise ValueError(f"{folder} is not empty: add --resume to go on there, or --overwrite to start anew")
-        shutil.rmtree(folder)
     division = task.divide(asked.data, TESTED)
+    _claim(folder, division.mark, resume=resume, overwrite=overwrite)
     data = division.write(folder / "data")
-    team = _Team(folder, order.settings, asked.task, data, division, command=tuple(command), quiet=quiet)
+    all_runs = _Team(folder, order.settings, asked.task, data, division, command=tuple(command), quiet=quiet)
     entries = [Entry(COMMONEST, division.judged(COMMONEST, asked.task, [division.commonest] * len(division.held)), 0.0)]
-    entries.append(team.entry(LINEAR, {"model": {"name": "linear"}, "tokenizer": {"kind": "words"}}))
-    before = team.pretrained(unlabelled)
-    entries.append(team.entry(SCRATCH, team.alike(before)))
-    entries.append(team.entry(TUNED, {}, start=before, more=team.seconds(PRETRAINED)))
+    entries.append(all_runs.entry(LINEAR, {"model": {"name": "linear"}, "tokenizer": {"kind": "words"}}))
+    before = all_runs.pretrained(unlabelled)
+    entries.append(all_runs.entry(SCRATCH, all_runs.alike(before)))
+    entries.append(all_runs.entry(TUNED, {}, start=before, more=all_runs.seconds(PRETRAINED)))
     found = Contest(folder, entries, _beaten(entries), task.usage)
     _keep(found)
     return found
@@ -200,6 +205,23 @@ class _Team:
             note = json.dumps({"seconds": outcome.result.seconds})
             (place / "contest.json").write_text(note + "\n", encoding="utf-8")
         return place / "best"
+
+
+def _claim(folder: Path, mark: str, *, resume: bool, overwrite: bool) -> None:
+    """Make the folder ours: nothing but a comparison is ever removed, and one of other texts is not gone on with."""
+    note = folder / "data" / "division.json"
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not note.is_file()):
+        raise ValueError(f"{folder} holds something else than a comparison: name another folder with --out")
+    if note.is_file() and not (resume or overwrite):
+        raise ValueError(f"{folder} is not empty: add --resume to go on there, or --overwrite to start anew")
+    if note.is_file() and resume and json.loads(note.read_text(encoding="utf-8"))["mark"] != mark:
+        raise ValueError(f"{folder} compares models on other texts: give those it began with, or another --out")
+    if note.is_file() and not resume:
+        for name in OWN:
+            shutil.rmtree(folder / name, ignore_errors=True)
+        (folder / "contest.json").unlink(missing_ok=True)
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.write_text(json.dumps({"mark": mark}) + "\n", encoding="utf-8")
 
 
 def _beaten(entries: Sequence[Entry]) -> dict[str, list[str]]:

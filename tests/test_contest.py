@@ -89,7 +89,9 @@ def test_all_are_scored_on_the_same_texts_which_none_of_them_saw(
 def test_what_is_done_is_not_done_again_and_what_was_interrupted_goes_on(
     texts: Path, quick: list[tuple[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole, train = tmp_path / "run", contests.recipe.train
+    whole, train, other = tmp_path / "run", contests.recipe.train, tmp_path / "other.tsv"
+    lines = (texts / "labelled.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+    other.write_text("".join(lines[:100]), encoding="utf-8")
 
     def stopped(settings: Any, **options: Any) -> Any:
         if Path(options["out"]).name == "scratch":
@@ -103,6 +105,10 @@ def test_what_is_done_is_not_done_again_and_what_was_interrupted_goes_on(
     with pytest.raises(ValueError, match="is not empty: add --resume"):
         contest(order(texts), [str(texts / "more.jsonl")], out=whole, quiet=True)
     quick.clear()
+    others = recipe.order([], given=Given((str(other),), kind="labelled"))
+    with pytest.raises(ValueError, match="compares models on other texts"):
+        contest(others, [str(texts / "more.jsonl")], out=whole, resume=True, quiet=True)
+    assert not quick
     found = contest(order(texts), [str(texts / "more.jsonl")], out=whole, resume=True, quiet=True)
     assert [name for name, _ in quick] == ["scratch", "tuned"]
     assert (whole / "best").is_dir()
@@ -128,3 +134,19 @@ def test_the_command_prints_a_table_and_either_kind_of_text_works_alone(
     assert done.exit_code == 0, done.output
     assert quick[-1][0] == "read"
     assert load(tmp_path / "read", device="cpu").fill("the [MASK] was great")
+
+
+def test_nothing_is_lost_and_nothing_trained_before_all_files_are_there(
+    texts: Path, quick: list[tuple[str, Any]], tmp_path: Path
+) -> None:
+    mine = tmp_path / "letters"
+    mine.mkdir()
+    (mine / "letter.txt").write_text("dear reader", encoding="utf-8")
+    for how in ({"overwrite": True}, {"resume": True}, {}):
+        with pytest.raises(ValueError, match="holds something else than a comparison"):
+            contest(order(texts), [str(texts / "more.jsonl")], out=mine, quiet=True, **how)
+    assert [path.name for path in mine.iterdir()] == ["letter.txt"]
+    with pytest.raises(ValueError, match="nowhere"):
+        contest(order(texts), ["nowhere.txt"], out=tmp_path / "run", quiet=True)
+    assert not quick
+    assert not (tmp_path / "run").exists()

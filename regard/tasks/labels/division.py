@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -37,6 +38,12 @@ class Division:
     def inputs(self) -> list[Any]:
         """What is to be labelled: texts, or pairs of texts."""
         return [example.words if len(example.words) > 1 else example.words[0] for example in self.held]
+
+    @property
+    def mark(self) -> str:
+        """What tells this division from any other."""
+        sides = [[(example.words, example.labels) for example in side] for side in (self.train, self.held)]
+        return hashlib.sha256(json.dumps(sides).encode()).hexdigest()
 
     def write(self, folder: Path) -> dict[str, Any]:
         """Labelled texts for learning, and the bare texts of either side, as files; how the labelled ones are read."""
