@@ -28,10 +28,10 @@ SHARED = ("task", "data", "training")  # sections of settings that may be given:
 COMMONEST, LINEAR, SCRATCH, PRETRAINED, TUNED = "commonest label", "linear", "scratch", "pretrained", "tuned"
 OWN = (LINEAR, SCRATCH, PRETRAINED, TUNED, "best", "best.new", "data")  # folders of a comparison
 SAYS = {
-    COMMONEST: "always the commonest label",
-    LINEAR: "linear, words and pairs of words",
-    SCRATCH: "BERT from scratch",
-    TUNED: "the same BERT, pre-trained, then fine-tuned",
+    COMMONEST: "commonest label, always",
+    LINEAR: "linear: words and pairs of words",
+    SCRATCH: "scratch: a BERT that knows nothing",
+    TUNED: "tuned: the same BERT, pre-trained",
 }
 
 
