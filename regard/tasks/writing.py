@@ -175,6 +175,10 @@ class Writes:
         """The text of tokens."""
         return self.tokenizer.decode(tokens)
 
+    def decode_many(self, texts: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each list of tokens."""
+        return [self.decode(tokens) for tokens in texts]
+
     def parse(self, text: str) -> str:
         """An input is a beginning."""
         return text
@@ -196,7 +200,8 @@ class Writes:
         how = self.how(prompt, changes)
         begun = self.begin(how.prompt)
         drafts = self._drafts(begun, how)
-        return [self._text(begun, draft, how.stop) for draft in drafts]
+        wholes = self.decode_many([[*begun, *draft.tokens] for draft in drafts])
+        return [self._stopped(begun, whole, draft, how.stop) for whole, draft in zip(wholes, drafts, strict=True)]
 
     def stream(self, prompt: str | None = None, **changes: Any) -> Iterator[str]:
         """One text, its beginning included, in pieces as they are written."""
@@ -281,7 +286,9 @@ class Writes:
 
     def _text(self, begun: Sequence[int], draft: Draft, stop: str) -> Text:
         """What was written, up to the stop sequence."""
-        whole = self.decode([*begun, *draft.tokens])
+        return self._stopped(begun, self.decode([*begun, *draft.tokens]), draft, stop)
+
+    def _stopped(self, begun: Sequence[int], whole: str, draft: Draft, stop: str) -> Text:
         if stop and (at := whole.find(stop, len(self.decode(begun)))) >= 0:
             whole = whole[:at]
         return Text(whole, draft.score)

@@ -90,6 +90,7 @@ class Tokenizer:
             raise ValueError("a tokenizer needs tokens that stand for text, and this one has none")
         read = surface(engine)
         self._bytes = {id: None if id in special else read(name) for id, name in self._names.items()}
+        self._spelled = _Spelled(self._names, self._bytes)
         by_role = roles(engine)
         self.pad, self.begin, self.end = by_role["pad"], by_role["begin"], by_role["end"]
         self.unknown, self.mask, self.separator = by_role["unknown"], by_role["mask"], by_role["separator"]
@@ -191,8 +192,8 @@ class Tokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of these ids; special ones are passed over, but the unknown of a closed list is shown."""
         if self.closed:
-            kept = [id for id in ids if id == self.unknown or id not in self.special]
-            return self.between.join(self.pieces(kept))
+            spelled, unseen = self._spelled, self.special - {self.unknown}
+            return self.between.join([spelled[id] for id in ids if id not in unseen])
         return self._engine.decode(list(ids), skip_special_tokens=True)
 
     def decode_many(self, texts: Sequence[Sequence[int]]) -> list[str]:
@@ -203,6 +204,8 @@ class Tokenizer:
 
     def decode_lines(self, ids: Sequence[int]) -> str:
         """The text of these ids, a line end for every end token."""
+        if self.end not in ids:
+            return self.decode(ids)
         lines: list[list[int]] = [[]]
         for id in ids:
             if id == self.end:
@@ -220,7 +223,7 @@ class Tokenizer:
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """Each id as readable text: a leading space stays, part of a character reads <0xE2>, special ones by name."""
-        return [self._names.get(id, f"<{id}>") if piece is None else _shown(piece) for id, piece in self._pieces(ids)]
+        return [self._spelled[id] for id in ids]
 
     def words(self, ids: Sequence[int], text: str | None = None) -> list[int | None]:
         """Which word of the text each id belongs to, counted from 0; None for special ones.
@@ -235,7 +238,7 @@ class Tokenizer:
             return [None if id in self.special and id != self.unknown else next(count) for id in ids]
         if text is not None and (found := self._words_in(ids, self.how.normal(text))) is not None:
             return found
-        pieces = [piece for _, piece in self._pieces(ids)]
+        pieces = [self._bytes.get(id) for id in ids]
         raw = b"".join(piece or b"" for piece in pieces)
         spelled = raw.decode("utf-8", "surrogateescape")  # a broken byte stays one character
         sizes = (len(each.encode("utf-8", "surrogateescape")) for each in spelled)
@@ -266,9 +269,6 @@ class Tokenizer:
             return {}
         named = {id: piece.decode("utf-8", "replace") for id, piece in self._bytes.items() if piece is not None}
         return {name: id for id, name in named.items() if len(name) == 1}
-
-    def _pieces(self, ids: Sequence[int]) -> list[tuple[int, bytes | None]]:
-        return [(id, self._bytes.get(id)) for id in ids]
 
 
 def _sound(text: str) -> str:
@@ -393,6 +393,19 @@ def _unigram(texts: Iterable[str], size: int, special: list[str]) -> models.Unig
     return models.Unigram(
         [(name, 0.0) for name in special] + ordered, unk_id=special.index("<unk>"), byte_fallback=False
     )
+
+
+class _Spelled(dict[int, str]):
+    """Tokens as readable text, each spelled when it is first asked for."""
+
+    def __init__(self, names: dict[int, str], found: dict[int, bytes | None]) -> None:
+        super().__init__()
+        self._names, self._found = names, found
+
+    def __missing__(self, id: int) -> str:
+        piece = self._found.get(id)
+        self[id] = text = self._names.get(id, f"<{id}>") if piece is None else _shown(piece)
+        return text
 
 
 def _shown(piece: bytes) -> str:

@@ -26,7 +26,7 @@ from regard.tasks.pretraining.corpus import Corpus, given, read
 from regard.tasks.pretraining.gaps import PromptedGPT
 from regard.tasks.pretraining.learning import lost, measured, tokenizer_of
 from regard.tasks.pretraining.rows import CausalBatch, Measured
-from regard.tasks.pretraining.tokenising import decode, encode, opening
+from regard.tasks.pretraining.tokenising import decode, encode, ends_lines, opening
 from regard.tasks.trained import revived
 from regard.tasks.writing import Surprise, Writes, WritingConfig, total
 from regard.training.task import Spread, alone
@@ -88,6 +88,14 @@ class Writer(PromptedGPT, Writes):
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens."""
         return decode(self.tokenizer, tokens)
+
+    def decode_many(self, texts: Sequence[Sequence[int]]) -> list[str]:
+        """The text of each list of tokens; of pieces of words many at once, in parallel."""
+        return (
+            [self.decode(tokens) for tokens in texts]
+            if ends_lines(self.tokenizer)
+            else self.tokenizer.decode_many(texts)
+        )
 
     def evaluate(
         self,
