@@ -109,6 +109,11 @@ class Labelled:
         return np.diff(self.starts).reshape(-1, self.ways)
 
     @cached_property
+    def longest(self) -> int:
+        """Tokens of the longest sequence."""
+        return int(self.sizes.max())
+
+    @cached_property
     def words(self) -> list[tuple[str, ...]]:
         """Each text as it was written: as a whole, or word by word."""
         if isinstance(self.written, list):
@@ -131,8 +136,8 @@ class Labelled:
     ) -> LabelBatch:
         """These texts in a row, none of them over `longest` tokens; `fixed` fills it up to the shape of all rows.
 
-        Where several sequences are read of a text, the bound of a single one is lower, and so is that of the tail: no
-        token of it stands beyond the places that a model knows.
+        Where several sequences are read of a text, the bound of each is that of the longest one there is: no token, not
+        even of the tail, stands beyond the places that a model knows.
         """
         lengths = self.lengths[chosen]
         ends = np.cumsum(lengths)
@@ -143,19 +148,20 @@ class Labelled:
         sizes = self.sizes[chosen].ravel()
         segments = self._segments(chosen, sizes)
         shape: dict[str, int] = {}
+        bound = None if longest is None else min(longest, self.longest)
         if fixed is not None:
             assert longest is not None, "a row of fixed shape needs a bound"
             over = len(tokens) > fixed.tokens  # so rare that it may have a shape of its own
             size = -(-len(tokens) // ROUND) * ROUND if over else fixed.tokens
-            most, longest = fixed.most[longest], min(longest, int(self.sizes.max()))
-            more = (self.ways - 1) * max(fixed.most.values()) + (-(-size // longest) if self.ways > 1 else 0)
+            most = fixed.most[longest]
+            more = (self.ways - 1) * (max(fixed.most.values()) + -(-size // self.longest))
             shape = {"size": size, "segments": fixed.segments + more, "most": most * self.ways}
             room = (size if self.per_token else most) - len(marks)
             tokens = np.concatenate([tokens, np.full(size - len(tokens), self.filler)])
             nothing = IGNORE if marks.dtype.kind == "i" else np.nan
             marks = np.concatenate([marks, np.full(room, nothing, marks.dtype)])
             segments = None if segments is None else np.pad(segments, (0, size - len(segments)))
-        row = Row.of(torch.from_numpy(sizes), longest=longest, **shape)
+        row = Row.of(torch.from_numpy(sizes), longest=bound, **shape)
         numbers, ids, labels = (torch.from_numpy(part) for part in (np.asarray(chosen, np.int64), tokens, marks))
         parts = None if segments is None else torch.from_numpy(segments)
         return LabelBatch(numbers, ids, row, labels, parts, self.ways if self.chosen else 0)
