@@ -265,9 +265,10 @@ def prepare(
         *(line for each in found.values() for line in each.summary),
         *labels.shared(config.valid or config.train, *facts["both"]),
     ]
+    unit, kinds = ("questions", "choices") if sides["train"].chosen else ("texts", "labels")
     summary.append(
-        f"{len(sides['train']):,} texts to train on, {len(sides['valid']):,} held out, "
-        f"{f'{len(classes)} labels, ' if classes else ''}{own.vocab:,} tokens"
+        f"{len(sides['train']):,} {unit} to train on, {len(sides['valid']):,} held out, "
+        f"{f'{len(classes)} {kinds}, ' if classes else ''}{own.vocab:,} tokens"
     )
     return Prepared(own, classes, sides["train"], sides["valid"], report, summary, known is None, facts["pairs"])
 
