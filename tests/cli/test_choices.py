@@ -63,7 +63,7 @@ def test_scores_stand_beside_chance(folder, capsys):
     assert told["metrics"]["accuracy, %"]["score"] == 100
     (folder / "other.jsonl").write_text('{"premise": "a", "options": ["bad", "worse", "good"], "answer": "C"}\n')
     told = json.loads(said(capsys, "evaluate", folder / "run", folder / "other.jsonl", "--json", "--device", "cpu"))
-    assert told["details"]["chance"] == pytest.approx(1 / 3)
+    assert told["chance"] == pytest.approx(1 / 3)
 
 
 def test_the_pass_of_the_chosen_answer_is_shown(folder, capsys):

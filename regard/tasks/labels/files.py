@@ -256,6 +256,8 @@ class ChoicesConfig(ExamplesConfig):
     """Files to train on; a single one may be written without a list."""
     valid: tuple[ChoiceFile, ...] = ()
     """Validation files; none: a share of the training questions is held out, by what is given in them."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Not to be set: choices are called by their texts."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -340,10 +342,7 @@ def _looked_over(file: AnyFile, examples: Sequence[Example]) -> str:
 
 
 def hold(found: Found, share: float) -> tuple[Found, Found]:
-    """Examples to learn from and examples to measure on; which is which depends on their texts alone.
-
-    Of a question what is given decides, so that it is never on both sides with other answers.
-    """
+    """Examples to learn from and to measure on; which is which depends on their texts, of questions on what is given."""
     most = 1 if found.choices else None
     numbers = [sentence(" ".join(example.words[:most])) for example in found.examples]
     last = sorted(numbers)[max(1, round(share * len(numbers))) - 1]  # alike texts have the same number
