@@ -56,9 +56,10 @@ class Columns(NamedTuple):
     @property
     def note(self) -> str:
         """In words."""
-        *others, last = map(str, self.choices)
-        choices = f"choices are {', '.join(others)} and {last}" if others else f"choices are in {last}"
-        return f"given is {' and '.join(map(str, self.given))}, {choices}, label is {self.label}"
+        choices = (
+            f"choices are {_joined(self.choices)}" if len(self.choices) > 1 else f"choices are in {self.choices[0]}"
+        )
+        return f"given is {_joined(self.given)}, {choices}, label is {self.label}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,6 +337,11 @@ def _either(record: Record, known: Columns) -> Columns:
         names if all(_at(record, each) is not None for each in names) else () for names in (known.given, known.choices)
     )
     return Columns(own or usual.given, other or usual.choices, None)
+
+
+def _joined(names: Sequence[Name]) -> str:
+    *others, last = map(str, names)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _at(record: Record, name: Name) -> Any:

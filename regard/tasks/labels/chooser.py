@@ -202,7 +202,12 @@ def scores(name: str, task: str, side: Labelled, found: Measured, temperature: f
         examples,
         measures=measures,
         tables=[Table("By place", ("answer", "right", "chosen", "precision", "recall"), rows)],
-        details={**found.metrics, "chance": 1 / side.ways, "calibration": calibrated},
+        details={
+            "loss": found.loss,
+            "accuracy": found.labels.accuracy,
+            "chance": 1 / side.ways,
+            "calibration": calibrated,
+        },
         unit="question",
         counted="accuracy",
     )

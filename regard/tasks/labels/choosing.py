@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from regard.checkpoint import Checkpoint
@@ -18,7 +18,7 @@ from regard.tasks.labels.files import ChoicesConfig
 from regard.tasks.labels.recognition import questions
 from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured, Reader
 from regard.training import adoption
-from regard.training.task import evenly
+from regard.training.task import Evaluation, Spread, alone, evenly
 
 SHOWN = 300  # characters of what is given that a sample shows
 
@@ -61,6 +61,11 @@ class MultipleChoice(Labelling):
     def adopt(model: Reader, parent: Checkpoint, prepared: Prepared) -> list[str]:
         """Weights of a model that chooses, among however many; or only the body of another under a new head."""
         return adoption.adopt(model, parent, same=parent.config.get("task") == ChoiceRecipe.task)
+
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
+        """How often the right answer to held-out questions is chosen; F1 by the place of answers would say nothing."""
+        found = super().evaluate(spread)
+        return replace(found, metrics={name: value for name, value in found.metrics.items() if name != "f1"})
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
         """A few questions with the right answer and the one that was chosen."""

@@ -342,7 +342,7 @@ def _looked_over(file: AnyFile, examples: Sequence[Example]) -> str:
 
 
 def hold(found: Found, share: float) -> tuple[Found, Found]:
-    """Examples to learn from and to measure on; which is which depends on their texts, of questions on what is given."""
+    """Examples to learn from and to measure on; their texts say which is which, of questions what is given."""
     most = 1 if found.choices else None
     numbers = [sentence(" ".join(example.words[:most])) for example in found.examples]
     last = sorted(numbers)[max(1, round(share * len(numbers))) - 1]  # alike texts have the same number
