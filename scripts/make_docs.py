@@ -13,6 +13,7 @@ from regard.data.tokenizers import derived
 from regard.models.transformer import TransformerConfig
 from regard.tasks import TASKS
 from regard.tasks.embedding.matching import MatchingRecipe
+from regard.tasks.labels.choosing import ChoiceRecipe
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.similarity import SimilarityRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
@@ -129,6 +130,10 @@ def reference() -> str:
     parts.append(_other("Tagging", tags, TaggingRecipe, only=("data",)))
     alike = "A recipe with `task: similarity` learns [how alike texts are](labels.md); its other sections are the same."
     parts.append(_other("Similarity", alike, SimilarityRecipe, only=("data",)))
+    choices = (
+        "A recipe with `task: choice` learns to [choose among answers](labels.md); its other sections are the same."
+    )
+    parts.append(_other("Choice", choices, ChoiceRecipe, only=("data",)))
     pairs = "A recipe with `task: matching` learns [vectors of texts](embeddings.md) from pairs and has these sections."
     parts.append(_other("Matching", pairs, MatchingRecipe))
     parts += [_other(*small, only=("data", "model", "objective")) for small in SMALL]

@@ -29,6 +29,7 @@ translation      pairs of texts: a translator (Transformer or seq2seq)
 classification   labelled texts: a classifier
 tagging          tagged words: a tagger
 similarity       rated pairs: how alike two texts are
+choice           questions with choices: which answer is right
 causal-lm        plain text: a GPT that continues it
 masked-lm        plain text: a BERT that fills gaps (--masked)
 span-corruption  plain text: a T5 that restores spans
@@ -96,6 +97,10 @@ def train(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Pairs of texts with a score.", rich_help_panel=WHAT),
     ] = None,
+    choices: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Questions with answers to choose from.", rich_help_panel=WHAT),
+    ] = None,
     text: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Plain text: files, folders.", rich_help_panel=WHAT)
     ] = None,
@@ -140,6 +145,7 @@ def train(
     if unlabelled and not labelled:
         text, masked, unlabelled = [*(text or []), *unlabelled], True, None
     kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table, "rated": rated}
+    kinds["choices"] = choices
     kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
     asked, changes = sort(words or [])

@@ -5,6 +5,8 @@ from typing import Any
 from regard.tasks.embedding.embedder import Embedder
 from regard.tasks.embedding.few import FewShot
 from regard.tasks.embedding.matching import Matching
+from regard.tasks.labels.chooser import Chooser
+from regard.tasks.labels.choosing import MultipleChoice
 from regard.tasks.labels.classification import Classification
 from regard.tasks.labels.labeller import Classifier, Tagger
 from regard.tasks.labels.rater import Rater
@@ -29,6 +31,7 @@ from regard.tasks.word2vec.vectors import WordVectors
 DEFAULT = "translation"  # what a recipe learns that does not say
 TASKS: dict[str, tuple[Any, Any]] = {
     "causal-lm": (CausalLM, GPTWriter),
+    "choice": (MultipleChoice, Chooser),
     "classification": (Classification, Classifier),
     "counting": (Counting, Counter),
     "language": (Language, Writer),

@@ -7,7 +7,13 @@ from regard.data.glimpse import is_folder
 from regard.tasks import TASKS
 from regard.training.task import Claim, Given
 
-WORDS = {"labelled": "labelled texts", "tagged": "tagged words", "table": "a table", "rated": "rated pairs"}
+WORDS = {
+    "labelled": "labelled texts",
+    "tagged": "tagged words",
+    "table": "a table",
+    "rated": "rated pairs",
+    "choices": "questions with choices",
+}
 
 
 def understood(given: Given) -> tuple[str, Claim]:

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent.parent
 TABLE = ROOT / "regard" / "samples" / "pendulum.csv"
 READER = {"name": "rnn-encoder", "width": 8, "embedding": 8, "pool": "attention"}
 LABELLING = ("classification", "tagging")
+SCORING = ("similarity", "choice")
 READING = "output, reader"  # a pooler, which the body of a masked language model has not
 CONVOLUTION = {"channels": [4, 4, 4]}
 
@@ -55,6 +56,12 @@ def texts(place: Path) -> dict[str, Line]:
     pairs, labels, tags, text = (str(place / name) for name in ("pairs.tsv", "labels.tsv", "tags.txt", "text.txt"))
     rated = str(place / "rated.tsv")
     _write(rated, ["text1\ttext2\tscore", *(f"a {word} film\tfilm {n}\t{n % 7}.5" for word, n in judged)])
+    asked = str(place / "asked.tsv")
+    sides = (("good", "bad") if n % 2 else ("bad", "good") for _, n in judged)
+    _write(
+        asked,
+        ["premise\tchoice1\tchoice2\tlabel", *(f"film {n}\t{a}\t{b}\t{1 + n % 2}" for n, (a, b) in enumerate(sides))],
+    )
     _write(pairs, ("\t".join(pair) for pair in sentences()))
     _write(labels, (f"{word} film {n}\t{word}" for word, n in judged))
     _write(tags, (f"the/D film{n}/N is/V {word}/A" for word, n in judged))
@@ -73,7 +80,7 @@ def texts(place: Path) -> dict[str, Line]:
             ["Le roi dort.", "Le loup dort."],
             [pairs],
             looks=True,
-            heads=dict.fromkeys((*LABELLING, "similarity", "language"), "bridge, decoder"),
+            heads=dict.fromkeys((*LABELLING, *SCORING, "language"), "bridge, decoder"),
         ),
         "classification": Line(
             {"data": {"train": {"path": labels}, "tokens": 64}, "model": READER},
@@ -81,7 +88,7 @@ def texts(place: Path) -> dict[str, Line]:
             [labels],
             looks=True,
             heads={
-                **dict.fromkeys(("tagging", "similarity", "language", "translation", "causal-lm"), "output"),
+                **dict.fromkeys(("tagging", *SCORING, "language", "translation", "causal-lm"), "output"),
                 **dict.fromkeys(("masked-lm", "matching"), READING),
             },
         ),
@@ -90,7 +97,7 @@ def texts(place: Path) -> dict[str, Line]:
             ["the film is good"],
             [tags],
             heads=dict.fromkeys(
-                ("classification", "similarity", "language", "translation", "causal-lm", "masked-lm", "matching"),
+                ("classification", *SCORING, "language", "translation", "causal-lm", "masked-lm", "matching"),
                 "output",
             ),
         ),
@@ -100,7 +107,17 @@ def texts(place: Path) -> dict[str, Line]:
             [rated],
             looks=True,
             heads={
-                **dict.fromkeys((*LABELLING, "language", "translation", "causal-lm"), "output"),
+                **dict.fromkeys((*LABELLING, "choice", "language", "translation", "causal-lm"), "output"),
+                **dict.fromkeys(("masked-lm", "matching"), READING),
+            },
+        ),
+        "choice": Line(
+            {"data": {"train": {"path": asked}, "tokens": 64}, "model": READER},
+            ["film 3\tgood\tbad", "film 4 | bad | good", '{"premise": "film 5", "choices": ["good", "bad", "odd"]}'],
+            [asked],
+            looks=True,
+            heads={
+                **dict.fromkeys((*LABELLING, "similarity", "language", "translation", "causal-lm"), "output"),
                 **dict.fromkeys(("masked-lm", "matching"), READING),
             },
         ),

@@ -67,6 +67,33 @@ SEEN = {
         "similarity",
         {"path": "p.tsv", "text": ["text1", "text2"], "label": "score"},
     ),
+    "questions and choices": (
+        {"q.csv": lines(["premise,choice1,choice2,label", *(f"{f},{e},no,{i % 2}" for i, (f, e) in enumerate(PAIRS))])},
+        "choice",
+        {"path": "q.csv"},
+    ),
+    "questions with a context": (
+        {
+            "q.jsonl": lines(
+                json.dumps({"context": f, "question": "why", "options": [e, "no"], "answer": i % 2})
+                for i, (f, e) in enumerate(PAIRS)
+            )
+        },
+        "choice",
+        {"path": "q.jsonl"},
+    ),
+    "questions in XML": (
+        {
+            "q.xml": "<all>"
+            + lines(
+                f'<item most-plausible-alternative="{1 + i % 2}"><p>{f}</p><a1>{e}</a1><a2>no</a2></item>'
+                for i, (f, e) in enumerate(PAIRS)
+            )
+            + "</all>"
+        },
+        "choice",
+        {"path": "q.xml"},
+    ),
     "label, text": (
         {"r.csv": quoted(*(row[::-1] for row in REVIEWS))},
         "classification",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -24,12 +24,15 @@ from regard.data.readers import digest, suffix
 from regard.data.tokenizers import Tokenizer
 from regard.tasks.labels import files as labels
 from regard.tasks.labels import formats, reading
-from regard.tasks.labels.files import Found, LabelsConfig, RatingsConfig, TagsConfig
-from regard.tasks.labels.formats import Format, Laid
+from regard.tasks.labels.choices import readings, unordered
+from regard.tasks.labels.files import ChoicesConfig, Found, LabelsConfig, RatingsConfig, TagsConfig
+from regard.tasks.labels.formats import Format, Laid, Texts
+from regard.tasks.labels.pairs import orders
+from regard.tasks.labels.pieces import cut
 from regard.tasks.labels.reading import ReadingConfig
 from regard.tasks.labels.tagged import Example
 
-AnyConfig = LabelsConfig | TagsConfig | RatingsConfig
+AnyConfig = LabelsConfig | TagsConfig | RatingsConfig | ChoicesConfig
 IGNORE = -100  # the label of a token that is not judged, and of a line of a fixed row that is no text
 SHOWN = 5  # places named of many
 BLOCK = 4096  # texts tokenised at a time
@@ -49,16 +52,19 @@ class LabelBatch:
     """Of every text or of every token; -100, or no number, on the tail and for texts that a fixed row has room for."""
     segments: Int[Tensor, "token"] | None = None
     """Of which text of a pair each token is, where the model is told."""
+    choices: int = 0
+    """How many sequences after one another are answers to choose from; 0 where each has labels of its own."""
 
     def to(self, device: torch.device | str) -> LabelBatch:
         """The same on a device; the numbers of the texts stay."""
         tokens, labels = (each.to(device, non_blocking=True) for each in (self.tokens, self.labels))
         segments = None if self.segments is None else self.segments.to(device, non_blocking=True)
-        return LabelBatch(self.examples, tokens, self.row.to(device), labels, segments)
+        return LabelBatch(self.examples, tokens, self.row.to(device), labels, segments, self.choices)
 
     def read(self, model: Any) -> Tensor:
-        """What a model says of it: logits for every sequence, or for every token."""
-        return model(self.tokens, self.row, *(() if self.segments is None else (self.segments,)))
+        """What a model says of it: logits for every sequence, for every token, or for the choices of every question."""
+        found = model(self.tokens, self.row, *(() if self.segments is None else (self.segments,)))
+        return found.reshape(-1, self.choices) if self.choices else found
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,8 @@ class Labelled:
     """Where the second text of each pair begins, if the model is told which text a token is of."""
     ways: int = 1
     """Sequences that are read of each example, one after the other."""
+    chosen: bool = False
+    """Whether these are answers to choose from, of which the label is one."""
 
     def __len__(self) -> int:
         return (len(self.starts) - 1) // self.ways
@@ -99,6 +107,11 @@ class Labelled:
     def sizes(self) -> Int[np.ndarray, "text way"]:
         """Tokens of each sequence that is read of a text."""
         return np.diff(self.starts).reshape(-1, self.ways)
+
+    @cached_property
+    def longest(self) -> int:
+        """Tokens of the longest sequence."""
+        return int(self.sizes.max())
 
     @cached_property
     def words(self) -> list[tuple[str, ...]]:
@@ -121,7 +134,11 @@ class Labelled:
     def batch(
         self, chosen: Int[np.ndarray, "text"], longest: int | None = None, *, fixed: Packing | None = None
     ) -> LabelBatch:
-        """These texts in a row, none of them over `longest` tokens; `fixed` fills it up to the shape of all rows."""
+        """These texts in a row, none of them over `longest` tokens; `fixed` fills it up to the shape of all rows.
+
+        Where several sequences are read of a text, the bound of each is that of the longest one there is: no token, not
+        even of the tail, stands beyond the places that a model knows.
+        """
         lengths = self.lengths[chosen]
         ends = np.cumsum(lengths)
         places = np.arange(int(ends[-1])) + np.repeat(self.bounds[chosen] - ends + lengths, lengths)
@@ -131,20 +148,23 @@ class Labelled:
         sizes = self.sizes[chosen].ravel()
         segments = self._segments(chosen, sizes)
         shape: dict[str, int] = {}
+        bound = None if longest is None else min(longest, self.longest)
         if fixed is not None:
             assert longest is not None, "a row of fixed shape needs a bound"
             over = len(tokens) > fixed.tokens  # so rare that it may have a shape of its own
             size = -(-len(tokens) // ROUND) * ROUND if over else fixed.tokens
-            more = (self.ways - 1) * max(fixed.most.values())
-            shape = {"size": size, "segments": fixed.segments + more, "most": fixed.most[longest] * self.ways}
-            room = (size if self.per_token else fixed.most[longest]) - len(marks)
+            most = fixed.most[longest]
+            more = (self.ways - 1) * (max(fixed.most.values()) + -(-size // self.longest))
+            shape = {"size": size, "segments": fixed.segments + more, "most": most * self.ways}
+            room = (size if self.per_token else most) - len(marks)
             tokens = np.concatenate([tokens, np.full(size - len(tokens), self.filler)])
             nothing = IGNORE if marks.dtype.kind == "i" else np.nan
             marks = np.concatenate([marks, np.full(room, nothing, marks.dtype)])
             segments = None if segments is None else np.pad(segments, (0, size - len(segments)))
-        row = Row.of(torch.from_numpy(sizes), longest=longest, **shape)
+        row = Row.of(torch.from_numpy(sizes), longest=bound, **shape)
         numbers, ids, labels = (torch.from_numpy(part) for part in (np.asarray(chosen, np.int64), tokens, marks))
-        return LabelBatch(numbers, ids, row, labels, None if segments is None else torch.from_numpy(segments))
+        parts = None if segments is None else torch.from_numpy(segments)
+        return LabelBatch(numbers, ids, row, labels, parts, self.ways if self.chosen else 0)
 
     def _segments(
         self, chosen: Int[np.ndarray, "text"], sizes: Int[np.ndarray, "sequence"]
@@ -245,9 +265,10 @@ def prepare(
         *(line for each in found.values() for line in each.summary),
         *labels.shared(config.valid or config.train, *facts["both"]),
     ]
+    unit, kinds = ("questions", "choices") if sides["train"].chosen else ("texts", "labels")
     summary.append(
-        f"{len(sides['train']):,} texts to train on, {len(sides['valid']):,} held out, "
-        f"{f'{len(classes)} labels, ' if classes else ''}{own.vocab:,} tokens"
+        f"{len(sides['train']):,} {unit} to train on, {len(sides['valid']):,} held out, "
+        f"{f'{len(classes)} {kinds}, ' if classes else ''}{own.vocab:,} tokens"
     )
     return Prepared(own, classes, sides["train"], sides["valid"], report, summary, known is None, facts["pairs"])
 
@@ -268,8 +289,9 @@ def _write(
         train, valid = labels.hold(found, config.held)
     own, classes = known or learnt(train, how), labels.classes(found, told)
     own = formats.fitted(own, style, pairs=found.pairs)
-    met = {example.words for example in train.examples}
-    both = [example.place for example in valid.examples if example.words in met]
+    same = unordered if found.choices else tuple
+    met = {same(example.words) for example in train.examples}
+    both = [example.place for example in valid.examples if same(example.words) in met]
     for name, side in (("train", train), ("valid", valid)):
         indexed = index(side, own, classes, style)
         for array in ARRAYS:
@@ -294,8 +316,8 @@ def _opened(kept: caches.Arrays, config: AnyConfig, name: str, filler: int, styl
     arrays: dict[str, Any] = {array: kept[f"{name}-{array}"] for array in (*ARRAYS, "written")}
     arrays |= {} if kept.facts["pairs"] and style == "bert" else {"seconds": None}
     paths = tuple(file.path for file in (config.valid if name == "valid" and config.valid else config.train))
-    per_token, ways = isinstance(config, TagsConfig), kept.facts["ways"]
-    return Labelled(**arrays, files=paths, per_token=per_token, filler=filler, ways=ways)
+    arrays |= {"per_token": isinstance(config, TagsConfig), "chosen": isinstance(config, ChoicesConfig)}
+    return Labelled(**arrays, files=paths, filler=filler, ways=kept.facts["ways"])
 
 
 def _like(file: Any) -> dict[str, Any]:
@@ -308,7 +330,8 @@ def index(found: Found, own: Tokenizer, classes: Sequence[str], style: str = "pl
     numbers = labels.numbered(found, classes)
     form = formats.of(own, style, pairs=found.pairs)
     both = found.rated and style == "gpt"  # which sees the second text from the first in one order only
-    parts = _pieces(found, numbers, own, form) if found.per_token else _whole(found, numbers, own, form, both=both)
+    read = readings if found.choices else orders if both else lambda words: [words]
+    parts = _pieces(found, numbers, own, form) if found.per_token else _whole(found, numbers, own, form, read)
     pieces = sorted(parts, key=lambda piece: sum(len(one.tokens) for one in piece[0]))
     ways, marks, examples = zip(*pieces, strict=True)
     laid = [one for some in ways for one in some]
@@ -322,21 +345,23 @@ def index(found: Found, own: Tokenizer, classes: Sequence[str], style: str = "pl
         [example.words for example in examples],
         own.filler,
         np.array([one.second for one in laid], np.int64) if found.pairs and style == "bert" else None,
-        2 if both else 1,
+        len(ways[0]),
+        bool(found.choices),
     )
 
 
+Read = Callable[[Texts], list[Texts]]
 Piece = tuple[list[Laid], list[Any], Example]  # tokens, a label for all or for each, and what they were read from
 
 
-def _whole(found: Found, numbers: list[list[Any]], own: Tokenizer, form: Format, *, both: bool) -> Iterator[Piece]:
-    """Texts that have one label; of pairs maybe `both` orders."""
+def _whole(found: Found, numbers: list[list[Any]], own: Tokenizer, form: Format, read: Read) -> Iterator[Piece]:
+    """Texts that have one label, each as what is `read` of it."""
     every = iter(zip(found.examples, numbers, strict=True))
     while block := list(islice(every, BLOCK)):
-        laid = [formats.lay(own, form, [example.words for example, _ in block])]
-        laid += [formats.lay(own, form, [example.words[::-1] for example, _ in block])] if both else []
-        for (example, label), *ways in zip(block, *laid, strict=True):
-            yield ways, label, example
+        given = [read(example.words) for example, _ in block]
+        laid = iter(formats.lay(own, form, [texts for some in given for texts in some]))
+        for (example, label), some in zip(block, given, strict=True):
+            yield list(islice(laid, len(some))), label, example
 
 
 def _pieces(found: Found, numbers: list[list[Any]], own: Tokenizer, form: Format) -> Iterator[Piece]:
@@ -351,32 +376,6 @@ def _pieces(found: Found, numbers: list[list[Any]], own: Tokenizer, form: Format
                     label = of_words[word]
                     marks[place] = IGNORE if label is None else label
                 yield [Laid(ids, len(ids))], marks, example
-
-
-Part = tuple[list[tuple[int, int]], list[int]]  # (number of a word, place of the token that tells it); all tokens
-PLAIN = Format()
-
-
-def cut(own: Tokenizer, sentences: Sequence[Sequence[str]], form: Format = PLAIN) -> list[list[Part]]:
-    """The tokens of each sentence in pieces that are not too long, each with its words.
-
-    What a word is, is told at its last token, when all of it has been read, or early at its first.
-    """
-    before, after = list(form.before), list(form.after)
-    room = reading.settings(own).longest - form.around(1)
-    found = []
-    for sentence in reading.read_words(own, sentences, apart=bool(before), longest=room):
-        pieces: list[Part] = [([], [*before])] if sentence else []
-        for number, tokens in enumerate(sentence):
-            if len(pieces[-1][1]) - len(before) + len(tokens) > room:
-                pieces.append(([], [*before]))
-            words, ids = pieces[-1]
-            words.append((number, len(ids) if form.early else len(ids) + len(tokens) - 1))
-            ids.extend(tokens)
-        for _, ids in pieces:
-            ids.extend(after)
-        found.append(pieces)
-    return found
 
 
 def learnt(train: Found, how: ReadingConfig) -> Tokenizer:

@@ -13,10 +13,11 @@ import numpy as np
 from regard.data.findings import Finding, Lengths, told
 from regard.data.line_report import places
 from regard.tasks.labels import batches, files, formats
-from regard.tasks.labels.files import Found, LabelsConfig, TagsConfig
+from regard.tasks.labels.files import ChoicesConfig, Found, LabelsConfig, TagsConfig
 from regard.tasks.labels.reading import ReadingConfig
 from regard.tasks.labels.tagged import Example
 
+AnyConfig = LabelsConfig | TagsConfig | ChoicesConfig
 LONGEST = 3  # texts that are named as the longest
 SHOWN = 20  # labels that a table has room for
 UNBOUNDED = 1 << 30  # tokens of a text that is read whole
@@ -109,12 +110,13 @@ class Report:
             yield f"fewer than {RARE} to learn from", f"{len(self.rare):,} labels: {some}"
 
 
-def check(config: LabelsConfig | TagsConfig, tokenizer: ReadingConfig | None = None) -> Report:
+def check(config: AnyConfig, tokenizer: ReadingConfig | None = None) -> Report:
     """Look at every line of the files and at what training on them would make of it.
 
     With the settings of a tokenizer, one is trained and lengths are told in tokens too.
     """
-    report = Report("sentence" if isinstance(config, TagsConfig) else "text")
+    units = {TagsConfig: "sentence", ChoicesConfig: "question"}
+    report = Report(units.get(type(config), "text"))
     sets: dict[str, Found] = {}
     for name, of_set in (("train", config.train), ("valid", config.valid)):
         try:
@@ -162,9 +164,7 @@ def _compare(report: Report, sets: dict[str, Found]) -> None:
     report.longest = [(_length(example), train.place(example)) for example in first]
 
 
-def _prepared(
-    report: Report, config: LabelsConfig | TagsConfig, sets: dict[str, Found], tokenizer: ReadingConfig | None
-) -> None:
+def _prepared(report: Report, config: AnyConfig, sets: dict[str, Found], tokenizer: ReadingConfig | None) -> None:
     """What would be learnt from and measured on, and what would stop that."""
     try:
         known = files.classes(sets["train"])
@@ -181,8 +181,9 @@ def _tokens(report: Report, train: Found, known: Sequence[str], how: ReadingConf
     """Lengths in tokens, and which texts are longer than what is read of them."""
     learnt = batches.learnt(train, replace(how, longest=UNBOUNDED))
     whole = batches.index(train, formats.fitted(learnt, "plain", pairs=train.pairs), known)
-    report.lengths["tokens"] = Lengths(Counter(whole.lengths.tolist()))
-    for number in np.flatnonzero(whole.lengths > how.longest).tolist():
+    lengths = whole.sizes.max(1)  # of a question with its longest choice
+    report.lengths["tokens"] = Lengths(Counter(lengths.tolist()))
+    for number in np.flatnonzero(lengths > how.longest).tolist():
         report.cut.add(whole.place(number))
 
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from regard.config.resuming import Fingerprinted, Fixed
-from regard.metrics.calibration import fitted_temperature
 from regard.models.linear import LinearConfig
 from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.text_classifier import (
@@ -20,8 +17,8 @@ from regard.tasks.labels.batches import Labelled
 from regard.tasks.labels.division import divide
 from regard.tasks.labels.files import LabelsConfig
 from regard.tasks.labels.recognition import labelled
-from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured, measure
-from regard.training.task import Evaluation, Spread, alone, evenly
+from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
+from regard.training.task import evenly
 
 SHOWN = 300  # characters of a text that a sample shows
 
@@ -56,14 +53,6 @@ class Classification(Labelling):
     per_token = False
     recognise = staticmethod(labelled)
     divide = staticmethod(divide)
-
-    def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """How the held-out texts are labelled; their probabilities then say how hot the answers should be."""
-        side, classes = self.prepared.valid, self.prepared.classes
-        found = measure(self.model, side, classes, tokens=self.recipe.data.tokens, spread=spread)
-        assert found.logits is not None
-        self.temperature = fitted_temperature(found.logits, np.asarray(side.labels))
-        return Evaluation(found.metrics, self.shown(side, found))
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
         """A few texts with label and answer."""

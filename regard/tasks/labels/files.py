@@ -1,4 +1,4 @@
-"""Texts with a label, and sentences whose words have tags, as they stand in files.
+"""Texts with a label, sentences whose words have tags and questions with choices, as they stand in files.
 
 Labels: JSON lines, columns of a table, or one file per label. Tags: `word/tag` with a sentence in each
 line, or a word and its tag in each line with an empty one between sentences (CoNLL). A bad line is refused, counted and
@@ -17,6 +17,7 @@ from regard.data.glimpse import is_number
 from regard.data.holdout import sentence
 from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, cleaned, parsed, records, text_at, value_at
+from regard.tasks.labels.choices import ChoiceFile
 from regard.tasks.labels.layout import (
     DEGREES,
     LABELS,
@@ -247,6 +248,26 @@ class TagsConfig(ExamplesConfig):
     """Validation files; none: a share of the training texts is held out."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChoicesConfig(ExamplesConfig):
+    """Where questions with choices come from, and how many are learnt from at a time."""
+
+    train: tuple[ChoiceFile, ...]
+    """Files to train on; a single one may be written without a list."""
+    valid: tuple[ChoiceFile, ...] = ()
+    """Validation files; none: a share of the training questions is held out, by what is given in them."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Not to be set: choices are called by their texts."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.names:
+            raise ValueError("names are for labels, and choices are called by their texts: leave names out")
+
+
+AnyFile = LabelledFile | TaggedFile | ChoiceFile
+
+
 @dataclass(frozen=True)
 class Found:
     """The examples of some files, and what became of every line."""
@@ -260,10 +281,12 @@ class Found:
     """How each file is laid out, where that was recognised; an empty line where there is nothing to say."""
     rated: bool = False
     """Whether labels are numbers."""
+    choices: int = 0
+    """How many answers there are to choose from, where a label is the number of one of them."""
 
     @property
     def pairs(self) -> bool:
-        """Whether its texts come in pairs."""
+        """Whether its texts come in pairs; what is given and an answer are one."""
         return not self.per_token and any(len(example.words) > 1 for example in self.examples)
 
     def place(self, example: Example) -> str:
@@ -282,7 +305,7 @@ class Found:
         ]
 
 
-def read(files: Sequence[LabelledFile | TaggedFile], names: dict[str, str], reject: float) -> Found:
+def read(files: Sequence[AnyFile], names: dict[str, str], reject: float) -> Found:
     """All examples of these files, labels called by their names; too many bad lines are an error."""
     examples: list[Example] = []
     tallies, notes = [], []
@@ -298,12 +321,15 @@ def read(files: Sequence[LabelledFile | TaggedFile], names: dict[str, str], reje
     paths = tuple(file.path for file in files)
     if not examples:
         raise ValueError(f"{' and '.join(paths)}: no text in them: give at least one")
-    rated = isinstance(files[0], RatedFile)
-    return Found(paths, examples, tallies, isinstance(files[0], TaggedFile), tuple(notes), rated)
+    kind, choices = files[0], len(examples[0].words) - 1 if isinstance(files[0], ChoiceFile) else 0
+    tagged, rated = isinstance(kind, TaggedFile), isinstance(kind, RatedFile)
+    return Found(paths, examples, tallies, tagged, tuple(notes), rated, choices)
 
 
-def _looked_over(file: LabelledFile | TaggedFile, examples: Sequence[Example]) -> str:
+def _looked_over(file: AnyFile, examples: Sequence[Example]) -> str:
     """How a file was read, in words; labels that cannot be any are an error that says which columns were read."""
+    if isinstance(file, ChoiceFile):
+        return file.note
     if isinstance(file, TaggedFile) or file.whole is not None:
         return ""
     labels = [] if isinstance(file, RatedFile) else [str(example.labels[0]) for example in examples]
@@ -316,8 +342,9 @@ def _looked_over(file: LabelledFile | TaggedFile, examples: Sequence[Example]) -
 
 
 def hold(found: Found, share: float) -> tuple[Found, Found]:
-    """Examples to learn from and examples to measure on; which is which depends on their texts alone."""
-    numbers = [sentence(" ".join(example.words)) for example in found.examples]
+    """Examples to learn from and to measure on; their texts say which is which, of questions what is given."""
+    most = 1 if found.choices else None
+    numbers = [sentence(" ".join(example.words[:most])) for example in found.examples]
     last = sorted(numbers)[max(1, round(share * len(numbers))) - 1]  # alike texts have the same number
     sides: tuple[list[Example], list[Example]] = [], []
     for example, number in zip(found.examples, numbers, strict=True):
@@ -330,7 +357,7 @@ def hold(found: Found, share: float) -> tuple[Found, Found]:
     return replace(found, examples=sides[0]), replace(found, examples=sides[1])
 
 
-def shared(files: Sequence[LabelledFile | TaggedFile], count: int, places: Sequence[Sequence[int]]) -> list[str]:
+def shared(files: Sequence[AnyFile], count: int, places: Sequence[Sequence[int]]) -> list[str]:
     """A warning where texts of these files, which are measured on, are also learnt from: scores are then too good."""
     if not count:
         return []
@@ -342,6 +369,8 @@ def classes(found: Found, told: list[str] | None = None) -> list[str]:
     """The labels there are, sorted; or those that a model was `told` of, if there are no others; numbers are none."""
     if found.rated:
         return []
+    if found.choices:
+        return [str(number + 1) for number in range(found.choices)]
     known = sorted({label for example in found.examples for label in example.labels if label is not None})
     if told is not None and set(known) <= set(told):
         return told
@@ -359,6 +388,9 @@ def numbered(found: Found, known: Sequence[str]) -> list[list[Any]]:
         return [[float(str(example.labels[0]))] for example in found.examples]
     numbers = {label: number for number, label in enumerate(known)}
     for example in found.examples:
+        if found.choices and len(example.words) - 1 != len(known):
+            said = f"{len(example.words) - 1} choices where others have {len(known)}"
+            raise ValueError(f"{found.place(example)}: {said}: give files whose questions have the same number")
         for label in example.labels:
             if label is not None and label not in numbers:
                 some = ", ".join(known[:8]) + ", ..." * (len(known) > 8)

@@ -27,10 +27,11 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.tasks.labels import files, formats, pairs
-from regard.tasks.labels.batches import Labelled, cut, index
-from regard.tasks.labels.files import LabelledFile
+from regard.tasks.labels.batches import Labelled, index
+from regard.tasks.labels.files import AnyFile, LabelledFile
 from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.pairs import Pair
+from regard.tasks.labels.pieces import cut
 from regard.tasks.labels.reading import ReadingConfig, settings, shown
 from regard.tasks.labels.scoring import scores
 from regard.tasks.labels.tagged import TaggedFile
@@ -83,7 +84,7 @@ class Tagged:
 class Labels:
     """What a classifier and a tagger in use share."""
 
-    file: ClassVar[type[LabelledFile] | type[TaggedFile]]
+    file: ClassVar[type[AnyFile]]
     task: ClassVar[str]
     kind: ClassVar[str]
     pairs: ClassVar[bool] = False

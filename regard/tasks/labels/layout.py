@@ -81,7 +81,7 @@ class Layout(NamedTuple):
 
 def table(path: str, wanted: Wanted) -> Layout:
     """The layout of a file of columns; what was named and is not there is an error."""
-    delimiter = wanted.delimiter or _delimiter(path)
+    delimiter = wanted.delimiter or delimiter_of(path)
     quoted = suffix(path) == ".csv" or delimiter != "\t"
     sample = [found for _, found in islice(cells(path, LineReport(), delimiter, quoted=quoted), SAMPLE)]
     first, rows = (tuple(cell.strip() for cell in sample[0]), sample[1:]) if sample else ((), [])
@@ -213,7 +213,7 @@ def _record(feed: Iterable[str], delimiter: str, *, quoted: bool) -> list[str]:
         raise Refusal(OPEN) from None
 
 
-def _delimiter(path: str) -> str:
+def delimiter_of(path: str) -> str:
     """What cuts the first lines into the same number of columns most regularly; tabs where a file is not named .csv."""
     spread = suffix(path) == ".csv"
     fits = {delimiter: _regular(path, delimiter, quoted=spread or delimiter != "\t") for delimiter in DELIMITERS}

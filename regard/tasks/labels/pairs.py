@@ -30,6 +30,11 @@ def parse(text: str, known: Sequence[str] = (), *, where: str = "") -> Pair:
     return found[0], found[1]
 
 
+def orders(pair: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """A pair in both its orders."""
+    return [pair, pair[::-1]]
+
+
 def named(file: Mapping[str, Any]) -> list[str]:
     """What the two texts are called in files of which these are the settings, where that was said."""
     given = file.get("text") or list(file.get("fields", ()))[:-1]

@@ -139,5 +139,4 @@ class Rater(Labels):
 
     def _laid(self, pair: Pair) -> list[Laid]:
         """A pair as the model reads it: in one order, or in both."""
-        orders = [pair, pair[::-1]] if self.style == "gpt" else [pair]
-        return formats.lay(self.tokenizer, self.form, orders)
+        return formats.lay(self.tokenizer, self.form, pairs.orders(pair) if self.style == "gpt" else [pair])

@@ -1,4 +1,4 @@
-"""Which files are labelled texts or tagged words, and how they are laid out."""
+"""Which files are labelled texts, tagged words or questions with choices, and how they are laid out."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.glimpse import Column, Glimpse
+from regard.tasks.labels.choices import ChoiceFile, usual_columns
 from regard.tasks.labels.layout import DEGREES, LABELS, VERDICTS, label_among, pair_among
 from regard.tasks.labels.tagged import COLUMNS
 from regard.training.task import LIKELY, NAMED, POSSIBLE, SURE, Claim, Given, data_section
@@ -30,6 +31,12 @@ def rated(given: Given) -> Claim | None:
     """Pairs of texts with a number in each line that says how alike they are."""
     looks = [_rated(Glimpse.at(name)) for name in given.files]
     return _claim(given, looks, "rated pairs, {}: training a model of similarity")
+
+
+def questions(given: Given) -> Claim | None:
+    """Questions with answers to choose from, whose columns are named as usual."""
+    looks = [_questions(Glimpse.at(name)) for name in given.files]
+    return _claim(given, looks, "questions with choices, {}: training a model that chooses")
 
 
 def tagged(given: Given) -> Claim | None:
@@ -56,7 +63,29 @@ def _stem(name: str) -> str:
     return Path(name.removesuffix(".gz")).stem
 
 
+def _questions(look: Glimpse) -> Look | None:
+    """What is given, the choices and which of them is right, by their names."""
+    try:
+        there = ChoiceFile(path=look.name).fields if look.suffix == ".xml" else _first(look)
+    except ValueError:  # no XML
+        return None
+    found = usual_columns(there)
+    return ({}, found.note, NAMED) if all(found) else None
+
+
+def _first(look: Glimpse) -> dict[str, Any]:
+    """The first record of a file that has names for its columns."""
+    names, columns = _named(look)
+    return (
+        dict(look.records[0])
+        if look.is_json and names
+        else {n: c.cells[0] for n, c in zip(names, columns, strict=True)}
+    )
+
+
 def _labelled(look: Glimpse) -> Look | None:
+    if _questions(look) is not None:
+        return None
     if (found := _paired(look)) is not None or _rated(look) is not None:
         return found
     return _fields(look) if look.is_json else _columns(look)

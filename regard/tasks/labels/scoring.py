@@ -36,7 +36,7 @@ def scores(
     measures = {"macro F1": f"{found.labels.f1:.2%}", "loss": f"{found.loss:.4f}"}
     if found.whole is not None:
         measures["sentences all right"] = f"{found.whole:.2%}"
-    calibrated = _calibration(side, found, temperature)
+    calibrated = calibration(side, found, temperature)
     if calibrated:
         before, after = calibrated["before"], calibrated["after"]
         measures["calibration error"] = f"{before:.2%} as trained, {after:.2%} at temperature {temperature:.3g}"
@@ -71,7 +71,7 @@ def _further(side: Labelled, found: Measured, classes: Sequence[str]) -> dict[st
     return {"Matthews": Statistics("matthews", np.eye(len(classes) ** 2)[cells])}
 
 
-def _calibration(side: Labelled, found: Measured, temperature: float) -> dict[str, float]:
+def calibration(side: Labelled, found: Measured, temperature: float) -> dict[str, float]:
     """How far probabilities lie from shares of right answers, as trained and as they are told."""
     if found.logits is None:
         return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -66,6 +66,7 @@ class Similarity(Labelling):
     title: ClassVar[str] = "A model of similarity"
     code: ClassVar[str] = 'rate([("a text", "another")])'
     per_token = False
+    single = True
     prepared: Rated
     goal: Goal = ("pearson", "max")
     recognise = staticmethod(rated)
@@ -80,12 +81,6 @@ class Similarity(Labelling):
             raise ValueError(f"{found.train.files[0]}: all pairs have the score {scores[0]:g}: give others too")
         mean, deviation = kept or (float(scores.mean()), float(scores.std()))
         return Rated(**vars(found), scale=(mean, deviation))
-
-    @classmethod
-    def sized(cls, recipe: Any, prepared: Prepared) -> Any:
-        """The recipe with the number of tokens that the data turned out to have, and one output."""
-        sizes = {"vocab": prepared.tokenizer.vocab, "classes": 1, "per_token": False}
-        return replace(recipe, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
 
     @staticmethod
     def adopt(model: Reader, parent: Checkpoint, prepared: Prepared) -> list[str]:

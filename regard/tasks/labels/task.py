@@ -23,6 +23,7 @@ from regard.data.packing import Packing
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order
 from regard.metrics import entities
+from regard.metrics.calibration import fitted_temperature
 from regard.metrics.entities import Found as Entities
 from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
@@ -112,6 +113,8 @@ class Labelling:
     title: ClassVar[str]
     code: ClassVar[str]
     per_token: ClassVar[bool]
+    single: ClassVar[bool] = False
+    """Whether a head has one output, whatever the labels."""
     shared: ClassVar[bool] = True
     goal: Goal = ("accuracy", "max")
 
@@ -164,7 +167,8 @@ class Labelling:
     @classmethod
     def sized(cls, recipe: Any, prepared: Prepared) -> Any:
         """The recipe with the numbers of tokens and labels that the data turned out to have."""
-        sizes = {"vocab": prepared.tokenizer.vocab, "classes": len(prepared.classes), "per_token": cls.per_token}
+        classes = 1 if cls.single else len(prepared.classes)
+        sizes = {"vocab": prepared.tokenizer.vocab, "classes": classes, "per_token": cls.per_token}
         return replace(recipe, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
 
     @staticmethod
@@ -208,11 +212,12 @@ class Labelling:
         return torch.tensor(counts.sum() / ((counts > 0).sum() * met), dtype=torch.float32)
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
-        """How the held-out texts are labelled, and a few of them to look at."""
-        found = measure(
-            self.model, self.prepared.valid, self.prepared.classes, tokens=self.recipe.data.tokens, spread=spread
-        )
-        return Evaluation(found.metrics, self.shown(self.prepared.valid, found))
+        """How held-out texts are labelled, a few to look at; by their logits the temperature of answers is fitted."""
+        side, classes = self.prepared.valid, self.prepared.classes
+        found = measure(self.model, side, classes, tokens=self.recipe.data.tokens, spread=spread)
+        if found.logits is not None:
+            self.temperature = fitted_temperature(found.logits, np.asarray(side.labels))
+        return Evaluation(found.metrics, self.shown(side, found))
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
         """A few texts with truth and answer."""

@@ -6,8 +6,9 @@ import torch
 
 from regard import config
 from regard.tasks.labels import files
-from regard.tasks.labels.batches import IGNORE, cut, prepare
+from regard.tasks.labels.batches import IGNORE, prepare
 from regard.tasks.labels.files import LabelledFile, LabelsConfig, TaggedFile, TagsConfig
+from regard.tasks.labels.pieces import cut
 from regard.tasks.labels.reading import ReadingConfig, learn, read, shown
 
 

@@ -9,8 +9,9 @@ import regard
 from regard import recipe
 from regard.metrics.calibration import calibration_error, fitted_temperature, probabilities
 from regard.tasks.labels import formats
-from regard.tasks.labels.batches import IGNORE, cut, index
+from regard.tasks.labels.batches import IGNORE, index
 from regard.tasks.labels.files import TaggedFile, read
+from regard.tasks.labels.pieces import cut
 from regard.tasks.labels.reading import ReadingConfig
 from tests.training.test_adoption import begun
 

@@ -70,6 +70,18 @@ def test_rows_of_fixed_shape_teach_the_same(table, model):
         torch.testing.assert_close(bare, fixed, atol=1e-4, rtol=1e-4)
 
 
+def test_both_orders_of_a_pair_are_read_within_the_context(table):
+    found = settings(table, {**MODELS[1], "context": 12})
+    kind, asked = recipe.resolve({**found, "tokenizer": {"kind": "words", "longest": 12}})
+    data = kind.prepare(asked)
+    asked = kind.sized(asked, data)
+    for fixed in (False, True):
+        task = kind(asked, data, recipe.models.build(asked.model), fixed=fixed)
+        batch = task.batch(0)
+        assert batch.row.longest <= 12 < data.train.lengths.max()
+        assert task.step(batch, "model").loss.isfinite()
+
+
 @named
 def test_pairs_are_rated_on_the_scale_of_the_data_and_scored(table, model, tmp_path):
     out = recipe.train(settings(table, model), out=tmp_path / "run", quiet=True).folder

@@ -1,0 +1,213 @@
+"""A trained model that chooses among answers in use: the likeliest one, scores on a file, where it looked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard import config
+from regard.decoding.batching import by_length, in_order
+from regard.interpret.items import Item, Weights
+from regard.interpret.steps import Prediction
+from regard.interpret.trace import Trace
+from regard.metrics.scores import Judged, Scores, Table
+from regard.metrics.significance import averaged
+from regard.tasks.labels import choices, files, formats
+from regard.tasks.labels.batches import Labelled, index
+from regard.tasks.labels.choices import ChoiceFile, Columns, Question, readings
+from regard.tasks.labels.formats import Laid
+from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
+from regard.tasks.labels.scoring import calibration
+from regard.tasks.labels.task import Measured, measure
+from regard.tasks.trained import chosen
+
+LONG = 300  # characters of a text that are shown
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A question, the answer that was chosen, and how probable each of its answers is."""
+
+    given: str
+    choices: tuple[str, ...]
+    probabilities: tuple[float, ...]
+    """Of every answer, in the order in which they were given."""
+
+    @property
+    def number(self) -> int:
+        """Which answer was chosen, counted from 1; of equal ones the first."""
+        return 1 + self.probabilities.index(max(self.probabilities))
+
+    @property
+    def answer(self) -> str:
+        """The text of the one that was chosen."""
+        return self.choices[self.number - 1]
+
+    @property
+    def probability(self) -> float:
+        """How probable that one is."""
+        return max(self.probabilities)
+
+    @property
+    def ranked(self) -> list[tuple[str, float]]:
+        """All answers, the likeliest first."""
+        return sorted(zip(self.choices, self.probabilities, strict=True), key=lambda each: -each[1])
+
+    def __str__(self) -> str:
+        return f"{self.answer}\t{self.probability:.3f}"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "given": self.given,
+            "choices": list(self.choices),
+            "answer": self.answer,
+            "number": self.number,
+            "probability": round(self.probability, 6),
+            "probabilities": [round(each, 6) for each in self.probabilities],
+        }
+
+
+class Chooser(Labels):
+    """Says which of a few answers to a question is right."""
+
+    file = ChoiceFile
+    task: ClassVar[str] = "choice"
+    verb: ClassVar[str] = "choose"
+    kind: ClassVar[str] = "a model that chooses among answers"
+    pairs: ClassVar[bool] = True
+
+    @classmethod
+    def of_pairs(cls) -> Any:
+        """It reads nothing else."""
+        return cls
+
+    @property
+    def columns(self) -> Columns:
+        """Where everything stood in the training files."""
+        file = self.data["file"]
+        return Columns(tuple(file["given"]), tuple(file["choices"]), file["label"])
+
+    def parse(self, text: str) -> Question:
+        """A question as somebody types it."""
+        return choices.parse(text, self.columns)
+
+    def read(self, path: Path) -> list[Question]:
+        """The questions of a file."""
+        return choices.read(path, self.columns)
+
+    def answer(self, inputs: Sequence[Question], **options: Any) -> list[Choice]:
+        """The likeliest answer to each question."""
+        chosen(self, options)
+        return self.choose(inputs)
+
+    @torch.no_grad()
+    def choose(self, given: Any) -> list[Choice]:
+        """The likeliest answer to each question, which is a tuple of what is given and its answers, two at least."""
+        alone = isinstance(given, tuple) and all(isinstance(each, str) for each in given)
+        listed: list[Question] = [given] if alone else [tuple(each) for each in given]
+        for question in listed:
+            if len(question) < 3:
+                raise ValueError(f"{question!r} has fewer than two answers to choose from: {choices.REMEDY}")
+        laid = [self._laid(question) for question in listed]
+        batches = by_length([sum(len(one.tokens) for one in ways) for ways in laid], budget=BUDGET)
+        told = (self._told([laid[number] for number in batch]) for batch in batches)
+        return [
+            Choice(question[0], question[1:], tuple(chances))
+            for question, chances in zip(listed, in_order(batches, told), strict=True)
+        ]
+
+    def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
+        """Scores on files of questions with their right answers; `changes` are settings of the files."""
+        own = self.data["file"]
+        settings = [{**choices.fitting(own, str(path)), **changes, "path": str(path)} for path in paths]
+        read = [config.build(self.file, each, where="file") for each in settings]
+        found = files.read(read, {}, reject=0.0)
+        classes = files.classes(found)
+        side = index(found, self.tokenizer, classes, self.style)
+        measured = measure(self.model, side, classes, tokens=BUDGET)
+        return scores(name or self.name, self.task, side, measured, self.temperature)
+
+    def look(self, question: Question, *, number: int | None = None) -> Trace:
+        """Choose, and keep where the model looked as it read the answer it chose, or that of a number from 1."""
+        [choice] = self.choose([question])
+        number = choice.number if number is None else number
+        if not 0 < number < len(question):
+            raise ValueError(f"there is no answer {number}: choose 1 to {len(choice.choices)}")
+        laid = self._laid(question)[number - 1]
+        _, weights = self._watched(laid)
+        items = {"source": self._items(laid.tokens, []), LABEL: [Item(question[number], word=0)]}
+        sides = {name: (LABEL if name == "pool" else "source", "source") for name in weights}
+        facts = {
+            "text": " | ".join(question),
+            "answer": choice.answer,
+            "probability": round(choice.probability, 6),
+            "ranked": [[text, round(chance, 6)] for text, chance in choice.ranked],
+            "read": laid.tokens,
+            "second": laid.second,
+        }
+        listed = [Weights(name, *sides[name], values) for name, values in weights.items()]
+        return Trace(self.name, self.task, items, listed, facts, again=self.steps)
+
+    def _predictions(self, trace: Trace, probabilities: Any) -> list[Prediction]:
+        """The answers that were chosen from; none where no attention looks from them."""
+        if not any(one.query == LABEL for one in trace.weights):
+            return []
+        top = [(str(text), float(chance)) for text, chance in trace.facts["ranked"]]
+        return [Prediction(top, *top[0], rank=0)]
+
+    def _laid(self, question: Question) -> list[Laid]:
+        """What is given with each answer, as the model reads them."""
+        return formats.lay(self.tokenizer, self.form, readings(question))
+
+    def _told(self, questions: Sequence[Sequence[Laid]]) -> list[list[float]]:
+        """How probable the answers of each question are; they are read together."""
+        found: Float[Tensor, "answer 1"] = self._scores([one for ways in questions for one in ways])
+        each = found[:, 0].float().div(self.temperature).cpu().split([len(ways) for ways in questions])
+        return [scores.softmax(0).tolist() for scores in each]
+
+
+def scores(name: str, task: str, side: Labelled, found: Measured, temperature: float) -> Scores:
+    """Accuracy beside chance, what probabilities are worth, and whether some places are preferred."""
+    answers = [int(answer[0]) for answer in found.answers]
+    truth = [int(label) for label in side.labels]
+    right = [float(one == other) for one, other in zip(answers, truth, strict=True)]
+    examples = [
+        Judged(number + 1, words[0][:LONG], words[1 + truth[number]], words[1 + answers[number]], right[number])
+        for number, words in enumerate(side.words)
+    ]
+    commonest = max(found.labels.labels, key=lambda label: label.count)
+    calibrated = calibration(side, found, temperature)
+    before, after = calibrated["before"], calibrated["after"]
+    measures = {
+        "chance": f"{1 / side.ways:.2%}",
+        "commonest place": f"{commonest.count / len(side):.2%} (answer {commonest.name})",
+        "loss": f"{found.loss:.4f}",
+        "calibration error": f"{before:.2%} as trained, {after:.2%} at temperature {temperature:.3g}",
+    }
+    rows = [
+        (one.name, f"{one.count:,}", f"{answers.count(place):,}", f"{one.precision:.1%}", f"{one.recall:.1%}")
+        for place, one in enumerate(found.labels.labels)
+    ]
+    return Scores(
+        name,
+        task,
+        {"accuracy, %": averaged([100 * each for each in right])},
+        examples,
+        measures=measures,
+        tables=[Table("By place", ("answer", "right", "chosen", "precision", "recall"), rows)],
+        details={
+            "loss": found.loss,
+            "accuracy": found.labels.accuracy,
+            "chance": 1 / side.ways,
+            "calibration": calibrated,
+        },
+        unit="question",
+        counted="accuracy",
+    )

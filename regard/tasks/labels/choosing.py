@@ -1,0 +1,84 @@
+"""Learning to choose: one score for each answer to a question, and a softmax over them (Radford et al. 2018)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+from regard.checkpoint import Checkpoint
+from regard.config.resuming import Fingerprinted, Fixed
+from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
+from regard.models.text_classifier import (
+    ConvolutionEncoderConfig,
+    RecurrentEncoderConfig,
+    TransformerEncoderConfig,
+)
+from regard.tasks.labels.batches import Labelled, Prepared
+from regard.tasks.labels.files import ChoicesConfig
+from regard.tasks.labels.recognition import questions
+from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured, Reader
+from regard.training import adoption
+from regard.training.task import Evaluation, Spread, alone, evenly
+
+SHOWN = 300  # characters of what is given that a sample shows
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChoiceRecipe(LabellingRecipe):
+    """One run that learns to choose among answers."""
+
+    task: Fixed[Literal["choice"]] = "choice"
+    """What is learnt."""
+    data: Fingerprinted[ChoicesConfig]
+    """Questions with answers to choose from."""
+    model: (
+        TransformerEncoderConfig
+        | RecurrentEncoderConfig
+        | ConvolutionEncoderConfig
+        | BERTEncoderConfig
+        | GPTEncoderConfig
+    ) = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
+    """The network, chosen by its name; sizes that nobody names follow from the number of questions."""
+
+
+class MultipleChoice(Labelling):
+    """The task of learning which of a few answers is right.
+
+    What is given is read with each answer by itself, so that an answer has the same score whatever the others are; the
+    label is the number of the right one, counted from 1.
+    """
+
+    Recipe = ChoiceRecipe
+    takes: ClassVar[str] = "choices"
+    usage: ClassVar[str] = 'regard predict {folder} "... | ... | ..."'
+    title: ClassVar[str] = "A model that chooses among answers"
+    code: ClassVar[str] = 'choose([("what is given", "one answer", "another")])'
+    per_token = False
+    single = True
+    recognise = staticmethod(questions)
+
+    @staticmethod
+    def adopt(model: Reader, parent: Checkpoint, prepared: Prepared) -> list[str]:
+        """Weights of a model that chooses, among however many; or only the body of another under a new head."""
+        return adoption.adopt(model, parent, same=parent.config.get("task") == ChoiceRecipe.task)
+
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
+        """How often the right answer to held-out questions is chosen; F1 by the place of answers would say nothing."""
+        found = super().evaluate(spread)
+        return replace(found, metrics={name: value for name, value in found.metrics.items() if name != "f1"})
+
+    def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:
+        """A few questions with the right answer and the one that was chosen."""
+        return [
+            {
+                "read": side.words[number][0][:SHOWN],
+                "label": side.words[number][1 + int(side.labels[number])],
+                "answer": side.words[number][1 + int(found.answers[number][0])],
+            }
+            for number in evenly(range(len(side)), self.recipe.objective.samples)
+        ]
+
+    @property
+    def knows(self) -> str:
+        """What the model can say, in a sentence."""
+        return f"It chooses the right one of several answers; in training there were {len(self.prepared.classes)}."
