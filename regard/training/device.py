@@ -12,7 +12,7 @@ from torch import nn
 
 SMALL = 500_000  # features of a row below which threads cost more than they bring
 Precision = Literal["auto", "float32", "bfloat16"]
-Switch = Literal["auto", "on", "off"]
+Switch = Literal["auto", "on", "record", "off"]
 
 
 def choose(name: str = "auto") -> torch.device:
@@ -63,7 +63,7 @@ def hash64(*numbers: int) -> int:
 
 
 def compiles(device: torch.device, wanted: Switch = "auto", model: nn.Module | None = None) -> bool:
-    """Whether steps are compiled and recorded: on CUDA unless it is off; elsewhere that costs more than it brings.
+    """Whether steps are compiled, recorded, or both: on CUDA unless it is off; elsewhere it costs more than it brings.
 
     A model whose steps have no fixed shape says so by `capturable = False`; one that is only to be recorded, by
     `compilable = False`.

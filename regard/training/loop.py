@@ -81,8 +81,9 @@ class TrainingConfig:
     """CPU threads; null takes one for rows too small to share and otherwise all there are."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of matrix products; bfloat16 needs CUDA of capability 8.0 or more, where auto takes it."""
-    compile: Free[Literal["auto", "on", "off"]] = "auto"
-    """Compile the step; only on CUDA, where auto does."""
+    compile: Free[Literal["auto", "on", "record", "off"]] = "auto"
+    """Compile the step and record it as CUDA graphs, or record it only, which begins sooner; only on CUDA, where auto
+    does both."""
     tensorboard: Free[bool] = True
     """Write curves for TensorBoard into the run folder."""
 
@@ -115,7 +116,8 @@ class _Loop:
         self.dtype = device.precision(self.device, config.precision)
         compiled = device.compiles(self.device, config.compile, task.model)
         task.model.to(self.device).train()
-        self.rows = MicroBatches(task, self.device, self.dtype, seed=config.seed, compiled=compiled)
+        way = config.compile if compiled else "off"
+        self.rows = MicroBatches(task, self.device, self.dtype, seed=config.seed, compiles=way)
         parts = task.parts()
         self.optim = {part: optim[part] if isinstance(optim, Mapping) else optim for part in parts}
         tuning = getattr(getattr(task, "recipe", None), "tuning", None)

@@ -19,13 +19,15 @@ from regard.training.task import Learner, Step
 class MicroBatches:
     """Gradients of rows; randomness is that of the row, whoever computes it and however."""
 
-    def __init__(self, task: Learner, place: torch.device, dtype: torch.dtype, *, seed: int, compiled: bool) -> None:
+    def __init__(
+        self, task: Learner, place: torch.device, dtype: torch.dtype, *, seed: int, compiles: device.Switch = "off"
+    ) -> None:
         self.task, self.place, self.dtype, self.seed = task, place, dtype, seed
-        whole = compiled and getattr(task.model, "compilable", True)
+        whole = compiles in ("auto", "on") and getattr(task.model, "compilable", True)
         self.forward = torch.compile(task.step) if whole else task.step
         self.ahead = Prefetch(task.batch, place)
         parameters = [parameter for part in task.parts().values() for parameter in part]
-        self.captured = Captured(self._compiled, parameters, place) if compiled else None
+        self.captured = Captured(self._compiled, parameters, place) if compiles != "off" else None
         self._around = contextlib.ExitStack()
 
     def __enter__(self) -> MicroBatches:

@@ -90,3 +90,29 @@ def test_a_recurrent_translator_learns_the_same_recorded_and_step_by_step(cell, 
         curves.append([record["loss"] for record in records if record["kind"] == "training"])
     assert curves[0] == pytest.approx(curves[1], rel=2e-3)
     assert curves[0][-1] < curves[0][0]
+
+
+def test_a_classifier_learns_the_same_compiled_recorded_and_step_by_step(tmp_path):
+    words = ["good", "fine", "great", "bad", "poor", "dull"]
+    lines = [
+        f"{' '.join(words[(n * k) % 6] for k in range(1, 3 + n % 7))}\t{'yes' if n % 6 < 3 else 'no'}"
+        for n in range(240)
+    ]
+    (tmp_path / "texts.tsv").write_text("\n".join(lines))
+    model = {"name": "bert-encoder", "width": 64, "heads": 4, "hidden": 128, "depth": 2, "context": 32}
+    settings = {
+        "task": "classification",
+        "data": {"train": {"path": str(tmp_path / "texts.tsv")}, "tokens": 256},
+        "tokenizer": {"kind": "words", "least": 1, "longest": 32},
+        "model": {**model, "dropout": 0.0, "head_dropout": 0.0},
+        "optim": {"rate": 0.001, "warmup": 10},
+        "training": {"steps": 60, "log": 10, "evaluate": 60, "save": 60, "tensorboard": False},
+    }
+    curves = []
+    for how in ("off", "record", "on"):
+        regard.train(settings, f"training.compile={how}", out=tmp_path / how, quiet=True)
+        records = [json.loads(line) for line in (tmp_path / how / "metrics.jsonl").read_text().splitlines()]
+        curves.append([record["loss"] for record in records if record["kind"] == "training"])
+    assert curves[0] == pytest.approx(curves[1], rel=2e-2)
+    assert curves[0] == pytest.approx(curves[2], rel=2e-2)
+    assert curves[0][-1] < curves[0][0]
