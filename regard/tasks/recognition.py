@@ -8,6 +8,7 @@ from regard.tasks import TASKS
 from regard.training.task import Claim, Given
 
 WORDS = {"labelled": "labelled texts", "tagged": "tagged words", "table": "a table", "rated": "rated pairs"}
+WORDS |= {"questions": "questions about texts"}
 
 
 def understood(given: Given) -> tuple[str, Claim]:
