@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from tokenizers import Tokenizer as Engine
 
-from regard.data.normalise import TextConfig
+from regard.data.normalise import Level, TextConfig, normal
 from regard.data.tokenizers.tokenizer import Tokenizer
 
 WORD = re.compile(r"\S+")
@@ -64,48 +64,64 @@ class Locator:
 
 
 class _Made(NamedTuple):
-    """Which characters of a text one of its normal form was made of, and whether they are a blank between words."""
+    """A character of a text as it is tokenised, and those of the original that it was made of."""
 
+    written: str
     begin: int
     end: int
-    blank: bool = False
 
 
 def _prepared(text: str, how: TextConfig) -> tuple[str, list[_Made]]:
-    """A text as it is tokenised, and what each of its characters was made of."""
-    ignored, pattern = getattr(how, "ignore", None), getattr(how, "pattern", None)
-    normal: Callable[[str], str] = getattr(how, "normal_word", how.normal)
-    if ignored:
-        text = re.sub(ignored, lambda match: " " * len(match[0]), text)  # every character stays where it is
-    parts, made = list[str](), list[_Made]()
-    for word in (re.compile(pattern) if pattern else WORD).finditer(text):
-        start, written = word.start(), _characters(word[0], normal)
-        if not written:
-            continue
-        if parts:
-            made.append(_Made(made[-1].end, start, blank=True))
-        for piece, begin, end in written:
-            parts.append(piece)
-            made += [_Made(start + begin, start + end)] * len(piece)
-    return _joined(parts, made), made
+    """A text as it is tokenised, in the order of `how.normal`, and what each of its characters was made of."""
+    made = _parted([_normal(found[0], found.start(), how.normalise) for found in WORD.finditer(text)])
+    if ignored := getattr(how, "ignore", None):
+        blank = {place for found in re.finditer(ignored, _text(made)) for place in range(*found.span())}
+        made = _parted(_words([each._replace(written=" ") if n in blank else each for n, each in enumerate(made)]))
+    if getattr(how, "lowercase", False):
+        made = _parted(map(_lower, _words(made)))
+    if pattern := getattr(how, "pattern", None):
+        made = _parted(_words(made, re.compile(pattern)))
+    return _text(made), made
 
 
-def _joined(parts: Sequence[str], made: Sequence[_Made]) -> str:
-    """The normal form of a text, a single blank between its words."""
-    letters = iter("".join(parts))
-    return "".join(" " if each.blank else next(letters) for each in made)
+def _words(made: list[_Made], pattern: re.Pattern[str] = WORD) -> list[list[_Made]]:
+    return [made[slice(*found.span())] for found in pattern.finditer(_text(made))]
 
 
-def _characters(word: str, normal: Callable[[str], str]) -> list[tuple[str, int, int]]:
-    """The characters of a word with their marks, normalised, and where each stands in it; none if nothing is left."""
-    whole = normal(word).strip()
-    if word.isascii() and len(whole) == len(word):
-        return [(each, place, place + 1) for place, each in enumerate(whole)]
+def _parted(words: Iterable[list[_Made]]) -> list[_Made]:
+    """Words with single blanks between them, which stand for whatever is there."""
+    made = list[_Made]()
+    for word in words:
+        if word and made:
+            made.append(_Made(" ", made[-1].end, word[0].begin))
+        made += word
+    return made
+
+
+def _text(made: Iterable[_Made]) -> str:
+    return "".join(each.written for each in made)
+
+
+def _normal(word: str, start: int, level: Level) -> list[_Made]:
+    """A word as it is normalised, character by character with their marks; none if nothing is left of it."""
+    whole = normal(word, level).strip()
+    if whole == word and word.isascii():
+        return [_Made(each, place, place + 1) for place, each in enumerate(word, start)]
     bounds = [*(place for place in range(len(word)) if not _continues(word, place)), len(word)]
-    pieces = [(normal(word[begin:end]), begin, end) for begin, end in pairwise(bounds)]
-    if "".join(piece for piece, _, _ in pieces) == whole:
-        return [each for each in pieces if each[0]]
-    return [(whole, 0, len(word))] if whole else []
+    pieces = [(normal(word[begin:end], level), begin, end) for begin, end in pairwise(bounds)]
+    if "".join(piece for piece, _, _ in pieces) != whole:
+        pieces = [(whole, 0, len(word))]
+    return [_Made(each, start + begin, start + end) for piece, begin, end in pieces for each in piece]
+
+
+def _lower(word: Sequence[_Made]) -> list[_Made]:
+    """A word in small letters; one of them may be two, and the last of a Greek word is another one."""
+    whole, pieces = _text(word).lower(), [each.written.lower() for each in word]
+    if len(whole) == len(word):
+        pieces = list(whole)
+    if "".join(pieces) != whole:
+        return [_Made(each, word[0].begin, word[-1].end) for each in whole]
+    return [made._replace(written=each) for piece, made in zip(pieces, word, strict=True) for each in piece]
 
 
 def _continues(word: str, place: int) -> bool:
@@ -118,5 +134,5 @@ def _continues(word: str, place: int) -> bool:
 
 def _over(made: Sequence[_Made]) -> Span:
     """All characters that some were made of; the blank before a word is not part of it."""
-    there = [each for each in made if not each.blank] or made
+    there = [each for each in made if each.written != " "] or made
     return (min(each.begin for each in there), max(each.end for each in there))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,7 @@ from regard.training.task import Spread, alone
 
 TYPED = 'write them with a tab between, or as {"question": "...", "context": "..."}'
 NONE = "(no answer)"
+GROUP = 8 * BUDGET  # tokens of questions that are answered together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,18 +121,21 @@ class Answerer(Labels):
         passages = list(self.reader.passages(every))
         return [reply(passage, found) for passage, found in zip(passages, self.best(passages, **options), strict=True)]
 
-    @torch.no_grad()
     def best(self, passages: Sequence[Passage], *, spread: Spread = alone, **options: Any) -> list[Best]:
-        """The likeliest answers; windows of a length are read together, whichever questions they are of."""
+        """The likeliest answers, those to some questions by each of the processes."""
         how = chosen(self, options)
-        windows = [window for passage in passages for window in passage.windows]
-        batches = by_length([len(window.laid.tokens) for window in windows], budget=BUDGET)
-        told = spread(lambda batch: self._told([windows[number] for number in batch]), batches)
-        every = iter(in_order(batches, told))
-        most = how.answer or self.data["answer"]
-        return [best([next(every) for _ in one.windows], one, most, always=how.always) for one in passages]
+        most, always = how.answer or self.data["answer"], how.always
 
-    def evaluate(
+        def answered(group: list[int]) -> list[Any]:
+            some = [passages[number] for number in group]
+            return [best(told, one, most, always=always) for told, one in zip(self._told(some), some, strict=True)]
+
+        sizes = [sum(len(window.laid.tokens) for window in one.windows) for one in passages]
+        groups = by_length(sizes, budget=GROUP)
+        found = in_order(groups, spread(answered, groups))
+        return [Best(None if span is None else (span[0], span[1]), *chances) for span, *chances in found]
+
+    def evaluate(  # type: ignore[override]
         self, *paths: str | Path, name: str | None = None, answer: int | None = None, always: bool = False
     ) -> Scores:
         """Exact match and F1 on files of questions; `always` for files in which every question has an answer."""
@@ -166,18 +171,24 @@ class Answerer(Labels):
         if found.span is None:
             return 0
         first, last = found.span
-        told, odds = self._told(passage.windows), list[float]()
+        [told] = self._told([passage])
+        odds = list[float]()
         for window, said in zip(passage.windows, told, strict=True):
-            inside = window.first <= first and last < window.first + window.count
-            odds.append(said.first[first - window.first] + said.last[last - window.first] - said.none if inside else -1e9)
+            one, other, inside = first - window.first, last - window.first, window.holds((first, last))
+            odds.append(said.first[one] + said.last[other] - said.none if inside else -math.inf)
         return max(range(len(odds)), key=odds.__getitem__)
 
     @torch.no_grad()
-    def _told(self, windows: Sequence[Window]) -> list[Told]:
-        """What the model says of windows that are read together."""
-        every = self._scores([window.laid for window in windows]).float().cpu()
-        logits = every.split([len(window.laid.tokens) for window in windows])
-        return [_of(window, scores) for window, scores in zip(windows, logits, strict=True)]
+    def _told(self, passages: Sequence[Passage]) -> list[list[Told]]:
+        """What the model says of all windows; those of a length are read together, whichever questions they are of."""
+        windows = [window for passage in passages for window in passage.windows]
+        batches, told = by_length([len(window.laid.tokens) for window in windows], budget=BUDGET), list[list[Told]]()
+        for batch in batches:
+            some = [windows[number] for number in batch]
+            logits = self._probabilities([window.laid for window in some])
+            told.append([_of(window, scores) for window, scores in zip(some, logits, strict=True)])
+        every = iter(in_order(batches, told))
+        return [[next(every) for _ in passage.windows] for passage in passages]
 
     @torch.no_grad()
     def _probabilities(self, texts: Sequence[Laid]) -> list[Float[Tensor, "..."]]:
@@ -199,7 +210,7 @@ def reply(passage: Passage, found: Best) -> Reply:
 
 
 def _of(window: Window, scores: Float[Tensor, "token 2"]) -> Told:
-    part = scores[window.begin : window.begin + window.count]
+    part = scores[window.begin : window.begin + window.size]
     return Told(part[:, 0].tolist(), part[:, 1].tolist(), float(scores[window.none].sum()))
 
 

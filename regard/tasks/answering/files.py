@@ -153,7 +153,7 @@ class Found:
 
 
 def read(files: Sequence[QuestionFile], reject: float, *, told: bool = True) -> Found:
-    """All questions of these files; too many bad ones are an error. Where they are only asked, nobody `told` answers."""
+    """All questions of these files, with what people `told` as answers; too many bad ones are an error."""
     questions, tallies = list[Question](), list[Tally]()
     for file in files:
         tally = Tally(file.path)
@@ -328,7 +328,7 @@ def _marked(answer: Any, context: str) -> Marked:
 
 def _misplaced(text: str, start: int, context: str) -> str:
     """What stands where an answer should, and where that stands instead."""
-    there = context[start : start + len(text)] if 0 <= start else ""
+    there = context[start : start + len(text)] if start >= 0 else ""
     instead = f"where {there[:SHOWN]!r} stands" if there else f"outside its context of {len(context):,} characters"
     problem = f"the answer {text[:SHOWN]!r} does not stand at character {start}, {instead}"
     places = [place for place in range(len(context)) if context.startswith(text, place)]

@@ -23,9 +23,7 @@ from regard.tasks.labels.batches import IGNORE
 RAREST = 1e-9  # the probability of an answer that cannot be given, in the loss
 
 
-def span_loss(
-    logits: Float[Tensor, "token 2"], marks: Int[Tensor, "token"], row: Row
-) -> Float[Tensor, ""]:
+def span_loss(logits: Float[Tensor, "token 2"], marks: Int[Tensor, "token"], row: Row) -> Float[Tensor, ""]:
     """The surprise at the first and at the last token of every window's answer, half of each, summed over windows."""
     lines, grid, _ = spread(logits.float(), row)
     told, _, _ = spread(marks, row)
@@ -65,14 +63,14 @@ def band(told: Sequence[Told], passage: Passage, most: int) -> Float[np.ndarray,
     hidden = np.array([not context[begin:end].strip() for begin, end in passage.located.spans], bool)
     found = np.full((count, min(most, max(count, 1))), -np.inf)
     for window, said in zip(passage.windows, told, strict=True):
-        if not window.count:
+        if not window.size:
             continue
-        blank = hidden[window.first : window.first + window.count]  # where characters are tokens, blanks are too
+        blank = hidden[window.first : window.first + window.size]  # where characters are tokens, blanks are too
         starts, ends = (np.where(blank, -np.inf, each) for each in (said.first, said.last))
         ends = np.concatenate([ends, np.full(found.shape[1] - 1, -np.inf)])
         spans = np.lib.stride_tricks.sliding_window_view(ends, found.shape[1])
         odds = starts[:, None] + spans - said.none
-        part = found[window.first : window.first + window.count]
+        part = found[window.first : window.first + window.size]
         np.maximum(part, odds, out=part)
     return found
 

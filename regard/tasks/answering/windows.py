@@ -39,10 +39,14 @@ class Window(NamedTuple):
     """Where the part begins in it."""
     first: int
     """Which token of the context that is."""
-    count: int
+    size: int
     """How many of its tokens are there."""
     none: int
-    """The place that stands for no answer: BERT's first token, GPT's last, else the one between question and context."""
+    """The place that stands for no answer: BERT's first token, GPT's last, else the one before the context."""
+
+    def holds(self, span: tuple[int, int]) -> bool:
+        """Whether these tokens of the context, from the first to the last, are all in it."""
+        return self.first <= span[0] and span[1] < self.first + self.size
 
     def marks(self, answer: tuple[int, int] | None) -> list[int]:
         """For every place whether an answer may stand there, begins there, ends there.
@@ -50,11 +54,11 @@ class Window(NamedTuple):
         One that is not wholly in the window is not in it at all.
         """
         marks = [IGNORE] * len(self.laid.tokens)
-        marks[self.begin : self.begin + self.count] = [0] * self.count
+        marks[self.begin : self.begin + self.size] = [0] * self.size
         marks[self.none] = 0
-        within = answer is not None and self.first <= answer[0] and answer[1] < self.first + self.count
-        shift = self.begin - self.first
-        places = (answer[0] + shift, answer[1] + shift) if answer is not None and within else (self.none, self.none)
+        shift, places = self.begin - self.first, (self.none, self.none)
+        if answer is not None and self.holds(answer):
+            places = (answer[0] + shift, answer[1] + shift)
         for place, mark in zip(places, (START, END), strict=True):
             marks[place] |= mark
         return marks
