@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from regard.metrics.answers import exact, normalised, overlap
 
-WORDS = st.lists(st.sampled_from(["The", "a", "cat", "Cat.", "sat", "an", "1,000", "été", "“x”", "-", "theatre", "A.B."]))
+WORDS = st.lists(
+    st.sampled_from(["The", "a", "cat", "Cat.", "sat", "an", "1,000", "été", "“x”", "-", "theatre", "A.B."])
+)
 
 
 @pytest.mark.parametrize(

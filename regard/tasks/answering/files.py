@@ -277,8 +277,8 @@ def _question(record: Any, place: str, *, told: bool) -> Question:
 def _text(record: Mapping[str, Any], name: str) -> str:
     value = record.get(name)
     if not isinstance(value, str):
-        there = ", ".join(map(str, record)) or "nothing"
-        raise Refusal(f"without a text named {name} (there is {there})")
+        there = f"it is {json.dumps(value)[:SHOWN]}" if name in record else f"there is {', '.join(record) or 'nothing'}"
+        raise Refusal(f"without a text named {name} ({there})")
     if SURROGATES.search(value):
         raise Refusal(f"with a lone surrogate in its {name}")
     return value

@@ -13,7 +13,10 @@ from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.offsets import Locator
 from regard.tasks.labels.reading import ReadingConfig, learn
 
-HARD = "Le  roi d’été e\u0301te\u0301\n 👨‍👩‍👧 日本語の テキスト… “can’t” \u200bx\u00ad-y  \tΟΔΟΣ İstanbul [SEP] <br /> end."
+HARD = (
+    "Le  roi d’été e\u0301te\u0301\n 👨‍👩‍👧 日本語の テキスト… “can’t”  \u200bx\u00ad-y \tΟΔΟΣ "
+    "İstanbul [SEP] <br /> end."
+)
 TEXT = st.text(
     st.one_of(
         st.sampled_from("ab .,'’“”…-\t\n  éÉßΣİ日本語\u0301\u0327\u200d\u200b\u00a0👩👧ﬁ한ᄒ\u1161\u11ab"),
@@ -25,7 +28,16 @@ TEXT = st.text(
 
 def wordpiece(how: ReadingConfig) -> Tokenizer:
     """As BERT's: small letters without accents, blanks around Chinese ones, [UNK] for a word it cannot spell."""
-    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdeilnorsty", *(f"##{each}" for each in "abcdeilnorsty"), "日", "."]
+    names = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        *"abcdeilnorsty",
+        *(f"##{each}" for each in "abcdeilnorsty"),
+        "日",
+        ".",
+    ]
     engine = Engine(models.WordPiece({name: n for n, name in enumerate(names)}, unk_token="[UNK]"))
     engine.normalizer = normalizers.BertNormalizer(lowercase=True)
     engine.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
