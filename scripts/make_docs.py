@@ -12,6 +12,7 @@ from regard import config
 from regard.data.tokenizers import derived
 from regard.models.transformer import TransformerConfig
 from regard.tasks import TASKS
+from regard.tasks.answering.task import AnsweringRecipe
 from regard.tasks.embedding.matching import MatchingRecipe
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.similarity import SimilarityRecipe
@@ -129,6 +130,10 @@ def reference() -> str:
     parts.append(_other("Tagging", tags, TaggingRecipe, only=("data",)))
     alike = "A recipe with `task: similarity` learns [how alike texts are](labels.md); its other sections are the same."
     parts.append(_other("Similarity", alike, SimilarityRecipe, only=("data",)))
+    asked = (
+        "A recipe with `task: question-answering` learns to [answer questions](answering.md) and has these sections."
+    )
+    parts.append(_other("Question answering", asked, AnsweringRecipe, only=("data", "tokenizer", "model", "objective")))
     pairs = "A recipe with `task: matching` learns [vectors of texts](embeddings.md) from pairs and has these sections."
     parts.append(_other("Matching", pairs, MatchingRecipe))
     parts += [_other(*small, only=("data", "model", "objective")) for small in SMALL]
