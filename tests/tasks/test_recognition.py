@@ -38,6 +38,13 @@ SOURCE, TARGET = (lines(side) for side in zip(*PAIRS, strict=True))
 TSV = lines("\t".join(row) for row in PAIRS)
 NUMBERS = lines(f"{i},{i * 2},{i % 3}.5" for i in range(20))
 
+ASKED = lines(  # beside a label that repeats, which alone would make pairs of them
+    json.dumps({"question": f"Who is {n}?", "context": f"{n} is me.", "answers": [], "is_impossible": n % 2 == 0})
+    for n in range(20)
+)
+PARAGRAPHS = [{"context": f"I am {n}.", "qas": [{"question": "Who?", "answers": []}]} for n in range(4)]
+SQUAD = json.dumps({"data": [{"paragraphs": PARAGRAPHS}]}, indent=1)
+
 SEEN = {
     "two files named alike": ({"a.fr": SOURCE, "a.en": TARGET}, "translation", {"source": "a.fr", "target": "a.en"}),
     "two texts of as many lines": (
@@ -85,6 +92,8 @@ SEEN = {
         "classification",
         {"path": "r.jsonl", "fields": ["review", "stars"]},
     ),
+    "questions by line": ({"q.jsonl": ASKED}, "question-answering", {"path": "q.jsonl"}),
+    "questions as in SQuAD": ({"q.json.gz": SQUAD}, "question-answering", {"path": "q.json.gz"}),
     "word/tag": ({"t.txt": WORDS}, "tagging", {"path": "t.txt"}),
     "CoNLL": ({"t.conll": CONLL}, "tagging", {"path": "t.conll"}),
     "CoNLL under another name": ({"t.txt": CONLL}, "tagging", {"path": "t.txt", "form": "columns"}),

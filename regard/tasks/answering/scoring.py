@@ -12,7 +12,7 @@ from regard.metrics.significance import averaged
 from regard.tasks.answering.files import Question
 
 LONG = 300  # characters of a question that are shown
-NOTE = "EM and F1 as SQuAD counts them: case, punctuation and a, an, the left out; the best of several right answers"
+NOTE = "EM and F1 as SQuAD counts them: no case, no punctuation, no articles"
 
 
 def metrics(questions: Sequence[Question], answers: Sequence[str], losses: Sequence[float]) -> dict[str, float]:
