@@ -251,3 +251,11 @@ def test_every_task_that_learns_from_files_says_what_it_takes_and_recognises_it(
         "matching",
     }  # what files are for if somebody says so
     assert {task for _, task, _ in SEEN.values()} | told == filed
+
+
+def test_a_file_of_one_huge_line_is_not_called_empty(tmp_path):
+    (tmp_path / "squad.json").write_text(json.dumps({"data": ["x" * (1 << 20)]}))
+    with pytest.raises(ValueError, match="is one line of more than 1,048,576 bytes: say what it holds, with --quest"):
+        recipe.order([str(tmp_path / "squad.json")])
+    told = recipe.order([], given=Given((str(tmp_path / "squad.json"),), kind="questions"))
+    assert told.settings["task"] == "question-answering"

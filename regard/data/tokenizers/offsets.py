@@ -106,7 +106,8 @@ def _normal(word: str, start: int, level: Level) -> list[_Made]:
     """A word as it is normalised, character by character with their marks; none if nothing is left of it."""
     whole = normal(word, level).strip()
     if whole == word and word.isascii():
-        return [_Made(each, place, place + 1) for place, each in enumerate(word, start)]
+        end = start + len(word)
+        return list(map(_Made, word, range(start, end), range(start + 1, end + 1)))
     bounds = [*(place for place in range(len(word)) if not _continues(word, place)), len(word)]
     pieces = [(normal(word[begin:end], level), begin, end) for begin, end in pairwise(bounds)]
     if "".join(piece for piece, _, _ in pieces) != whole:
@@ -135,4 +136,4 @@ def _continues(word: str, place: int) -> bool:
 def _over(made: Sequence[_Made]) -> Span:
     """All characters that some were made of; the blank before a word is not part of it."""
     there = [each for each in made if each.written != " "] or made
-    return (min(each.begin for each in there), max(each.end for each in there))
+    return there[0].begin, there[-1].end
