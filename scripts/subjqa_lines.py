@@ -43,11 +43,11 @@ def questions(path: Path) -> tuple[list[dict[str, object]], int]:
             broken += told is None
             if told is not None:
                 found.setdefault((row["question"], context), Counter())[told] += 1
-    lines = []
+    lines = list[dict[str, object]]()
     for (question, context), counts in found.items():
         ranked = sorted(counts, key=lambda one: (-counts[one], not one[0], one[1]))
-        told = {"text": [text for text, _ in ranked], "answer_start": [start for _, start in ranked]}
-        lines.append({"question": question, "context": context, "answers": told})
+        answers = {"text": [text for text, _ in ranked], "answer_start": [start for _, start in ranked]}
+        lines.append({"question": question, "context": context, "answers": answers})
     return lines, broken
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 from regard.config.ranges import Length, Whole
-from regard.config.resuming import Free
+from regard.config.resuming import Free, Warned
 from regard.data.holdout import sentence
 from regard.data.line_report import together
 from regard.data.readers import SURROGATES, Refusal, lines, suffix
@@ -83,12 +83,12 @@ class QuestionsConfig(ExamplesConfig):
     """Files to train on; a single one may be written without a list."""
     valid: tuple[QuestionFile, ...] = ()
     """Validation files; none: the questions about a share of the contexts are held out."""
-    window: Length = 384
+    window: Warned[Length] = 384
     """Most tokens that are read at a time: the question, and as much of its context as fits beside it. A longer context
     is read in several windows."""
     stride: Whole = 128
     """Tokens of the context that a window shares with the one before it (SQuAD's document stride)."""
-    answer: Length | None = None
+    answer: Free[Length | None] = None
     """Most tokens of an answer; null: as many as the longest one in training."""
 
     names: ClassVar[dict[str, str]] = {}  # type: ignore[misc]

@@ -68,7 +68,7 @@ def prepare(
     held = "named" if config.valid else config.held
     report: dict[str, Any] = {
         name: {
-            "fingerprint": caches.key(answering=1, files=digests[name], held=held),
+            "fingerprint": caches.key(answering=1, files=digests[name], held=held, stride=config.stride),
             "corpora": [{**asdict(each), "sha256": [one]} for each, one in zip(some, digests[name], strict=True)],
         }
         for name, some in tallies.items()
