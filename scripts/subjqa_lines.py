@@ -4,8 +4,9 @@
 
 The archive has a table for every domain and part, with a row for each annotator: `question`, `review`, the answer and
 its characters. A line here has all answers to one question about one review, the commonest first, an empty one where
-somebody found none. Answers that jump over a part of the review, which are no spans, are left out and counted; so is
-the word ANSWERNOTFOUND, with which every review ends.
+somebody found none. The word ANSWERNOTFOUND, with which every review ends, is taken away. Left out and counted are
+answers that jump over a part of the review, which are no spans, and questions about a review that is also in a part to
+be measured on: those of train in dev or test, those of dev in test.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from pathlib import Path
 NOWHERE = "ANSWERNOTFOUND"
 INDICES = re.compile(r"\((\d+), (\d+)\)")
 LONGEST = 1 << 24  # characters of a cell
+PARTS = ("test", "dev", "train")  # reviews of one are in none that comes after it
 
 
 def answer(row: dict[str, str], context: str) -> tuple[str, int] | None:
@@ -62,12 +64,21 @@ def main() -> None:
     if not paths:
         raise SystemExit(f"{asked.tables}: no tables there: give the folder SubjQA that has DOMAIN/splits/PART.csv")
     asked.folder.mkdir(parents=True, exist_ok=True)
-    for path in paths:
-        name = f"{path.parents[1].name}.{path.stem}" if path.suffix == ".csv" else path.name.removesuffix(".csv.gz")
-        lines, broken = questions(path)
+    named = [
+        (f"{path.parents[1].name}.{path.stem}" if path.suffix == ".csv" else path.name.removesuffix(".csv.gz"), path)
+        for path in paths
+    ]
+    met = dict[object, str]()
+    for name, path in sorted(named, key=lambda each: PARTS.index(each[0].rpartition(".")[2])):
+        every, broken = questions(path)
+        part = name.rpartition(".")[2]
+        lines = [line for line in every if met.get(line["context"], part) == part]
+        met |= {line["context"]: part for line in lines}
         text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in lines)
         (asked.folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
-        print(f"{name}: {len(lines):,} questions, {broken:,} answers left out")
+        print(
+            f"{name}: {len(lines):,} questions; {broken:,} answers and {len(every) - len(lines):,} questions left out"
+        )
 
 
 if __name__ == "__main__":

@@ -30,13 +30,18 @@ def test_all_answers_to_a_question_are_in_one_line_where_they_stand(tmp_path, mo
         ("Is it cheap?", "ANSWERNOTFOUND", (END, END + 14)),
     ]
     (tmp_path / "food" / "splits").mkdir(parents=True)
-    with (tmp_path / "food" / "splits" / "test.csv").open("w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["question", "review", "human_ans_spans", "human_ans_indices"])
-        table.writerows((question, REVIEW, text, str(span)) for question, text, span in rows)
+    for part, more in (("test", rows), ("train", rows[-1:])):
+        with (tmp_path / "food" / "splits" / f"{part}.csv").open("w", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(["question", "review", "human_ans_spans", "human_ans_indices"])
+            table.writerows((question, REVIEW, text, str(span)) for question, text, span in more)
+            table.writerow(("Who?", f"Only in {part}. ANSWERNOTFOUND", "ANSWERNOTFOUND", "(0, 14)"))
     run("subjqa_lines.py", monkeypatch, tmp_path, tmp_path / "out")
-    assert capsys.readouterr().out == "food.test: 2 questions, 1 answers left out\n"
-    one, other = read([QuestionFile(path=str(tmp_path / "out" / "food.test.jsonl.gz"))], 0.0).questions
+    assert capsys.readouterr().out.splitlines() == [
+        "food.test: 3 questions; 1 answers and 0 questions left out",
+        "food.train: 1 questions; 0 answers and 1 questions left out",
+    ]
+    one, other, _ = read([QuestionFile(path=str(tmp_path / "out" / "food.test.jsonl.gz"))], 0.0).questions
     assert one.answers == (Marked("spice is nice", 4), Marked("", 0))
     assert one.context == REVIEW.removesuffix("ANSWERNOTFOUND").rstrip()
     assert other.right == [""]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from regard.metrics.answers import exact, overlap
-from regard.metrics.scores import Judged, Scores
+from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import averaged
 from regard.tasks.answering.files import Question
 
+KINDS = {"with an answer": {True}, "without an answer": {False}, "both, as people say": {False, True}}
 LONG = 300  # characters of a question that are shown
 NOTE = "EM and F1 as SQuAD counts them: no case, no punctuation, no articles"
 
@@ -49,7 +50,7 @@ def scores(
             "F1, %": averaged([100 * each for each in shared]),
         },
         examples,
-        measures=_measures(rows),
+        tables=[_kinds(rows)],
         notes=[NOTE],
         details=metrics(questions, answers, losses),
         unit="question",
@@ -57,11 +58,12 @@ def scores(
     )
 
 
-def _measures(rows: Sequence[tuple[Question, str]]) -> Mapping[str, str]:
-    """Whether it is known which questions have an answer; those on which people disagree are of neither kind."""
-    found = {}
-    for name, there in (("answered where there is an answer", True), ("silent where there is none", False)):
-        own = [bool(answer) == there for question, answer in rows if {bool(each) for each in question.right} == {there}]
+def _kinds(rows: Sequence[tuple[Question, str]]) -> Table:
+    """Questions with an answer, without one, and those on which people disagree: how many, and how good answers are."""
+    found = list[tuple[str, ...]]()
+    for name, kind in KINDS.items():
+        own = [(answer, question.right) for question, answer in rows if {bool(each) for each in question.right} == kind]
         if own:
-            found[name] = f"{sum(own):,} of {len(own):,} ({np.mean(own):.1%})"
-    return found
+            each = ([bool(answer) for answer, _ in own], *([score(*one) for one in own] for score in (exact, overlap)))
+            found.append((name, f"{len(own):,}", *(f"{np.mean(values):.1%}" for values in each)))
+    return Table("By kind", ("questions", "there", "answered", "EM", "F1"), found)
