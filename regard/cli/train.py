@@ -145,7 +145,7 @@ def train(
     if unlabelled and not labelled:
         text, masked, unlabelled = [*(text or []), *unlabelled], True, None
     kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table, "rated": rated}
-    kinds["questions"] = questions
+    kinds |= {"questions": questions}
     kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
     asked, changes = sort(words or [])

@@ -7,8 +7,13 @@ from regard.data.glimpse import is_folder
 from regard.tasks import TASKS
 from regard.training.task import Claim, Given
 
-WORDS = {"labelled": "labelled texts", "tagged": "tagged words", "table": "a table", "rated": "rated pairs"}
-WORDS |= {"questions": "questions about texts"}
+WORDS = {
+    "labelled": "labelled texts",
+    "tagged": "tagged words",
+    "table": "a table",
+    "rated": "rated pairs",
+    "questions": "questions about texts",
+}
 
 
 def understood(given: Given) -> tuple[str, Claim]:

@@ -64,6 +64,7 @@ def _kinds(rows: Sequence[tuple[Question, str]]) -> Table:
     for name, kind in KINDS.items():
         own = [(answer, question.right) for question, answer in rows if {bool(each) for each in question.right} == kind]
         if own:
-            each = ([bool(answer) for answer, _ in own], *([score(*one) for one in own] for score in (exact, overlap)))
+            answered = [float(bool(answer)) for answer, _ in own]
+            each = (answered, *([score(*one) for one in own] for score in (exact, overlap)))
             found.append((name, f"{len(own):,}", *(f"{np.mean(values):.1%}" for values in each)))
     return Table("By kind", ("questions", "there", "answered", "EM", "F1"), found)
