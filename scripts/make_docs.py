@@ -12,6 +12,7 @@ from regard import config
 from regard.data.tokenizers import derived
 from regard.models.transformer import TransformerConfig
 from regard.tasks import TASKS
+from regard.tasks.answering.task import AnsweringRecipe
 from regard.tasks.embedding.matching import MatchingRecipe
 from regard.tasks.labels.choosing import ChoiceRecipe
 from regard.tasks.labels.classification import ClassificationRecipe
@@ -134,6 +135,10 @@ def reference() -> str:
         "A recipe with `task: choice` learns to [choose among answers](labels.md); its other sections are the same."
     )
     parts.append(_other("Choice", choices, ChoiceRecipe, only=("data",)))
+    asked = (
+        "A recipe with `task: question-answering` learns to [answer questions](answering.md) and has these sections."
+    )
+    parts.append(_other("Question answering", asked, AnsweringRecipe, only=("data", "tokenizer", "model", "objective")))
     pairs = "A recipe with `task: matching` learns [vectors of texts](embeddings.md) from pairs and has these sections."
     parts.append(_other("Matching", pairs, MatchingRecipe))
     parts += [_other(*small, only=("data", "model", "objective")) for small in SMALL]

@@ -47,7 +47,7 @@ BLOCKS = ("-gpt", "-gpt-cpu", "-bert")  # how the names of recipes end that read
 WRITING = ("masse", "ptb", "shakespeare")  # how their recipes begin
 BARE = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]  # for models that label
 LABELLING = ("agreement", "imdb", "names", "word-class", "task=tagging", "task=classification")
-LABELLING += ("entailment", "alike", "reviews", "endings")
+LABELLING += ("entailment", "alike", "reviews", "endings", "questions")
 SKETCHED = ["training.steps=2", "data.valid=4", "data.batch=2"]  # for models of drawn pictures
 DRAWN = ("locate", "count")
 FEW = ["training.epochs=1", "data.least=1", "model.width=8"]  # for word vectors
@@ -174,6 +174,12 @@ def lay_labels(desk: Path) -> None:
     _write(desk / "alike.tsv", ["sentence1\tsentence2\tscore", *scores])
     ends = [(f"The {one} {n} is tired", "It sleeps", "It runs", n % 2) for n in range(8) for one in KINDS]
     _write(desk / "endings.tsv", ["premise\tchoice1\tchoice2\tlabel", *("\t".join(map(str, row)) for row in ends)])
+    homes = [(one, other) for one in ("Ann", "Bob") for other in ("Rome", "Paris", "Oslo", "Bonn", "Graz")]
+    asked = [
+        {"question": f"Where does {one} live?", "context": f"{one} lives in {other}.", "answer": other}
+        for one, other in homes
+    ]
+    _write(desk / "questions.jsonl", list(map(json.dumps, asked)))
     _write(desk / "reviews.csv", [f"A {word} day number {n},{word}" for n in range(20) for word in ("good", "bad")])
     agreement.write(desk / "data" / "agreement", agreement.Practice(), counts={"train": 40, "valid": 4})
     _write(desk / "cmudict.dict", [f"{a}{b} {a.upper()} AH0" for a in "bdfg" for b in "aeiou"])

@@ -13,6 +13,7 @@ from regard import bench, config, recipe
 from regard.cli import app, run
 from regard.cost import GPUS, Plan
 from regard.lab import complexity
+from regard.tasks.answering.task import AnsweringRecipe
 from regard.tasks.embedding.matching import MatchingRecipe
 from regard.tasks.embedding.pooling import EmbeddingConfig
 from regard.tasks.labels.classification import ClassificationRecipe
@@ -90,6 +91,7 @@ def test_the_recipe_reference_is_what_the_code_says():
         CountingRecipe,
         RegressionRecipe,
         MatchingRecipe,
+        AnsweringRecipe,
     ],
 )
 def test_the_recipe_reference_has_every_setting_and_its_help(kind):

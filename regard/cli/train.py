@@ -25,20 +25,21 @@ EPILOG = """
 Tasks, by what they learn from:
 
 \b
-translation      pairs of texts: a translator (Transformer or seq2seq)
-classification   labelled texts: a classifier
-tagging          tagged words: a tagger
-similarity       rated pairs: how alike two texts are
-choice           questions with choices: which answer is right
-causal-lm        plain text: a GPT that continues it
-masked-lm        plain text: a BERT that fills gaps (--masked)
-span-corruption  plain text: a T5 that restores spans
-language         plain text: a recurrent language model
-word2vec         plain text: word vectors
-matching         pairs of texts: vectors in which partners lie near one another
-regression       a table: a number or a class from other columns
-localisation     pictures it draws itself: which digit, and where
-counting         pictures it draws itself: how many digits
+translation         pairs of texts: a translator (Transformer or seq2seq)
+classification      labelled texts: a classifier
+tagging             tagged words: a tagger
+similarity          rated pairs: how alike two texts are
+choice              questions with choices: which answer is right
+question-answering  questions about texts: answers found in them
+causal-lm           plain text: a GPT that continues it
+masked-lm           plain text: a BERT that fills gaps (--masked)
+span-corruption     plain text: a T5 that restores spans
+language            plain text: a recurrent language model
+word2vec            plain text: word vectors
+matching            pairs of texts: vectors in which partners lie near one another
+regression          a table: a number or a class from other columns
+localisation        pictures it draws itself: which digit, and where
+counting            pictures it draws itself: how many digits
 
 Examples:
 
@@ -101,6 +102,10 @@ def train(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Questions with answers to choose from.", rich_help_panel=WHAT),
     ] = None,
+    questions: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Questions with answers in a text: SQuAD, JSON lines.", rich_help_panel=WHAT),
+    ] = None,
     text: Annotated[
         list[Path] | None, typer.Option(metavar="FILE", help="Plain text: files, folders.", rich_help_panel=WHAT)
     ] = None,
@@ -145,7 +150,7 @@ def train(
     if unlabelled and not labelled:
         text, masked, unlabelled = [*(text or []), *unlabelled], True, None
     kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table, "rated": rated}
-    kinds["choices"] = choices
+    kinds |= {"choices": choices, "questions": questions}
     kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
     asked, changes = sort(words or [])

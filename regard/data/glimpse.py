@@ -11,7 +11,7 @@ from itertools import islice, zip_longest
 from typing import Any
 
 from regard.data.encodings import find, locate
-from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, suffix
+from regard.data.readers import JSON_SUFFIXES, LINE, Refusal, lines, parsed, suffix
 
 LINES = 1000  # looked at
 TABLES = {".csv": ",;\t", ".tsv": "\t"}  # how tables are named, and what lies between their cells
@@ -62,7 +62,12 @@ class Glimpse:
     def at(cls, name: str) -> Glimpse:
         """A look at this file; one that is not there, or empty, is an error."""
         locate(name)
-        seen = tuple((line or b"").decode("utf-8", errors="replace") for line in islice(lines(name), LINES))
+        read = list(islice(lines(name), LINES))
+        seen = tuple((line or b"").decode("utf-8", errors="replace") for line in read)
+        if None in read and not any(line.strip() for line in seen):
+            raise ValueError(
+                f"{name} is one line of more than {LINE:,} bytes: say what it holds, with --questions for SQuAD"
+            )
         if not any(line.strip() for line in seen):
             raise ValueError(f"{name} is empty: give a file with something to train on")
         return cls(name, seen)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from regard.tasks.answering.answerer import Answerer
+from regard.tasks.answering.task import Answering
 from regard.tasks.embedding.embedder import Embedder
 from regard.tasks.embedding.few import FewShot
 from regard.tasks.embedding.matching import Matching
@@ -38,6 +40,7 @@ TASKS: dict[str, tuple[Any, Any]] = {
     "localisation": (Localisation, Locator),
     "masked-lm": (MaskedLM, Filler),
     "matching": (Matching, Embedder),
+    "question-answering": (Answering, Answerer),
     "regression": (Regression, Predictor),
     "similarity": (Similarity, Rater),
     "span-corruption": (SpanCorruption, Restorer),

@@ -13,6 +13,7 @@ WORDS = {
     "table": "a table",
     "rated": "rated pairs",
     "choices": "questions with choices",
+    "questions": "questions about texts",
 }
 
 

@@ -34,6 +34,11 @@ def check(task: Any, recipe: Any, *, tokens: bool = False) -> Any:
     """What a task's own check says, or what preparing its data does; `tokens` asks for lengths in tokens too."""
     if hasattr(task, "check"):
         return task.check(recipe, tokens=tokens)
+    return prepared(task, recipe)
+
+
+def prepared(task: Any, recipe: Any) -> Report:
+    """What preparing the data of a task says."""
     try:
         data = task.prepare(recipe, None)
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.tasks import words
 ROOT = Path(__file__).parent.parent.parent
 TABLE = ROOT / "regard" / "samples" / "pendulum.csv"
 READER = {"name": "rnn-encoder", "width": 8, "embedding": 8, "pool": "attention"}
-LABELLING = ("classification", "tagging")
+LABELLING = ("classification", "question-answering", "tagging")
 SCORING = ("similarity", "choice")
 READING = "output, reader"  # a pooler, which the body of a masked language model has not
 CONVOLUTION = {"channels": [4, 4, 4]}
@@ -54,12 +55,13 @@ def texts(place: Path) -> dict[str, Line]:
     """Tasks that read."""
     judged = [(word, n) for n in range(40) for word in ("good", "bad")]
     pairs, labels, tags, text = (str(place / name) for name in ("pairs.tsv", "labels.tsv", "tags.txt", "text.txt"))
-    rated = str(place / "rated.tsv")
+    rated, asked = str(place / "rated.tsv"), str(place / "questions.jsonl")
+    _write(asked, (_question(word, n) for word, n in judged))
     _write(rated, ["text1\ttext2\tscore", *(f"a {word} film\tfilm {n}\t{n % 7}.5" for word, n in judged)])
-    asked = str(place / "asked.tsv")
+    ends = str(place / "ends.tsv")
     sides = (("good", "bad") if n % 2 else ("bad", "good") for _, n in judged)
     _write(
-        asked,
+        ends,
         ["premise\tchoice1\tchoice2\tlabel", *(f"film {n}\t{a}\t{b}\t{1 + n % 2}" for n, (a, b) in enumerate(sides))],
     )
     _write(pairs, ("\t".join(pair) for pair in sentences()))
@@ -88,7 +90,7 @@ def texts(place: Path) -> dict[str, Line]:
             [labels],
             looks=True,
             heads={
-                **dict.fromkeys(("tagging", *SCORING, "language", "translation", "causal-lm"), "output"),
+                **dict.fromkeys((*LABELLING, *SCORING, "language", "translation", "causal-lm"), "output"),
                 **dict.fromkeys(("masked-lm", "matching"), READING),
             },
         ),
@@ -97,8 +99,7 @@ def texts(place: Path) -> dict[str, Line]:
             ["the film is good"],
             [tags],
             heads=dict.fromkeys(
-                ("classification", *SCORING, "language", "translation", "causal-lm", "masked-lm", "matching"),
-                "output",
+                (*LABELLING, *SCORING, "language", "translation", "causal-lm", "masked-lm", "matching"), "output"
             ),
         ),
         "similarity": Line(
@@ -112,14 +113,25 @@ def texts(place: Path) -> dict[str, Line]:
             },
         ),
         "choice": Line(
-            {"data": {"train": {"path": asked}, "tokens": 64}, "model": READER},
+            {"data": {"train": {"path": ends}, "tokens": 64}, "model": READER},
             ["film 3\tgood\tbad", "film 4 | bad | good", '{"premise": "film 5", "choices": ["good", "bad", "odd"]}'],
-            [asked],
+            [ends],
             looks=True,
             heads={
                 **dict.fromkeys((*LABELLING, "similarity", "language", "translation", "causal-lm"), "output"),
                 **dict.fromkeys(("masked-lm", "matching"), READING),
             },
+        ),
+        "question-answering": Line(
+            {
+                "data": {"train": {"path": asked}, "tokens": 64, "window": 16, "stride": 4},
+                "model": {**READER, "pool": "max"},
+            },
+            ["the?\tone good film, and a bad one", '{"question": "a?", "context": "bad"}'],
+            [asked],
+            heads=dict.fromkeys(
+                (*LABELLING, *SCORING, "language", "translation", "causal-lm", "masked-lm", "matching"), "output"
+            ),
         ),
         "language": Line(
             {
@@ -210,6 +222,13 @@ def others(place: Path) -> dict[str, Line]:
         ),
         "word2vec": Line(learnt, ["nouna", "verbb"], [questions]),
     }
+
+
+def _question(word: str, number: int) -> str:
+    """A question whose answer stands in a context that is longer than a window; none for every fourth."""
+    context = f"a {word}  film, number {number}, and {'x' * (number % 3)} then another one that nobody has seen"
+    answers = [] if number % 4 == 0 else [{"text": word, "answer_start": context.index(word)}]
+    return json.dumps({"question": "a?", "context": context, "answers": answers})
 
 
 def _write(path: str, rows: Any) -> None:

@@ -38,6 +38,13 @@ SOURCE, TARGET = (lines(side) for side in zip(*PAIRS, strict=True))
 TSV = lines("\t".join(row) for row in PAIRS)
 NUMBERS = lines(f"{i},{i * 2},{i % 3}.5" for i in range(20))
 
+ASKED = lines(  # beside a label that repeats, which alone would make pairs of them
+    json.dumps({"question": f"Who is {n}?", "context": f"{n} is me.", "answers": [], "is_impossible": n % 2 == 0})
+    for n in range(20)
+)
+PARAGRAPHS = [{"context": f"I am {n}.", "qas": [{"question": "Who?", "answers": []}]} for n in range(4)]
+SQUAD = json.dumps({"data": [{"paragraphs": PARAGRAPHS}]}, indent=1)
+
 SEEN = {
     "two files named alike": ({"a.fr": SOURCE, "a.en": TARGET}, "translation", {"source": "a.fr", "target": "a.en"}),
     "two texts of as many lines": (
@@ -112,6 +119,8 @@ SEEN = {
         "classification",
         {"path": "r.jsonl", "fields": ["review", "stars"]},
     ),
+    "questions by line": ({"q.jsonl": ASKED}, "question-answering", {"path": "q.jsonl"}),
+    "questions as in SQuAD": ({"q.json.gz": SQUAD}, "question-answering", {"path": "q.json.gz"}),
     "word/tag": ({"t.txt": WORDS}, "tagging", {"path": "t.txt"}),
     "CoNLL": ({"t.conll": CONLL}, "tagging", {"path": "t.conll"}),
     "CoNLL under another name": ({"t.txt": CONLL}, "tagging", {"path": "t.txt", "form": "columns"}),
@@ -269,3 +278,11 @@ def test_every_task_that_learns_from_files_says_what_it_takes_and_recognises_it(
         "matching",
     }  # what files are for if somebody says so
     assert {task for _, task, _ in SEEN.values()} | told == filed
+
+
+def test_a_file_of_one_huge_line_is_not_called_empty(tmp_path):
+    (tmp_path / "squad.json").write_text(json.dumps({"data": ["x" * (1 << 20)]}))
+    with pytest.raises(ValueError, match="is one line of more than 1,048,576 bytes: say what it holds, with --quest"):
+        recipe.order([str(tmp_path / "squad.json")])
+    told = recipe.order([], given=Given((str(tmp_path / "squad.json"),), kind="questions"))
+    assert told.settings["task"] == "question-answering"

@@ -25,6 +25,7 @@ from regard.config.expressions import explosive
 from regard.config.ranges import Count, Range
 from regard.data.normalise import TextConfig
 from regard.data.roles import BYTES, SPECIALS, blank_between, by_character, language, roles, surface
+from regard.data.tokenizers.spelling import Spelled
 
 WORD = re.compile(r"\w+(?:['’-]\w+)*['’]?|[^\w\s]+")
 EXCERPT = 1 << 14  # characters of a text that a tokenizer learns from
@@ -90,7 +91,7 @@ class Tokenizer:
             raise ValueError("a tokenizer needs tokens that stand for text, and this one has none")
         read = surface(engine)
         self._bytes = {id: None if id in special else read(name) for id, name in self._names.items()}
-        self._spelled = _Spelled(self._names, self._bytes)
+        self._spelled = Spelled(self._names, self._bytes)
         by_role = roles(engine)
         self.pad, self.begin, self.end = by_role["pad"], by_role["begin"], by_role["end"]
         self.unknown, self.mask, self.separator = by_role["unknown"], by_role["mask"], by_role["separator"]
@@ -393,21 +394,3 @@ def _unigram(texts: Iterable[str], size: int, special: list[str]) -> models.Unig
     return models.Unigram(
         [(name, 0.0) for name in special] + ordered, unk_id=special.index("<unk>"), byte_fallback=False
     )
-
-
-class _Spelled(dict[int, str]):
-    """Tokens as readable text, each spelled when it is first asked for."""
-
-    def __init__(self, names: dict[int, str], found: dict[int, bytes | None]) -> None:
-        super().__init__()
-        self._names, self._found = names, found
-
-    def __missing__(self, id: int) -> str:
-        piece = self._found.get(id)
-        self[id] = text = self._names.get(id, f"<{id}>") if piece is None else _shown(piece)
-        return text
-
-
-def _shown(piece: bytes) -> str:
-    text = piece.decode("utf-8", "surrogateescape")
-    return re.sub("[\udc80-\udcff]", lambda match: f"<0x{ord(match[0]) - 0xDC00:02X}>", text)

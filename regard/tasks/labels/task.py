@@ -116,9 +116,11 @@ class Labelling:
     single: ClassVar[bool] = False
     """Whether a head has one output, whatever the labels."""
     shared: ClassVar[bool] = True
+    prepared: Any
+    """What is learnt from (`train`) and measured on, the tokenizer, and whether that is new (`fresh`)."""
     goal: Goal = ("accuracy", "max")
 
-    def __init__(self, recipe: Any, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
+    def __init__(self, recipe: Any, prepared: Any, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.prepared, self.model = recipe, prepared, model
         self.fixed = fixed
         self.temperature = 1.0
@@ -140,7 +142,7 @@ class Labelling:
         return check(recipe.data, recipe.tokenizer if tokens else None)
 
     @staticmethod
-    def suited(recipe: Any, prepared: Prepared) -> dict[str, Any]:
+    def suited(recipe: Any, prepared: Any) -> dict[str, Any]:
         """Rows, sizes, rate, warm-up and length that so many texts ask for, and an end once nothing more is learnt."""
         train, model = prepared.train, recipe.model
         tokens = recipe.data.tokens

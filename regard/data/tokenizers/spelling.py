@@ -1,0 +1,23 @@
+"""Tokens as readable text."""
+
+from __future__ import annotations
+
+import re
+
+
+class Spelled(dict[int, str]):
+    """Tokens as readable text, each spelled when it is first asked for."""
+
+    def __init__(self, names: dict[int, str], found: dict[int, bytes | None]) -> None:
+        super().__init__()
+        self._names, self._found = names, found
+
+    def __missing__(self, id: int) -> str:
+        piece = self._found.get(id)
+        self[id] = text = self._names.get(id, f"<{id}>") if piece is None else _shown(piece)
+        return text
+
+
+def _shown(piece: bytes) -> str:
+    text = piece.decode("utf-8", "surrogateescape")
+    return re.sub("[\udc80-\udcff]", lambda match: f"<0x{ord(match[0]) - 0xDC00:02X}>", text)

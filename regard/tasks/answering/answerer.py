@@ -1,0 +1,243 @@
+"""A trained model of question answering in use: the answer in a context, its place and its chances; where it looked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard import config
+from regard.checkpoint import Checkpoint
+from regard.config.ranges import Length
+from regard.data.normalise import recorded
+from regard.data.readers import lines, suffix
+from regard.data.tokenizers import Tokenizer
+from regard.decoding.batching import by_length, in_order
+from regard.interpret.items import Item, Weights
+from regard.interpret.trace import Trace
+from regard.metrics.scores import Scores
+from regard.tasks.answering import files
+from regard.tasks.answering.files import Question, QuestionFile
+from regard.tasks.answering.scoring import scores
+from regard.tasks.answering.spans import Best, Told, best
+from regard.tasks.answering.windows import Passage, PassageConfig, Reader, Window
+from regard.tasks.labels.formats import Laid
+from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
+from regard.tasks.labels.layout import is_json
+from regard.tasks.trained import chosen, revived
+from regard.training.task import Spread, alone
+
+TYPED = 'write them with a tab between, or as {"question": "...", "context": "..."}'
+NONE = "(no answer)"
+GROUP = 8 * BUDGET  # tokens of questions that are answered together
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweringOptions:
+    """What may be set when questions are answered."""
+
+    answer: Length | None = None
+    """Most tokens of an answer; null: as many as the longest one in training."""
+    always: bool = False
+    """Answer always, though no answer be likelier."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The answer to a question: a part of its context, from one character to the one before another; or none."""
+
+    question: str
+    answer: str | None
+    start: int | None
+    end: int | None
+    probability: float
+    none: float
+    """The probability that there is no answer."""
+
+    def __str__(self) -> str:
+        return f"{NONE if self.answer is None else self.answer}\t{self.probability:.3f}"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        chances = {"probability": round(self.probability, 6), "no_answer": round(self.none, 6)}
+        where = {"answer": self.answer, "start": self.start, "end": self.end}
+        return {"question": self.question, **where, **chances}
+
+
+class Answerer(Labels):
+    """Finds the answer to a question in a text."""
+
+    file = QuestionFile  # type: ignore[assignment]
+    task: ClassVar[str] = "question-answering"
+    verb: ClassVar[str] = "ask"
+    kind: ClassVar[str] = "a model of question answering"
+    Options: ClassVar[type] = AnsweringOptions
+    pairs: ClassVar[bool] = True
+
+    def __init__(self, model: Any, tokenizer: Tokenizer, data: dict[str, Any], name: str = "answerer") -> None:
+        super().__init__(model, tokenizer, [], data, name)
+        self.reader = Reader(tokenizer, self.style, data["window"], data["stride"])
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Answerer:
+        """The one a checkpoint directory holds."""
+        known = checkpoint.config
+        how = config.build(PassageConfig, recorded(known["tokenizer"]), where="tokenizer")
+        tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        return cls(revived(checkpoint, device), tokenizer, known["data"], name)
+
+    def parse(self, text: str) -> Question:
+        """A question and its context with a tab between them, or an object of JSON."""
+        return _typed(text, "the input")
+
+    def read(self, path: Path) -> list[Question]:
+        """The questions of a file: SQuAD's JSON, JSON lines, or a question and its context in each line."""
+        name = str(path)
+        if is_json(name) or suffix(name) == ".json":
+            return files.read([QuestionFile(path=name)], 0.0, told=False).questions
+        every = enumerate(lines(name, longest=files.WHOLE), start=1)
+        found = [_typed(_text(line, f"{name}:{n}"), f"{name}:{n}") for n, line in every if (line or b"").strip()]
+        if not found:
+            raise ValueError(f"{name} is empty: give a file with at least one question")
+        return found
+
+    def answer(self, inputs: Sequence[Question], **options: Any) -> list[Reply]:
+        """The answer to each question."""
+        return self.ask(inputs, **options)
+
+    def ask(self, questions: Any, **options: Any) -> list[Reply]:
+        """The answer to each question, given as pairs of a question and its context."""
+        alone = isinstance(questions, tuple) and len(questions) == 2 and all(isinstance(one, str) for one in questions)
+        listed = [questions] if alone or isinstance(questions, Question) else list(questions)
+        every = [one if isinstance(one, Question) else _pair(one, f"question {n}") for n, one in enumerate(listed, 1)]
+        passages = list(self.reader.passages(every))
+        return [reply(passage, found) for passage, found in zip(passages, self.best(passages, **options), strict=True)]
+
+    def best(self, passages: Sequence[Passage], *, spread: Spread = alone, **options: Any) -> list[Best]:
+        """The likeliest answers, those to some questions by each of the processes."""
+        how = chosen(self, options)
+        most, always = how.answer or self.data["answer"], how.always
+
+        def answered(group: list[int]) -> list[Any]:
+            some = [passages[number] for number in group]
+            return [best(told, one, most, always=always) for told, one in zip(self._told(some), some, strict=True)]
+
+        sizes = [sum(len(window.laid.tokens) for window in one.windows) for one in passages]
+        groups = by_length(sizes, budget=GROUP)
+        found = in_order(groups, spread(answered, groups))
+        return [Best(None if span is None else (span[0], span[1]), *chances) for span, *chances in found]
+
+    def evaluate(  # type: ignore[override]
+        self, *paths: str | Path, name: str | None = None, answer: int | None = None, always: bool = False
+    ) -> Scores:
+        """Exact match and F1 on files of questions; `always` for files in which every question has an answer."""
+        found = files.read([QuestionFile(path=str(path)) for path in paths], 0.0).questions
+        passages = list(self.reader.passages(found))
+        every = self.best(passages, answer=answer, always=always)
+        answers = [reply(*each).answer or "" for each in zip(passages, every, strict=True)]
+        return scores(name or self.name, self.task, found, answers, [one.loss for one in every])
+
+    def look(self, given: Question) -> Trace:
+        """Answer a question and keep where the model looked, in the window that has the answer."""
+        [passage] = self.reader.passages([given])
+        [found] = self.best([passage])
+        replied = reply(passage, found)
+        window = passage.windows[self._telling(passage, found)]
+        laid = window.laid
+        _, weights = self._watched(laid)
+        items = {"source": self._items(laid.tokens, []), LABEL: [Item(replied.answer or NONE, word=0)]}
+        facts = {
+            "text": given.question,
+            "answer": replied.answer or NONE,
+            "probability": round(replied.probability, 6),
+            "no_answer": round(replied.none, 6),
+            "characters": [replied.start, replied.end],
+            "read": laid.tokens,
+            "second": laid.second,
+        }
+        listed = [Weights(each, "source", "source", values) for each, values in weights.items()]
+        return Trace(self.name, self.task, items, listed, facts, again=self.steps)
+
+    def _telling(self, passage: Passage, found: Best) -> int:
+        """The window that is surest of an answer; without one, the first."""
+        if found.span is None:
+            return 0
+        first, last = found.span
+        [told] = self._told([passage])
+        odds = list[float]()
+        for window, said in zip(passage.windows, told, strict=True):
+            one, other, inside = first - window.first, last - window.first, window.holds((first, last))
+            odds.append(said.first[one] + said.last[other] - said.none if inside else -math.inf)
+        return max(range(len(odds)), key=odds.__getitem__)
+
+    @torch.no_grad()
+    def _told(self, passages: Sequence[Passage]) -> list[list[Told]]:
+        """What the model says of all windows; those of a length are read together, whichever questions they are of."""
+        windows = [window for passage in passages for window in passage.windows]
+        batches, told = by_length([len(window.laid.tokens) for window in windows], budget=BUDGET), list[list[Told]]()
+        for batch in batches:
+            some = [windows[number] for number in batch]
+            logits = self._probabilities([window.laid for window in some])
+            told.append([_of(window, scores) for window, scores in zip(some, logits, strict=True)])
+        every = iter(in_order(batches, told))
+        return [[next(every) for _ in passage.windows] for passage in passages]
+
+    @torch.no_grad()
+    def _probabilities(self, texts: Sequence[Laid]) -> list[Float[Tensor, "..."]]:
+        """Logits of first and last at every token; a softmax is over tokens here."""
+        return list(self._scores(texts).float().cpu().split([len(one.tokens) for one in texts]))
+
+    def _predictions(self, trace: Trace, probabilities: Any) -> list[Any]:
+        """There are no labels to choose from."""
+        return []
+
+
+def reply(passage: Passage, found: Best) -> Reply:
+    """An answer in the characters of its context."""
+    question, context = passage.question.question, passage.question.context
+    if found.span is None:
+        return Reply(question, None, None, None, found.probability, found.none)
+    start, end = passage.located.characters(*found.span)
+    return Reply(question, context[start:end], start, end, found.probability, found.none)
+
+
+def _of(window: Window, scores: Float[Tensor, "token 2"]) -> Told:
+    part = scores[window.begin : window.begin + window.size]
+    return Told(part[:, 0].tolist(), part[:, 1].tolist(), float(scores[window.none].sum()))
+
+
+def _typed(text: str, place: str) -> Question:
+    """A question and its context as somebody types them."""
+    if text.lstrip().startswith("{"):
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError):
+            raise ValueError(f"{place}: invalid JSON, {text.strip()[:60]!r}: {TYPED}") from None
+        return files.asked(record, place)
+    question, tab, context = text.partition("\t")
+    if not tab:
+        raise ValueError(f"{place}: {text.strip()[:60]!r} is a question without its context: {TYPED}")
+    return files.asked({"question": question, "context": context}, place)
+
+
+def _pair(given: Any, place: str) -> Question:
+    try:
+        question, context = given
+    except (TypeError, ValueError):
+        raise ValueError(f"{place}: give a pair of a question and its context, not {str(given)[:60]!r}") from None
+    return files.asked({"question": question, "context": context}, place)
+
+
+def _text(line: bytes | None, place: str) -> str:
+    try:
+        return (line or b"").decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(f"{place}: invalid UTF-8: convert the file first") from None

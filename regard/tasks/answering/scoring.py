@@ -1,0 +1,70 @@
+"""How good answers are: exact match and F1 over words, whether it is known when there is none, as every task tells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from regard.metrics.answers import exact, overlap
+from regard.metrics.scores import Judged, Scores, Table
+from regard.metrics.significance import averaged
+from regard.tasks.answering.files import Question
+
+KINDS = {"with an answer": {True}, "without an answer": {False}, "both, as people say": {False, True}}
+LONG = 300  # characters of a question that are shown
+NOTE = "EM and F1 as SQuAD counts them: no case, no punctuation, no articles"
+
+
+def metrics(questions: Sequence[Question], answers: Sequence[str], losses: Sequence[float]) -> dict[str, float]:
+    """By name, as they are logged; the loss is the surprise at the first answer."""
+    both = list(zip(answers, (question.right for question in questions), strict=True))
+    return {
+        "loss": float(np.mean(losses)),
+        "exact": float(np.mean([exact(*each) for each in both])),
+        "f1": float(np.mean([overlap(*each) for each in both])),
+    }
+
+
+def scores(
+    name: str, task: str, questions: Sequence[Question], answers: Sequence[str], losses: Sequence[float]
+) -> Scores:
+    """Exact match and F1 with what they are worth, and whether answers are given where there are some."""
+    rows = list(zip(questions, answers, strict=True))
+    shared = [overlap(answer, question.right) for question, answer in rows]
+    examples = [
+        Judged(
+            number,
+            f"{question.question} ({question.place})"[:LONG],
+            " | ".join(dict.fromkeys(each or "(none)" for each in question.right))[:LONG],
+            (answer or "(none)")[:LONG],
+            worth,
+        )
+        for number, ((question, answer), worth) in enumerate(zip(rows, shared, strict=True), start=1)
+    ]
+    return Scores(
+        name,
+        task,
+        {
+            "EM, %": averaged([100 * exact(answer, question.right) for question, answer in rows]),
+            "F1, %": averaged([100 * each for each in shared]),
+        },
+        examples,
+        tables=[_kinds(rows)],
+        notes=[NOTE],
+        details=metrics(questions, answers, losses),
+        unit="question",
+        counted="F1",
+    )
+
+
+def _kinds(rows: Sequence[tuple[Question, str]]) -> Table:
+    """Questions with an answer, without one, and those on which people disagree: how many, and how good answers are."""
+    found = list[tuple[str, ...]]()
+    for name, kind in KINDS.items():
+        own = [(answer, question.right) for question, answer in rows if {bool(each) for each in question.right} == kind]
+        if own:
+            answered = [float(bool(answer)) for answer, _ in own]
+            each = (answered, *([score(*one) for one in own] for score in (exact, overlap)))
+            found.append((name, f"{len(own):,}", *(f"{np.mean(values):.1%}" for values in each)))
+    return Table("By kind", ("questions", "there", "answered", "EM", "F1"), found)

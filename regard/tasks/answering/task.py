@@ -1,0 +1,187 @@
+"""Learning to answer questions: where in a text the answer begins and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+from regard import config
+from regard.checkpoint import Checkpoint
+from regard.config.ranges import Whole
+from regard.config.resuming import Fingerprinted, Fixed, Free
+from regard.data.normalise import recorded
+from regard.data.tokenizers import Tokenizer
+from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
+from regard.models.text_classifier import (
+    ConvolutionEncoderConfig,
+    RecurrentEncoderConfig,
+    TransformerEncoderConfig,
+)
+from regard.tasks.answering import preparing
+from regard.tasks.answering.answerer import NONE, Answerer, reply
+from regard.tasks.answering.files import QuestionsConfig
+from regard.tasks.answering.preparing import Prepared
+from regard.tasks.answering.recognition import questions
+from regard.tasks.answering.scoring import metrics
+from regard.tasks.answering.spans import span_loss
+from regard.tasks.answering.windows import Passage, PassageConfig
+from regard.tasks.labels.batches import LabelBatch
+from regard.tasks.labels.task import Labelling
+from regard.training import adoption, checking
+from regard.training.loop import TrainingConfig
+from regard.training.optim import OptimConfig
+from regard.training.task import Evaluation, Goal, Spread, Step, alone, evenly
+from regard.training.tuning import TuningConfig
+
+SHARED = 3  # a third of a short window, at most, is also in the one before
+OUTPUTS = 2  # how likely a token is the first of an answer, and the last
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweringObjective:
+    """What is shown of it; the loss has nothing to set."""
+
+    samples: Free[Whole] = 5
+    """Held-out questions whose answers are shown at every evaluation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnsweringRecipe:
+    """One run that learns to answer questions."""
+
+    task: Fixed[Literal["question-answering"]] = "question-answering"
+    """What is learnt."""
+    data: Fingerprinted[QuestionsConfig]
+    """Questions about texts."""
+    tokenizer: Fixed[PassageConfig] = field(default_factory=PassageConfig)
+    """What a token is."""
+    model: (
+        TransformerEncoderConfig
+        | RecurrentEncoderConfig
+        | ConvolutionEncoderConfig
+        | BERTEncoderConfig
+        | GPTEncoderConfig
+    ) = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
+    """The network, chosen by its name; sizes that nobody names follow from the number of windows."""
+    objective: AnsweringObjective = field(default_factory=AnsweringObjective)
+    """How checkpoints are scored."""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    """The optimizer and its learning rate."""
+    tuning: Fixed[TuningConfig] = field(default_factory=TuningConfig)
+    """What of a model to start from learns."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """How long, how often, where."""
+
+    def __post_init__(self) -> None:
+        context = getattr(self.model, "context", None)
+        if context is not None and self.data.window > context:
+            raise ValueError(
+                f"data.window is {self.data.window} tokens, more than model.context, {context}: "
+                "lower the one or raise the other"
+            )
+
+
+class Answering(Labelling):
+    """The task of learning where answers stand."""
+
+    Recipe = AnsweringRecipe
+    takes: ClassVar[str] = "questions"
+    usage: ClassVar[str] = 'regard predict {folder} "..."'
+    title: ClassVar[str] = "A model of question answering"
+    code: ClassVar[str] = 'ask([("a question", "a text")])'
+    per_token = True
+    prepared: Prepared  # type: ignore[assignment]
+    goal: Goal = ("f1", "max")
+    knows: ClassVar[str] = "It finds the answer to a question in a text, or says that there is none."  # type: ignore[misc]
+    recognise = staticmethod(questions)
+
+    @staticmethod
+    def prepare(recipe: Any, known: Checkpoint | None = None) -> Prepared:  # type: ignore[override]
+        """Read and tokenise the questions, with the tokenizer of a model to start from."""
+        return preparing.prepare(recipe.data, recipe.tokenizer, _known(known, recipe), style=recipe.model.FORMAT)
+
+    @staticmethod
+    def check(recipe: Any, *, tokens: bool = False) -> checking.Report:  # type: ignore[override]
+        """What there is to say of the data before anything is trained on it, tokens and windows included."""
+        return checking.prepared(Answering, recipe)
+
+    @staticmethod
+    def within(model: Mapping[str, Any]) -> dict[str, Any]:
+        """What a model to start from decides before texts are read: their format, and windows that it can hold."""
+        named: dict[str, Any] = {"model": {"name": model["name"]}}
+        context = model.get("context", QuestionsConfig.window)
+        if context >= QuestionsConfig.window:
+            return named
+        return {**named, "data": {"window": context, "stride": min(QuestionsConfig.stride, context // SHARED)}}
+
+    @classmethod
+    def sized(cls, recipe: Any, prepared: Prepared) -> Any:  # type: ignore[override]
+        """The recipe with the number of tokens, two outputs for each, and how long answers are."""
+        sizes = {"vocab": prepared.tokenizer.vocab, "classes": OUTPUTS, "per_token": True}
+        data = replace(recipe.data, answer=recipe.data.answer or prepared.answer)
+        return replace(recipe, data=data, model=replace(recipe.model, **sizes), tokenizer=prepared.tokenizer.how)
+
+    @staticmethod
+    def adopt(model: Any, parent: Checkpoint, prepared: Prepared) -> list[str]:  # type: ignore[override]
+        """Weights of a model that answers questions, or only the body of another under a new head."""
+        return adoption.adopt(model, parent, same=parent.config.get("task") == AnsweringRecipe.task)
+
+    def step(self, batch: LabelBatch, part: str) -> Step:
+        """The surprise at where every answer begins and ends, summed."""
+        batch = batch.to(self.model.output.bias.device)
+        loss = span_loss(batch.read(self.model), batch.labels, batch.row)
+        return Step(loss=loss, weight=batch.row.count, counts={"tokens": batch.row.filled})
+
+    @cached_property
+    def passages(self) -> list[Passage]:
+        """The held-out questions as tokens."""
+        return list(self._face().reader.passages(self.prepared.valid))
+
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
+        """How the held-out questions are answered, and a few of them to look at."""
+        training = self.model.training
+        self.model.eval()
+        found = self._face().best(self.passages, spread=spread)
+        self.model.train(training)
+        asked, replies = self.prepared.valid, [reply(*each) for each in zip(self.passages, found, strict=True)]
+        samples = [
+            {
+                "question": asked[number].question,
+                "right": " | ".join(dict.fromkeys(each or NONE for each in asked[number].right)),
+                "answer": replies[number].answer or NONE,
+            }
+            for number in evenly(range(len(asked)), self.recipe.objective.samples)
+        ]
+        return Evaluation(metrics(asked, [one.answer or "" for one in replies], [one.loss for one in found]), samples)
+
+    def contents(self) -> dict[str, Any]:
+        """What a checkpoint directory holds beside weights and metrics."""
+        recipe = config.plain(self.recipe)
+        recipe["model"] = {name: None if name == "vectors" else value for name, value in recipe["model"].items()}
+        kept = {name: recipe[name] for name in ("task", "model", "tokenizer")}
+        return {
+            "config.yaml": {"format": 1, **kept, "data": self._data},
+            "tokenizer.json": self.prepared.tokenizer.json(),
+            "README.md": self.card(),
+        }
+
+    @property
+    def _data(self) -> dict[str, int]:
+        data = self.recipe.data
+        return {"window": data.window, "stride": data.stride, "answer": data.answer or self.prepared.answer}
+
+    def _face(self) -> Answerer:
+        """The model as it is now, ready to use."""
+        return Answerer(self.model, self.prepared.tokenizer, self._data)
+
+
+def _known(found: Checkpoint | None, recipe: Any) -> Tokenizer | None:
+    """The tokens of a model to start from."""
+    if found is None:
+        return None
+    names = {each.name for each in config.describe(PassageConfig)}
+    kept = {name: value for name, value in recorded(found.config.get("tokenizer", {})).items() if name in names}
+    how = config.build(PassageConfig, {**config.plain(recipe.tokenizer), **kept}, where="tokenizer")
+    return Tokenizer.parse(found.text("tokenizer.json"), how)
