@@ -19,7 +19,9 @@ Type = Annotated[
 ]
 Onto = Annotated[
     Path | None,
-    typer.Option("--onto", metavar="BASE", help="The model that an adapter of peft belongs to, a folder or a checkpoint."),
+    typer.Option(
+        "--onto", metavar="BASE", help="The model that an adapter of peft belongs to, a folder or a checkpoint."
+    ),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what was written to the folder before.")]
 
@@ -100,7 +102,7 @@ def export_model(
     if as_json:
         print(json.dumps({"folder": str(out), **told}))
     elif to == "peft":
-        print(f"{out}: written for peft, {told['task_type']}, {told['bytes'] / 1e6:.1f} MB")
+        print(f"{out}: written for peft, {told['task_type']}, {told['bytes'] / 1e6:.2g} MB")
     else:
         print(f"{out}: written for transformers, {told['architecture']}")
 
@@ -153,7 +155,11 @@ def _base(onto: Path, kind: str | None) -> Any:
         raise ValueError(f"{onto} has an adapter already: name the model that this one belongs to")
     shape = models.config_of(found.config.get("model", {}))
     family = interop.family_for(stripped(body_of(shape)), kind)
-    read = {name: value for name, value in found.config.get("tokenizer", {}).items() if name in UnitsConfig.__dataclass_fields__}
+    read = {
+        name: value
+        for name, value in found.config.get("tokenizer", {}).items()
+        if name in UnitsConfig.__dataclass_fields__
+    }
     tokenizer = Tokenizer.parse(found.text("tokenizer.json"), config.build(UnitsConfig, read, where="tokenizer"))
     return interop.Found(family.kind, shape, tensors, tokenizer)
 
@@ -185,9 +191,9 @@ def _task(shape: Any) -> Any:
     from regard.tasks import TASKS
 
     for task, _ in TASKS.values():
-        if hasattr(task, "imported") and type(shape) in config.sections(task.Recipe, "model").values():
-            if not hasattr(task, "holds") or task.holds(shape):
-                return task
+        fits = hasattr(task, "imported") and type(shape) in config.sections(task.Recipe, "model").values()
+        if fits and (not hasattr(task, "holds") or task.holds(shape)):
+            return task
     raise ValueError(f"no task can use a model of kind {shape.name}")
 
 

@@ -162,7 +162,11 @@ def labels(folder: Path) -> tuple[str, ...] | None:
     """The names of labels that a config.json has, in their order."""
     found = folders.settings(folder).get("id2label") if (folder / folders.CONFIG).is_file() else None
     numbered = {str(number) for number in range(len(found))} if isinstance(found, dict) else set()
-    if not isinstance(found, dict) or set(found) != numbered or not all(isinstance(each, str) for each in found.values()):
+    if (
+        not isinstance(found, dict)
+        or set(found) != numbered
+        or not all(isinstance(each, str) for each in found.values())
+    ):
         return None
     return tuple(found[str(number)] for number in range(len(found)))
 

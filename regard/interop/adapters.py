@@ -27,7 +27,9 @@ CONSTANT: Mapping[str, tuple[Any, ...]] = {
     "init_lora_weights": STARTS,
     **dict.fromkeys(("use_dora", "lora_bias", "use_qalora", "ensure_weight_tying"), (False,)),
     **dict.fromkeys(("use_bdlora", "exclude_modules", "layers_pattern", "target_parameters"), (None, [], False)),
-    **dict.fromkeys(("layers_to_transform", "layer_replication", "megatron_config", "alora_invocation_tokens"), (None,)),
+    **dict.fromkeys(
+        ("layers_to_transform", "layer_replication", "megatron_config", "alora_invocation_tokens"), (None,)
+    ),
     **dict.fromkeys(("eva_config", "corda_config", "lora_ga_config", "velora_config"), (None, {})),
     **dict.fromkeys(("monteclora_config", "arrow_config", "kasa_config", "loftq_config"), (None, {})),
 }
@@ -168,7 +170,11 @@ def _table(outline: Outline, how: Settings, named: dict[str, Tensor], base: Tens
 
 
 def _kept(
-    outline: Outline, how: Settings, named: Mapping[str, Tensor], expected: Mapping[str, Tensor], base: Mapping[str, Any]
+    outline: Outline,
+    how: Settings,
+    named: Mapping[str, Tensor],
+    expected: Mapping[str, Tensor],
+    base: Mapping[str, Any],
 ) -> dict[str, Tensor]:
     """Whole modules that come with the adapter, the head above all."""
     for name in named:

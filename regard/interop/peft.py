@@ -50,7 +50,12 @@ class Thin:
 
 
 def written(
-    shape: Any, family: type[Family], tensors: Mapping[str, Tensor], *, base: str | None = None, added: Sequence[int] = ()
+    shape: Any,
+    family: type[Family],
+    tensors: Mapping[str, Tensor],
+    *,
+    base: str | None = None,
+    added: Sequence[int] = (),
 ) -> dict[str, Any]:
     """The files of an adapter that `peft` loads, for a model of ours with LoRA; `added` are tokens a base may lack."""
     outline = outlined(shape, family, body_of(shape))
