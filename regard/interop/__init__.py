@@ -226,7 +226,7 @@ def written(family: type[Family], shape: Any, tensors: Mapping[str, Tensor], tok
     ids = {f"{name}_id": _roles(tokenizer).get(name) for name in ("bos_token", "eos_token", "pad_token")}
     fields = family.fields(shape)
     if fields.get("is_encoder_decoder"):
-        ids["decoder_start_token_id"] = tokenizer.opening
+        ids["decoder_start_token_id"] = tokenizer.role("pad")  # whatever begins a text elsewhere
     if (pad := fields.get("pad_token_id")) not in (None, tokenizer.pad):
         raise ValueError(f"{family.kind} counts places from its pad token on, which must have id {pad}")
     theirs = family.given(shape, tensors)

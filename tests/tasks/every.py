@@ -124,6 +124,18 @@ def texts(place: Path) -> dict[str, Line]:
             looks=True,
             heads={"causal-lm": "", "masked-lm": ""},
         ),
+        "text-to-text": Line(
+            {
+                **translation,
+                "data": {"train": {"path": pairs, "prefix": "in English:"}, "tokens": 256, "longest": 24},
+                "model": {**sizes, "depth": 8},
+                "tuning": {"way": "full"},
+            },
+            ["Le roi dort.", "in English: Le loup dort."],
+            [pairs],
+            looks=True,
+            heads={"span-corruption": ""},
+        ),
         **pretraining(text),
     }
 
