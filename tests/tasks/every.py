@@ -127,11 +127,11 @@ def texts(place: Path) -> dict[str, Line]:
         "text-to-text": Line(
             {
                 **translation,
-                "data": {"train": {"path": pairs, "prefix": "in English:"}, "tokens": 256, "longest": 24},
+                "data": {"train": {"path": pairs, "prefix": "en:"}, "tokens": 256, "overlong": "cut"},
                 "model": {**sizes, "depth": 8},
                 "tuning": {"way": "full"},
             },
-            ["Le roi dort.", "in English: Le loup dort."],
+            ["Le roi dort.", "en: Le loup dort."],
             [pairs],
             looks=True,
             heads={"span-corruption": ""},
