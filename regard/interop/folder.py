@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard import checkpoint
 from regard.checkpoint import INDEX, WEIGHTS
+from regard.checkpoint.files import explained
 from regard.checkpoint.tensors import mapped
 from regard.interop.fields import as_json, quoted
 
@@ -51,7 +52,7 @@ def tensors(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
     try:
         if name == WEIGHTS:
             return checkpoint.gather(folder)
-        return checkpoint.explained(folder / name, lambda: mapped(folder / name))
+        return explained(folder / name, lambda: mapped(folder / name))
     except checkpoint.CheckpointError as error:
         if isinstance(error.__cause__, SafetensorError):
             raise ValueError(f"{error}: it is incomplete or damaged, copy it again") from None

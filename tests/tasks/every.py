@@ -127,7 +127,7 @@ def texts(place: Path) -> dict[str, Line]:
         "text-to-text": Line(
             {
                 **translation,
-                "data": {"train": {"path": pairs, "prefix": "en:"}, "tokens": 256, "overlong": "cut"},
+                "data": {"train": {"path": pairs, "prefix": "en:"}, "tokens": 512},
                 "model": {**sizes, "depth": 8},
                 "tuning": {"way": "full"},
             },

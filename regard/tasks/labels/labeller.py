@@ -114,8 +114,8 @@ class Labels:
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         classes = [str(label) for label in known["labels"]]
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        more = {"temperature": _temperature(known), "style": known.get("style")}
-        return kind(revived(checkpoint, device), tokenizer, classes, known["data"], name, **more)
+        model, temperature = revived(checkpoint, device), _temperature(known)
+        return kind(model, tokenizer, classes, known["data"], name, temperature, style=known.get("style"))
 
     @classmethod
     def of_pairs(cls) -> Any:

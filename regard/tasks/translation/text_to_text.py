@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from regard.checkpoint import Checkpoint
-from regard.config.ranges import Share, Some
+from regard.config.ranges import Range, Share, Some
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.models.t5 import T5Config
 from regard.tasks.card import card
@@ -37,6 +37,10 @@ TUNING = 10  # epochs of the latter
 class TextsConfig(PairsConfig):
     """What is learnt from, and how batches are cut."""
 
+    longest: Annotated[int, Range(4, 2**20)] = 512
+    """Most tokens of a text, its end included."""
+    overlong: Literal["drop", "cut"] = "cut"
+    """What happens to longer training pairs; of longer texts to be answered only the beginning is read."""
     held_share: Some = 0.1
     """Share of the pairs held out when there is no validation corpus, at least one."""
     apart: Literal["both", "source"] = "source"
@@ -79,7 +83,7 @@ class TextToTextRecipe(TranslationRecipe):
 class TextToText(Translation):
     """The task of learning to answer texts with texts."""
 
-    Recipe = TextToTextRecipe
+    Recipe = TextToTextRecipe  # type: ignore[assignment]
     usage: ClassVar[str] = 'regard predict {folder} "..."'
     title: ClassVar[str] = "A text-to-text model"
     code: ClassVar[str] = 'reply("a text")'
@@ -115,7 +119,7 @@ class TextToText(Translation):
     def within(model: Mapping[str, Any]) -> dict[str, Any]:
         """What a model to start from decides before texts are read: a length that it can hold."""
         context = model.get("context", T5Config.context)
-        return {"data": {"longest": context}} if context < PairsConfig.longest else {}
+        return {"data": {"longest": context}} if context < TextsConfig.longest else {}
 
     @staticmethod
     def sized(recipe: Any, prepared: Prepared) -> Any:

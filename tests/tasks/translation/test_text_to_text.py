@@ -76,6 +76,9 @@ def test_a_batch_changes_no_answer_and_each_task_is_scored(learnt: Any, tmp_path
     alone = [trained.reply(text) for text in asked]
     assert trained.reply(asked) == alone
     assert trained.reply("has ab: gh ab", beams=3) == "yes"
+    long = "has ab: ab " + "cd " * 1000
+    assert trained.encode(long) == [*trained.source.encode(long)[:511], trained.end], "the beginning of a long text"
+    assert trained.reply(long).strip() in ("yes", "no")
     lines = [f"{text}\t{answer}" for text, answer in zip(asked, alone, strict=True)]
     (tmp_path / "both.tsv").write_text("\n".join(lines))
     [table, *_] = trained.evaluate(tmp_path / "both.tsv").tables
@@ -95,7 +98,7 @@ def test_where_it_looked_is_shown(learnt: Any, capsys: Any) -> None:
 def settings(file: Path) -> dict[str, Any]:
     return {
         "task": "text-to-text",
-        "data": {"train": {"path": str(file), "prefix": "next:"}, "tokens": 256},
+        "data": {"train": {"path": str(file), "prefix": "next:"}, "tokens": 512},
         "training": {"steps": 2, "evaluate": 2, "tensorboard": False, "device": "cpu"},
     }
 
