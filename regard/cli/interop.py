@@ -94,8 +94,10 @@ def export_model(
         told = _adapter(out, found, shape, tokenizer, kind, onto)
     else:
         family = interop.family_for(shape, kind)
-        _write(out, interop.written(family, shape, folded(found.tensors()), tokenizer))
-        told = {"type": family.kind, "architecture": family.called(shape)}
+        labels = _named(found, shape)
+        files = interop.written(family, shape, folded(found.tensors()), tokenizer, labels)
+        _write(out, files)
+        told = {"type": family.kind, "architecture": files["config.json"]["architectures"][0]}
     if (level := found.config.get("tokenizer", {}).get("normalise", "none")) != "none":
         note = "which nobody does there: prepare texts likewise"
         print(f"regard: texts are normalised here ({level}) before they become tokens, {note}", file=sys.stderr)
@@ -105,6 +107,14 @@ def export_model(
         print(f"{out}: written for peft, {told['task_type']}, {told['bytes'] / 1e6:.2g} MB")
     else:
         print(f"{out}: written for transformers, {told['architecture']}")
+
+
+def _named(found: Any, shape: Any) -> list[str] | None:
+    """What a model that labels calls them; numbers where it gives one."""
+    if not hasattr(shape, "classes"):
+        return None
+    named = [str(label) for label in found.config.get("labels", ())]
+    return named if len(named) == shape.classes else [f"LABEL_{number}" for number in range(shape.classes)]
 
 
 def _adapter(out: Path, found: Any, shape: Any, tokenizer: Any, kind: str | None, onto: str | None) -> dict[str, Any]:
@@ -170,14 +180,17 @@ def _labelled(found: Any, labels: list[str] | None, pairs: bool) -> tuple[Any, d
     from regard.tasks import TASKS
 
     told = found.settings or {}
-    name = told.get("task")
-    task = _task(found.shape) if name is None else TASKS[name][0] if name in TASKS else None
+    name, own = told.get("task"), told.get("labels")
+    if own is not None and not (isinstance(own, list) and all(isinstance(label, str) for label in own)):
+        raise ValueError(f"regard.json: labels must be a list of names, not {own!r}")
+    known_task = isinstance(name, str) and name in TASKS
+    task = _task(found.shape) if name is None else TASKS[name][0] if known_task else None
     if task is None or type(found.shape) not in config.sections(task.Recipe, "model").values():
         raise ValueError(f"regard.json: task is {name!r}, which has no model of kind {found.shape.name}")
-    known = labels or told.get("labels") or found.labels
+    known = labels or own or found.labels
     if labels is None and known is not None and len(known) != found.shape.classes:
         known = None  # those of another head
-    head = {"labels": known, "pairs": pairs or told.get("pairs", False)} if hasattr(task, "holds") else {}
+    head = {"labels": known, "pairs": pairs or told.get("pairs") is True} if hasattr(task, "holds") else {}
     files = task.imported(found.shape, found.tokenizer, found.notes, **head)
     if name is not None:
         files["config.yaml"] = {**files["config.yaml"], **told, "model": config.plain(found.shape)}

@@ -18,7 +18,7 @@ from regard.interop import adapters, peft, sentence_transformers, tokenizers
 from regard.interop import folder as folders
 from regard.interop.family import Family
 from regard.interop.fields import Fields
-from regard.interop.heads import body_of, stripped
+from regard.interop.heads import ENCODERS, body_of, outlined, stripped
 
 UNITS: dict[str, Kind] = {"BPE": "bpe", "WordPiece": "bpe", "Unigram": "unigram", "WordLevel": "words"}
 Door = Callable[[], type[Family]]
@@ -208,7 +208,8 @@ def _held(embedding: sentence_transformers.Embedding, shape: Any) -> dict[str, A
 
 
 def family_for(shape: Any, kind: str | None = None) -> type[Family]:
-    """The first family that can hold a model of ours, or the one that was said."""
+    """The first family that can hold a model of ours, or the body of one that labels; or the one that was said."""
+    shape = stripped(body_of(shape)) if type(shape) in ENCODERS.values() else shape
     if kind is not None and kind not in FAMILIES:
         raise ValueError(f"unknown type {kind!r}{nearest(kind, FAMILIES)}")
     reasons = []
@@ -221,18 +222,27 @@ def family_for(shape: Any, kind: str | None = None) -> type[Family]:
     raise ValueError(f"a model of kind {shape.name} cannot be written for others: {told}")
 
 
-def written(family: type[Family], shape: Any, tensors: Mapping[str, Tensor], tokenizer: Tokenizer) -> dict[str, Any]:
-    """The files of a folder that `transformers` loads, for a model of ours."""
+def written(
+    family: type[Family],
+    shape: Any,
+    tensors: Mapping[str, Tensor],
+    tokenizer: Tokenizer,
+    labels: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """The files of a folder that `transformers` loads, for a model of ours; `labels` are those of one that labels."""
+    outline = outlined(shape, family)
     ids = {f"{name}_id": _roles(tokenizer).get(name) for name in ("bos_token", "eos_token", "pad_token")}
-    fields = family.fields(shape)
+    fields = family.fields(outline.body)
     if fields.get("is_encoder_decoder"):
         ids["decoder_start_token_id"] = tokenizer.role("pad")  # whatever begins a text elsewhere
     if (pad := fields.get("pad_token_id")) not in (None, tokenizer.pad):
         raise ValueError(f"{family.kind} counts places from its pad token on, which must have id {pad}")
-    theirs = family.given(shape, tensors)
+    theirs = outline.given(tensors)
     kinds = {str(tensor.dtype).removeprefix("torch.") for tensor in theirs.values()}
     precision = {"torch_dtype": kinds.pop()} if len(kinds) == 1 else {}
-    head = {"architectures": [family.called(shape)], "model_type": family.kind, **precision}
+    head = {"architectures": [outline.called], "model_type": family.kind, **precision}
+    if labels is not None:
+        head |= {"id2label": dict(enumerate(labels)), "label2id": {name: id for id, name in enumerate(labels)}}
     return {
         folders.CONFIG: {**head, **fields, **ids},
         WEIGHTS: theirs,

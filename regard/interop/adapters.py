@@ -79,6 +79,9 @@ class Settings:
         fields.rest(HARMLESS)
         if not found.targets:
             raise fields.wrong("target_modules", [], "a list of names")
+        for rank in (found.rank, *found.ranks.values()):
+            if rank < 1:
+                raise fields.wrong("r", rank, "1 or more")
         return found
 
     def size(self, name: str) -> int:

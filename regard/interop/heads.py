@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.interop import links
 from regard.interop.family import Family
 from regard.interop.links import Link, same
 from regard.models.bert import BERTConfig
@@ -63,6 +65,20 @@ class Outline:
     """The config of the body alone."""
     family: type[Family]
     head: Head | None = None
+
+    @property
+    def called(self) -> str:
+        """The class of `transformers` that it is."""
+        if self.head is None:
+            return self.family.called(self.body)
+        name = re.sub(r"(For[A-Z]\w*|LMHeadModel)$", "", self.family.architecture)
+        return f"{name}For{'Token' if self.task == TOKENS else 'Sequence'}Classification"
+
+    def given(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """All of their tensors, from ours."""
+        if self.head is None:
+            return self.family.given(self.body, tensors)
+        return links.theirs(self.links, tensors if self.head.biased else without_bias(self.body, tensors))
 
     @cached_property
     def prefix(self) -> str:
@@ -124,9 +140,10 @@ def stripped(shape: Any) -> Any:
     return replace(shape, tied=True)
 
 
-def outlined(shape: Any, family: type[Family], body: Any) -> Outline:
+def outlined(shape: Any, family: type[Family]) -> Outline:
     """A model of ours as a class of theirs, or why there is none."""
-    if type(shape) in BODIES:
+    body = body_of(shape)
+    if body is shape:
         return Outline(BODIES[type(shape)], body, family)
     task = TOKENS if shape.per_token else TEXTS
     head = HEADS[task].get(family.kind)
@@ -148,9 +165,9 @@ def encoder(body: Any, *, classes: int, per_token: bool, head: Head) -> Any:
     return kind(**kept, **pooler, classes=classes, per_token=per_token)
 
 
-def without_bias(shape: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def without_bias(body: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The weights of a labeller whose last layer has no bias: that of the last norm, before it, makes up for it."""
-    last = "norm" if f"{READER}norm.bias" in tensors else f"blocks.{shape.depth - 1}.after_mlp.norm"
+    last = "norm" if f"{READER}norm.bias" in tensors else f"blocks.{body.depth - 1}.after_mlp.norm"
     name = f"{READER}{last}.bias"
     weight, bias = tensors["output.weight"].double(), tensors["output.bias"].double()
     if not bias.any():
@@ -159,5 +176,5 @@ def without_bias(shape: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]
         raise ValueError("the head there has no bias, and its norms have none that could make up for it")
     shift = torch.linalg.lstsq(weight, bias[:, None], driver="gelsd").solution[:, 0]
     if (weight @ shift - bias).abs().max() > 1e-6 * bias.abs().max():
-        raise ValueError(f"the head there has no bias, and {shape.classes} labels are too many to do without")
+        raise ValueError(f"the head there has no bias, and {len(bias)} labels are too many to do without")
     return {**tensors, name: (tensors[name].double() + shift).to(tensors[name].dtype)}

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from regard.interop import links
 from regard.interop.family import Family
-from regard.interop.heads import Outline, body_of, module, outlined, without_bias
+from regard.interop.heads import Outline, module, outlined, without_bias
 from regard.interop.links import Link
 from regard.models.lora import DOWN, SCALE, UP
 
@@ -58,7 +58,7 @@ def written(
     added: Sequence[int] = (),
 ) -> dict[str, Any]:
     """The files of an adapter that `peft` loads, for a model of ours with LoRA; `added` are tokens a base may lack."""
-    outline = outlined(shape, family, body_of(shape))
+    outline = outlined(shape, family)
     head = outline.head
     bare = head is not None and not head.biased
     after = without_bias(shape, tensors) if bare else tensors

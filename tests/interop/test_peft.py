@@ -104,6 +104,12 @@ def test_peft_loads_an_adapter_of_ours_with_its_head_and_it_comes_back(case, wha
     assert run(["export", str(tmp_path / "ours"), str(tmp_path / "adapter"), "--to", "peft", "--type", found.kind]) == 0
     theirs = opened(tmp_path / "adapter", tmp_path / "base", KINDS[what], num_labels=3)
     compare(ours, theirs, tags=tags)
+    assert run(["export", str(tmp_path / "ours"), str(tmp_path / "whole"), "--type", found.kind]) == 0
+    import transformers
+
+    whole = getattr(transformers, KINDS[what]).from_pretrained(tmp_path / "whole").eval()
+    assert whole.config.id2label == {0: "one", 1: "two", 2: "three"}
+    compare(ours, whole, tags=tags)
     capsys.readouterr()
     assert run(["import", str(tmp_path / "adapter"), str(tmp_path / "back"), "--onto", str(tmp_path / "base")]) == 0
     assert f"use it with: regard {'tag' if tags else 'classify'}" in capsys.readouterr().out
@@ -275,6 +281,13 @@ def adapter(tmp_path_factory) -> Path:
         ({"peft_type": "IA3"}, 'peft_type must be "LORA", not "IA3"'),
         ({"task_type": "CAUSAL_LM"}, "task_type is CAUSAL_LM, which a base of type bert does not do"),
         ({"modules_to_save": ["classifier"]}, "bert.pooler.dense.bias, which adapter_config.json does not name"),
+        ({"r": "2"}, 'r must be a whole number, not "2"'),
+        ({"r": 0}, "r must be 1 or more, not 0"),
+        ({"rank_pattern": [1]}, "rank_pattern must be numbers by names of modules, not [1]"),
+        ({"lora_alpha": None}, "lora_alpha must be a number, not null"),
+        ({"trainable_token_indices": ["a"]}, 'trainable_token_indices must be a list of tokens, not ["a"]'),
+        ({"trainable_token_indices": [70]}, "which do not fit 1 trainable_token_indices"),
+        ({"task_type": "QUESTION_ANS"}, 'not "QUESTION_ANS"'),
         ({"new_trick": 3}, "new_trick is 3, a field that is not understood"),
     ],
 )
@@ -282,6 +295,22 @@ def test_fields_that_would_change_numbers_are_refused(fields, said, adapter, tmp
     shutil.copytree(adapter / "adapter", tmp_path / "adapter")
     place = tmp_path / "adapter" / "adapter_config.json"
     place.write_text(json.dumps(json.loads(place.read_text()) | fields))
+    words = ["import", str(tmp_path / "adapter"), str(tmp_path / "out"), "--onto", str(adapter / "base")]
+    assert said in refused(words, capsys)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({"task": ["a"]}, "task is ['a'], which has no model of kind bert-encoder"),
+        ({"task": "causal-lm"}, "task is 'causal-lm', which has no model of kind bert-encoder"),
+        ({"task": "classification", "labels": 3}, "labels must be a list of names, not 3"),
+        ([], "expected a JSON object, not []"),
+    ],
+)
+def test_what_regard_json_cannot_say_is_refused(told, said, adapter, tmp_path, capsys):
+    shutil.copytree(adapter / "adapter", tmp_path / "adapter")
+    (tmp_path / "adapter" / "regard.json").write_text(json.dumps(told))
     words = ["import", str(tmp_path / "adapter"), str(tmp_path / "out"), "--onto", str(adapter / "base")]
     assert said in refused(words, capsys)
 
