@@ -240,7 +240,7 @@ def written(
     theirs = outline.given(tensors)
     kinds = {str(tensor.dtype).removeprefix("torch.") for tensor in theirs.values()}
     precision = {"torch_dtype": kinds.pop()} if len(kinds) == 1 else {}
-    head = {"architectures": [outline.called], "model_type": family.kind, **precision}
+    head: dict[str, Any] = {"architectures": [outline.called], "model_type": family.kind, **precision}
     if labels is not None:
         head |= {"id2label": dict(enumerate(labels)), "label2id": {name: id for id, name in enumerate(labels)}}
     return {
