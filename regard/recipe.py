@@ -23,7 +23,7 @@ from regard.training.history import recorded
 from regard.training.loop import Result, fit
 from regard.training.pace import warmed
 from regard.training.task import Given
-from regard.training.tuning import tune
+from regard.training.tuning import go_on, tune
 
 AUTO = "auto"
 SPARE = 10**8  # parameters that cost nothing to allocate
@@ -150,6 +150,7 @@ def train(
             adopted = [] if parent is None else _adopted(task, model, parent, data)
             if hasattr(recipe, "tuning"):
                 adopted += tune(model, recipe.tuning, started=parent is not None or run.latest is not None)
+                adopted += [] if parent is None else go_on(model, parent.tensors())
             model = model.to(device)
             learner = task(recipe, data, model, fixed=devices.compiles(device, recipe.training.compile, model))
             recipe = paced(settings, recipe, learner.rows, before)

@@ -1,5 +1,7 @@
 """Turn the pickled weights of a folder of Hugging Face's into model.safetensors, without running what a pickle holds.
 
+Those of an adapter of peft's (adapter_model.bin) become adapter_model.safetensors.
+
     python scripts/bin_to_safetensors.py FOLDER
 
 Tensors alone are unpickled (`weights_only=True`); shards are joined, and of names that share memory the first stays.
@@ -23,23 +25,26 @@ from regard.models.weights import identity
 
 PICKLED = "pytorch_model.bin"
 INDEX = f"{PICKLED}.index.json"
+ADAPTER = "adapter_model.bin"
 WRAPPERS = ("state_dict", "model_state_dict", "model")  # what trainers wrap the weights in
 
 
 def convert(folder: Path) -> Path:
-    """Write model.safetensors beside what is pickled in a folder."""
-    if (folder / WEIGHTS).exists():
-        raise ValueError(f"{folder / WEIGHTS}: exists already")
+    """Write model.safetensors, or adapter_model.safetensors, beside what is pickled in a folder."""
+    adapter = folder / ADAPTER
+    target = adapter.with_suffix(".safetensors") if adapter.is_file() else folder / WEIGHTS
+    if target.exists():
+        raise ValueError(f"{target}: exists already")
     tensors: dict[str, Tensor] = {}
-    for path in pickled(folder):
+    for path in [adapter] if adapter.is_file() else pickled(folder):
         for name, tensor in unpickled(path).items():
             if name in tensors:
                 raise ValueError(f"{path}: {name} is in another file too")
             tensors[name] = tensor
     owners: dict[Any, str] = {}
     kept = {name: tensor for name, tensor in tensors.items() if owners.setdefault(identity(tensor), name) == name}
-    checkpoint.replace(folder / WEIGHTS, b"".join(serialised(WEIGHTS, kept)))
-    return folder / WEIGHTS
+    checkpoint.replace(target, b"".join(serialised(target.name, kept)))
+    return target
 
 
 def pickled(folder: Path) -> list[Path]:

@@ -25,6 +25,7 @@ from regard.tasks.pretraining.learning import Pretraining
 from regard.tasks.pretraining.masked import MaskedLM
 from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.task import SIZES, TranslationRecipe
+from regard.tasks.translation.text_to_text import TextToTextRecipe
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
@@ -141,6 +142,9 @@ def reference() -> str:
     parts.append(_other("Question answering", asked, AnsweringRecipe, only=("data", "tokenizer", "model", "objective")))
     pairs = "A recipe with `task: matching` learns [vectors of texts](embeddings.md) from pairs and has these sections."
     parts.append(_other("Matching", pairs, MatchingRecipe))
+    asked = "A recipe with `task: text-to-text` trains a [T5 that answers texts](pretraining.md#text-to-text)."
+    alike = f"{asked} Its tokenizer, optimizer and training sections are those of a translator, its tuning a GPT's."
+    parts.append(_other("Text to text", alike, TextToTextRecipe, only=("data", "model", "objective", "decoding")))
     parts += [_other(*small, only=("data", "model", "objective")) for small in SMALL]
     return "\n".join(parts)
 

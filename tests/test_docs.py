@@ -27,6 +27,7 @@ from regard.tasks.prompting.template import read as template
 from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.task import TranslationRecipe
+from regard.tasks.translation.text_to_text import TextToTextRecipe
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
@@ -92,6 +93,7 @@ def test_the_recipe_reference_is_what_the_code_says():
         RegressionRecipe,
         MatchingRecipe,
         AnsweringRecipe,
+        TextToTextRecipe,
     ],
 )
 def test_the_recipe_reference_has_every_setting_and_its_help(kind):

@@ -38,7 +38,7 @@ def tree(document: Path) -> dict[str, str]:
 @pytest.mark.unchecked
 def test_a_reader_can_follow_the_readme_from_top_to_bottom(desk):
     desk.follow(README)
-    made = {"a", "b", "book", "compared", "few", "gaps", "gpt2", "reviews", "word-class"}
+    made = {"a", "answers", "b", "book", "compared", "endings", "few", "gaps", "gpt2", "reviews", "word-class"}
     assert {path.name for path in (desk.folder / "runs").iterdir()} == made
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,6 +17,12 @@ Out = Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write.")
 Type = Annotated[
     str | None, typer.Option("--type", metavar="NAME", help="The model_type, such as gpt2; else it is found out.")
 ]
+Onto = Annotated[
+    Path | None,
+    typer.Option(
+        "--onto", metavar="BASE", help="The model that an adapter of peft belongs to, a folder or a checkpoint."
+    ),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what was written to the folder before.")]
 
 
@@ -23,6 +30,11 @@ def import_model(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A Hugging Face folder, or a file of llama2.c.")],
     out: Out,
     kind: Type = None,
+    onto: Onto = None,
+    labels: Annotated[
+        str | None, typer.Option("--labels", metavar="A,B", help="With --onto: names of the labels, in their order.")
+    ] = None,
+    pairs: Annotated[bool, typer.Option("--pairs", help="With --onto: what is labelled are pairs of texts.")] = False,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
@@ -31,9 +43,14 @@ def import_model(
     from regard.cost import parameters
 
     _vacant(out, overwrite)
-    found = interop.read(folder, kind=kind)
-    task = _task(found.shape)
-    files = {**task.imported(found.shape, found.tokenizer, found.notes), checkpoint.WEIGHTS: found.tensors}
+    if onto is None:
+        found = _alone(folder, kind, labels, pairs)
+        task = _task(found.shape)
+        files = task.imported(found.shape, found.tokenizer, found.notes)
+    else:
+        found = interop.beside(folder, _base(onto, kind))
+        task, files = _labelled(found, None if labels is None else labels.split(","), pairs)
+    files = {**files, checkpoint.WEIGHTS: found.tensors}
     if found.embedding is not None:
         files["config.yaml"] = {**files["config.yaml"], "embedding": dict(found.embedding)}
     if found.target is not None:
@@ -52,28 +69,133 @@ def import_model(
 def export_model(
     model: Model,
     out: Out,
-    to: Annotated[Literal["hf"], typer.Option("--to", help="The form: hf, a Hugging Face folder.")] = "hf",
+    to: Annotated[
+        Literal["hf", "peft"], typer.Option("--to", help="The form: hf, a Hugging Face folder; peft, a LoRA adapter.")
+    ] = "hf",
     kind: Type = None,
+    onto: Annotated[
+        str | None, typer.Option("--onto", metavar="NAME", help="With --to peft: the base that the adapter names.")
+    ] = None,
     overwrite: Overwrite = False,
     as_json: Json = False,
 ) -> None:
-    """Write a trained model as a folder that `transformers` loads."""
+    """Write a trained model as a folder that `transformers`, or its adapter as one that `peft` loads."""
     from regard import interop, models, recipe
     from regard.data.tokenizers import Tokenizer
+    from regard.models.lora import folded
 
     _vacant(out, overwrite)
+    if onto is not None and to != "peft":
+        raise ValueError("--onto is the base of an adapter: add --to peft")
     found = recipe.opened(model)
     shape = models.config_of(found.config.get("model", {}))
-    family = interop.family_for(shape, kind)
+    tokenizer = Tokenizer.parse(found.text("tokenizer.json"))
+    if to == "peft":
+        told = _adapter(out, found, shape, tokenizer, kind, onto)
+    else:
+        family = interop.family_for(shape, kind)
+        labels = _named(found, shape)
+        files = interop.written(family, shape, folded(found.tensors()), tokenizer, labels)
+        _write(out, files)
+        told = {"type": family.kind, "architecture": files["config.json"]["architectures"][0]}
     if (level := found.config.get("tokenizer", {}).get("normalise", "none")) != "none":
         note = "which nobody does there: prepare texts likewise"
         print(f"regard: texts are normalised here ({level}) before they become tokens, {note}", file=sys.stderr)
-    tokenizer = Tokenizer.parse(found.text("tokenizer.json"))
-    _write(out, interop.written(family, shape, found.tensors(), tokenizer))
     if as_json:
-        print(json.dumps({"folder": str(out), "type": family.kind, "architecture": family.called(shape)}))
-        return
-    print(f"{out}: written for transformers, {family.called(shape)}")
+        print(json.dumps({"folder": str(out), **told}))
+    elif to == "peft":
+        print(f"{out}: written for peft, {told['task_type']}, {told['bytes'] / 1e6:.2g} MB")
+    else:
+        print(f"{out}: written for transformers, {told['architecture']}")
+
+
+def _named(found: Any, shape: Any) -> list[str] | None:
+    """What a model that labels calls them; numbers where it gives one."""
+    if not hasattr(shape, "classes"):
+        return None
+    named = [str(label) for label in found.config.get("labels", ())]
+    return named if len(named) == shape.classes else [f"LABEL_{number}" for number in range(shape.classes)]
+
+
+def _adapter(out: Path, found: Any, shape: Any, tokenizer: Any, kind: str | None, onto: str | None) -> dict[str, Any]:
+    """Write what lies beside the frozen matrices of a model; what there is to say of it."""
+    from regard import interop
+    from regard.interop import peft
+    from regard.tasks import TASKS
+
+    task = TASKS[found.config["task"]][0]
+    added = task.added(tokenizer) if hasattr(task, "added") else ()
+    kept = {name: value for name, value in found.config.items() if name not in ("format", "model")}
+    try:
+        files = interop.written_adapter(
+            shape, found.tensors(), tokenizer, kind=kind, base=onto, added=added, settings=kept
+        )
+    except ValueError as error:
+        raise ValueError(f"{found.directory} cannot be written for peft: {error}") from None
+    _write(out, files)
+    how = files[peft.CONFIG]
+    size = (out / peft.WEIGHTS).stat().st_size
+    return {"task_type": how["task_type"], "target_modules": how["target_modules"], "bytes": size}
+
+
+def _alone(folder: Path, kind: str | None, labels: str | None, pairs: bool) -> Any:
+    """A model that is whole by itself."""
+    from regard import interop
+
+    if interop.is_adapter(folder):
+        raise ValueError(f"{folder} is an adapter of peft: name the model that it belongs to with --onto")
+    if labels is not None or pairs:
+        raise ValueError("--labels and --pairs are for the head of an adapter: add --onto")
+    return interop.read(folder, kind=kind)
+
+
+def _base(onto: Path, kind: str | None) -> Any:
+    """The model below an adapter: a folder of somebody else's, or a checkpoint."""
+    from regard import config, interop, models, recipe
+    from regard.data.tokenizers import Tokenizer
+    from regard.data.tokenizers.units import UnitsConfig
+    from regard.interop.heads import body_of, stripped
+    from regard.models import lora
+
+    if not (onto / "config.yaml").exists() and not (onto / "checkpoints").is_dir():
+        return replace(interop.read(onto, kind=kind), labels=interop.labels(onto))
+    found = recipe.opened(onto)
+    tensors = found.tensors()
+    if any(name.endswith(lora.DOWN) for name in tensors):
+        raise ValueError(f"{onto} has an adapter already: name the model that this one belongs to")
+    shape = models.config_of(found.config.get("model", {}))
+    family = interop.family_for(stripped(body_of(shape)), kind)
+    read = {
+        name: value
+        for name, value in found.config.get("tokenizer", {}).items()
+        if name in UnitsConfig.__dataclass_fields__
+    }
+    tokenizer = Tokenizer.parse(found.text("tokenizer.json"), config.build(UnitsConfig, read, where="tokenizer"))
+    return interop.Found(family.kind, shape, tensors, tokenizer)
+
+
+def _labelled(found: Any, labels: list[str] | None, pairs: bool) -> tuple[Any, dict[str, Any]]:
+    """The task of a model with an adapter, and the files of its checkpoint; one of ours comes with its settings."""
+    from regard import config
+    from regard.tasks import TASKS
+
+    told = found.settings or {}
+    name, own = told.get("task"), told.get("labels")
+    if own is not None and not (isinstance(own, list) and all(isinstance(label, str) for label in own)):
+        raise ValueError(f"regard.json: labels must be a list of names, not {own!r}")
+    known_task = isinstance(name, str) and name in TASKS
+    task = _task(found.shape) if name is None else TASKS[name][0] if known_task else None
+    if task is None or type(found.shape) not in config.sections(task.Recipe, "model").values():
+        raise ValueError(f"regard.json: task is {name!r}, which has no model of kind {found.shape.name}")
+    known = labels or own or found.labels
+    if labels is None and known is not None and len(known) != found.shape.classes:
+        known = None  # those of another head
+    head = {"labels": known, "pairs": pairs or told.get("pairs") is True} if hasattr(task, "holds") else {}
+    files = task.imported(found.shape, found.tokenizer, found.notes, **head)
+    if name is not None:
+        files["config.yaml"] = {**files["config.yaml"], **told, "model": config.plain(found.shape)}
+        files["config.yaml"] |= {"labels": labels} if labels else {}
+    return task, files
 
 
 def _task(shape: Any) -> Any:
@@ -82,7 +204,8 @@ def _task(shape: Any) -> Any:
     from regard.tasks import TASKS
 
     for task, _ in TASKS.values():
-        if hasattr(task, "imported") and type(shape) in config.sections(task.Recipe, "model").values():
+        fits = hasattr(task, "imported") and type(shape) in config.sections(task.Recipe, "model").values()
+        if fits and (not hasattr(task, "holds") or task.holds(shape)):
             return task
     raise ValueError(f"no task can use a model of kind {shape.name}")
 

@@ -34,6 +34,7 @@ question-answering  questions about texts: answers found in them
 causal-lm           plain text: a GPT that continues it
 masked-lm           plain text: a BERT that fills gaps (--masked)
 span-corruption     plain text: a T5 that restores spans
+text-to-text        texts with answers: a T5 that learns what is asked
 language            plain text: a recurrent language model
 word2vec            plain text: word vectors
 matching            pairs of texts: vectors in which partners lie near one another

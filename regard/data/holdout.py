@@ -56,6 +56,8 @@ class Choice:
     """
 
     most: int
+    targets: bool = True
+    """Whether what the held-out sources become may not be left in training either."""
     _chosen: dict[int, dict[str | None, tuple[float, int, int, int]]] = field(default_factory=dict)
     _heap: list[int] = field(default_factory=list)  # negated, so that the largest number chosen is on top
 
@@ -85,5 +87,6 @@ class Choice:
             sentences.add(number)
             for _, corpus, line, target in self._chosen[number].values():
                 lines.add((corpus, line))
-                sentences.add(target)
+                if self.targets:
+                    sentences.add(target)
         return Held(frozenset(lines), frozenset(sentences))

@@ -53,6 +53,8 @@ class Corpus:
     """How often each pair is seen in an epoch; 0.5 takes another half of them every time."""
     tag: str | None = None
     """Target language, such as fr, put in front of the source when one model serves several."""
+    prefix: str = ""
+    """Text put in front of every source, and a blank, where one model is asked several things, such as 'sst2:'."""
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.source is None) or (self.source is None) != (self.target is None):
@@ -105,7 +107,12 @@ def pairs(corpus: Corpus, tally: LineReport) -> Iterator[tuple[int, str, str]]:
         except Refusal as refusal:
             tally.refuse(refusal.reason, refusal.file, number)
         else:
-            yield number, source, target
+            yield number, prefixed(corpus.prefix, source), target
+
+
+def prefixed(prefix: str, text: str) -> str:
+    """A text behind what is asked of it."""
+    return f"{prefix.strip()} {text}" if prefix.strip() else text
 
 
 def texts(name: str, tally: LineReport, *, field: str = "text") -> Iterator[tuple[int, str]]:

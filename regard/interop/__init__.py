@@ -14,10 +14,11 @@ from regard.checkpoint import WEIGHTS
 from regard.config.words import nearest
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import Kind, UnitsConfig
+from regard.interop import adapters, peft, sentence_transformers, tokenizers
 from regard.interop import folder as folders
-from regard.interop import sentence_transformers, tokenizers
 from regard.interop.family import Family
 from regard.interop.fields import Fields
+from regard.interop.heads import ENCODERS, body_of, outlined, stripped
 
 UNITS: dict[str, Kind] = {"BPE": "bpe", "WordPiece": "bpe", "Unigram": "unigram", "WordLevel": "words"}
 Door = Callable[[], type[Family]]
@@ -112,6 +113,10 @@ class Found:
     """The tokenizer of what is written, where it is another one."""
     embedding: Mapping[str, Any] | None = None
     """How a text becomes one vector, where a folder of sentence-transformers says it."""
+    labels: tuple[str, ...] | None = None
+    """Names of what a head tells apart, where somebody says them."""
+    settings: Mapping[str, Any] | None = None
+    """What an adapter of ours says beside its weights: the task, how texts are read."""
 
 
 def read(place: str | Path, *, kind: str | None = None) -> Found:
@@ -126,6 +131,44 @@ def read(place: str | Path, *, kind: str | None = None) -> Found:
     origin = f"Imported from `{path.resolve().name}`, a folder of Hugging Face's of type {family.kind}."
     model = _found(family, Fields(found, folders.CONFIG), lambda: folders.tensors(body), body, origin)
     return model if embedding is None else replace(model, embedding=_held(embedding, model.shape))
+
+
+def is_adapter(place: str | Path) -> bool:
+    """Whether a folder holds an adapter of peft's."""
+    return (Path(place) / peft.CONFIG).exists()
+
+
+def beside(place: str | Path, base: Found) -> Found:
+    """A base with the adapter in a folder beside it, and under its head."""
+    folder = Path(place)
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: no such folder")
+    try:
+        shape, tensors = adapters.read(folder, base.shape, FAMILIES[base.kind](), base.tensors)
+    except ValueError as error:
+        raise ValueError(_placed(folder, error)) from None
+    own = (folder / "tokenizer.json").is_file()
+    tokenizer = _tokenizer(tokenizers.read(folder, kind=base.kind)) if own else base.tokenizer
+    if tokenizer.vocab > shape.vocab:
+        amounts = f"{tokenizer.vocab:,} tokens and the base only {shape.vocab:,}"
+        raise ValueError(f"{folder}: the tokenizer has {amounts}: the adapter belongs to another base")
+    known = folder / peft.OURS
+    settings = folders.mapping(known, folders.LARGEST) if known.is_file() else None
+    notes = (*base.notes, f"The adapter `{folder.resolve().name}` of peft's lies beside its matrices.")
+    return replace(base, shape=shape, tensors=tensors, tokenizer=tokenizer, notes=notes, settings=settings)
+
+
+def labels(folder: Path) -> tuple[str, ...] | None:
+    """The names of labels that a config.json has, in their order."""
+    found = folders.settings(folder).get("id2label") if (folder / folders.CONFIG).is_file() else None
+    numbered = {str(number) for number in range(len(found))} if isinstance(found, dict) else set()
+    if (
+        not isinstance(found, dict)
+        or set(found) != numbered
+        or not all(isinstance(each, str) for each in found.values())
+    ):
+        return None
+    return tuple(found[str(number)] for number in range(len(found)))
 
 
 def _read_llama2c(path: Path, kind: str | None) -> Found:
@@ -165,7 +208,8 @@ def _held(embedding: sentence_transformers.Embedding, shape: Any) -> dict[str, A
 
 
 def family_for(shape: Any, kind: str | None = None) -> type[Family]:
-    """The first family that can hold a model of ours, or the one that was said."""
+    """The first family that can hold a model of ours, or the body of one that labels; or the one that was said."""
+    shape = stripped(body_of(shape)) if type(shape) in ENCODERS.values() else shape
     if kind is not None and kind not in FAMILIES:
         raise ValueError(f"unknown type {kind!r}{nearest(kind, FAMILIES)}")
     reasons = []
@@ -178,8 +222,53 @@ def family_for(shape: Any, kind: str | None = None) -> type[Family]:
     raise ValueError(f"a model of kind {shape.name} cannot be written for others: {told}")
 
 
-def written(family: type[Family], shape: Any, tensors: Mapping[str, Tensor], tokenizer: Tokenizer) -> dict[str, Any]:
-    """The files of a folder that `transformers` loads, for a model of ours."""
+def written(
+    family: type[Family],
+    shape: Any,
+    tensors: Mapping[str, Tensor],
+    tokenizer: Tokenizer,
+    labels: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """The files of a folder that `transformers` loads, for a model of ours; `labels` are those of one that labels."""
+    outline = outlined(shape, family)
+    ids = {f"{name}_id": _roles(tokenizer).get(name) for name in ("bos_token", "eos_token", "pad_token")}
+    fields = family.fields(outline.body)
+    if fields.get("is_encoder_decoder"):
+        ids["decoder_start_token_id"] = tokenizer.role("pad")  # whatever begins a text elsewhere
+    if (pad := fields.get("pad_token_id")) not in (None, tokenizer.pad):
+        raise ValueError(f"{family.kind} counts places from its pad token on, which must have id {pad}")
+    theirs = outline.given(tensors)
+    kinds = {str(tensor.dtype).removeprefix("torch.") for tensor in theirs.values()}
+    precision = {"torch_dtype": kinds.pop()} if len(kinds) == 1 else {}
+    head: dict[str, Any] = {"architectures": [outline.called], "model_type": family.kind, **precision}
+    if labels is not None:
+        head |= {"id2label": dict(enumerate(labels)), "label2id": {name: id for id, name in enumerate(labels)}}
+    return {
+        folders.CONFIG: {**head, **fields, **ids},
+        WEIGHTS: theirs,
+        **_tokens(tokenizer, shape.context),
+        "generation_config.json": {"_from_model_config": True, **ids},
+    }
+
+
+def written_adapter(
+    shape: Any,
+    tensors: Mapping[str, Tensor],
+    tokenizer: Tokenizer,
+    *,
+    kind: str | None = None,
+    base: str | None = None,
+    added: Sequence[int] = (),
+    settings: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The files of a folder that `peft` loads beside a base, for a model of ours with LoRA."""
+    family = family_for(stripped(body_of(shape)), kind)
+    files = peft.written(shape, family, tensors, base=base, added=added)
+    return {**files, peft.OURS: dict(settings), **_tokens(tokenizer, shape.context)}
+
+
+def _roles(tokenizer: Tokenizer) -> dict[str, int]:
+    """Special tokens by their names there."""
     roles = {
         "bos_token": tokenizer.begin,
         "eos_token": tokenizer.end,
@@ -189,29 +278,20 @@ def written(family: type[Family], shape: Any, tensors: Mapping[str, Tensor], tok
         "sep_token": tokenizer.separator,
         "cls_token": None if tokenizer.mask is None else tokenizer.begin,
     }
-    known = {name: id for name, id in roles.items() if id is not None}
-    ids = {f"{name}_id": known.get(name) for name in ("bos_token", "eos_token", "pad_token")}
-    fields = family.fields(shape)
-    if fields.get("is_encoder_decoder"):
-        ids["decoder_start_token_id"] = tokenizer.opening
-    if (pad := fields.get("pad_token_id")) not in (None, tokenizer.pad):
-        raise ValueError(f"{family.kind} counts places from its pad token on, which must have id {pad}")
-    names = dict(zip(known, tokenizer.pieces(list(known.values())), strict=True))
-    theirs = family.given(shape, tensors)
-    kinds = {str(tensor.dtype).removeprefix("torch.") for tensor in theirs.values()}
-    precision = {"torch_dtype": kinds.pop()} if len(kinds) == 1 else {}
-    head = {"architectures": [family.called(shape)], "model_type": family.kind, **precision}
+    return {name: id for name, id in roles.items() if id is not None}
+
+
+def _tokens(tokenizer: Tokenizer, context: int) -> dict[str, Any]:
+    """The files of a tokenizer."""
+    known = _roles(tokenizer)
     return {
-        folders.CONFIG: {**head, **fields, **ids},
-        WEIGHTS: theirs,
         "tokenizer.json": tokenizer.json(),
         "tokenizer_config.json": {
             "tokenizer_class": "PreTrainedTokenizerFast",
             "clean_up_tokenization_spaces": False,
-            "model_max_length": shape.context,
-            **names,
+            "model_max_length": context,
+            **dict(zip(known, tokenizer.pieces(list(known.values())), strict=True)),
         },
-        "generation_config.json": {"_from_model_config": True, **ids},
     }
 
 

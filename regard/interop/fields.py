@@ -77,6 +77,10 @@ class Fields:
             raise self.wrong(names[0], value, f"one of {', '.join(among)}")
         return among[value]
 
+    def raw(self, name: str) -> Any:
+        """Whatever is there; None where nothing is."""
+        return self._value((name,), None)
+
     def section(self, name: str) -> Fields:
         """The fields below a name; none where it is missing or null."""
         value = self._value((name,), None)

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from regard import checkpoint
 from regard.checkpoint import INDEX, WEIGHTS
+from regard.checkpoint.files import explained
+from regard.checkpoint.tensors import mapped
 from regard.interop.fields import as_json, quoted
 
 CONFIG = "config.json"
@@ -38,17 +40,19 @@ def settings(folder: Path) -> dict[str, Any]:
     return found
 
 
-def tensors(folder: Path) -> dict[str, Tensor]:
+def tensors(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
     """The weights, mapped from the disk; pickled ones are refused with the command that converts them."""
-    if not (folder / WEIGHTS).exists() and not (folder / INDEX).exists():
-        raise ValueError(_weightless(folder))
+    if not (folder / name).exists() and not (name == WEIGHTS and (folder / INDEX).exists()):
+        raise ValueError(_weightless(folder, name))
     for path in sorted(folder.glob("*.safetensors")):
         if path.is_file():
             with path.open("rb") as file:
                 if file.read(len(POINTER)) == POINTER:
                     raise ValueError(f"{path}: cannot be read, {POINTED}")
     try:
-        return checkpoint.gather(folder)
+        if name == WEIGHTS:
+            return checkpoint.gather(folder)
+        return explained(folder / name, lambda: mapped(folder / name))
     except checkpoint.CheckpointError as error:
         if isinstance(error.__cause__, SafetensorError):
             raise ValueError(f"{error}: it is incomplete or damaged, copy it again") from None
@@ -101,12 +105,12 @@ def _finite(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _weightless(folder: Path) -> str:
+def _weightless(folder: Path, wanted: str) -> str:
     """Why there are no weights to read, and what to do."""
     names = sorted(path.name for path in folder.iterdir())
     if pickled := [name for name in names if name.endswith(PICKLES)]:
         convert = f"python scripts/bin_to_safetensors.py {folder}"
         return f"{folder}: {pickled[0]} is pickled, and a pickle can run code: convert it first with `{convert}`"
     if others := [name for name in names if name.endswith(STRANGE)]:
-        return f"{folder}: {others[0]} cannot be read, only {WEIGHTS} can"
-    return f"{folder}: {WEIGHTS} is missing"
+        return f"{folder}: {others[0]} cannot be read, only {wanted} can"
+    return f"{folder}: {wanted} is missing"

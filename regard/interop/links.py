@@ -24,6 +24,8 @@ class Link:
     """Theirs to ours."""
     join: Callable[[Sequence[Tensor]], Tensor]
     """Ours to theirs."""
+    transposed: bool = False
+    """Whether a matrix of theirs has a row for each input."""
 
 
 def same(theirs: str, ours: str) -> Link:
@@ -33,7 +35,7 @@ def same(theirs: str, ours: str) -> Link:
 
 def turned(theirs: str, ours: str) -> Link:
     """A matrix that they keep transposed."""
-    return Link(theirs, (ours,), lambda tensor: [tensor.t()], lambda parts: parts[0].t())
+    return Link(theirs, (ours,), lambda tensor: [tensor.t()], lambda parts: parts[0].t(), transposed=True)
 
 
 def stacked(theirs: str, ours: Sequence[str], *, transposed: bool = False) -> Link:
@@ -46,7 +48,7 @@ def stacked(theirs: str, ours: Sequence[str], *, transposed: bool = False) -> Li
     def join(parts: Sequence[Tensor]) -> Tensor:
         return torch.cat([part.t() if transposed else part for part in parts], dim=axis)
 
-    return Link(theirs, tuple(ours), split, join)
+    return Link(theirs, tuple(ours), split, join, transposed=transposed)
 
 
 def interleaved(theirs: str, ours: Sequence[str], *, heads: int) -> Link:
@@ -79,7 +81,7 @@ def ours(
         which = f"{quoted(superfluous[0])}, for which the model has no place ({len(superfluous):,} in all)"
         raise ValueError(f"the weights have {which}: {why}")
     for name, shape in shapes.items():
-        _fitting(name, theirs[name], shape)
+        fitting(name, theirs[name], shape)
     for name, original in twins.items():
         if name in theirs and not _equal(theirs[name], theirs[original]):
             raise ValueError(f"{name} must repeat {original}, which config.json says is the same, and differs from it")
@@ -91,7 +93,8 @@ def theirs(links: Iterable[Link], ours: Mapping[str, Tensor]) -> dict[str, Tenso
     return {link.theirs: link.join([ours[name] for name in link.ours]) for link in links}
 
 
-def _fitting(name: str, tensor: Tensor, shape: torch.Size) -> None:
+def fitting(name: str, tensor: Tensor, shape: torch.Size) -> None:
+    """Refuse a tensor of theirs that has another shape, is not of floats, or holds some that are not finite."""
     if tensor.shape != shape:
         raise ValueError(f"{name} is {tuple(tensor.shape)} and should be {tuple(shape)} by the sizes of the model")
     if tensor.dtype not in FLOATS:

@@ -82,6 +82,11 @@ def adapt(model: nn.Module, rank: int, alpha: float, matrices: Iterable[str]) ->
     return sum(1 for _ in adapted(model))
 
 
+def is_thin(name: str) -> bool:
+    """Whether a weight is one of those beside a frozen matrix."""
+    return name.rpartition(".")[2] in (DOWN, UP, SCALE)
+
+
 def folded(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Weights to which the thin matrices beside them are added; those of a model without any as they are."""
     found = dict(tensors)

@@ -23,7 +23,9 @@ from regard.tasks.pretraining.masked import MaskedLM
 from regard.tasks.pretraining.restorer import Restorer
 from regard.tasks.pretraining.writer import Writer as GPTWriter
 from regard.tasks.tables.task import Predictor, Regression
+from regard.tasks.translation.respondent import Respondent
 from regard.tasks.translation.task import Translation
+from regard.tasks.translation.text_to_text import TextToText
 from regard.tasks.translation.translator import Translator
 from regard.tasks.vision.counting import Counter, Counting
 from regard.tasks.vision.localisation import Localisation, Locator
@@ -45,6 +47,7 @@ TASKS: dict[str, tuple[Any, Any]] = {
     "similarity": (Similarity, Rater),
     "span-corruption": (SpanCorruption, Restorer),
     "tagging": (Tagging, Tagger),
+    "text-to-text": (TextToText, Respondent),
     "translation": (Translation, Translator),
     "word2vec": (SkipGram, WordVectors),
 }

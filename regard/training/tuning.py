@@ -7,11 +7,12 @@ the other, from the top down.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from regard.config.ranges import Part, Positive, Small, Whole
 from regard.models import lora
@@ -60,6 +61,25 @@ def tune(model: nn.Module, how: TuningConfig, *, started: bool) -> list[str]:
             "tuning.way=frozen leaves nothing to learn: the model has no new head; set tuning.way=lora or full"
         )
     return [f"{learning:,} of {every:,} weights learn ({100 * learning / every:.2g} %)"]
+
+
+@torch.no_grad()
+def go_on(model: nn.Module, parent: Mapping[str, Tensor]) -> list[str]:
+    """Learn on with the thin matrices of a model to start from, if they are as asked for; what there is to say of it.
+
+    Else its weights are those to which they were added.
+    """
+    own = model.state_dict()
+    theirs, ours = ({name for name in names if lora.is_thin(name)} for names in (parent, own))
+    if not theirs:
+        return []
+    scales = [name for name in ours & theirs if name.endswith(lora.SCALE)]
+    alike = ours == theirs and all(own[name].shape == parent[name].shape for name in ours)
+    if not alike or not all(own[name].allclose(parent[name]) for name in scales):
+        return ["its LoRA adapter was added to its weights"]
+    for name in ours | {name.removesuffix(lora.SCALE) + "weight" for name in scales}:
+        own[name].copy_(parent[name])
+    return ["its LoRA adapter learns on, beside the same weights"]
 
 
 def layered(groups: Iterable[dict[str, Any]], model: nn.Module, how: TuningConfig) -> list[dict[str, Any]]:

@@ -44,6 +44,14 @@ def same(folder: Path, tensors: dict[str, torch.Tensor]) -> bool:
     return found.keys() == tensors.keys() and all(torch.equal(found[name], tensors[name]) for name in found)
 
 
+def test_the_weights_of_an_adapter_keep_its_name(tmp_path):
+    torch.save({"base_model.model.classifier.weight": torch.ones(2, 3)}, tmp_path / "adapter_model.bin")
+    assert convert(tmp_path) == tmp_path / "adapter_model.safetensors"
+    [(name, tensor)] = load_file(tmp_path / "adapter_model.safetensors").items()
+    assert (name, tensor.sum()) == ("base_model.model.classifier.weight", 6)
+    assert not (tmp_path / WEIGHTS).exists()
+
+
 def test_a_converted_folder_can_be_read(pickled):
     folder, tensors = pickled
     assert convert(folder) == folder / WEIGHTS

@@ -153,6 +153,18 @@ def texts(place: Path) -> dict[str, Line]:
             looks=True,
             heads={"causal-lm": "", "masked-lm": ""},
         ),
+        "text-to-text": Line(
+            {
+                **translation,
+                "data": {"train": {"path": pairs, "prefix": "en:"}, "tokens": 512},
+                "model": {**sizes, "depth": 8},
+                "tuning": {"way": "full"},
+            },
+            ["Le roi dort.", "en: Le loup dort."],
+            [pairs],
+            looks=True,
+            heads={"span-corruption": ""},
+        ),
         **pretraining(text),
     }
 

@@ -276,6 +276,7 @@ def test_every_task_that_learns_from_files_says_what_it_takes_and_recognises_it(
         "masked-lm",
         "span-corruption",
         "matching",
+        "text-to-text",
     }  # what files are for if somebody says so
     assert {task for _, task, _ in SEEN.values()} | told == filed
 

@@ -81,6 +81,29 @@ def test_lora_resumes_exactly_and_others_go_on_from_it(base: Path) -> None:
     assert not [name for name in checkpoint.read(further.best).tensors() if "lora" in name], "they were added up"
 
 
+def test_an_adapter_learns_on_beside_the_same_weights_unless_another_is_asked_for(base: Path) -> None:
+    first = goes_on(base, "first", way="lora", rank=2)
+    settings = {
+        "task": "causal-lm",
+        "data": {"train": str(base / "text.txt"), "context": 16, "windows": 4},
+        "tuning": {"way": "lora", "rank": 2},
+        "training": {**ONCE, "seed": 2},
+    }
+    again = recipe.train(settings, out=base / "again", start=first.best, quiet=True)
+    other = recipe.train({**settings, "tuning": {"way": "lora", "rank": 3}}, out=base / "other", start=first.best)
+    before, once, twice, anew = (
+        checkpoint.read(folder).tensors() for folder in (base / "base" / "best", first.best, again.best, other.best)
+    )
+    name = "blocks.0.attention.query."
+    assert all(twice[each].equal(weight) for each, weight in before.items()), "the base stays as it was"
+    assert not twice[name + "lora_up"].equal(once[name + "lora_up"])
+    assert (
+        (twice[name + "lora_down"] - once[name + "lora_down"]).abs().max() < 0.1 < once[name + "lora_down"].abs().max()
+    )
+    assert not anew[name + "weight"].equal(before[name + "weight"]), "added up, since the rank is another"
+    assert "its LoRA adapter was added to its weights" in (base / "other" / "train.log").read_text()
+
+
 def test_frozen_needs_a_new_head_and_all_ways_a_model_to_start_from(base: Path) -> None:
     with pytest.raises(ValueError, match="leaves nothing to learn: the model has no new head"):
         goes_on(base, "frozen", way="frozen")

@@ -117,6 +117,11 @@ class Answering(Labelling):
         return {**named, "data": {"window": context, "stride": min(QuestionsConfig.stride, context // SHARED)}}
 
     @classmethod
+    def holds(cls, shape: Any) -> bool:
+        """No model that somebody else trained says of itself that it answers questions."""
+        return False
+
+    @classmethod
     def sized(cls, recipe: Any, prepared: Prepared) -> Any:  # type: ignore[override]
         """The recipe with the number of tokens, two outputs for each, and how long answers are."""
         sizes = {"vocab": prepared.tokenizer.vocab, "classes": OUTPUTS, "per_token": True}

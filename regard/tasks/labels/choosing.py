@@ -57,6 +57,11 @@ class MultipleChoice(Labelling):
     single = True
     recognise = staticmethod(questions)
 
+    @classmethod
+    def holds(cls, shape: Any) -> bool:
+        """No model that somebody else trained says of itself that it is one for choices."""
+        return False
+
     @staticmethod
     def adopt(model: Reader, parent: Checkpoint, prepared: Prepared) -> list[str]:
         """Weights of a model that chooses, among however many; or only the body of another under a new head."""

@@ -80,6 +80,13 @@ def fitted(own: Tokenizer, style: str, *, pairs: bool) -> Tokenizer:
     return Tokenizer(engine, own.how)
 
 
+def added(own: Tokenizer) -> list[int]:
+    """The tokens at the end of a tokenizer that `fitted` may have put there."""
+    known = {own.named(name) for name in (BEGIN, SEPARATOR, DELIMITER, EXTRACT)}
+    first = next((id for id in range(own.vocab, 0, -1) if id - 1 not in known), 0)
+    return list(range(first, own.vocab))
+
+
 def of(own: Tokenizer, style: str, *, pairs: bool) -> Format:
     """The format of this style with a tokenizer that has its tokens; one that leaves no room for text is an error."""
     found = _styled(own, style, pairs=pairs)

@@ -99,10 +99,11 @@ class Labels:
         data: dict[str, Any],
         name: str = "labeller",
         temperature: float = 1.0,
+        style: str | None = None,
     ) -> None:
         self.model, self.tokenizer, self.classes, self.data, self.name = model, tokenizer, classes, data, name
         self.temperature = temperature
-        self.style: str = model.config.FORMAT
+        self.style: str = style or model.config.FORMAT
         self.form = formats.of(tokenizer, self.style, pairs=self.pairs)
 
     @classmethod
@@ -114,7 +115,8 @@ class Labels:
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         classes = [str(label) for label in known["labels"]]
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        return kind(revived(checkpoint, device), tokenizer, classes, known["data"], name, _temperature(known))
+        model, temperature = revived(checkpoint, device), _temperature(known)
+        return kind(model, tokenizer, classes, known["data"], name, temperature, style=known.get("style"))
 
     @classmethod
     def of_pairs(cls) -> Any:

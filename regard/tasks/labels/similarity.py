@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order
 from regard.metrics.correlation import pearson, spearman
 from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
@@ -86,6 +87,18 @@ class Similarity(Labelling):
     def adopt(model: Reader, parent: Checkpoint, prepared: Prepared) -> list[str]:
         """Weights of a model that rates pairs, or only the body of another under a new head."""
         return adoption.adopt(model, parent, same=parent.config.get("task") == SimilarityRecipe.task)
+
+    @classmethod
+    def holds(cls, shape: Any) -> bool:
+        """Whether a model that somebody else trained gives one number for a text."""
+        return not shape.per_token and shape.classes == 1
+
+    @classmethod
+    def imported(cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = (), **said: Any) -> dict[str, Any]:
+        """What the checkpoint of such a model holds beside its weights; its scores are what it says."""
+        found = super().imported(shape, tokenizer, notes, **{**said, "pairs": True})
+        found["config.yaml"] |= {"labels": [], "scale": [0.0, 1.0]}
+        return found
 
     def step(self, batch: LabelBatch, part: str) -> Step:
         """The squared distance from every score, summed."""

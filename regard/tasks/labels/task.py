@@ -37,9 +37,11 @@ from regard.models.text_classifier import (
     TransformerEncoderConfig,
 )
 from regard.tasks.card import card
+from regard.tasks.labels import formats
 from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared, prepare
 from regard.tasks.labels.check import Report, check
 from regard.tasks.labels.files import ExamplesConfig
+from regard.tasks.labels.importing import imported
 from regard.tasks.labels.reading import ReadingConfig
 from regard.training import adoption
 from regard.training.loop import TrainingConfig
@@ -179,6 +181,18 @@ class Labelling:
         per_token = parent.config.get("model", {}).get("per_token")
         same = parent.config.get("labels") == prepared.classes and per_token == model.config.per_token
         return adoption.adopt(model, parent, same=same)
+
+    @classmethod
+    def holds(cls, shape: Any) -> bool:
+        """Whether a model that somebody else trained is one for this task."""
+        return shape.per_token == cls.per_token and shape.classes > 1
+
+    @classmethod
+    def imported(cls, shape: Any, tokenizer: Tokenizer, notes: Sequence[str] = (), **said: Any) -> dict[str, Any]:
+        """What the checkpoint of such a model holds beside its weights."""
+        return imported(cls, shape, tokenizer, notes, **said)
+
+    added = staticmethod(formats.added)
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """One set of weights, one optimizer."""

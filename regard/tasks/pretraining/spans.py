@@ -231,7 +231,7 @@ def _sentinels(own: Tokenizer, count: int, context: int) -> Int[np.ndarray, "sen
     if len(known) < count:
         raise ValueError(
             f"a context of {context} needs {count} sentinels, <extra_id_0> and so on, and this tokenizer has "
-            f"{len(known)}: lower data.context or train a new tokenizer"
+            f"{len(known)}: lower data.context, or leave out --from to train a new tokenizer"
         )
     return np.array(known, np.int64)
 

@@ -31,6 +31,7 @@ class Rules:
     held_share: float
     ratio: float | None = None
     duplicates: Literal["keep", "drop"] = "keep"
+    apart: Literal["both", "source"] = "both"
 
     def against(self, source: str, target: str) -> str | None:
         """Why a pair is left out whatever else is in the corpus, if it is."""
@@ -83,7 +84,7 @@ def survey(
     train: Sequence[Corpus], valid: Sequence[Corpus], rules: Rules, *, scratch: Path, watch: Watch | None = None
 ) -> Survey:
     """Read every line of every corpus, apply the rules and choose what to hold out; `watch` sees each good pair."""
-    choice = Choice(rules.held)
+    choice = Choice(rules.held, targets=rules.apart == "both")
     good, characters = 0, [0, 0]
     tallies: dict[str, list[LineReport]] = {
         "train": [LineReport() for _ in train],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -51,6 +52,8 @@ class PairsConfig:
     """Most tokens of a text, its end and tag included."""
     overlong: Literal["drop", "cut"] = "drop"
     """What happens to longer training pairs; validation pairs are cut for the loss and kept whole for the score."""
+    apart: Literal["both", "source"] = "both"
+    """What of a held-out pair no training pair has: its source alone, where answers are few, or its target as well."""
     ratio: Annotated[float, Range(1)] | None = None
     """Leave out training pairs whose sides differ in length by more than this factor, in characters."""
     duplicates: Literal["keep", "drop"] = "keep"
@@ -69,7 +72,7 @@ class PairsConfig:
     @property
     def rules(self) -> indexing.Rules:
         """What decides over a pair before it is tokenised."""
-        names = ("reject", "held", "held_share", "ratio", "duplicates")
+        names = ("reject", "held", "held_share", "ratio", "duplicates", "apart")
         return indexing.Rules(**{name: getattr(self, name) for name in names})
 
 
@@ -229,6 +232,8 @@ class Prepared:
     """The settings they were read with, tags that were guessed included."""
     notes: tuple[str, ...] = ()
     """What was guessed."""
+    rows: int = 0
+    """Tokens that a model to start from counts, of which its tokenizer may not know all."""
 
     @property
     def report(self) -> dict[str, Any]:
@@ -255,11 +260,13 @@ def prepare(
     seed: int,
     cache: str | Path | None = None,
     tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
+    opening: Literal["begin", "pad"] = "begin",
 ) -> Prepared:
     """Training and validation pairs of these corpora, tokenised once and cached by content.
 
     Tokenizers are trained on the training texts unless those of a model are given, in which case
     `tokenizer_config` plays no part, and corpora that do not say their language are guessed to be one of the model's.
+    A target is written after the begin token, if the tokenizer has one, or after pad.
     """
     config, notes = (config, ()) if tokenizers is None else _with_tags(config, tokenizers[0])
     sources = Sources.find(config.train, config.valid or (), config.rules)
@@ -273,6 +280,9 @@ def prepare(
 
     if tokenizers is None:
         tokenizers = sources.tokenizers(tokenizer_config, home, found)
+    if opening == "pad":
+        opened = [opened_by_pad(each) for each in dict.fromkeys(tokenizers)]
+        tokenizers = opened[0], opened[-1]
     _check_tags(config, tokenizers[0])
 
     def write_shards(place: Path) -> None:
@@ -294,6 +304,13 @@ def prepare(
         for tally, corpus in zip(pairs.tallies, pairs.corpora, strict=True):
             tally.check(config.reject, corpus.files)  # an earlier run may have been less strict
     return Prepared(train, valid, *tokenizers, config, notes)
+
+
+def opened_by_pad(tokenizer: Tokenizer) -> Tokenizer:
+    """The same for a decoder that is given pad first, as a T5 is, whatever begins a text elsewhere."""
+    found = copy.copy(tokenizer)
+    found.begin = None
+    return found
 
 
 def _check_tags(config: PairsConfig, tokenizer: Tokenizer) -> None:

@@ -48,11 +48,12 @@ class Sources:
 
         def described(corpus: Corpus, digests: list[str]) -> dict[str, Any]:
             read = {"form": corpus.form, "columns": corpus.columns, "fields": corpus.fields, "tag": corpus.tag}
-            return {"files": digests, **read}
+            return {"files": digests, **read, **({"prefix": corpus.prefix} if corpus.prefix else {})}
 
         groups = {"train": self.train, "valid": self.valid}
         sets = {name: list(map(described, group, self.digests[name])) for name, group in groups.items()}
-        held = None if self.valid else [self.rules.held, self.rules.held_share]
+        apart = [] if self.rules.apart == "both" else [self.rules.apart]
+        held = None if self.valid else [self.rules.held, self.rules.held_share, *apart]
         return {**sets, "held": held, "filters": [self.rules.ratio, self.rules.duplicates]}
 
     def survey(self, home: Path, watch: Watch | None = None) -> Survey:

@@ -19,8 +19,9 @@ from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.metrics.likelihood import count, linear_cross_entropy, rdrop
 from regard.metrics.overlap import bleu
+from regard.models.encoder_decoder import EncoderDecoder
 from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from regard.models.transformer import Transformer, TransformerConfig
+from regard.models.transformer import TransformerConfig
 from regard.tasks.card import card
 from regard.tasks.translation.check import check
 from regard.tasks.translation.error_rate import judge
@@ -106,7 +107,7 @@ class Translation:
     recognise = staticmethod(recognise)
 
     def __init__(
-        self, recipe: TranslationRecipe, prepared: Prepared, model: Transformer | Seq2Seq, *, fixed: bool = False
+        self, recipe: TranslationRecipe, prepared: Prepared, model: EncoderDecoder | Seq2Seq, *, fixed: bool = False
     ):
         self.recipe = recipe
         tokens = recipe.data.tokens

@@ -181,7 +181,7 @@ class Translator:
         weights = [Weights(name, *axes(name), values=found[0]) for name, found in along.items()]
         facts = {"text": text, "answer": self.target.decode(best.tokens), "score": best.score}
         facts |= {"read": read, "written": written}
-        return Trace(self.name, "translation", items, weights, facts, again=self.steps)
+        return Trace(self.name, self.task, items, weights, facts, again=self.steps)
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> Steps:
         """The vectors of the decoder's attentions (or of those named) while the answer is read again in one go."""
@@ -323,6 +323,8 @@ class Translator:
         wanted: list[constraints.Constraint] = []
         if self.target.begin is None:  # then pad begins an answer, and never stands in it
             wanted.append(constraints.Forbid([[self.begin]]))
+        if strange := range(self.target.vocab, len(self.model.prediction)):  # counted by the model alone
+            wanted.append(constraints.Forbid([[token] for token in strange]))
         if decoding.prefix:
             wanted.append(constraints.Prefix(self.target.encode(decoding.prefix, written=True)))
         if decoding.force:

@@ -1,0 +1,136 @@
+"""A trained T5 in use that answers a text with a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from regard import config
+from regard.checkpoint import Checkpoint
+from regard.data.readers import prefixed
+from regard.interpret.trace import Trace
+from regard.metrics.scores import Scores, Table
+from regard.metrics.significance import averaged
+from regard.tasks.trained import revived
+from regard.tasks.translation import evaluation, scoring
+from regard.tasks.translation.options import DecodingConfig
+from regard.tasks.translation.pairs import opened_by_pad
+from regard.tasks.translation.translator import Translator, read_tokenizers
+
+WRITING: dict[str, Any] = {"beams": 1, "split": False, "copy": "none", "truecase": False, "longest": 512}
+"""An answer need not be as long as what was read, nor have the same words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritingOptions(DecodingConfig):
+    """Settings of an answer: beam search, sampling, constraints."""
+
+    ask: str | None = None
+    """What to put in front of texts, where the model knows several prefixes and a text begins with none of them."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A text and the answer to it."""
+
+    text: str
+    answer: str
+    score: float
+
+    def __str__(self) -> str:
+        return self.answer
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"text": self.text, "answer": self.answer, "score": round(self.score, 6)}
+
+
+class Respondent(Translator):
+    """Answers a text with a text."""
+
+    task: ClassVar[str] = "text-to-text"
+    verb: ClassVar[str] = "reply"
+    kind: ClassVar[str] = "a text-to-text model"
+    Options: ClassVar[type] = WritingOptions
+    prefixes: tuple[str, ...] = ()
+    """What it was asked by in training."""
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Respondent:
+        """The one a checkpoint directory holds."""
+        decoding = config.build(DecodingConfig, checkpoint.config.get("decoding", {}), where="decoding")
+        tokenizer = opened_by_pad(read_tokenizers(checkpoint)[0])
+        found = cls(revived(checkpoint, device), (tokenizer, tokenizer), decoding, name=checkpoint.directory.name)
+        found.prefixes = tuple(str(each).strip() for each in checkpoint.config.get("prefixes", ()))
+        return found
+
+    def reply(self, texts: str | Sequence[str], **settings: Any) -> str | list[str]:
+        """Answer one text, or a list of them with a list; settings are those of `WritingOptions`."""
+        found = [one.answer for one in self.answer([texts] if isinstance(texts, str) else texts, **settings)]
+        return found[0] if isinstance(texts, str) else found
+
+    def answer(self, inputs: Sequence[str], **options: Any) -> list[Any]:
+        """Answers with their scores; options are those of `WritingOptions`."""
+        ask = options.pop("ask", None)
+        asked = [self.asked(text, ask) for text in inputs]
+        found = self.answers(asked, **options)
+        return [Reply(text, one.text, one.score) for text, one in zip(inputs, found, strict=True)]
+
+    def asked(self, text: str, ask: str | None = None) -> str:
+        """A text behind the prefix that says what is asked, unless it has one."""
+        known = [prefix for prefix in self.prefixes if prefix]
+        if any(text.startswith(f"{prefix} ") for prefix in known):
+            return text
+        if ask is not None or not known or "" in self.prefixes:
+            return prefixed(ask or "", text)
+        if len(known) > 1:
+            told = ", ".join(map(repr, known))
+            raise ValueError(f"say what is asked of {text[:40]!r}: begin it with one of {told}, or set ask")
+        return prefixed(known[0], text)
+
+    def _encode_many(self, texts: Sequence[str], to: str | None) -> list[list[int]]:
+        """Token ids of texts as the model reads them; of one that is too long, the beginning."""
+        most = min(self.decoding.longest, self._context) - 1
+        return [[*ids[:most], self.end] for ids in self.source.encode_many(texts)]
+
+    def evaluate(
+        self,
+        *files: str | Path,
+        columns: tuple[int, int] | None = None,
+        name: str | None = None,
+        ask: str | None = None,
+        tokenize: str = "13a",
+        **settings: Any,
+    ) -> Scores:
+        """Right answers and overlap on one file of pairs, or on a file of texts and one of answers."""
+        test = [(self.asked(text, ask), answer) for text, answer in scoring.pairs(*files, columns=columns)]
+        called = name or self.name
+        found = scoring.overlapping(evaluation.evaluate(self, test, name=called, tokenize=tokenize, **settings))
+        told = zip(test, found.examples, strict=True)
+        right = [100.0 * (one.answer.strip() == wanted.strip()) for (_, wanted), one in told]
+        exact = averaged(right)
+        return replace(
+            found,
+            task=self.task,
+            statistics={"exact match, %": exact, **found.statistics},
+            tables=[*self._by_prefix(test, right), *found.tables],
+            details={"exact_match": exact.score, **found.details},
+            unit="text",
+        )
+
+    def _by_prefix(self, test: Sequence[tuple[str, str]], right: Sequence[float]) -> list[Table]:
+        """How many answers are right to each thing that can be asked, where there are several."""
+        rows = []
+        for prefix in [one for one in self.prefixes if one]:
+            own = [hit for (text, _), hit in zip(test, right, strict=True) if text.startswith(f"{prefix} ")]
+            if own:
+                rows.append((prefix, f"{sum(own) / len(own):.1f}", f"{len(own):,}"))
+        return [Table("exact match by prefix", ("prefix", "%", "texts"), rows)] if len(rows) > 1 else []
+
+    def look(self, text: str, **options: Any) -> Trace:
+        """Answer one text and keep where every head looked while the winning beam was written."""
+        return super().look(self.asked(text, options.pop("ask", None)), **options)

@@ -1,0 +1,156 @@
+"""Text to text: a T5 learns to answer a text with a text, whatever is asked of it (Raffel et al. 2020).
+
+What is asked stands in front of a text, such as `sst2 sentence:`; each file to learn from may have a prefix of its own,
+so that one model learns several tasks. Answers are scored by how many are right to the letter, and by overlap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Literal
+
+from regard.checkpoint import Checkpoint
+from regard.config.ranges import Range, Share, Some
+from regard.config.resuming import Fingerprinted, Fixed
+from regard.models.t5 import T5Config
+from regard.tasks.card import card
+from regard.tasks.translation.options import DecodingConfig
+from regard.tasks.translation.pairs import PairsConfig, Prepared, prepare
+from regard.tasks.translation.recognition import recognise
+from regard.tasks.translation.respondent import WRITING, Respondent
+from regard.tasks.translation.task import ObjectiveConfig, Translation, TranslationRecipe
+from regard.tasks.translation.translator import read_tokenizers
+from regard.training.task import Claim, Given
+from regard.training.tuning import TuningConfig
+
+SIZES: tuple[tuple[float, dict[str, Any]], ...] = (
+    (5_000, {"width": 128, "heads": 4, "depth": 32, "hidden": 256, "encoder": 2, "decoder": 2}),
+    (50_000, {"width": 256, "heads": 4, "depth": 64, "hidden": 512, "encoder": 3, "decoder": 3}),
+    (float("inf"), {}),
+)
+RATE, TUNED = 1e-3, 3e-4  # from scratch, and of a model that has read much already
+TUNING = 10  # epochs of the latter
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextsConfig(PairsConfig):
+    """What is learnt from, and how batches are cut."""
+
+    longest: Annotated[int, Range(4, 2**20)] = 512
+    """Most tokens of a text, its end included."""
+    overlong: Literal["drop", "cut"] = "cut"
+    """What happens to longer training pairs; of longer texts to be answered only the beginning is read."""
+    held_share: Some = 0.1
+    """Share of the pairs held out when there is no validation corpus, at least one."""
+    apart: Literal["both", "source"] = "source"
+    """What of a held-out pair no training pair has: its source alone, since answers are few, or its target as well."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerObjective(ObjectiveConfig):
+    """What is minimised, and how progress is judged."""
+
+    smoothing: Share = 0.0
+    """Label smoothing: share of probability spread over all tokens instead of the right one."""
+    goal: Literal["bleu", "errors"] = "errors"
+    """What the best checkpoint is chosen by: BLEU, or of short answers how many in 100 are none of the right ones."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextToTextRecipe(TranslationRecipe):
+    """One run that learns to answer texts with texts."""
+
+    task: Fixed[Literal["text-to-text"]] = "text-to-text"  # type: ignore[assignment]
+    """What is learnt."""
+    data: Fingerprinted[TextsConfig]
+    """Texts with their answers, and how they are batched."""
+    model: Fixed[T5Config] = field(default_factory=T5Config)  # type: ignore[assignment]
+    """Its size; what nobody names follows from the amount of data."""
+    objective: AnswerObjective = field(default_factory=AnswerObjective)
+    """The loss, and how checkpoints are scored."""
+    tuning: Fixed[TuningConfig] = field(default_factory=TuningConfig)
+    """What of a model to start from learns."""
+    decoding: DecodingConfig = field(default_factory=lambda: DecodingConfig(**WRITING))
+    """Beam search or sampling."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.tokenizer.joint:
+            raise ValueError("a T5 has one tokenizer for what it reads and writes: leave out tokenizer.joint")
+
+
+class TextToText(Translation):
+    """The task of learning to answer texts with texts."""
+
+    Recipe = TextToTextRecipe  # type: ignore[assignment]
+    usage: ClassVar[str] = 'regard predict {folder} "..."'
+    title: ClassVar[str] = "A text-to-text model"
+    code: ClassVar[str] = 'reply("a text")'
+
+    @staticmethod
+    def recognise(given: Given) -> Claim | None:
+        """Pairs, where somebody asks for this task; else they are translated."""
+        found = recognise(replace(given, kind="pairs")) if "task" in given.settings and given.to is None else None
+        return None if found is None else replace(found, sentence="pairs: training a T5 that answers the first")
+
+    @staticmethod
+    def prepare(recipe: Any, known: Checkpoint | None = None) -> Prepared:
+        """Read, check, tokenise and index the texts, with the tokenizer of a model to start from."""
+        tokenizers = None if known is None else (read_tokenizers(known)[0],) * 2
+        found = prepare(recipe.data, recipe.tokenizer, seed=recipe.training.seed, tokenizers=tokenizers, opening="pad")
+        return found if known is None else replace(found, rows=known.config["model"]["vocab"])
+
+    @staticmethod
+    def suited(recipe: Any, prepared: Prepared) -> dict[str, Any]:
+        """Sizes that so many texts can feed; a model to start from needs fewer epochs, at a lower rate."""
+        found = Translation.suited(recipe, prepared)
+        tuned, epoch = prepared.rows > 0, prepared.train.packed(found["data"]["tokens"]).rows
+        steps = max(100, TUNING * epoch) if tuned else found["training"].get("steps")
+        planned = {"steps": steps} if tuned and "steps" in found["training"] else {}
+        return {
+            **found,
+            "model": next(sizes for most, sizes in SIZES if len(prepared.train) <= most),
+            "optim": {"rate": TUNED if tuned else RATE, "schedule": "linear"},
+            "training": {**found["training"], **planned},
+        }
+
+    @staticmethod
+    def within(model: Mapping[str, Any]) -> dict[str, Any]:
+        """What a model to start from decides before texts are read: a length that it can hold."""
+        context = model.get("context", T5Config.context)
+        return {"data": {"longest": context}} if context < TextsConfig.longest else {}
+
+    @staticmethod
+    def sized(recipe: Any, prepared: Prepared) -> Any:
+        """The recipe with the number of tokens that the data, or the model to start from, turned out to have."""
+        model = replace(recipe.model, vocab=max(prepared.source_tokenizer.vocab, prepared.rows))
+        longest = min(recipe.decoding.longest, recipe.data.longest)
+        data = prepared.data or recipe.data
+        return replace(recipe, data=data, model=model, decoding=replace(recipe.decoding, longest=longest))
+
+    def translator(self) -> Respondent:
+        """The model as it is now, ready to use; held-out texts have their prefixes already."""
+        tokenizers = self.prepared.source_tokenizer, self.prepared.target_tokenizer
+        return Respondent(self.model, tokenizers, self.recipe.decoding)
+
+    @property
+    def prefixes(self) -> list[str]:
+        """What stands in front of the texts of each file."""
+        return list(dict.fromkeys(corpus.prefix.strip() for corpus in self.recipe.data.train))
+
+    def contents(self) -> dict[str, Any]:
+        """What a checkpoint directory holds beside weights and metrics."""
+        files = super().contents()
+        known = {"prefixes": self.prefixes} if any(self.prefixes) else {}
+        recipe = self.recipe
+        asked = f" It is asked by {' or '.join(f'`{one}`' for one in self.prefixes if one)}." if known else ""
+        facts = f"{recipe.model.phrase}, {recipe.model.vocab:,} tokens, trained with Regard on "
+        readme = card(
+            self.title,
+            f"{facts}{len(self.prepared.train):,} texts and their answers.{asked}",
+            command=self.usage.format(folder="DIRECTORY"),
+            code=self.code,
+            files=[name for corpus in recipe.data.train for name in corpus.files],
+        )
+        return {**files, "config.yaml": {**files["config.yaml"], **known}, "README.md": readme}
