@@ -48,6 +48,8 @@ class BERTEncoderConfig(BERTConfig):
     TUNED: ClassVar[float] = 1e-4
     """The highest learning rate that suits a body that was pre-trained."""
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {}  # those of a BERT: start from one
+    TOPS: ClassVar[tuple[str, ...]] = ("reader.pooler",)
+    """Parts of the body that learn with the head: not all that a BERT can start from has them."""
 
     @property
     def bare(self) -> BERTEncoderConfig:

@@ -23,7 +23,8 @@ class TuningConfig:
     """What of a model to start from (`--from`) learns."""
 
     way: Literal["full", "frozen", "lora"] = "full"
-    """full: every weight; frozen: a new head alone; lora: thin matrices beside frozen ones, and a new head."""
+    """full: every weight; frozen: a new head alone, to which BERT's pooler belongs; lora: thin matrices beside frozen
+    ones, and a new head."""
     rank: Small = 8
     """LoRA: features between the two thin matrices."""
     alpha: Positive = 16.0
@@ -47,7 +48,9 @@ def tune(model: nn.Module, how: TuningConfig, *, started: bool) -> list[str]:
         return []
     if not started:
         raise ValueError(f"tuning.way={how.way} needs a model to start from: name it with --from, or leave tuning out")
-    body = [weight for name, weight in model.named_parameters() if _within(name, getattr(model, "config", None))]
+    shape = getattr(model, "config", None)
+    named = [(name, weight) for name, weight in model.named_parameters() if not _part(name, getattr(shape, "TOPS", ()))]
+    body = [weight for name, weight in named if _within(name, shape)]
     if not body:
         raise ValueError(f"tuning.way={how.way} needs a model with a body that others share: set tuning.way=full")
     for weight in body:
@@ -118,4 +121,9 @@ def _depths(model: nn.Module) -> dict[int, int]:
 
 def _within(name: str, shape: Any) -> bool:
     """Whether a weight is of the body, which another model can go on with."""
-    return any(name == own or name.startswith(f"{own}.") for own in getattr(shape, "body", {}).values())
+    return _part(name, getattr(shape, "body", {}).values())
+
+
+def _part(name: str, parts: Iterable[str]) -> bool:
+    """Whether a weight is of one of these parts of a model."""
+    return any(name == own or name.startswith(f"{own}.") for own in parts)

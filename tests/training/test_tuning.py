@@ -10,8 +10,9 @@ import torch
 
 from regard import checkpoint, load, recipe
 from regard.models.gpt import GPT, GPTConfig
+from regard.models.reader import BERTEncoderConfig, BodyReader
 from regard.training.optim import OptimConfig, build, rates
-from regard.training.tuning import TuningConfig
+from regard.training.tuning import TuningConfig, tune
 
 TEXT = "the cat sat on the mat and the dog lay by the door while the rain fell on the roof of the old house. " * 30
 SIZES: dict[str, Any] = {"width": 16, "heads": 2, "hidden": 32, "depth": 2, "dropout": 0.0}
@@ -102,6 +103,16 @@ def test_an_adapter_learns_on_beside_the_same_weights_unless_another_is_asked_fo
     )
     assert not anew[name + "weight"].equal(before[name + "weight"]), "added up, since the rank is another"
     assert "its LoRA adapter was added to its weights" in (base / "other" / "train.log").read_text()
+
+
+@pytest.mark.parametrize("way", ["frozen", "lora"])
+def test_a_pooler_learns_with_the_head_and_the_body_stays_to_the_bit(way: str) -> None:
+    shape = BERTEncoderConfig(vocab=20, width=16, heads=2, hidden=32, depth=1, context=8, classes=2)
+    model = BodyReader(shape)
+    tune(model, TuningConfig(way=way, rank=2), started=True)
+    learning = {name.split(".")[0:2][-1] for name, weight in model.named_parameters() if weight.requires_grad}
+    assert learning == {"weight", "bias", "pooler"} | ({"blocks"} if way == "lora" else set())
+    assert all("lora" in name for name, weight in model.named_parameters() if "blocks" in name and weight.requires_grad)
 
 
 def test_frozen_needs_a_new_head_and_all_ways_a_model_to_start_from(base: Path) -> None:
