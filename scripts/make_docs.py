@@ -174,7 +174,7 @@ def _other(title: str, opening: str, kind: type, *, only: Sequence[str] = ()) ->
 
 def _suited(title: str, task: type[Pretraining]) -> str:
     """The presets of a model of texts, and what is chosen by the amount of text."""
-    kind = next(iter(config.sections(task.Recipe, "model").values()))
+    kind: Any = next(iter(config.sections(task.Recipe, "model").values()))
     names = ", ".join(f"`{name}`" for name in kind.PRESETS)
     head = "Sizes, windows in a row, rate and epochs that nobody names follow from the tokens of the training text."
     keys = list(task.sizes[0].model)
