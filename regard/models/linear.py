@@ -40,17 +40,18 @@ class LinearConfig:
     buckets: Vocabulary = 1 << 20
     """Places for pairs and triples; those that share one count together."""
     scaling: Literal["none", "ratio"] = "none"
-    """What a feature counts beside what is learnt of it: the same as all (none), or its log-count ratio in the training
-    texts (ratio), which is chosen where nobody says."""
+    """What a feature counts beside what is learnt of it: as often as a text has it (none), or once in a text, times its
+    log-count ratio in the training texts (ratio), which is chosen where nobody says."""
     dropout: Warned[Share] = 0.3
     """Share of features left out in training."""
 
-    SUITED: ClassVar[dict[str, Any]] = {"scaling": "ratio"}
+    SUITED: ClassVar[dict[str, Any]] = {"scaling": "ratio", "reach": 3, "buckets": 1 << 21}
+    EPOCHS: ClassVar[int] = 2
     LONGEST: ClassVar[int] = (
         4096  # tokens of a text, where nobody says: they cost little, and reviews end with a verdict
     )
     FORMAT: ClassVar[str] = "plain"
-    FEW: ClassVar[dict[str, Any]] = {"buckets": 1 << 18}
+    FEW: ClassVar[dict[str, Any]] = {"reach": 2, "buckets": 1 << 18}
     RATE: ClassVar[float] = 0.02
     FAMILY: ClassVar[str] = "words"
     BODY: ClassVar[dict[str, str]] = {"reach": "reach", "buckets": "buckets", "classes": "classes"}
@@ -154,7 +155,10 @@ class LinearText(nn.Module):
         """What all features of each text say, and how many there are."""
         weight = self.table.weight
         total, features = weight.new_zeros(texts, weight.shape[1]), weight.new_zeros(texts)
-        for ids, real in self._features(tokens, place):
+        found = list(self._features(tokens, place))
+        if self.config.scaling == "ratio":
+            found = self._once(found, text)
+        for ids, real in found:
             there = real.to(weight.dtype)
             if self.training and self.config.dropout:
                 there = nn.functional.dropout(there, self.config.dropout)
@@ -164,6 +168,16 @@ class LinearText(nn.Module):
             total = total.index_add(0, text, said * there[:, None])
             features = features.index_add(0, text, there.ne(0).to(weight.dtype))
         return total, features
+
+    def _once(
+        self, found: list[tuple[Int[Tensor, "token"], Bool[Tensor, "token"]]], text: Int[Tensor, "token"]
+    ) -> list[tuple[Int[Tensor, "token"], Bool[Tensor, "token"]]]:
+        """The same features, each there for a text only where it has it first."""
+        places = torch.cat([torch.where(there, text * self.config.rows + ids, -1) for ids, there in found])
+        ordered, order = places.sort(stable=True)
+        first = torch.cat([ordered[:1] >= 0, (ordered[1:] != ordered[:-1])])
+        kept = torch.zeros_like(first).scatter(0, order, first).chunk(len(found))
+        return [(ids, there & again) for (ids, there), again in zip(found, kept, strict=True)]
 
 
 def _laid(layout: Row | Grid, device: torch.device) -> tuple[Int[Tensor, "token"], Int[Tensor, "token"], int]:

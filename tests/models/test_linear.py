@@ -78,13 +78,15 @@ def test_a_feature_counts_by_how_much_oftener_texts_of_a_label_have_it() -> None
     assert model.scale[:, 2].eq(1).all(), "a label without texts"
     found = model(torch.tensor([3, 4, 4]), Row.of([3]))
     table = model.table.weight * model.scale
-    torch.testing.assert_close(found[0], (table[3] + 2 * table[4]) / 3**0.5)
+    torch.testing.assert_close(found[0], (table[3] + table[4]) / 2**0.5, msg="each counts once")
 
 
 def test_scaled_features_are_the_same_alone_and_in_a_row_and_of_a_model_that_was_saved() -> None:
     model = weighed(reach=3)
     alone = torch.cat([model(torch.tensor(text), Row.of([len(text)])) for text in TEXTS])
     torch.testing.assert_close(model(torch.tensor(ALL), Row.of([3, 1, 4])), alone)
+    fixed = Row.of([3, 1, 4], size=10, segments=5, longest=4, most=4)
+    torch.testing.assert_close(model(torch.tensor([*ALL, 7, 7]), fixed)[:3], alone)
     again = revive(config.plain(model.config), weights(model))
     torch.testing.assert_close(again(torch.tensor(ALL), Row.of([3, 1, 4])), alone)
 

@@ -149,7 +149,7 @@ class Labelling:
         epoch = math.ceil(packing(recipe, train, tokens).rows / recipe.training.accumulate)
         tuned = not prepared.fresh and hasattr(model, "TUNED")
         least = TUNING if tuned else STEPS
-        steps = _planned(recipe.training, epoch) or max(EPOCHS * epoch, least)
+        steps = _planned(recipe.training, epoch) or max(getattr(model, "EPOCHS", EPOCHS) * epoch, least)
         return {
             "data": {"tokens": tokens},
             "model": {**getattr(model, "SUITED", {}), **(model.FEW if len(train) < MANY else {})},
