@@ -36,7 +36,8 @@ class LinearConfig:
     per_token: bool = False
     """A label for each token, which this model has none for; filled in by the task."""
     reach: Small = 2
-    """Words of a feature at most: 1 counts words alone, 2 pairs as well, 3 triples as well."""
+    """Words of a feature at most: 1 counts words alone, 2 pairs as well, 3 triples as well, which are chosen from
+    20,000 texts on where nobody says."""
     buckets: Vocabulary = 1 << 20
     """Places for pairs and triples; those that share one count together."""
     scaling: Literal["none", "ratio"] = "none"
