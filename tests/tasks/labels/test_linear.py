@@ -43,8 +43,7 @@ def test_ratios_are_chosen_kept_and_resumed_to_the_bit(texts, tmp_path):
     assert whole.metrics == parts.metrics
     found = regard.load(tmp_path / "whole", device="cpu")
     good, bad = (verdict.all["1"] for verdict in found.classify(["a good film", "a bad film"]))
-    assert good > 0.4
-    assert bad < 0.2
+    assert good > bad + 0.1
 
 
 def test_what_is_named_is_not_chosen(texts, tmp_path):
