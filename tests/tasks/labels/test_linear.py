@@ -41,7 +41,7 @@ def test_ratios_are_chosen_kept_and_resumed_to_the_bit(texts, tmp_path):
     assert newest[0]["scale"].abs().max() > 1
     assert all(torch.equal(newest[0][name], newest[1][name]) for name in newest[0])
     assert whole.metrics == parts.metrics
-    found = regard.load(tmp_path / "whole", device="cpu")
+    found = regard.load(tmp_path / "whole" / "checkpoints" / "step-6", device="cpu")
     good, bad = (verdict.all["1"] for verdict in found.classify(["a good film", "a bad film"]))
     assert good > bad + 0.1
 
