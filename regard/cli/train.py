@@ -168,8 +168,9 @@ def train(
 def _few(asked: list[str], given: Given, start: str) -> list[Any]:
     """The files, if they hold so few labelled texts that `--few` takes them; a recipe says by itself what to do."""
     from regard import recipe as recipes
+    from regard.training import distributed
 
-    if any(Path(name).suffix.lower() in recipes.RECIPES for name in asked):
+    if distributed.processes() > 1 or any(Path(name).suffix.lower() in recipes.RECIPES for name in asked):
         return []
     order = recipes.order(asked, given=given)
     found = instead(order, start)
