@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -168,9 +169,9 @@ def train(
 def _few(asked: list[str], given: Given, start: str) -> list[Any]:
     """The files, if they hold so few labelled texts that `--few` takes them; a recipe says by itself what to do."""
     from regard import recipe as recipes
-    from regard.training import distributed
 
-    if distributed.processes() > 1 or any(Path(name).suffix.lower() in recipes.RECIPES for name in asked):
+    several = "LOCAL_RANK" in os.environ  # started by torchrun, to train together
+    if several or any(Path(name).suffix.lower() in recipes.RECIPES for name in asked):
         return []
     order = recipes.order(asked, given=given)
     found = instead(order, start)
