@@ -1,7 +1,7 @@
 """One command that compares itself: whether a network is worth it on some labelled texts, and whether pre-training is.
 
 Scored on the same held-out texts, which none of them has seen: always the commonest label; a linear model over words
-and pairs of words; a BERT from scratch; and the same BERT, pre-trained on all training text, labelled or not, then
+and what follows them; a BERT from scratch; and the same BERT, pre-trained on all training text, labelled or not, then
 fine-tuned. Each is an ordinary run in the folder, so what was interrupted is resumed exactly by the same command.
 """
 
@@ -29,7 +29,7 @@ COMMONEST, LINEAR, SCRATCH, PRETRAINED, TUNED = "commonest label", "linear", "sc
 OWN = (LINEAR, SCRATCH, PRETRAINED, TUNED, "best", "best.new", "data")  # folders of a comparison
 SAYS = {
     COMMONEST: "commonest label, always",
-    LINEAR: "linear: words and pairs of words",
+    LINEAR: "linear: words and n-grams",
     SCRATCH: "scratch: a BERT that knows nothing",
     TUNED: "tuned: the same BERT, pre-trained",
 }

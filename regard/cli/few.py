@@ -1,18 +1,30 @@
-"""What `regard train --few` does: a linear head on the frozen vectors of a model, written as a checkpoint."""
+"""What `regard train --few` does: a linear head on the vectors of a model, written as a checkpoint."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from regard.cli.grammar import options
 
 
+def instead(order: Any, start: str) -> list[Mapping[str, Any]]:
+    """The files of an order that `--few` should take, since they hold few texts of each label; else none."""
+    from regard import recipe
+    from regard.tasks.embedding.few import FewShot, suits
+
+    if order.settings["task"] not in recipe.able(FewShot.verb):
+        return []
+    named = order.settings["data"]["train"]
+    files = [named] if isinstance(named, Mapping) else list(named)
+    return files if suits(files, recipe.opened(start)) else []
+
+
 def fit(
-    files: Sequence[Path],
+    files: Sequence[Path | Mapping[str, Any]],
     settings: list[str],
     *,
     start: str | None,
@@ -31,10 +43,11 @@ def fit(
     if start is None:
         raise ValueError("--few needs a model whose vectors are used: name a BERT or a GPT by --from")
     parent = recipe.opened(start)
-    place = out or runs.vacant(recipe.RUNS / files[0].name.removesuffix(".gz").partition(".")[0])
+    first = Path(files[0]["path"]) if isinstance(files[0], Mapping) else files[0]
+    place = out or runs.vacant(recipe.RUNS / first.name.removesuffix(".gz").partition(".")[0])
     if place.is_file() or (place.is_dir() and any(place.iterdir()) and not overwrite):
         raise ValueError(f"{place}: is not empty, name another folder by --out or add --overwrite")
-    found = learn([str(file) for file in files], parent, device=devices.choose(device or "auto"), **options(settings))
+    found = learn(files, parent, device=devices.choose(device or "auto"), **options(settings))
     metrics = dict(found.metrics)
     if valid:
         scores = found.classifier.evaluate(*valid)
@@ -44,13 +57,14 @@ def fit(
     if as_json:
         print(json.dumps({"folder": str(place), "labels": found.classifier.classes, "metrics": metrics}))
         return
-    print(f"{place}: {_told(metrics)}")
+    print(f"{place}: {_told(metrics, found.tuned)}")
     print(f"use it with: {found.classifier.usage.format(folder=place)}")
 
 
-def _told(metrics: dict[str, Any]) -> str:
+def _told(metrics: dict[str, Any], tuned: bool) -> str:
     if "accuracy" in metrics:
         return f"accuracy {metrics['accuracy']:.1%} on the validation files"
     if "cross_validated" in metrics:
-        return f"accuracy {metrics['cross_validated']:.1%} by cross-validation"
+        before = " before the body was tuned; --valid measures it after" if tuned else ""
+        return f"accuracy {metrics['cross_validated']:.1%} by cross-validation{before}"
     return f"accuracy {metrics['fitted']:.1%} on the texts it was fitted to"

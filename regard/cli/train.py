@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.few import fit as fitted
+from regard.cli.few import instead
 from regard.cli.grammar import Json
 from regard.cli.lines import say
 
@@ -155,11 +157,14 @@ def train(
     kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
     asked, changes = sort(words or [])
+    how: Any = {"start": start, "out": out, "valid": valid or [], "overwrite": overwrite, "device": device}
     if few:
         if asked or files or masked or task is not None or to is not None or resume:
             raise ValueError("--few fits a head to its own files: give --from, --valid, --out and settings beside it")
-        how: Any = {"start": start, "out": out, "valid": valid or [], "overwrite": overwrite, "device": device}
         return fitted(few, [*changes, *(settings or [])], as_json=as_json, **how)
+    free = not (changes or settings or masked or resume or unlabelled or task or to)
+    if start is not None and free and (asked or files) and (found := _few(asked, given, start)):
+        return fitted(found, [], as_json=as_json, **how)
     if masked and task is not None:
         raise ValueError(f"--masked and --task {task} ask for two trainings: give one of them")
     task = _filling() if masked else task
@@ -171,6 +176,22 @@ def train(
         _compared(asked, changes, given, unlabelled, as_json=as_json, out=out, resume=resume, overwrite=overwrite)
         return
     _trained(asked, changes, given, as_json=as_json, out=out, resume=resume, overwrite=overwrite, start=start)
+
+
+def _few(asked: list[str], given: Given, start: str) -> list[Any]:
+    """The files, if they hold so few labelled texts that `--few` takes them; a recipe says by itself what to do."""
+    from regard import recipe as recipes
+
+    several = "LOCAL_RANK" in os.environ  # started by torchrun, to train together
+    if several or any(Path(name).suffix.lower() in recipes.RECIPES for name in asked):
+        return []
+    order = recipes.order(asked, given=given)
+    found = instead(order, start)
+    if found:
+        names, task = ", ".join(str(one["path"]) for one in found), order.settings["task"]
+        told = "few labelled texts: fitting a head to vectors, as --few does"
+        print(f"{names}: {told} (--task {task} fine-tunes the whole model)", file=sys.stderr)
+    return found
 
 
 def _trained(

@@ -8,8 +8,10 @@ import pytest
 import torch
 
 import regard
-from regard import checkpoint
+from regard import checkpoint, recipe
 from regard.cli import run
+from regard.tasks.embedding.contrast import strain
+from regard.tasks.embedding.few import FewShot, suits
 from regard.tasks.trained import Trained
 from tests.interop.test_bert import lay
 
@@ -30,7 +32,7 @@ def few(model, tmp_path_factory) -> Path:
     rows = [f"{letter} {other},{name}" for name, letters in SIDES.items() for letter in letters for other in "XYZ"]
     (place / "texts.csv").write_text("text,label\n" + "\n".join(rows) + "\n")
     words = ["train", "--few", str(place / "texts.csv"), "--from", str(model), "--device", "cpu"]
-    assert run([*words, "--out", str(place / "out"), "penalty=0.1"]) == 0
+    assert run([*words, "--out", str(place / "out"), "penalty=0.1", "contrast=off"]) == 0
     return place
 
 
@@ -80,6 +82,56 @@ def test_what_cannot_be_fitted_is_said_in_a_line(model, tmp_path, capsys, conten
     assert said in error
     assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_contrast_tunes_the_body_that_is_kept_and_leaves_the_parent_alone(few, model, tmp_path, capsys):
+    words = ["train", "--few", str(few / "texts.csv"), "--from", str(model), "--device", "cpu", "steps=30", "rate=1e-2"]
+    before = {name: tensor.clone() for name, tensor in checkpoint.read(model).tensors().items()}
+    told = {}
+    for name in ("a", "b"):
+        assert run([*words, "--out", str(tmp_path / name)]) == 0
+        told[name] = capsys.readouterr()
+    assert "tuned by contrast in 30 steps (contrast=off leaves them frozen)" in told["a"].err
+    assert "by cross-validation before the body was tuned; --valid measures it after" in told["a"].out
+    parent = checkpoint.read(model).tensors()
+    assert all(torch.equal(before[name], parent[name]) for name in before)
+    first, again = (checkpoint.read(tmp_path / name).tensors() for name in ("a", "b"))
+    assert first.keys() == before.keys()
+    assert all(torch.equal(first[name], again[name]) for name in first), "the same seed gives the same weights"
+    assert any(not torch.equal(first[name], before[name]) for name in before)
+    tuned, frozen = (regard.load(place, device="cpu") for place in (tmp_path / "a", few / "out"))
+    texts = [f"{letter} {other}" for letters in SIDES.values() for letter in letters for other in "XYZ"]
+    labels = torch.arange(24) // 12
+    strains = [float(strain(torch.from_numpy(each.embedder.embed(texts)), labels)) for each in (tuned, frozen)]
+    assert strains[0] < 0.2 * strains[1]
+    assert tuned.look("A X").facts["answer"] == "first"
+    assert tuned.evaluate(few / "texts.csv").details["accuracy"] == checkpoint.read(tmp_path / "a").metrics["fitted"]
+    assert run(["embed", str(tmp_path / "a"), "A X", "--device", "cpu"]) == 0
+
+
+def test_few_texts_and_a_model_to_start_from_choose_it_and_a_word_chooses_otherwise(few, model, tmp_path, capsys):
+    words = ["train", str(few / "texts.csv"), "--from", str(model), "--device", "cpu"]
+    assert run([*words, "--out", str(tmp_path / "chosen"), "--valid", str(few / "texts.csv")]) == 0
+    told = capsys.readouterr().err
+    assert f"{few / 'texts.csv'}: few labelled texts: fitting a head to vectors, as --few does (--task " in told
+    assert isinstance(regard.load(tmp_path / "chosen", device="cpu"), FewShot)
+    short = ["training.steps=2", "training.evaluate=2"]
+    assert run([*words, "--out", str(tmp_path / "tuned"), *short]) == 0
+    assert "as --few does" not in capsys.readouterr().err
+    assert not isinstance(regard.load(tmp_path / "tuned", device="cpu"), FewShot)
+
+
+def test_many_texts_pairs_and_other_models_are_not_few(model, tmp_path):
+    parent = checkpoint.read(model)
+    rows = [f"text {number},{'ab'[number % 2]}" for number in range(102)]
+    for name, count, expected in (("fifty", 100, True), ("more", 102, False)):
+        (tmp_path / name).with_suffix(".csv").write_text("text,label\n" + "\n".join(rows[:count]) + "\n")
+        assert suits([{"path": str(tmp_path / f"{name}.csv")}], parent) is expected
+    (tmp_path / "pairs.csv").write_text("premise,hypothesis,label\nA,B,x\nB,A,y\n")
+    assert not suits(
+        [{"path": str(tmp_path / "pairs.csv"), "text": ["premise", "hypothesis"], "label": "label"}], parent
+    )
+    assert not suits([{"path": str(tmp_path / "fifty.csv")}], checkpoint.read(recipe.shipped()))
 
 
 def test_a_label_that_was_not_fitted_is_named_with_its_line(few, tmp_path, capsys):

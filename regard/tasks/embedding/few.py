@@ -1,11 +1,12 @@
-"""A classifier from few labelled texts: frozen vectors of a pre-trained model and a linear head, in seconds."""
+"""A classifier from few labelled texts: vectors of a pre-trained model, tuned or frozen, and a linear head."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,13 +14,15 @@ from jaxtyping import Int
 
 from regard import checkpoint, config
 from regard.checkpoint import Checkpoint
-from regard.config.ranges import Positive
+from regard.config.ranges import Count, Positive, Whole
+from regard.data.line_report import LineReport
 from regard.interpret.trace import Trace
 from regard.metrics.labels import judge
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import averaged
 from regard.tasks.card import card
-from regard.tasks.embedding.embedder import Embedder
+from regard.tasks.embedding import contrast
+from regard.tasks.embedding.embedder import BODIES, Embedder
 from regard.tasks.embedding.linear import Head, crossed, fit
 from regard.tasks.labels import files
 from regard.tasks.labels.files import Found, LabelledFile
@@ -29,14 +32,30 @@ from regard.tasks.trained import NoOptions, chosen, described
 HEAD = "head.safetensors"
 LONG = 300  # characters of a text that are shown
 LEAST = float(np.finfo(np.float64).tiny)
+FEW = 50  # texts of a label up to which few are few
 
 
 @dataclass(frozen=True, kw_only=True)
 class FewConfig:
-    """How a linear head is fitted."""
+    """How vectors are tuned and a linear head is fitted."""
 
+    contrast: Literal["auto", "on", "off"] = "auto"
+    """Whether the body is tuned first, so that texts of one label lie near one another; auto: up to 50 texts of a
+    label, if at least two labels have two texts."""
+    steps: Count | None = None
+    """Steps of that tuning; null: as many as read every text ten times, from 10 to 40."""
+    rate: Positive = 1e-4
+    """Its highest learning rate."""
+    seed: Whole = 0
+    """Random seed of its pairs."""
     penalty: Positive = 1.0
     """L2 penalty of the head's weights, against the summed loss of all texts."""
+
+    def tunes(self, counts: Sequence[int]) -> bool:
+        """Whether the body is tuned to labels that have so many texts."""
+        if self.contrast == "auto":
+            return max(counts) <= FEW and sum(count > 1 for count in counts) > 1
+        return self.contrast == "on"
 
 
 @dataclass(frozen=True)
@@ -48,10 +67,12 @@ class Learnt:
     """The files of a checkpoint."""
     metrics: dict[str, float]
     summary: list[str]
+    tuned: bool
+    """Whether the body is no longer what it was."""
 
 
 class FewShot:
-    """Says what a text is: the vector that a frozen model gives it, and a linear head."""
+    """Says what a text is: the vector that a model gives it, and a linear head."""
 
     task: ClassVar[str] = "few-shot"
     verb: ClassVar[str] = "classify"
@@ -118,51 +139,90 @@ class FewShot:
         return Verdict(text, label, every[label], every)
 
 
+def suits(files: Sequence[Mapping[str, Any]], parent: Checkpoint) -> bool:
+    """Whether a head on a model's vectors is the likely choice: texts, not pairs, up to 50 of each label."""
+    if parent.config.get("model", {}).get("name") not in BODIES:
+        return False
+    counts: Counter[str] = Counter()
+    for number, file in enumerate(config.build(LabelledFile, one, where="file") for one in files):
+        for example in file.examples(number, LineReport()):
+            counts[str(example.labels[0])] += 1
+            if len(example.words) > 1 or counts[str(example.labels[0])] > FEW:
+                return False
+    return len(counts) > 1
+
+
 def learn(
-    paths: Sequence[str | Path], parent: Checkpoint, *, device: torch.device | str = "cpu", **settings: Any
+    paths: Sequence[str | Path | Mapping[str, Any]],
+    parent: Checkpoint,
+    *,
+    device: torch.device | str = "cpu",
+    **settings: Any,
 ) -> Learnt:
-    """Fit a linear head to labelled files on the frozen vectors of a model; settings are those of `FewConfig`."""
+    """Fit a linear head to labelled files on the vectors of a model, which may be tuned to them first.
+
+    A file is a path, or a section of settings as in a recipe; settings are those of `FewConfig`. The accuracy by
+    cross-validation is that of frozen vectors in either case: tuned ones have seen every label.
+    """
     how = config.build(FewConfig, settings, where="few")
     embedder = Embedder.load(parent, device=device)
-    listed = [config.build(LabelledFile, {"path": str(path)}, where="file") for path in paths]
+    asked = [path if isinstance(path, Mapping) else {"path": str(path)} for path in paths]
+    listed = [config.build(LabelledFile, one, where="file") for one in asked]
     found = files.read(listed, {}, reject=0.01)
     classes = files.classes(found)
     truth = _numbers(found, classes)
-    vectors = embedder.embed(_texts(found))
+    texts = _texts(found)
+    vectors = embedder.embed(texts)
+    answers = crossed(vectors, truth, len(classes), penalty=how.penalty)
+    counts = np.bincount(truth, minlength=len(classes))
+    steps = (how.steps or contrast.planned(len(truth))) if how.tunes(counts.tolist()) else 0
+    if steps:
+        contrast.tune(embedder, texts, truth, steps=steps, rate=how.rate, seed=how.seed)
+        vectors = embedder.embed(texts)
     head = fit(vectors, truth, len(classes), penalty=how.penalty)
     file = config.plain(listed[0].like())
     classifier = FewShot(embedder, head, classes, {"file": file})
-    answers = crossed(vectors, truth, len(classes), penalty=how.penalty)
     own = float((head.probabilities(vectors).argmax(axis=1) == truth).mean())
     metrics = {"fitted": own, **({} if answers is None else {"cross_validated": float((answers == truth).mean())})}
-    counts = np.bincount(truth, minlength=len(classes))
+    body = f"tuned by contrast in {steps} steps (contrast=off leaves them frozen)" if steps else "frozen"
     summary = [
         *found.summary,
         f"{len(truth):,} texts, {counts.min():,} to {counts.max():,} of each of {len(classes)} labels; "
-        f"a linear head on {embedder.width} frozen features of {parent.directory}",
+        f"a linear head on {embedder.width} features of {parent.directory}, {body}",
         *(["a label has one text only, so the accuracy cannot be estimated"] if answers is None else []),
     ]
-    return Learnt(classifier, _contents(classifier, parent, metrics, how, paths), metrics, summary)
+    contents = _contents(classifier, parent, metrics, how, [one.path for one in listed], tuned=bool(steps))
+    return Learnt(classifier, contents, metrics, summary, tuned=bool(steps))
 
 
 def _contents(
-    found: FewShot, parent: Checkpoint, metrics: dict[str, float], how: FewConfig, paths: Sequence[str | Path]
+    found: FewShot,
+    parent: Checkpoint,
+    metrics: dict[str, float],
+    how: FewConfig,
+    names: Sequence[str],
+    *,
+    tuned: bool,
 ) -> dict[str, Any]:
-    """The files of a checkpoint: the body as it was, and the head beside it."""
+    """The files of a checkpoint: the body, as it was or tuned, and the head beside it."""
     kept = {name: parent.config[name] for name in ("model", "tokenizer") if name in parent.config}
     settings = {"embedding": config.plain(found.embedder.how), "few": config.plain(how), "labels": found.classes}
     some = ", ".join(found.classes[:20]) + ", ..." * (len(found.classes) > 20)
-    facts = f"A linear head on frozen features of `{parent.directory.name}`.\n\nIt knows the labels {some}."
+    features = "features, tuned by contrast," if tuned else "frozen features"
+    facts = f"A linear head on {features} of `{parent.directory.name}`.\n\nIt knows the labels {some}."
     command = found.usage.format(folder="DIRECTORY")
-    names = [str(path) for path in paths]
     return {
         "config.yaml": {"format": 1, "task": found.task, **kept, **settings, "data": found.data},
         "tokenizer.json": parent.text("tokenizer.json"),
-        "README.md": card("A classifier", facts, command=command, code='classify(["a text"])', files=names),
+        "README.md": card("A classifier", facts, command=command, code='classify(["a text"])', files=list(names)),
         "metrics.json": metrics,
-        checkpoint.WEIGHTS: parent.tensors(),
+        checkpoint.WEIGHTS: _weights(found.model) if tuned else parent.tensors(),
         HEAD: {"weight": torch.from_numpy(found.head.weight), "bias": torch.from_numpy(found.head.bias)},
     }
+
+
+def _weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
 
 
 def _texts(found: Found) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -68,6 +68,7 @@ TUNING = 100  # of one that goes on with a pre-trained body
 RARELY = 1000  # steps between evaluations at most
 PATIENCE = 10
 MANY = 20_000  # texts from which on a model has its full size
+COUNTED = 1 << 17  # tokens counted at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,18 +131,20 @@ class Labelling:
         self.rows = self.packing.rows
         self.features = recipe.data.tokens * (getattr(recipe.model, "embedding", 0) or recipe.model.width)
         self.notes = [f"an epoch has {self.rows:,} rows of at most {self.packing.tokens:,} tokens"]
+        if prepared.fresh and getattr(recipe.model, "scaling", "none") != "none":
+            model.weigh(self._counted())
         if (words := getattr(recipe.model, "vectors", None)) is not None and prepared.fresh:
             self.notes.append(start_from(model, prepared.tokenizer, words))
 
     @staticmethod
     def prepare(recipe: Any, known: Checkpoint | None = None) -> Prepared:
         """Read and tokenise the texts, with the tokenizer and the labels of a model to start from."""
-        return prepare(recipe.data, recipe.tokenizer, *_known(known, recipe), style=recipe.model.FORMAT)
+        return prepare(recipe.data, _reading(recipe), *_known(known, recipe), style=recipe.model.FORMAT)
 
     @staticmethod
     def check(recipe: Any, *, tokens: bool = False) -> Report:
         """What there is to say of the data before anything is trained on it."""
-        return check(recipe.data, recipe.tokenizer if tokens else None)
+        return check(recipe.data, _reading(recipe) if tokens else None)
 
     @staticmethod
     def suited(recipe: Any, prepared: Any) -> dict[str, Any]:
@@ -153,10 +156,10 @@ class Labelling:
         epoch = math.ceil(packing(recipe, train, tokens).rows / recipe.training.accumulate)
         tuned = not prepared.fresh and hasattr(model, "TUNED")
         least = TUNING if tuned else STEPS
-        steps = _planned(recipe.training, epoch) or max(EPOCHS * epoch, least)
+        steps = _planned(recipe.training, epoch) or max(getattr(model, "EPOCHS", EPOCHS) * epoch, least)
         return {
             "data": {"tokens": tokens},
-            "model": dict(model.FEW) if len(train) < MANY else {},
+            "model": {**getattr(model, "SUITED", {}), **(model.FEW if len(train) < MANY else {})},
             "optim": {"rate": model.TUNED if tuned else model.RATE, "warmup": steps // 20, "schedule": "linear"},
             "training": {"steps": steps, "evaluate": min(max(epoch, steps // 20, 1), RARELY), "patience": PATIENCE},
         }
@@ -226,6 +229,13 @@ class Labelling:
         counts = self.prepared.train.counts(len(self.prepared.classes))
         met = np.maximum(counts, 1)
         return torch.tensor(counts.sum() / ((counts > 0).sum() * met), dtype=torch.float32)
+
+    def _counted(self) -> Iterator[tuple[Tensor, Any, Tensor]]:
+        """All texts to learn from, in rows, with their labels."""
+        side = self.prepared.train
+        for chosen in by_length(side.lengths.tolist(), budget=COUNTED):
+            batch = side.batch(np.array(chosen)).to(self.model.output.bias.device)
+            yield batch.tokens, batch.row, batch.labels
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """How held-out texts are labelled, a few to look at; by their logits the temperature of answers is fitted."""
@@ -370,6 +380,12 @@ def start_from(model: Labeller, own: Tokenizer, name: str) -> str:
     with torch.no_grad():
         model.embedding.weight[tokens] = found * (0.1 / found.std())
     return f"{name}: vectors of {len(places):,} of {own.vocab:,} tokens"
+
+
+def _reading(recipe: Any) -> ReadingConfig:
+    """How texts are read where no model to start from says it: as far as the model likes, if nobody named a length."""
+    how, longest = recipe.tokenizer, getattr(recipe.model, "LONGEST", None)
+    return replace(how, longest=longest) if longest and how.longest == ReadingConfig.longest else how
 
 
 def _known(found: Checkpoint | None, recipe: Any) -> tuple[Tokenizer | None, list[str] | None]:

@@ -1,0 +1,114 @@
+"""Contrastive tuning of a body: vectors of texts with one label draw near, those of two labels become orthogonal.
+
+The pairs are those of SetFit (Tunstall et al. 2022), but all pairs of the texts that meet in a step count at once, so
+that every text is read once for all its pairs, and none is ever listed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.attention.masks import Row
+from regard.data.packing import number, shuffled
+from regard.tasks.embedding.embedder import Embedder
+from regard.tasks.embedding.pooling import pooled
+from regard.training import optim
+from regard.training.optim import OptimConfig
+from regard.training.pace import between
+
+TEXTS = 32  # that meet in a step
+LEAST, MOST = 10, 40  # steps
+PASSES = 10  # times that every text is read, within these bounds
+CLIP = 1.0  # norm of a gradient
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """Which texts meet in a step: about as many of each label, a pure function of the seed and the step."""
+
+    labels: Int[np.ndarray, "text"]
+    size: int = TEXTS
+    seed: int = 0
+
+    def steps(self, count: int) -> Iterator[Int[np.ndarray, "chosen"]]:
+        """The numbers of the texts of each step; those of a label all come before one comes again."""
+        order = np.argsort(self.labels, kind="stable")
+        counts = np.bincount(self.labels)
+        starts = np.cumsum(counts) - counts
+        there = np.flatnonzero(counts)
+        for step in range(count):
+            present = there[self._turn(len(there), max(self.size // 2, 2), step, -1)]
+            each = max(self.size // len(present), 2)
+            turns = (starts[label] + self._turn(int(counts[label]), each, step, label) for label in present.tolist())
+            yield order[np.concatenate(list(turns))]
+
+    def _turn(self, things: int, each: int, step: int, key: int) -> Int[np.ndarray, "chosen"]:
+        """So many of some things, or all; in a round each comes once at most, and those left over are others."""
+        each = min(each, things)
+        turn, place = divmod(step, things // each)
+        return shuffled(np.arange(place * each, (place + 1) * each), things, number(self.seed, turn, key))
+
+
+def strain(vectors: Float[Tensor, "text width"], labels: Int[Tensor, "text"]) -> Float[Tensor, ""]:
+    """How far cosines are from 1 for pairs of one label, and from 0 for others: mean squares, half of the weight each.
+
+    Every vector has length 1.
+    """
+    cosines = vectors @ vectors.T
+    alike = labels[:, None] == labels
+    others = ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    wrong = (cosines - alike.to(cosines.dtype)).square()
+    kinds = (alike & others, ~alike)
+    return 0.5 * sum(((wrong * kind).sum() / kind.sum().clamp(min=1) for kind in kinds), wrong.new_zeros(()))
+
+
+def planned(texts: int) -> int:
+    """Steps that so many texts ask for."""
+    return between(LEAST, math.ceil(PASSES * texts / TEXTS), MOST)
+
+
+def tune(
+    embedder: Embedder,
+    texts: Sequence[str],
+    labels: Int[np.ndarray, "text"],
+    *,
+    steps: int,
+    rate: float,
+    seed: int = 0,
+) -> None:
+    """Move the weights of an embedder so that its vectors tell labels apart; a text is tokenised when it is its turn.
+
+    Nothing is dropped out: steps are few, and the same seed gives the same weights.
+    """
+    model = embedder.model.eval()
+    how = OptimConfig(
+        name="adamw", rate=rate, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, warmup=steps // 10, schedule="linear"
+    )
+    learning = {weight: weight.requires_grad for weight in model.parameters()}
+    for weight in learning:
+        weight.requires_grad_(True)
+    optimizer = optim.build(learning, how)
+    for step, chosen in enumerate(Meetings(labels, seed=seed).steps(steps), start=1):
+        optimizer.zero_grad()
+        vectors = _read(embedder, [texts[each] for each in chosen])
+        strain(vectors, torch.from_numpy(labels[chosen]).to(vectors.device)).backward()
+        optim.update(optimizer, 1.0, rate=optim.rate_at(how, step, steps), clip=CLIP)
+    optimizer.zero_grad()
+    for weight, before in learning.items():
+        weight.requires_grad_(before)
+
+
+def _read(embedder: Embedder, texts: Sequence[str]) -> Float[Tensor, "text width"]:
+    """Vectors of length 1 that gradients flow through."""
+    read = embedder.encode(texts, embedder.how)
+    row = Row.of([len(ids) for ids in read]).to(embedder.device)
+    tokens = torch.tensor([id for ids in read for id in ids], device=embedder.device)
+    return F.normalize(pooled(embedder.model(tokens, layout=row), row, embedder.how.pool).float(), dim=-1)
