@@ -7,6 +7,7 @@ A test fails while the file differs from what this writes, so no setting goes un
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from regard import config
 from regard.data.tokenizers import derived
