@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from filelock import FileLock
 
 from regard.tasks.language.task import Language
 from regard.tasks.translation.task import Translation
@@ -46,16 +47,21 @@ SCENARIOS = {
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What became of all scenarios: in one process, for importing torch takes long."""
-    place = tmp_path_factory.mktemp("together")
-    for key in SCENARIOS:
-        (place / key).mkdir()
-    calls = {key: [name, {"place": str(place / key), **given}] for key, (name, given) in SCENARIOS.items()}
-    words = [sys.executable, "-m", "tests.training.together", json.dumps(calls)]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    """What became of all scenarios: once for all workers, in one process, for importing torch takes long."""
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    place, told = shared / "together", shared / "together.json"
+    with FileLock(shared / "together.lock"):
+        if not told.exists():
+            for key in SCENARIOS:
+                (place / key).mkdir(parents=True)
+            calls = {key: [name, {"place": str(place / key), **given}] for key, (name, given) in SCENARIOS.items()}
+            words = [sys.executable, "-m", "tests.training.together", json.dumps(calls)]
+            environment = os.environ | {"OMP_NUM_THREADS": "1"}
+            done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=300)
+            assert done.returncode == 0, done.stderr
+            told.write_text(done.stdout.splitlines()[-1])
+    return json.loads(told.read_text())
 
 
 def similar(found: list[dict[str, Any]], expected: list[dict[str, Any]]) -> bool:
