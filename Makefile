@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # One thread for each worker; bytecode is kept, since many tests start a process of their own.
 ONE := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: demo test check faults chromium format clean
+.PHONY: demo test check faults slow chromium format clean
 
 demo: $(VENV)/.installed ## train a small French-English translator and show what it learned
 	$(BIN)/regard demo
@@ -22,6 +22,9 @@ check: $(VENV)/.installed-dev chromium ## formatting, lint, types, the import co
 
 faults: $(VENV)/.installed-test ## the long fault-injection runs: kills, full disks, huge files
 	$(ONE) $(BIN)/python -m pytest -q -m faults
+
+slow: $(VENV)/.installed-test ## trainings and parities beyond those of the suite
+	$(ONE) $(BIN)/python -m pytest -q -m slow -n 2 --dist worksteal
 
 chromium: ## a browser for the page's tests, installed where possible; without one they are skipped
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \

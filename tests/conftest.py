@@ -45,6 +45,11 @@ hypothesis.settings.load_profile("regard")
 os.fsync = lambda descriptor: None  # nobody pulls the plug meanwhile; test_checkpoint sees that it is called
 
 
+def pytest_runtest_setup() -> None:
+    """Checks begin anew."""
+    checking.TEST.number += 1
+
+
 @pytest.fixture(autouse=True)
 def seeds() -> None:
     """Every test starts from the same random state, whatever ran before it."""

@@ -122,7 +122,9 @@ def test_peft_loads_an_adapter_of_ours_with_its_head_and_it_comes_back(case, wha
     assert all(before[name].equal(after[name]) for name in before if name not in shifted)
 
 
-@pytest.mark.parametrize("case", ["gpt2", "llama", "bloom", "t5"])
+@pytest.mark.parametrize(
+    "case", ["gpt2", *(pytest.param(each, marks=pytest.mark.slow) for each in ("llama", "bloom")), "t5"]
+)
 def test_an_adapter_of_a_language_model_goes_there_and_comes_back(case, tmp_path):
     if case == "t5":
         test_t5.lay(tmp_path / "base", "1.0")

@@ -86,7 +86,7 @@ def same_bytes(found: interop.Found, folder: Path, out: Path) -> None:
     assert all(tensor.numpy().tobytes() == after[name].numpy().tobytes() for name, tensor in before.items())
 
 
-@pytest.mark.parametrize("kind", CAUSAL)
+@pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind != "gpt2")) for kind in CAUSAL])
 def test_a_trained_gpt_is_the_same_here(kind, tmp_path):
     *names, sizes = CAUSAL[kind]
     text = spell(tmp_path, VOCAB)
@@ -141,7 +141,12 @@ def knows(lines: list[list[int]], write: Callable[[str], list[int]]) -> None:
 
 @pytest.mark.parametrize(
     "version",
-    [{}, {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "num_layers": 1}],  # one, to take less time
+    [
+        {},
+        pytest.param(
+            {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "num_layers": 1}, marks=pytest.mark.slow
+        ),
+    ],
     ids=["1.0", "1.1"],
 )
 def test_a_trained_t5_is_the_same_here(version, tmp_path):

@@ -34,7 +34,9 @@ def learn(folder: Path, steps: int, rate: float, **settings: Any) -> Outcome:
 
 
 @pytest.mark.parametrize(
-    ("model", "steps", "rate"), [(TRANSFORMER, 260, 0.006), (SEQ2SEQ, 100, 0.01)], ids=["transformer", "gru"]
+    ("model", "steps", "rate"),
+    [(TRANSFORMER, 260, 0.006), pytest.param(SEQ2SEQ, 100, 0.01, marks=pytest.mark.slow)],
+    ids=["transformer", "gru"],
 )
 def test_a_translator_turns_digits_round_without_a_mistake_in_a_hundred(model, steps, rate, tmp_path: Path):
     files, asked = lessons.digits(tmp_path)
@@ -141,6 +143,7 @@ def test_a_perceptron_follows_what_no_straight_line_does(tmp_path: Path):
     assert 1 - residual.var() / target.var() < 0.1, "the best straight line"
 
 
+@pytest.mark.slow
 def test_a_detector_finds_a_digit_and_says_which(tmp_path: Path):
     outcome = learn(
         tmp_path,
@@ -157,6 +160,7 @@ def test_a_detector_finds_a_digit_and_says_which(tmp_path: Path):
     assert outcome.metrics["accuracy"] > 0.5  # guessing: 0.1
 
 
+@pytest.mark.slow
 def test_a_counter_keeps_count_of_digits_that_hide(tmp_path: Path):
     outcome = learn(
         tmp_path,

@@ -17,8 +17,6 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Share, Whole
 from regard.config.resuming import Fixed, Free
-from regard.data import vectors
-from regard.data.normalise import recorded
 from regard.data.packing import Packing
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order
@@ -37,7 +35,7 @@ from regard.models.text_classifier import (
     TransformerEncoderConfig,
 )
 from regard.tasks.card import card
-from regard.tasks.labels import formats
+from regard.tasks.labels import formats, starting
 from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared, prepare
 from regard.tasks.labels.check import Report, check
 from regard.tasks.labels.files import ExamplesConfig
@@ -134,12 +132,12 @@ class Labelling:
         if prepared.fresh and getattr(recipe.model, "scaling", "none") != "none":
             model.weigh(self._counted())
         if (words := getattr(recipe.model, "vectors", None)) is not None and prepared.fresh:
-            self.notes.append(start_from(model, prepared.tokenizer, words))
+            self.notes.append(starting.start_from(model, prepared.tokenizer, words))
 
     @staticmethod
     def prepare(recipe: Any, known: Checkpoint | None = None) -> Prepared:
         """Read and tokenise the texts, with the tokenizer and the labels of a model to start from."""
-        return prepare(recipe.data, _reading(recipe), *_known(known, recipe), style=recipe.model.FORMAT)
+        return prepare(recipe.data, _reading(recipe), *starting.known(known, recipe), style=recipe.model.FORMAT)
 
     @staticmethod
     def check(recipe: Any, *, tokens: bool = False) -> Report:
@@ -365,39 +363,7 @@ def _planned(training: TrainingConfig, epoch: int) -> int | None:
     return training.steps if training.steps != TrainingConfig.steps else None
 
 
-def start_from(model: Labeller, own: Tokenizer, name: str) -> str:
-    """Give known words the vectors of a file, scaled to the spread that others have; how many there were."""
-    words, table = vectors.read(name)
-    width = model.config.embedding
-    if table.shape[1] != width:
-        raise ValueError(f"{name}: vectors of {table.shape[1]} features, model.embedding is {width}: make them equal")
-    kept = own.encode_normal(words)
-    places = [(ids[0], row) for row, ids in enumerate(kept) if len(ids) == 1 and ids[0] not in own.special]
-    if not places:
-        raise ValueError(f"{name}: none of its words is a token here: vectors are for tokenizer.kind words")
-    tokens, rows = (torch.tensor(column) for column in zip(*places, strict=True))
-    found = torch.from_numpy(table)[rows]
-    with torch.no_grad():
-        model.embedding.weight[tokens] = found * (0.1 / found.std())
-    return f"{name}: vectors of {len(places):,} of {own.vocab:,} tokens"
-
-
 def _reading(recipe: Any) -> ReadingConfig:
     """How texts are read where no model to start from says it: as far as the model likes, if nobody named a length."""
     how, longest = recipe.tokenizer, getattr(recipe.model, "LONGEST", None)
     return replace(how, longest=longest) if longest and how.longest == ReadingConfig.longest else how
-
-
-def _known(found: Checkpoint | None, recipe: Any) -> tuple[Tokenizer | None, list[str] | None]:
-    """The tokens of a model to start from and, where it learnt the same task, its labels."""
-    if found is None:
-        return None, None
-    how = config.build(ReadingConfig, {**config.plain(recipe.tokenizer), **_kept(found)}, where="tokenizer")
-    tokenizer = Tokenizer.parse(found.text("tokenizer.json"), how)
-    return tokenizer, list(found.config["labels"]) if found.config.get("task") == recipe.task else None
-
-
-def _kept(found: Checkpoint) -> dict[str, Any]:
-    """What of a model's tokenizer settings a text to be labelled is read with."""
-    names = ReadingConfig.__dataclass_fields__
-    return {name: value for name, value in recorded(found.config.get("tokenizer", {})).items() if name in names}

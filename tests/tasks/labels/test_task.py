@@ -19,8 +19,8 @@ from regard.tasks import TASKS
 from regard.tasks.labels.batches import prepare
 from regard.tasks.labels.classification import Classification
 from regard.tasks.labels.reading import shown
+from regard.tasks.labels.starting import start_from
 from regard.tasks.labels.tagging import Tagging
-from regard.tasks.labels.task import start_from
 from regard.training.task import Task
 from tests.documents import ROOT
 

@@ -42,7 +42,7 @@ def looking(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
         (place / f"train.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     files = {"source": str(place / "train.fr"), "target": str(place / "train.en")}
     with unchecked():
-        return recipe.train(settings(files), out=place / "run", quiet=True).folder
+        return recipe.train(settings(files, "training.evaluate=150"), out=place / "run", quiet=True).folder
 
 
 @pytest.fixture
