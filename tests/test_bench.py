@@ -121,6 +121,7 @@ def test_settings_without_a_recipe_are_refused() -> None:
 
 
 @pytest.mark.unchecked
+@pytest.mark.slow
 def test_recurrent_translators_and_language_models_are_measured_too(
     corpus: Corpus, tmp_path: Path, monkeypatch
 ) -> None:

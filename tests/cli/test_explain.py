@@ -33,7 +33,8 @@ def every_pair() -> None:
 
 @pytest.mark.unchecked
 @pytest.mark.parametrize(
-    ("kind", "pairs", "articles"), [("trained", "every_pair", 54), ("recurrent", "few_aligned", 6)]
+    ("kind", "pairs", "articles"),
+    [pytest.param("trained", "every_pair", 54, marks=pytest.mark.slow), ("recurrent", "few_aligned", 6)],
 )
 def test_measures_begin_with_sentences_and_fit_the_terminal_with_every_number_whole(
     kind, pairs, articles, request, capsys, monkeypatch

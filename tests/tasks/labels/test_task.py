@@ -278,6 +278,7 @@ def test_places_of_a_row_are_told_for_the_guard(reviews):
 
 
 @pytest.mark.unchecked
+@pytest.mark.slow
 def test_letters_tell_what_a_french_word_is(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     outcome = regard.train(

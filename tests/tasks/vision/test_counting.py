@@ -81,6 +81,7 @@ def test_scores_are_counted_as_said():
 
 
 @pytest.mark.unchecked
+@pytest.mark.slow
 def test_a_memory_beats_frames_counted_one_by_one_and_even_perfect_eyes_without_one(tmp_path):
     scores = {}
     for cell in ("gru", "none"):
