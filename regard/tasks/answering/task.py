@@ -13,12 +13,7 @@ from regard.config.ranges import Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.data.normalise import recorded
 from regard.data.tokenizers import Tokenizer
-from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
-from regard.models.text_classifier import (
-    ConvolutionEncoderConfig,
-    RecurrentEncoderConfig,
-    TransformerEncoderConfig,
-)
+from regard.models.text_classifier import TransformerEncoderConfig
 from regard.tasks.answering import preparing
 from regard.tasks.answering.answerer import NONE, Answerer, reply
 from regard.tasks.answering.files import QuestionsConfig
@@ -28,7 +23,7 @@ from regard.tasks.answering.scoring import metrics
 from regard.tasks.answering.spans import span_loss
 from regard.tasks.answering.windows import Passage, PassageConfig
 from regard.tasks.labels.batches import LabelBatch
-from regard.tasks.labels.task import Labelling
+from regard.tasks.labels.task import Encoder, Labelling
 from regard.training import adoption, checking
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -57,13 +52,7 @@ class AnsweringRecipe:
     """Questions about texts."""
     tokenizer: Fixed[PassageConfig] = field(default_factory=PassageConfig)
     """What a token is."""
-    model: (
-        TransformerEncoderConfig
-        | RecurrentEncoderConfig
-        | ConvolutionEncoderConfig
-        | BERTEncoderConfig
-        | GPTEncoderConfig
-    ) = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
+    model: Encoder = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
     """The network, chosen by its name; sizes that nobody names follow from the number of windows."""
     objective: AnsweringObjective = field(default_factory=AnsweringObjective)
     """How checkpoints are scored."""

@@ -7,16 +7,11 @@ from typing import Any, ClassVar, Literal
 
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
-from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
-from regard.models.text_classifier import (
-    ConvolutionEncoderConfig,
-    RecurrentEncoderConfig,
-    TransformerEncoderConfig,
-)
+from regard.models.text_classifier import TransformerEncoderConfig
 from regard.tasks.labels.batches import Labelled, Prepared
 from regard.tasks.labels.files import ChoicesConfig
 from regard.tasks.labels.recognition import questions
-from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured, Reader
+from regard.tasks.labels.task import Encoder, Labelling, LabellingRecipe, Measured, Reader
 from regard.training import adoption
 from regard.training.task import Evaluation, Spread, alone, evenly
 
@@ -31,13 +26,7 @@ class ChoiceRecipe(LabellingRecipe):
     """What is learnt."""
     data: Fingerprinted[ChoicesConfig]
     """Questions with answers to choose from."""
-    model: (
-        TransformerEncoderConfig
-        | RecurrentEncoderConfig
-        | ConvolutionEncoderConfig
-        | BERTEncoderConfig
-        | GPTEncoderConfig
-    ) = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
+    model: Encoder = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
     """The network, chosen by its name; sizes that nobody names follow from the number of questions."""
 
 

@@ -16,16 +16,11 @@ from regard.config.resuming import Fingerprinted, Fixed
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order
 from regard.metrics.correlation import pearson, spearman
-from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
-from regard.models.text_classifier import (
-    ConvolutionEncoderConfig,
-    RecurrentEncoderConfig,
-    TransformerEncoderConfig,
-)
+from regard.models.text_classifier import TransformerEncoderConfig
 from regard.tasks.labels.batches import LabelBatch, Labelled, Prepared
 from regard.tasks.labels.files import RatingsConfig
 from regard.tasks.labels.recognition import rated
-from regard.tasks.labels.task import Labelling, LabellingRecipe, Reader
+from regard.tasks.labels.task import Encoder, Labelling, LabellingRecipe, Reader
 from regard.training import adoption
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, evenly
 
@@ -40,13 +35,7 @@ class SimilarityRecipe(LabellingRecipe):
     """What is learnt."""
     data: Fingerprinted[RatingsConfig]
     """Rated pairs of texts."""
-    model: (
-        TransformerEncoderConfig
-        | RecurrentEncoderConfig
-        | ConvolutionEncoderConfig
-        | BERTEncoderConfig
-        | GPTEncoderConfig
-    ) = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
+    model: Encoder = field(default_factory=TransformerEncoderConfig, metadata={"resume": "refused"})
     """The network, chosen by its name; sizes that nobody names follow from the number of texts."""
 
 

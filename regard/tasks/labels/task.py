@@ -47,14 +47,10 @@ from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
 from regard.training.tuning import TuningConfig
 
-AnyReaderConfig = (
-    RecurrentEncoderConfig
-    | ConvolutionEncoderConfig
-    | TransformerEncoderConfig
-    | BERTEncoderConfig
-    | GPTEncoderConfig
-    | LinearConfig
+Encoder = (
+    TransformerEncoderConfig | RecurrentEncoderConfig | ConvolutionEncoderConfig | BERTEncoderConfig | GPTEncoderConfig
 )
+AnyReaderConfig = Encoder | LinearConfig
 Reader = Labeller | BodyReader | LinearText
 
 # What follows from the number of texts where nobody named it.
