@@ -1,5 +1,6 @@
 """Whole runs: exact resume, adaptation, several languages, separate vocabularies, refusals before any work."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import torch
 
 import regard
 from regard import checkpoint, recipe
+from regard.config.fields import default_of, hints, named_sections
+from regard.tasks import TASKS
 from regard.tasks.translation.task import derived
 from tests.conftest import SMALL, Corpus, sentences
 
@@ -153,6 +156,15 @@ def test_what_cannot_work_is_refused_before_anything_is_written(
     with pytest.raises(ValueError, match=message):
         recipe.train(tiny(corpus, change), out=tmp_path / "run", quiet=True)
     assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_sizes_without_the_name_of_a_network_are_those_of_the_default_one(task: str):
+    asked = TASKS[task][0].Recipe
+    [model] = [field for field in dataclasses.fields(asked) if field.name == "model"]
+    choices = list(named_sections(hints(asked)["model"]).values())
+    if len(set(choices)) > 1 and dataclasses.is_dataclass(default := default_of(model)):
+        assert choices[0] is type(default)
 
 
 def test_the_run_folder_holds_what_was_promised(trained: Path):

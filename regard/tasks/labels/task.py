@@ -50,7 +50,7 @@ from regard.training.tuning import TuningConfig
 Encoder = (
     TransformerEncoderConfig | RecurrentEncoderConfig | ConvolutionEncoderConfig | BERTEncoderConfig | GPTEncoderConfig
 )
-AnyReaderConfig = Encoder | LinearConfig
+AnyReaderConfig = RecurrentEncoderConfig | Encoder | LinearConfig  # the first where no name is given
 Reader = Labeller | BodyReader | LinearText
 
 # What follows from the number of texts where nobody named it.
