@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=32, help="texts of a step, on average")
     parser.add_argument("--rate", type=float, default=5e-5, help="where all learns; for LoRA and frozen ten times that")
+    parser.add_argument("--settings", nargs="*", default=[], help="of Regard, such as training.compile=off")
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("finetune.json"))
     asked = parser.parse_args()
@@ -87,6 +88,7 @@ def ours(asked: argparse.Namespace, sides: dict[str, list[Example]], way: str, s
             f"training.evaluate={steps}",
             "training.tensorboard=false",
             f"training.seed={seed}",
+            *asked.settings,
             valid=[asked.valid],
             start=asked.model,
             out=Path(scratch) / "run",
@@ -117,7 +119,9 @@ def theirs(asked: argparse.Namespace, sides: dict[str, list[Example]], seed: int
     own = AutoTokenizer.from_pretrained(asked.folder)
     torch.manual_seed(seed)
     began = time.perf_counter()
-    model = AutoModelForSequenceClassification.from_pretrained(asked.folder, num_labels=len(names)).to(device)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        asked.folder, num_labels=len(names), dtype=torch.float32
+    ).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=asked.rate, weight_decay=0.01)
     total = asked.epochs * -(-len(sides["train"]) // asked.batch)
     schedule = get_linear_schedule_with_warmup(optimizer, max(1, round(WARM * total)), total)
