@@ -15,7 +15,7 @@ SPECIALS = ("<pad>", "<bos>", "<eos>", "<unk>")
 ROLES: Mapping[str, tuple[str, ...]] = {
     "pad": ("<pad>", "[PAD]", "<|pad|>"),
     "begin": ("<bos>", "<s>", "[CLS]", "<|begin_of_text|>", "<|startoftext|>", "<|endoftext|>"),
-    "end": ("<eos>", "</s>", "[SEP]", "<|end_of_text|>", "<|endoftext|>"),
+    "end": ("<eos>", "</s>", "[SEP]", "<|end_of_text|>", "<|endoftext|>", "<s>"),
     "unknown": ("<unk>", "[UNK]"),
     "mask": ("<mask>", "[MASK]"),
     "separator": ("<sep>", "[SEP]", "</s>"),

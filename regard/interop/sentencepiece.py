@@ -190,11 +190,15 @@ def _piece(data: bytes) -> Piece:
 
 
 def _known(name: str, score: float, number: int) -> Piece:
-    """A piece of llama2.c, which keeps no types: the first three are unknown, begin and end, then come the bytes."""
+    """A piece of llama2.c, which keeps no types: the first three are unknown, begin and end, then come the bytes.
+
+    Its models learnt from texts with a begin and no end before the next begin, which is therefore where one ends.
+    """
     if not math.isfinite(score):
         raise ValueError(f"the score of {name[:60]!r} is no finite number")
     if number < 3:
-        return Piece(name.strip(), 0.0, Type.UNKNOWN if number == 0 else Type.CONTROL)
+        unused = "NOTUSED" if number == 2 else ""
+        return Piece(name.strip() + unused, 0.0, Type.UNKNOWN if number == 0 else Type.CONTROL)
     byte = number - 3
     if byte < 256 and name in (
         spelled := f"<0x{byte:02X}>",

@@ -12,6 +12,8 @@ import torch
 from regard import interop, models
 from regard.attention.masks import Grid
 from regard.config import plain
+from regard.tasks.pretraining.writer import Writer
+from regard.tasks.writing import WritingConfig
 from tests.interop.making import VOCAB, engine, scattered
 
 SIZES = {"hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "max_position_embeddings": 32}
@@ -207,3 +209,11 @@ def test_stories15m_tells_its_story(stories, beginning):
         scores, state = ours.step(torch.tensor([[written[-1]]]), state)
     assert written == ids[len(prompt) :]
     assert found.tokenizer.decode([*prompt, *written]).strip() == text.strip()
+
+
+@pytest.mark.unchecked
+def test_stories15m_ends_its_stories(stories):
+    found = interop.read(stories)
+    writer = Writer(models.revive(plain(found.shape), found.tensors), found.tokenizer, WritingConfig())
+    texts = writer.write("Once upon a time", samples=4, length=250, temperature=0.5)
+    assert sum(len(found.tokenizer.encode(text.text)) < 230 for text in texts) >= 2

@@ -305,7 +305,8 @@ def test_the_vocabulary_of_llama2c_is_that_of_llama(early, tmp_path):
     pieces, _ = joined()
     (tmp_path / "tokenizer.bin").write_bytes(llama2c(pieces, early=early))
     ours = parsed(tmp_path, "llama")
-    assert roles(ours) == {"begin": "<s>", "end": "</s>", "unknown": "<unk>", "separator": "</s>"}
+    assert roles(ours) == {"begin": "<s>", "end": "<s>", "unknown": "<unk>"}, "the next text begins where one ends"
+    assert ours.special == {0, 1, 2}
     for text in (*HARD, " leading", "a" * 300):
         assert ours.encode(text) == by_score(pieces, text)
 
