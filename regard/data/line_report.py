@@ -101,8 +101,9 @@ class LineReport:
         }
 
     def lines(self, files: Sequence[str], *, unit: str = "pair") -> list[str]:
-        """In words, one line a matter."""
-        words = [f"{together(files)}: {self.kept:,} of {self.read:,} {unit}s kept"]
+        """In words, one line a matter; a sentence is made of several lines, whatever else of one."""
+        kept = f"sentences in {self.read:,} lines" if unit == "sentence" else f"of {self.read:,} {unit}s kept"
+        words = [f"{together(files)}: {self.kept:,} {kept}"]
         words += [f"  refused: {text}" for text in said(self.refused, files)]
         dropped = said(self.dropped, files, unit=unit)
         words += [f"  {text}" if HELD in text else f"  left out: {text}" for text in dropped]

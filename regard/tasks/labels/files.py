@@ -283,6 +283,8 @@ class Found:
     """Whether labels are numbers."""
     choices: int = 0
     """How many answers there are to choose from, where a label is the number of one of them."""
+    by_word: frozenset[str] = frozenset()
+    """Files in which a line is a word."""
 
     @property
     def pairs(self) -> bool:
@@ -297,12 +299,11 @@ class Found:
     @property
     def summary(self) -> list[str]:
         """In words, one line a matter."""
-        each = zip(self.files, self.tallies, self.notes or [""] * len(self.files), strict=True)
-        return [
-            line
-            for name, tally, note in each
-            for line in (*tally.lines([name], unit="line"), *([f"  {note}"] if note else []))
-        ]
+        lines: list[str] = []
+        for name, tally, note in zip(self.files, self.tallies, self.notes or [""] * len(self.files), strict=True):
+            lines += tally.lines([name], unit="sentence" if name in self.by_word else "line")
+            lines += [f"  {note}"] if note else []
+        return lines
 
 
 def read(files: Sequence[AnyFile], names: dict[str, str], reject: float) -> Found:
@@ -323,7 +324,8 @@ def read(files: Sequence[AnyFile], names: dict[str, str], reject: float) -> Foun
         raise ValueError(f"{' and '.join(paths)}: no text in them: give at least one")
     kind, choices = files[0], len(examples[0].words) - 1 if isinstance(files[0], ChoiceFile) else 0
     tagged, rated = isinstance(kind, TaggedFile), isinstance(kind, RatedFile)
-    return Found(paths, examples, tallies, tagged, tuple(notes), rated, choices)
+    by_word = frozenset(file.path for file in files if isinstance(file, TaggedFile) and file.by_word)
+    return Found(paths, examples, tallies, tagged, tuple(notes), rated, choices, by_word)
 
 
 def _looked_over(file: AnyFile, examples: Sequence[Example]) -> str:

@@ -54,10 +54,14 @@ class TaggedFile:
         """The settings by which another file of the same kind is read."""
         return {name: value for name, value in vars(self).items() if name != "path"}
 
+    @property
+    def by_word(self) -> bool:
+        """Whether a line is a word, and a sentence what lies between blank ones."""
+        return self.form == "columns" or (self.form == "auto" and suffix(self.path) in COLUMNS)
+
     def examples(self, number: int, tally: LineReport) -> Iterator[Example]:
         """What is in it; `number` is that of the file."""
-        form = self.form if self.form != "auto" else "columns" if suffix(self.path) in COLUMNS else "lines"
-        if form == "columns":
+        if self.by_word:
             found = list(self._by_word(tally))
         else:
             lined = records(self.path, tally, self._sentence)

@@ -6,7 +6,7 @@ import pytest
 
 from regard.cli import run
 from regard.tasks.labels.check import check
-from regard.tasks.labels.files import LabelledFile, LabelsConfig, TaggedFile, TagsConfig
+from regard.tasks.labels.files import LabelledFile, LabelsConfig, TaggedFile, TagsConfig, read
 from regard.tasks.labels.reading import ReadingConfig
 
 
@@ -72,3 +72,10 @@ def test_the_command_checks_labels(texts, capsys):
     said = capsys.readouterr().out
     assert "label a" in said
     assert "can be trained on" in said
+
+
+def test_sentences_with_a_word_in_each_line_are_counted_as_sentences(tmp_path):
+    (tmp_path / "a.conll").write_text("the\tD\ncat\tN\n\n" * 3)
+    (tmp_path / "b.txt").write_text("the/D cat/N\n" * 3)
+    found = [read([TaggedFile(path=str(tmp_path / name))], {}, 0.01).summary[0] for name in ("a.conll", "b.txt")]
+    assert [line.partition(": ")[2] for line in found] == ["3 sentences in 9 lines", "3 of 3 lines kept"]
