@@ -18,6 +18,10 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A run folder or a 
 Texts = Annotated[
     list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; - reads lines from standard input.")
 ]
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[MODEL] [TEXT]...", help="A model, else the shipped one; texts, or - for stdin."),
+]
 Input = Annotated[Path | None, typer.Option("--input", "-i", metavar="FILE", help="Read the lines of this file.")]
 Answers = Annotated[
     Path | None,
@@ -72,12 +76,22 @@ def options(settings: list[str] | None) -> dict[str, Any]:
 
 def named(words: list[str]) -> tuple[Path | None, list[str]]:
     """The model that the first word names, if it is a folder, a path to one or a shipped model; and the other words."""
+    from regard import shipped
+
     if not words:
         return None, []
     first, rest = words[0], words[1:]
     if first == "-" or len(first.split()) != 1 or len(first) > LONGEST or "\0" in first or Path(first).is_file():
         return None, words
-    return (Path(first), rest) if os.sep in first or Path(first).is_dir() or ships(first) else (None, words)
+    return (Path(first), rest) if os.sep in first or Path(first).is_dir() or first in shipped.models() else (None, words)
+
+
+def meant(words: list[str], command: str) -> tuple[Path, list[str]]:
+    """The model that the first word names, else the one that comes with Regard for this command; the other words."""
+    from regard import shipped
+
+    model, texts = named(words)
+    return (shipped.fit_for(command).path if model is None else model), texts
 
 
 def called(path: Path) -> str:
@@ -85,10 +99,3 @@ def called(path: Path) -> str:
     found = path.resolve()
     folder = found.parents[1] if found.parent.name == "checkpoints" else found.parent
     return f"{folder.name}/{found.name}" if (folder / "metrics.jsonl").is_file() else found.name
-
-
-def ships(name: str) -> bool:
-    """Whether a model of this name comes with Regard."""
-    from importlib import resources
-
-    return (resources.files("regard") / "pretrained" / name / "manifest.json").is_file()

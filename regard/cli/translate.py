@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.answers import Asked, writing
-from regard.cli.grammar import Answers, Input, Json, Settings, named
+from regard.cli.grammar import Answers, Input, Json, Settings, Words, meant
 from regard.cli.lines import arguments, blocks, guessed, lines_of, writer
 
 if TYPE_CHECKING:
@@ -24,10 +24,7 @@ LITTLE = 50_000  # characters times megabytes of weights that do not pay for wak
 
 
 def translate(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[MODEL] [TEXT]...", help="A model, else the shipped one; texts, or - for stdin."),
-    ] = None,
+    words: Words = None,
     input: Input = None,
     output: Answers = None,
     to: Annotated[str | None, typer.Option(help="Target language, of several; guessed if not given.")] = None,
@@ -49,7 +46,7 @@ def translate(
     """Translate text; line counts always match."""
     from regard import recipe
 
-    model, texts = named(words or [])
+    model, texts = meant(words or [], "translate")
     if bool(texts) == (input is not None):
         raise ValueError("give either texts, or - for standard input, or -i FILE")
     asked = Asked(texts, input, output, settings, as_json, model)
@@ -130,16 +127,16 @@ def _alternatives(
                 yield "\n".join(f"{left:<24} {right}".rstrip() for left, right in sentence.lines()) + "\n"
 
 
-def place(device: str, model: Path | None, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
+def place(device: str, model: Path, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
     """Where to translate these lines: little text on the CPU, since waking a GPU takes longer than translating it.
 
     What counts is the characters times the megabytes of the model. The lines come back with those that were counted.
     """
     if device != "auto":
         return device, lines
-    from regard.recipe import shipped
+    from regard import shipped
 
-    folder = shipped() if model is None else model
+    folder = shipped.FOLDER / model if not model.exists() else model  # by its short name
     weights = (folder / part / "model.safetensors" for part in ("", "best"))
     size = next((path.stat().st_size for path in weights if path.is_file()), 0)
     room = LITTLE / max(size / 1e6, 1.0)

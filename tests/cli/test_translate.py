@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from regard.cli.translate import LITTLE, place
-from regard.recipe import shipped
+from regard.shipped import models
 
-MODEL = shipped()
+MODEL = models()["en-fr"].path
 ROOM = int(LITTLE / ((MODEL / "model.safetensors").stat().st_size / 1e6))
 
 
