@@ -5,7 +5,7 @@ A card begins with a few lines of YAML between two lines of dashes, as cards of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -76,8 +76,10 @@ def fit_for(command: str) -> Shipped:
 
 
 def facts(card: str, *, name: str = "README.md") -> Facts:
-    """What a card says between its first line of dashes and the next; of a card without them nothing."""
+    """What a card says between its first line of dashes and the next; without them nothing, and what is unknown is left out."""
     head, dashes, rest = card.partition("---\n")
     if head or not dashes or "\n---\n" not in rest:
         return Facts()
-    return config.build(Facts, config.parse(rest.partition("\n---\n")[0], name=name), where="card")
+    told = config.parse(rest.partition("\n---\n")[0], name=name)
+    known = {field.name for field in fields(Facts)}
+    return config.build(Facts, {key: value for key, value in told.items() if key in known}, where="card")

@@ -76,14 +76,12 @@ def options(settings: list[str] | None) -> dict[str, Any]:
 
 def named(words: list[str]) -> tuple[Path | None, list[str]]:
     """The model that the first word names, if it is a folder, a path to one or a shipped model; and the other words."""
-    from regard import shipped
-
     if not words:
         return None, []
     first, rest = words[0], words[1:]
     if first == "-" or len(first.split()) != 1 or len(first) > LONGEST or "\0" in first or Path(first).is_file():
         return None, words
-    return (Path(first), rest) if os.sep in first or Path(first).is_dir() or first in shipped.models() else (None, words)
+    return (Path(first), rest) if os.sep in first or Path(first).is_dir() or ships(first) else (None, words)
 
 
 def meant(words: list[str], command: str) -> tuple[Path, list[str]]:
@@ -99,3 +97,10 @@ def called(path: Path) -> str:
     found = path.resolve()
     folder = found.parents[1] if found.parent.name == "checkpoints" else found.parent
     return f"{folder.name}/{found.name}" if (folder / "metrics.jsonl").is_file() else found.name
+
+
+def ships(name: str) -> bool:
+    """Whether a model of this name comes with Regard."""
+    from regard import shipped
+
+    return name in shipped.models()

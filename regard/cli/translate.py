@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from itertools import chain, count, islice
 from pathlib import Path
@@ -13,7 +14,7 @@ import typer
 
 from regard.cli.answers import Asked, writing
 from regard.cli.grammar import Answers, Input, Json, Settings, Words, meant
-from regard.cli.lines import arguments, blocks, guessed, lines_of, writer
+from regard.cli.lines import arguments, blocks, counted, guessed, lines_of, writer
 
 if TYPE_CHECKING:
     from regard.tasks.translation.answers import Answer
@@ -72,7 +73,8 @@ def translate(
 
 def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen: dict[str, Any], asked: Asked) -> None:
     """A line for every line; of several answers, each in a line behind its number and score."""
-    numbers = count(1)
+    numbers, kept = count(1), 0
+    strangers: Counter[str] = Counter()
 
     def numbered(_: str, answer: Answer) -> str:
         return _line(next(numbers), answer)
@@ -87,6 +89,13 @@ def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen
             for text, answer in zip(block, answers, strict=True):
                 write(text, answer)
             draft.keep(len(block))
+            kept += sum(answer.kept for answer in answers)
+            strangers.update(answer.foreign for answer in answers if answer.foreign)
+    if kept:
+        already = "1 sentence is" if kept == 1 else f"{kept:,} sentences are"
+        print(f"regard: {already} already in the target language ({to}) and left as written", file=sys.stderr)
+    for code, lines_of_it in strangers.most_common():
+        print(f"regard: {counted(lines_of_it, 'line')}: {translator.stranger(code)}", file=sys.stderr)
 
 
 def _documents(

@@ -36,9 +36,14 @@ LANGUAGES = {
 TABLE = Path(__file__).with_name("languages.npy")
 BUCKETS = 4096  # rows of the table
 SCALE = 24.0  # the table's integers for one unit of log-odds
-LONGEST = 300  # characters that are looked at
+LIKELY = 0.6  # the least share of what is named
+ENOUGH = 4  # words that are more than a few
+SURE, SURER = 0.95, 0.99  # the least share of a language beyond doubt: of so many words, of fewer
+UNLIKE, UNLIKER = 0.005, 0.0005  # the most share of the languages that a text is not in
+LONGEST = 2000  # characters that are looked at
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # spreads what differs little
-WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*'?")
+LATIN = re.compile("[A-Za-zªº\u00c0-\u024f\u1e00-\u1eff]")
+WORD = re.compile(rf"{LATIN.pattern}+(?:'{LATIN.pattern}+)*'?")
 ADDRESS = re.compile(r"\S*(?:@|://|www\.)\S*|[{%$][^\s}]*}?")
 
 
@@ -80,10 +85,58 @@ def _table() -> np.ndarray:
 
 def identify(text: str) -> Guess | None:
     """The likeliest language of a text; None where it has no Latin letters to judge by."""
-    words = _words(text)
+    words = len(_words(text))
     if not words:
         return None
     logits = _table()[features(text)].sum(0, dtype=np.int64) / SCALE
     odds = np.exp(logits - logits.max())
     shares = dict(zip(LANGUAGES, (odds / odds.sum()).tolist(), strict=True))
-    return Guess(max(shares, key=shares.__getitem__), shares, len(words))
+    return Guess(max(shares, key=shares.__getitem__), shares, words)
+
+
+def likeliest(text: str, among: Collection[str]) -> str | None:
+    """The likeliest of these languages, however unlike each the text is; None where there is nothing to judge by."""
+    found = identify(text)
+    known = [code for code in among if code in LANGUAGES]
+    return max(known, key=found.probabilities.__getitem__) if found is not None and known else None
+
+
+def guess(text: str, among: Collection[str]) -> str | None:
+    """The likeliest of these languages, or None when nothing tells them apart or the text is in another one."""
+    found, code = identify(text), likeliest(text, among)
+    if found is None or code is None:
+        return None
+    known = sum(found.probabilities[one] for one in among if one in LANGUAGES)
+    return code if found.probabilities[code] >= LIKELY * max(known, LIKELY) else None
+
+
+def is_surely(text: str, code: str) -> bool:
+    """Whether a text is in this language beyond doubt; a few words need to be clearer than many."""
+    found = identify(text) if code in LANGUAGES else None
+    if found is None:
+        return False
+    return found.probabilities[code] >= (SURE if found.words >= ENOUGH else SURER)
+
+
+def foreign(text: str, known: Collection[str]) -> str | None:
+    """The language of a text that is in none of these, or the script if it is not Latin; None where that is unsure."""
+    if any(code not in LANGUAGES for code in known):
+        return None
+    if (script := _script(text)) is not None:
+        return script
+    found = identify(text)
+    if found is None:
+        return None
+    share = sum(found.probabilities[code] for code in known)
+    return found.code if share < (UNLIKE if found.words >= ENOUGH else UNLIKER) else None
+
+
+def _script(text: str) -> str | None:
+    """The script that most letters of a text have, unless that is Latin: Cyrillic, Greek, CJK ..."""
+    letters = [letter for letter in text[:LONGEST] if letter.isalpha()]
+    strange = [letter for letter in letters if not LATIN.match(letter)]
+    if 2 * len(strange) <= len(letters):
+        return None
+    names = Counter(unicodedata.name(letter, "unknown").split()[0] for letter in strange)
+    [(script, _)] = names.most_common(1)
+    return script if script == "CJK" else script.capitalize()

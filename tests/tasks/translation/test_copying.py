@@ -43,7 +43,7 @@ def test_nothing_visible_gives_nothing(shipped):
 
 
 def test_the_record_is_in_the_checkpoint_and_decides(shipped):
-    kept = checkpoint.read(shipped_models.models()["en-fr"].path).config
+    kept = checkpoint.read(recipe.shipped.models()["en-fr"].path).config
     assert kept["tokenizer"]["normalise"] == "full"
     assert (shipped.source.how.normalise, shipped.decoding.copy) == ("full", "all")
     unlike = Translator(
