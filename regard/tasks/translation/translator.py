@@ -183,9 +183,8 @@ class Translator:
         return config.build(DecodingConfig, {**config.plain(self.decoding), **changes}, where="decoding")
 
     def like(self, decoding: DecodingConfig) -> Translator:
-        """The same translator with other settings."""
-        both = self.source, self.target
-        return Translator(self.model, both, decoding, self.name, ready=self.ready, reads=self.reads)
+        """The same translator with other settings, for parts of a text, whose language nobody asks."""
+        return Translator(self.model, (self.source, self.target), decoding, self.name, ready=self.ready)
 
     def look(self, text: str, *, to: str | None = None) -> Trace:
         """Translate one sentence and keep where every head looked while the winning beam was written."""

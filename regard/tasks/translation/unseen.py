@@ -46,8 +46,7 @@ def unseen(text: str, answer: str, tokenizer: Tokenizer) -> Iterator[tuple[int, 
     missing = [n for n, word in enumerate(words) if word.casefold() not in answer.casefold()]
     if not missing:
         return
-    counts = dict(zip(missing, map(len, tokenizer.encode_many([words[n] for n in missing])), strict=True))
-    lost = [n for n in missing if _spelt(words[n], counts[n], named=_named(text, found[n], words[n]))]
+    lost = [n for n in missing if _spelt(words[n], tokenizer, named=_named(text, found[n], words[n]))]
     if 2 * len(lost) > max(2, len(WORD.findall(text))):
         return
     for number in lost:
@@ -66,7 +65,12 @@ def _named(text: str, match: re.Match[str], word: str) -> bool:
     return word[:1].isupper() and not OPENING.search(before) and not EXONYMS.match(word)
 
 
-def _spelt(word: str, pieces: int, *, named: bool) -> bool:
-    """Whether a tokenizer spells a word out; a word in capitals is an abbreviation, which has a translation."""
+def _spelt(word: str, tokenizer: Tokenizer, *, named: bool) -> bool:
+    """Whether a tokenizer spells a word out, or a part of it; capitals are abbreviations, which have a translation."""
     least, most = NAME if named else RARE
-    return pieces >= least and len(word) <= most * pieces and not word.isupper() and not EXONYMS.match(word)
+    for part in word.split("-"):
+        if len(part) >= SHORTEST and not part.isupper() and not EXONYMS.match(part):
+            pieces = min(map(len, tokenizer.encode_many([part, part.lower()])))
+            if pieces >= least and len(part) <= most * pieces:
+                return True
+    return False
