@@ -48,7 +48,7 @@ class Shipped:
     @property
     def task(self) -> str:
         """What it was trained for."""
-        return str(config.read(self.path / "config.yaml").get("task", "translation"))
+        return str(config.read(self.path / "config.yaml")["task"])
 
     @property
     def size(self) -> int:
@@ -76,7 +76,7 @@ def fit_for(command: str) -> Shipped:
 
 
 def facts(card: str, *, name: str = "README.md") -> Facts:
-    """What a card says between its first line of dashes and the next; without them nothing, and what is unknown is left out."""
+    """What a card says between its first line of dashes and the next; facts of other names are left out."""
     head, dashes, rest = card.partition("---\n")
     if head or not dashes or "\n---\n" not in rest:
         return Facts()

@@ -3,7 +3,10 @@
     pip download --no-deps -d wheels django wagtail django-allauth django-cms django-oscar djangorestframework \\
         stopwordsiso jupyterlab-language-pack-{cs-CZ,de-DE,es-ES,fr-FR,it-IT,nl-NL,pl-PL,pt-BR,ro-RO}
     python scripts/make_languages.py wheels --lines en=common-voice-en.txt.gz fr=common-voice-fr.txt.gz \\
-        --columns en,fr=tatoeba/fra.txt.gz en,de=tatoeba/deu.txt.gz
+        --columns en,fr=tatoeba/fra.txt.gz en,de=tatoeba/deu.txt.gz en,fr=python-docs-fr.tsv.gz \\
+        en,fr=react-docs-fr.tsv.gz en,fr=libreoffice-help.tsv.gz en,fr=gnome-user-docs.tsv.gz \\
+        en,fr=kubernetes-docs-fr.tsv.gz en,fr=rust-book-fr.tsv.gz en,fr=lexicon-osm-id.tsv.gz \\
+        en,fr=opensource-guide.tsv.gz
 
 The wheels (BSD or MIT) hold the translated messages of programs and lists of small words; the files hold sentences, one
 a line or in columns. One in ten sentences of the files is left out, so that the table can be measured on it.
@@ -29,7 +32,9 @@ from regard.data.languages import BUCKETS, LANGUAGES, SCALE, TABLE, features
 MESSAGES = re.compile(r"/locale/([a-z]{2})(?:_[A-Za-z]+)?/LC_MESSAGES/[\w.-]+\.mo$")
 PLACEHOLDER = re.compile(r"<[^>]*>|%\(\w+\)[a-z]|%[a-z]|\{[^}]*\}|&\w+;|\S*[@/\\_]\S*")
 NORWEGIAN = {"nb": "no", "nn": "no"}
-MOST = 40_000  # samples of a language
+LENGTHS = (1, 2, 3, 4, 5, 6, 8, 12, 16)  # words of a sample
+SMALL = 0.15  # of the samples are small words in a row
+HELD = 0.1  # of the sentences of the files, which are left out
 ROUNDS = 2
 BATCH = 1024
 RATE = 0.02
@@ -77,24 +82,25 @@ def _clean(text: str) -> str:
 
 def samples(asked: argparse.Namespace, rng: random.Random) -> list[tuple[str, int]]:
     """Texts of one to sixteen words with the number of their language, as many as there are of each."""
-    texts: dict[str, list[str]] = {code: sorted(found) for code, found in messages(asked.wheels).items()}
+    texts = {code: sorted(own) for code, own in messages(asked.wheels).items()}
     for given, columns in [*((each, False) for each in asked.lines), *((each, True) for each in asked.columns)]:
         codes, _, path = given.partition("=")
         for cells in sentences(path):
             for code, text in zip(codes.split(","), cells, strict=False) if columns else [(codes, cells[0])]:
-                if share(text, "") >= 0.1:
+                if share(text, "") >= HELD:
                     texts[code].append(text)
-    words, found = small_words(asked.wheels), []
+    words = small_words(asked.wheels)
+    found: list[tuple[str, int]] = []
     for number, code in enumerate(LANGUAGES):
         own = [text for text in texts[code] if re.search(r"[^\W\d_]{2}", text)]
         print(f"{code}: {len(own):,} texts, {sum(len(text.split()) for text in own):,} words")
-        for _ in range(MOST):
-            text = rng.choice(own).split()
-            if code in words and rng.random() < 0.15:
-                text = rng.choices(words[code], k=rng.randint(1, 8))
-            length = min(len(text), rng.choice((1, 2, 3, 4, 5, 6, 8, 12, 16)))
-            start = rng.randrange(len(text) - length + 1)
-            found.append((" ".join(text[start : start + length]), number))
+        for _ in range(asked.samples):
+            tokens = rng.choice(own).split()
+            if code in words and rng.random() < SMALL:
+                tokens = rng.choices(words[code], k=rng.randint(1, 8))
+            length = min(len(tokens), rng.choice(LENGTHS))
+            start = rng.randrange(len(tokens) - length + 1)
+            found.append((" ".join(tokens[start : start + length]), number))
     return found
 
 
@@ -107,7 +113,7 @@ def learn(found: list[tuple[str, int]], rng: random.Random) -> np.ndarray:
     wanted = torch.tensor([number for _, number in found])
     table = torch.zeros(BUCKETS, len(LANGUAGES), requires_grad=True)
     optimizer = torch.optim.Adam([table], lr=RATE)
-    starts = [start for _ in range(ROUNDS) for start in range(0, len(found) - BATCH, BATCH)]
+    starts = [start for _ in range(ROUNDS) for start in range(0, len(found), BATCH)]
     for step, start in enumerate(starts):
         optimizer.param_groups[0]["lr"] = RATE * (1 - step / len(starts))
         offsets = ends[start : start + BATCH + 1]
@@ -131,12 +137,13 @@ def main() -> None:
     parser.add_argument("wheels", type=Path)
     parser.add_argument("--lines", nargs="*", default=[], metavar="CODE=FILE")
     parser.add_argument("--columns", nargs="*", default=[], metavar="CODE,CODE=FILE")
+    parser.add_argument("--samples", type=int, default=40_000, help="samples of each language")
     parser.add_argument("--out", type=Path, default=TABLE)
     asked = parser.parse_args()
     rng = random.Random(1)
     torch.manual_seed(1)
     table = learn(samples(asked, rng), rng)
-    np.save(asked.out, table)
+    asked.out.write_bytes(table.tobytes())
     print(f"{asked.out}: {asked.out.stat().st_size / 1e3:.0f} kB")
 
 

@@ -1,6 +1,7 @@
 """The models that come with Regard: whole, small, quick to open, listed, and taken where nobody names one."""
 
 import json
+import runpy
 import subprocess
 import sys
 import time
@@ -25,8 +26,6 @@ BRIEF += ["model.heads=2", "model.hidden=16", "model.depth=1", "tokenizer.kind=c
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A box of three models, as the script that ships makes them of trained ones."""
-    import runpy
-
     place = tmp_path_factory.mktemp("box")
     (place / "book.txt").write_text("the old wolf sleeps\na dog runs\n" * 20)
     ship = runpy.run_path(str(ROOT / "scripts" / "ship_model.py"))["ship"]
@@ -103,7 +102,9 @@ def test_commands_without_a_model_take_the_one_whose_card_names_them(full: Path,
     assert said(capsys, "generate", "--seed", "1") == said(capsys, "generate", "stories", "--seed", "1")
     book = str(full / "book.txt")
     assert said(capsys, "search", book, "dog") == said(capsys, "search", book, "dog", "--model", "encoder")
-    assert said(capsys, "translate", "Hello.", "--to", "fr") == said(capsys, "translate", "en-fr", "Hello.", "--to", "fr")
+    assert said(capsys, "translate", "Hello.", "--to", "fr") == said(
+        capsys, "translate", "en-fr", "Hello.", "--to", "fr"
+    )
 
 
 def test_training_starts_from_a_model_by_its_name(full: Path, tmp_path: Path):
@@ -115,12 +116,14 @@ def test_training_starts_from_a_model_by_its_name(full: Path, tmp_path: Path):
 
 def test_a_command_that_no_model_is_for_says_so_in_a_line(monkeypatch, tmp_path: Path, capsys):
     monkeypatch.setattr(shipped, "FOLDER", tmp_path)
-    for words in (["fill", "a [MASK]"], ["embed", "a"], ["generate"], ["translate", "Hello."]):
+    for words in (["fill", "a [MASK]"], ["embed", "a b"], ["generate"], ["translate", "Hello, you."]):
         assert run(words) == 1
         told = capsys.readouterr().err
         assert told == (
             f"regard: no model that comes with Regard is for `regard {words[0]}`: name a run folder or a checkpoint\n"
         )
+    assert run(["fill", "runx"]) == 1
+    assert "no model at runx, and no model that comes with Regard is for `regard fill`" in capsys.readouterr().err
 
 
 def test_two_prompts_are_one_too_many(full: Path, capsys):
@@ -186,8 +189,8 @@ def test_shipping_refuses_a_card_that_says_too_little_and_a_model_that_is_too_la
     with pytest.raises(SystemExit):
         script("ship_model.py", monkeypatch, model, tmp_path / "card.md", tmp_path / "out")
     assert "card.md: says nothing of its license between the dashes at its top" in capsys.readouterr().err
+    card = model.with_name("shipped-1.md")
     with pytest.raises(SystemExit):
-        card = model.with_name("shipped-1.md")
         script("ship_model.py", monkeypatch, model, card, tmp_path / "out", "--most", "0.01")
     assert "0.0 MB of weights, more than the 0.01 MB that --most allows" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

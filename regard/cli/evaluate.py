@@ -66,7 +66,8 @@ def evaluate(
     given = {"columns": columns, "to": to, "metric": metric}
     chosen = options(settings) | {name: value for name, value in given.items() if value is not None}
     systems = [
-        scored(path, files, chosen, device=device, among=bool(others)) for path in (model or Path(shipped.FIRST), *others)
+        scored(path, files, chosen, device=device, among=bool(others))
+        for path in (model or Path(shipped.FIRST), *others)
     ]
     compared = compare(systems) if others else None
     if as_json:

@@ -89,7 +89,13 @@ def meant(words: list[str], command: str) -> tuple[Path, list[str]]:
     from regard import shipped
 
     model, texts = named(words)
-    return (shipped.fit_for(command).path if model is None else model), texts
+    if model is not None:
+        return model, texts
+    try:
+        return shipped.fit_for(command).path, texts
+    except ValueError as error:
+        alone = f"no model at {words[0]}, and " if len(words) == 1 and len(words[0].split()) == 1 else ""
+        raise ValueError(f"{alone}{error}") from None
 
 
 def called(path: Path) -> str:

@@ -25,7 +25,9 @@ LINK = re.compile(  # names of sites, files, people and topics: example.com, not
     r"(?<![\w@.])[\w-]{2,}(?:\.[\w-]{2,})*\.[a-z]{2,5}\d?(?![\w@])|(?<![\w&])[@#][^\W\d]\w+"
 )
 CODE = re.compile(r"(?<![\w+-])(?=[\w+-]*\d)(?=[\w+-]*[^\W\d_])\w+(?:[-+]\w+)*")  # AF1680, KX19-ZTR, F4
-MEASURE = re.compile(r"\d+[^\W\d_]{1,4}|\d{1,2}h\d\d|(?:\d+-)+[^\W\d_-]+(?:-[^\W\d_-]+)*")  # 3rd, 5kg, 8h30, 10-year-old
+MEASURE = re.compile(
+    r"\d+[^\W\d_]{1,4}|\d{1,2}h\d\d|(?:\d+-)+[^\W\d_-]+(?:-[^\W\d_-]+)*"
+)  # 3rd, 5kg, 8h30, 10-year-old
 NUMBER = re.compile(r"\+\d+(?:[ .-]\d{1,4}(?!\d))+|\d{1,2} ?h ?\d\d(?!\w)|\d+(?:[./:,-]\d+|\s\d{2,3}(?!\d))*")
 TIME = re.compile(r"\d{1,2}(?::| ?h ?)(\d\d)")
 GROUPED = re.compile(r"\d{1,3}(?:[,.\s]\d{3})+")  # thousands, which each language sets apart in its own way
@@ -91,7 +93,9 @@ def _says(said: Sequence[str], number: str, text: str) -> bool:
     if time := TIME.fullmatch(number):
         return not said or time[1] in said
     if GROUPED.fullmatch(number) or len(number.split()) > 1:
-        return any("".join(said[begin:end]) == digits for begin in range(len(said)) for end in range(begin, len(said) + 1))
+        return any(
+            "".join(said[begin:end]) == digits for begin in range(len(said)) for end in range(begin, len(said) + 1)
+        )
     if not number.isdigit():
         return False
     if len(digits) < 3:  # in words, or an hour of another clock
