@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ OPENING = re.compile(r"^\W*$|[!?:]\W*$")  # what stands before the first word of
 POSSESSIVE = re.compile(r"'s?$|^(?:qu|[cdjlmnst])'", re.IGNORECASE)
 SHORTEST = 4  # letters of a word that can be told to be spelt out
 NAME = (3, 2.8)  # least pieces of a name, most letters a piece
+ALIKE = 0.7  # the least likeness of a word and its rendering
 RARE = (4, 1.7)  # of any other word, which may be one that is only rare
 
 EXONYMS = re.compile(  # names that languages spell each in its own way, by how they begin
@@ -30,7 +32,9 @@ EXONYMS = re.compile(  # names that languages spell each in its own way, by how 
     |turk|turq|tusc|tosc|ukrai|unit|vars|warsaw|veni|venise|vene|vien|viet|viêt|welsh|wales|york|yougo|yugo|zéland|zeal
     |monday|tuesday|wednes|thurs|friday|satur|sunday|januar|februar|march|april|june|july|august|septem|octob|novem
     |decem|monsieur|madame|mademoi|mister|presid|présid|minist|parlia|parlem|commis|council|consei|king|queen|prince|roi
-    |reine|saint|internet|email|easter|pâque|halloween)""",
+    |reine|saint|internet|email|easter|pâque|halloween|columb|colomb|korea|corée|democ|démoc|repub|répub|social|seoul|séoul
+    |ira[kqn]|kenya|budd?h|boudd|hindu|hindou
+    |\w+(?:ian|ese|ish|ism|ist|ien|ienne|ique)s?$|\w+(?:crat)?ic$)""",
     re.IGNORECASE | re.VERBOSE,
 )
 
@@ -47,11 +51,18 @@ def unseen(text: str, answer: str, tokenizer: Tokenizer) -> Iterator[tuple[int, 
     if not missing:
         return
     lost = [n for n in missing if _spelt(words[n], tokenizer, named=_named(text, found[n], words[n]))]
+    lost = [n for n in lost if not _rendered(words[n], answer, tokenizer)]
     if 2 * len(lost) > max(2, len(WORD.findall(text))):
         return
     for number in lost:
         begin = found[number].start() + found[number][0].index(words[number])
         yield begin, begin + len(words[number])
+
+
+def _rendered(word: str, answer: str, tokenizer: Tokenizer) -> bool:
+    """Whether an answer has a word much like this one that it did not have to spell out: Colomb for Columbus."""
+    near = [own for own in WORD.findall(answer) if SequenceMatcher(None, word.lower(), own.lower()).ratio() >= ALIKE]
+    return any(len(ids) < NAME[0] for ids in tokenizer.encode_many(near)) if near else False
 
 
 def _bare(word: str) -> str:

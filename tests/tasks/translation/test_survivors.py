@@ -53,6 +53,9 @@ def test_every_line_holds_what_must_survive_or_another_spelling_of_it():
         ("Il parle de Kowalczyk et d'Oyelaran.", "He talks of Kow and Oye.", ["Kowalczyk", "Oyelaran"]),
         ("The dog is in the garden.", "Le chien est dans le jardin.", []),
         ("NATO HDMI", "OTAN", []),
+        ("America was found by Columbus.", "L'Amérique fut trouvée par Colomb.", []),
+        ("The Democratic Party and the Kenyans", "Le parti démocrate et les Kényans", []),
+        ("Y a-t-il un ci-joint, c'est-à-dire un Lefebvre-Dumoulin ?", "Is there one?", ["Lefebvre-Dumoulin"]),
     ],
 )
 def test_lost_names_are_found_and_translated_ones_left(shipped, text, answer, lost):
