@@ -244,7 +244,7 @@ def load(
 ) -> Any:
     """The model in a checkpoint directory, or the best one in a run folder, ready to use; the translator for None.
 
-    A `task` is what it must have learnt; of several, one.
+    A `task` is what it must have learnt, or be able to do with what it has learnt; of several, one.
     """
     found = opened(shipped.FIRST if directory is None else directory)
     name = found.config.get("task")
@@ -252,7 +252,11 @@ def load(
         raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(FACES)}")
     wanted = (task,) if isinstance(task, str) else task
     if wanted is not None and name not in wanted:
-        raise ValueError(_misfit(directory or shipped.FIRST, name, wanted))
+        body = found.config["model"].get("name") if isinstance(found.config.get("model"), Mapping) else None
+        others = [one for one in wanted if body is not None and body in getattr(FACES[one], "bodies", ())]
+        if not others:
+            raise ValueError(_misfit(directory or shipped.FIRST, name, wanted))
+        name = others[0]
     place = devices.choose(device)
     try:
         if name in TASKS:

@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 import regard
 from regard import checkpoint, config, recipe, shipped
 from regard.cli import run
+from regard.tasks.embedding.embedder import Embedder
 from tests.documents import ROOT
 
 MODELS = shipped.models()
@@ -83,6 +84,10 @@ def test_names_lead_to_models_and_nothing_to_the_translator(full: Path):
         "Writer",
     ]
     assert regard.load(device="cpu").name == "en-fr"
+    embedder = regard.load("encoder", device="cpu", task="matching")
+    np.testing.assert_array_equal(embedder.embed(["a dog"]), Embedder.load(recipe.opened("encoder")).embed(["a dog"]))
+    with pytest.raises(ValueError, match=r"en-fr is a translator; .* needs an embedder"):
+        regard.load("en-fr", task="matching")
     with pytest.raises(ValueError, match="or a name: en-fr, encoder, stories"):
         regard.load("encodre")
 
