@@ -27,8 +27,9 @@ def load(
 ) -> Any:
     """Open a checkpoint directory, or the best one of a run folder: `load("runs/demo").translate("Bonjour.")`.
 
-    Without a directory it is the model that comes with Regard: `load().translate("Good morning.")`. A `task`
-    is what the model must have learnt; of several, one.
+    Models that come with Regard go by their names, which `regard models` lists: `load("en-fr")`. Without a directory it
+    is the translator: `load().translate("Good morning.")`. A `task` is what the model must have learnt; of several,
+    one.
     """
     from regard import recipe
 

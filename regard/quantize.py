@@ -35,6 +35,6 @@ def restore(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if scale is not None:
             if tensor.dim() != 2 or scale.shape != tensor.shape[:1]:
                 raise ValueError(f"{name} has no scale for each of its rows")
-            tensor = tensor.float() * scale.float()[:, None]
+            tensor = tensor.to(torch.float32, copy=True).mul_(scale.float()[:, None])  # in place: touched once
         whole[name] = tensor.float() if tensor.dtype == torch.float16 else tensor
     return whole

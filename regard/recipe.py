@@ -5,13 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from regard import checkpoint, config, models
+from regard import checkpoint, config, models, shipped
 from regard.config.words import nearest
 from regard.data.encodings import find
 from regard.tasks import DEFAULT, FACES, TASKS
@@ -243,17 +242,21 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 def load(
     directory: str | Path | None = None, *, device: str = "auto", task: str | tuple[str, ...] | None = None
 ) -> Any:
-    """The model in a checkpoint directory, or the best one in a run folder, ready to use; the shipped one for None.
+    """The model in a checkpoint directory, or the best one in a run folder, ready to use; the translator for None.
 
-    A `task` is what it must have learnt; of several, one.
+    A `task` is what it must have learnt, or be able to do with what it has learnt; of several, one.
     """
-    found = opened(shipped() if directory is None else directory)
+    found = opened(shipped.FIRST if directory is None else directory)
     name = found.config.get("task")
     if not isinstance(name, str) or name not in FACES:
         raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(FACES)}")
     wanted = (task,) if isinstance(task, str) else task
     if wanted is not None and name not in wanted:
-        raise ValueError(_misfit(directory or "the shipped model", name, wanted))
+        body = found.config["model"].get("name") if isinstance(found.config.get("model"), Mapping) else None
+        others = [one for one in wanted if body is not None and body in getattr(FACES[one], "bodies", ())]
+        if not others:
+            raise ValueError(_misfit(directory or shipped.FIRST, name, wanted))
+        name = others[0]
     place = devices.choose(device)
     try:
         if name in TASKS:
@@ -292,21 +295,18 @@ def _fitting(found: checkpoint.Checkpoint, kind: type) -> None:
         raise ValueError(f"config.yaml describes about {parameters:.1e} parameters, the weights have {size:.1e} bytes")
 
 
-def shipped() -> Path:
-    """The model that comes with Regard: English-French, both ways."""
-    return Path(str(resources.files("regard") / "pretrained" / "en-fr"))
-
-
 def opened(directory: str | Path) -> checkpoint.Checkpoint:
     """A checkpoint, verified; of a run folder its best one, or its newest before the first evaluation.
 
     Models that come with Regard go by their short names, such as `en-fr`.
     """
     path = Path(directory)
-    if not path.exists() and path.name == str(directory):
-        path = shipped().with_name(path.name)
+    known = shipped.models()
+    if not path.exists() and str(directory) in known:
+        path = known[str(directory)].path
     if not path.exists() or path.parent == path:
-        raise ValueError(f"no model at {directory}: give a checkpoint directory, a run folder, or a name: {_names()}")
+        names = ", ".join(known)
+        raise ValueError(f"no model at {directory}: give a checkpoint directory, a run folder, or a name: {names}")
     if not (path / "config.yaml").exists() and not (path / "checkpoints").is_dir():
         raise ValueError(f"{directory} holds no model: give a checkpoint directory or a run folder that was trained")
     if (path / "manifest.json").exists():
@@ -338,10 +338,6 @@ def _called(data: Any) -> str:
 
 def _stem(name: str) -> str:
     return Path(name.removesuffix(".gz")).stem or "run"
-
-
-def _names() -> str:
-    return ", ".join(sorted(path.name for path in shipped().parent.iterdir() if (path / "manifest.json").exists()))
 
 
 def _named(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,15 @@
 """The pairs that ship with Regard are what their attribution says they are."""
 
 import gzip
+import re
 import runpy
 import unicodedata
 from itertools import combinations
 from pathlib import Path
 
 import pytest
+
+from regard.data.holdout import sentence
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "regard" / "samples"
@@ -93,3 +96,17 @@ def test_the_same_pairs_give_the_same_file(tmp_path):
     assert gzip.decompress((tmp_path / "one.gz").read_bytes()) == gzip.decompress(
         (SAMPLES / "tatoeba-fra-eng.test.tsv.gz").read_bytes()
     )
+
+
+def test_the_everyday_sentences_are_two_hundred_of_our_own():
+    lines = (SAMPLES / "everyday.tsv").read_text(encoding="utf-8").splitlines()
+    both = [tuple(line.split("\t")) for line in lines]
+    assert len(both) == len({sentence(english) for english, _ in both}) == len({sentence(french) for _, french in both})
+    assert len(both) == 200
+    known = {sentence(text) for part in PARTS for pair in pairs(part) for text in (pair.english, pair.french)}
+    for english, french in both:
+        assert 4 <= len(english.split()) <= 20
+        assert 4 <= len(re.findall(r"[\w'-]+", french)) <= 20
+        assert not known & {sentence(english), sentence(french)}
+        assert not re.search(r"[^\u202f][?!;]|[^\u00a0]:|[’“”]", french), "French sets these signs apart"
+        assert all(unicodedata.is_normalized("NFC", text) for text in (english, french))

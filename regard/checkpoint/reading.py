@@ -16,6 +16,7 @@ from regard.checkpoint.manifest import MANIFEST, entry, trusted
 from regard.checkpoint.tensors import INDEX, WEIGHTS, gathered, mapped
 from regard.models import modern
 from regard.quantize import restore
+from regard.shipped import Facts, facts
 
 Stamp = tuple[int, ...]  # of a file: it changes whenever the file does
 
@@ -49,6 +50,13 @@ class Checkpoint:
     @property
     def metrics(self) -> dict[str, Any]:
         return self.json("metrics.json") if "metrics.json" in self.files else {}
+
+    @cached_property
+    def about(self) -> Facts:
+        """What its card says in a form that a program reads."""
+        if "README.md" not in self.files:
+            return Facts()
+        return explained(self.directory, lambda: facts(self.text("README.md")))
 
     def text(self, name: str) -> str:
         """A file as text."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.grammar import Device, Input, Json, Model, Settings, Texts, options
+from regard.cli.grammar import Device, Input, Json, Settings, Words, meant, options
 from regard.cli.lines import arguments, blocks, counted, lines_of, writable, writer
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ Vectors = Annotated[
 
 
 def embed(
-    model: Model,
-    texts: Texts = None,
+    words: Words = None,
     input: Input = None,
     output: Vectors = None,
     settings: Settings = None,
     device: Device = "auto",
 ) -> None:
     """Turn texts into vectors with a BERT or a GPT: JSON lines, or a numpy matrix."""
+    model, texts = meant(words or [], "embed")
     if texts and input is not None:
         raise ValueError("give either texts, or - for standard input, or -i FILE")
     writable(output, KINDS, reads=(input,))
@@ -54,8 +54,9 @@ def search(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file whose lines are searched.")],
     queries: Annotated[list[str], typer.Argument(metavar="QUERY...", help="What to look for; - reads standard input.")],
     model: Annotated[
-        Path, typer.Option("--model", "-m", metavar="MODEL", help="A BERT or a GPT: a run folder or a checkpoint.")
-    ],
+        Path | None,
+        typer.Option("--model", "-m", metavar="MODEL", help="A BERT or a GPT, else the shipped one for this."),
+    ] = None,
     count: Annotated[int, typer.Option("--top", min=1, max=100_000, help="Lines found for every query.")] = 5,
     index: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where the index is kept; beside the file when not given.")
@@ -65,6 +66,7 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Find the lines of a file that mean most nearly the same as a query."""
+    from regard import shipped
     from regard.tasks.embedding.searching import opened
 
     if not file.is_file():
@@ -73,7 +75,7 @@ def search(
     asked = [query for query in arguments(queries) if query.strip()]
     if not asked:
         raise ValueError("the query is empty: say what to look for")
-    found, digest = loaded(model, device)
+    found, digest = loaded(model or shipped.fit_for("search").path, device)
     kept, anew = opened(file, found, digest, index=index, **options(settings))
     if anew:
         print(f"regard: {file}: {counted(len(kept.vectors), 'line')} indexed", file=sys.stderr)

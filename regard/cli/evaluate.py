@@ -57,6 +57,7 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """Score a model on test files; compare it with others."""
+    from regard import shipped
     from regard.metrics.scores import compare
 
     model, files = named(words or [])
@@ -65,7 +66,8 @@ def evaluate(
     given = {"columns": columns, "to": to, "metric": metric}
     chosen = options(settings) | {name: value for name, value in given.items() if value is not None}
     systems = [
-        scored(path, files, chosen, device=device, among=bool(others)) for path in (model or Path("en-fr"), *others)
+        scored(path, files, chosen, device=device, among=bool(others))
+        for path in (model or Path(shipped.FIRST), *others)
     ]
     compared = compare(systems) if others else None
     if as_json:

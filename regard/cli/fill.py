@@ -7,14 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.answers import Asked, respond
-from regard.cli.grammar import Answers, Device, Input, Json, Model, Texts
+from regard.cli.grammar import Answers, Device, Input, Json, Words, meant
 
 BLANK: dict[str, Any] = {"text": "", "filled": "", "gaps": []}
 
 
 def fill(
-    model: Model,
-    texts: Texts = None,
+    words: Words = None,
     input: Input = None,
     output: Answers = None,
     top: Annotated[int, typer.Option(min=1, max=1000, help="Candidates for every gap.")] = 5,
@@ -24,6 +23,7 @@ def fill(
     """Fill the gaps of a text, such as "Paris is the [MASK] of France"."""
     from regard import recipe
 
+    model, texts = meant(words or [], "fill")
     asked = Asked(texts, input, output, None, as_json, model)
     asked.check(text=True)
     trained = recipe.load(model, device=device, task=recipe.able("fill"))

@@ -9,16 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from regard.cli.grammar import Device, Json, Model, Settings, options
+from regard.cli.grammar import Device, Json, Settings, meant, options
 from regard.cli.lines import decoded, lines_of, writable, writer
 
 
 def generate(
-    model: Model,
-    prompt: Annotated[
-        str | None,
+    words: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="[PROMPT]", help="How the text begins; - reads standard input; as in training if not given."
+            metavar="[MODEL] [PROMPT]",
+            help="A model, else the shipped one; how the text begins, or - for stdin; as in training if not given.",
         ),
     ] = None,
     input: Annotated[
@@ -49,6 +49,10 @@ def generate(
     """Continue a text with a language model."""
     from regard import recipe
 
+    model, given = meant(words or [], "generate")
+    if len(given) > 1:
+        raise ValueError(f"give one prompt, not {len(given)}: put quotation marks around it")
+    prompt = given[0] if given else None
     if prompt is not None and input is not None:
         raise ValueError("give either a prompt or -i FILE")
     writable(output, reads=(input,))

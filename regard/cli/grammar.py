@@ -18,6 +18,10 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A run folder or a 
 Texts = Annotated[
     list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts; - reads lines from standard input.")
 ]
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[MODEL] [TEXT]...", help="A model, else the shipped one; texts, or - for stdin."),
+]
 Input = Annotated[Path | None, typer.Option("--input", "-i", metavar="FILE", help="Read the lines of this file.")]
 Answers = Annotated[
     Path | None,
@@ -80,6 +84,20 @@ def named(words: list[str]) -> tuple[Path | None, list[str]]:
     return (Path(first), rest) if os.sep in first or Path(first).is_dir() or ships(first) else (None, words)
 
 
+def meant(words: list[str], command: str) -> tuple[Path, list[str]]:
+    """The model that the first word names, else the one that comes with Regard for this command; the other words."""
+    from regard import shipped
+
+    model, texts = named(words)
+    if model is not None:
+        return model, texts
+    try:
+        return shipped.fit_for(command).path, texts
+    except ValueError as error:
+        alone = f"no model at {words[0]}, and " if len(words) == 1 and len(words[0].split()) == 1 else ""
+        raise ValueError(f"{alone}{error}") from None
+
+
 def called(path: Path) -> str:
     """The name of a folder; of a checkpoint in a run folder both names, since many are called best."""
     found = path.resolve()
@@ -89,6 +107,6 @@ def called(path: Path) -> str:
 
 def ships(name: str) -> bool:
     """Whether a model of this name comes with Regard."""
-    from importlib import resources
+    from regard import shipped
 
-    return (resources.files("regard") / "pretrained" / name / "manifest.json").is_file()
+    return name in shipped.models()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from itertools import chain, count, islice
 from pathlib import Path
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.answers import Asked, writing
-from regard.cli.grammar import Answers, Input, Json, Settings, named
-from regard.cli.lines import arguments, blocks, guessed, lines_of, writer
+from regard.cli.grammar import Answers, Input, Json, Settings, Words, meant
+from regard.cli.lines import arguments, blocks, counted, guessed, lines_of, writer
 
 if TYPE_CHECKING:
     from regard.tasks.translation.answers import Answer
@@ -24,10 +25,7 @@ LITTLE = 50_000  # characters times megabytes of weights that do not pay for wak
 
 
 def translate(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[MODEL] [TEXT]...", help="A model, else the shipped one; texts, or - for stdin."),
-    ] = None,
+    words: Words = None,
     input: Input = None,
     output: Answers = None,
     to: Annotated[str | None, typer.Option(help="Target language, of several; guessed if not given.")] = None,
@@ -49,7 +47,7 @@ def translate(
     """Translate text; line counts always match."""
     from regard import recipe
 
-    model, texts = named(words or [])
+    model, texts = meant(words or [], "translate")
     if bool(texts) == (input is not None):
         raise ValueError("give either texts, or - for standard input, or -i FILE")
     asked = Asked(texts, input, output, settings, as_json, model)
@@ -75,7 +73,8 @@ def translate(
 
 def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen: dict[str, Any], asked: Asked) -> None:
     """A line for every line; of several answers, each in a line behind its number and score."""
-    numbers = count(1)
+    numbers, kept = count(1), 0
+    strangers: Counter[str] = Counter()
 
     def numbered(_: str, answer: Answer) -> str:
         return _line(next(numbers), answer)
@@ -90,6 +89,13 @@ def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen
             for text, answer in zip(block, answers, strict=True):
                 write(text, answer)
             draft.keep(len(block))
+            kept += sum(answer.kept for answer in answers)
+            strangers.update(answer.foreign for answer in answers if answer.foreign)
+    if kept:
+        already = "1 sentence is" if kept == 1 else f"{kept:,} sentences are"
+        print(f"regard: {already} already in the target language ({to}) and left as written", file=sys.stderr)
+    for code, lines_of_it in strangers.most_common():
+        print(f"regard: {counted(lines_of_it, 'line')}: {translator.stranger(code)}", file=sys.stderr)
 
 
 def _documents(
@@ -130,16 +136,16 @@ def _alternatives(
                 yield "\n".join(f"{left:<24} {right}".rstrip() for left, right in sentence.lines()) + "\n"
 
 
-def place(device: str, model: Path | None, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
+def place(device: str, model: Path, lines: Iterator[str]) -> tuple[str, Iterator[str]]:
     """Where to translate these lines: little text on the CPU, since waking a GPU takes longer than translating it.
 
     What counts is the characters times the megabytes of the model. The lines come back with those that were counted.
     """
     if device != "auto":
         return device, lines
-    from regard.recipe import shipped
+    from regard import shipped
 
-    folder = shipped() if model is None else model
+    folder = shipped.FOLDER / model if not model.exists() else model  # by its short name
     weights = (folder / part / "model.safetensors" for part in ("", "best"))
     size = next((path.stat().st_size for path in weights if path.is_file()), 0)
     room = LITTLE / max(size / 1e6, 1.0)

@@ -37,7 +37,8 @@ class Trained(Protocol):
     True`; where a file of inputs is more than its lines, `read(file)` gives them. Where answers can be scored that
     somebody else wrote into a file, `judge(file, *files, name, ...)` is a static method that does. Where it writes, and
     speed is told in tokens, `workloads(inputs, batches, ...)` gives what to time. A language model that can be prompted
-    is also what `tasks/gaps.py` says.
+    is also what `tasks/gaps.py` says. What can use networks of another task as well, whatever they were trained for,
+    names them in `bodies`.
     """
 
     task: ClassVar[str]

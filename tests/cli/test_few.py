@@ -131,7 +131,7 @@ def test_many_texts_pairs_and_other_models_are_not_few(model, tmp_path):
     assert not suits(
         [{"path": str(tmp_path / "pairs.csv"), "text": ["premise", "hypothesis"], "label": "label"}], parent
     )
-    assert not suits([{"path": str(tmp_path / "fifty.csv")}], checkpoint.read(recipe.shipped()))
+    assert not suits([{"path": str(tmp_path / "fifty.csv")}], checkpoint.read(recipe.shipped.models()["en-fr"].path))
 
 
 def test_a_label_that_was_not_fitted_is_named_with_its_line(few, tmp_path, capsys):

@@ -120,7 +120,7 @@ def test_a_mistake_is_said_in_one_line(model, line, message, capsys):
 def test_a_translator_has_no_word_vectors(capsys):
     from regard import recipe
 
-    assert run(["words", "similar", str(recipe.shipped()), "word"]) == 1
+    assert run(["words", "similar", str(recipe.shipped.models()["en-fr"].path), "word"]) == 1
     told = "is a translator; regard words similar needs a table of word vectors (try regard translate)"
     assert told in capsys.readouterr().err
 

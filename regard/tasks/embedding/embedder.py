@@ -59,6 +59,7 @@ class Embedder:
     task: ClassVar[str] = "matching"
     verb: ClassVar[str] = "embed"
     kind: ClassVar[str] = "an embedder"
+    bodies: ClassVar[tuple[str, ...]] = BODIES
     Options: ClassVar[type] = EmbeddingConfig
     __repr__ = described
 

@@ -18,6 +18,10 @@ class Answer:
     text: str
     score: float
     alternatives: tuple[Answer, ...] = ()
+    kept: int = 0
+    """Sentences that were in the target language already and were left as they are."""
+    foreign: str | None = None
+    """The language or script of the text, where the model does not know it."""
 
     def __str__(self) -> str:
         return self.text.replace("\n", " ")
@@ -26,7 +30,9 @@ class Answer:
         """As JSON."""
         others = [{"translation": one.text, "score": round(one.score, 6)} for one in self.alternatives]
         told = {"translation": self.text, "score": round(self.score, 6)}
-        return told | ({"alternatives": others} if others else {})
+        told |= {"alternatives": others} if others else {}
+        told |= {"kept": self.kept} if self.kept else {}
+        return told | ({"foreign": self.foreign} if self.foreign else {})
 
 
 def worded(tokenizer: Tokenizer, group: Sequence[Sequence[Hypothesis]], *, drawn: bool = False) -> Iterator[Answer]:
@@ -63,4 +69,4 @@ def rejoined(plan: Sequence[sentences.Piece], found: Sequence[Answer]) -> Answer
                 score += answer.score
             parts.append(piece.gap)
         joined.append(Answer("".join(parts), score))
-    return Answer(joined[0].text, joined[0].score, tuple(joined[1:]))
+    return Answer(joined[0].text, joined[0].score, tuple(joined[1:]), sum(answer.kept for answer in found))

@@ -1,4 +1,4 @@
-"""What a translation must hold as the source has it: addresses, placeholders, emoji, and numbers a model may garble.
+"""What a translation must hold as the source has it: addresses, placeholders, emoji, numbers, codes and names.
 
 Only a sentence whose answer has lost something is translated again, with stand-ins, as documents are.
 """
@@ -14,16 +14,24 @@ from typing import TYPE_CHECKING
 from regard.attention.tap import Tap
 from regard.tasks.translation.documents import document as documents
 from regard.tasks.translation.documents.markup import EMOJI, PLACEHOLDER, Span, cut
+from regard.tasks.translation.unseen import unseen
 
 if TYPE_CHECKING:
     from regard.tasks.translation.answers import Answer
     from regard.tasks.translation.options import DecodingConfig
     from regard.tasks.translation.translator import Translator
 
-NUMBER = re.compile(r"\d+(?:[./:,-]\d+|\s\d{2,3}(?!\d))*")
-TIME = re.compile(r"\d{1,2}:(\d\d)")
+LINK = re.compile(  # names of sites, files, people and topics: example.com, notes_2.pdf, @anna, #summer
+    r"(?<![\w@.])[\w-]{2,}(?:\.[\w-]{2,})*\.[a-z]{2,5}\d?(?![\w@])|(?<![\w&])[@#][^\W\d]\w+"
+)
+CODE = re.compile(r"(?<![\w+-])(?=[\w+-]*\d)(?=[\w+-]*[^\W\d_])\w+(?:[-+]\w+)*")  # AF1680, KX19-ZTR, F4
+MEASURE = re.compile(
+    r"\d+[^\W\d_]{1,4}|\d{1,2}h\d\d|(?:\d+-)+[^\W\d_-]+(?:-[^\W\d_-]+)*"
+)  # 3rd, 5kg, 8h30, 10-year-old
+NUMBER = re.compile(r"\+\d+(?:[ .-]\d{1,4}(?!\d))+|\d{1,2} ?h ?\d\d(?!\w)|\d+(?:[./:,-]\d+|\s\d{2,3}(?!\d))*")
+TIME = re.compile(r"\d{1,2}(?::| ?h ?)(\d\d)")
+GROUPED = re.compile(r"\d{1,3}(?:[,.\s]\d{3})+")  # thousands, which each language sets apart in its own way
 DIGITS = re.compile(r"\d+")
-SUSPECT = re.compile(rf"[\d@{{%$]|://|www\.|{EMOJI.pattern}")  # nothing else needs a closer look
 
 
 def mended(
@@ -36,7 +44,7 @@ def mended(
     broken = {
         number: spans
         for number, (text, answer) in enumerate(zip(texts, answers, strict=True))
-        if SUSPECT.search(text) and (spans := lost(text, answer.text, numbers=decoding.copy == "all"))
+        if (spans := _missing(translator, text, answer.text, every=decoding.copy == "all"))
     }
     if not broken or not _attends(translator):
         return found
@@ -47,9 +55,23 @@ def mended(
     return found
 
 
+def _missing(translator: Translator, text: str, answer: str, *, every: bool) -> list[Span]:
+    """Where stands what an answer has lost: of `every` kind, or only addresses, placeholders and emoji."""
+    spans = lost(text, answer, numbers=every)
+    if every:
+        names = unseen(text, answer, translator.source)
+        spans += [span for span in names if not any(span[0] < end and begin < span[1] for begin, end in spans)]
+    return sorted(spans)
+
+
 def lost(text: str, answer: str, *, numbers: bool = True) -> list[Span]:
     """Where in a text stands what its answer should have as it is and has not."""
-    copied = [match for pattern in (PLACEHOLDER, EMOJI) for match in pattern.finditer(text)]
+    patterns = (PLACEHOLDER, EMOJI, LINK, *([CODE] if numbers else []))
+    copied: list[re.Match[str]] = []
+    for match in (match for pattern in patterns for match in pattern.finditer(text)):
+        apart = all(match.end() <= one.start() or one.end() <= match.start() for one in copied)
+        if apart and not MEASURE.fullmatch(match[0]):
+            copied.append(match)
     wanted = Counter(match[0] for match in copied)
     spans = [match.span() for match in copied if answer.count(match[0]) < wanted[match[0]]]
     if numbers:
@@ -66,17 +88,19 @@ def _says(said: Sequence[str], number: str, text: str) -> bool:
     """
     runs = DIGITS.findall(number)
     digits = "".join(runs)
-    if digits in "".join(said):
-        same = any(said[n : n + len(runs)] == runs for n in range(len(said)))
-        return same or len(runs) < 3 or len(number.split()) > 1
+    if any(said[n : n + len(runs)] == runs for n in range(len(said))):
+        return True
     if time := TIME.fullmatch(number):
         return not said or time[1] in said
-    if not said:
-        return len(digits) < 5
-    if len(digits) == len(number) < 3:  # might be an hour of another clock
+    if GROUPED.fullmatch(number) or len(number.split()) > 1:
+        return any(
+            "".join(said[begin:end]) == digits for begin in range(len(said)) for end in range(begin, len(said) + 1)
+        )
+    if not number.isdigit():
+        return False
+    if len(digits) < 3:  # in words, or an hour of another clock
         return True
-    known = "".join(DIGITS.findall(text))
-    return number.isdigit() and all(run in known for run in said)
+    return any("".join(said[n : n + 2]) == digits for n in range(len(said)))  # 1 234
 
 
 def _attends(translator: Translator) -> bool:

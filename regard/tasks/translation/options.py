@@ -53,6 +53,8 @@ class DecodingConfig:
     copy: Copy = "addresses"
     """What an answer must copy from the source unchanged: addresses (and placeholders and emoji), all (numbers
     and dates as well) or none; a sentence whose answer lacks some of it is translated again with stand-ins."""
+    keep: bool = False
+    """Leave a sentence as it is that is already in the target language beyond doubt."""
     truecase: bool = True
     """Read a text in capitals in small letters where its tokenizer knows those better, and answer in capitals."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -58,6 +59,7 @@ class Translator:
         name: str = "translator",
         *,
         ready: Ready | None = None,
+        reads: Sequence[str] = (),
     ):
         self.model = model
         self.ready = Ready(model) if ready is None else ready
@@ -65,12 +67,15 @@ class Translator:
         self.begin, self.end = self.target.opening, self.target.role("end")
         self.decoding = decoding
         self.name = name
+        self.reads = tuple(reads)
+        """The languages that it reads, where its card says so."""
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Translator:
         """The translator a checkpoint directory holds."""
         decoding = config.build(DecodingConfig, checkpoint.config.get("decoding", {}), where="decoding")
-        return cls(revived(checkpoint, device), read_tokenizers(checkpoint), decoding, name=checkpoint.directory.name)
+        name, reads = checkpoint.directory.name, checkpoint.about.language
+        return cls(revived(checkpoint, device), read_tokenizers(checkpoint), decoding, name=name, reads=reads)
 
     @property
     def languages(self) -> list[str]:
@@ -78,10 +83,11 @@ class Translator:
         return list(self.source.tags)
 
     def direction(self, text: str) -> str | None:
-        """The language to translate into, guessed from a text that is in one of the others; None if nothing tells."""
-        read = languages.guess(text, self.languages)
-        others = [code for code in self.languages if code != read]
-        return others[0] if read is not None and len(others) == 1 else None
+        """The language to translate into, of two the one that a text is less like; None if they are not known."""
+        if len(self.languages) != 2 or any(code not in languages.LANGUAGES for code in self.languages):
+            return None
+        read = languages.likeliest(text, self.languages) or self.languages[0]
+        return next(code for code in self.languages if code != read)
 
     def language(self, texts: Sequence[str], to: str | None = None) -> str | None:
         """The language to translate into: the one asked for, or where there are several, guessed from the texts."""
@@ -98,8 +104,17 @@ class Translator:
 
         Where the model knows several languages and none is asked for, it is guessed from the texts.
         """
-        found = [answer.text for answer in self.answers(texts, to=to, **settings)]
+        answers = self.answers(texts, to=to, **settings)
+        for code in dict.fromkeys(answer.foreign for answer in answers if answer.foreign):
+            warnings.warn(self.stranger(code), stacklevel=2)
+        found = [answer.text for answer in answers]
         return found[0] if isinstance(texts, str) else found
+
+    def stranger(self, code: str) -> str:
+        """What to say of text in a language or script that it does not know."""
+        seems = f"looks like {languages.LANGUAGES[code]}" if code in languages.LANGUAGES else f"is in {code} script"
+        known = " and ".join(languages.LANGUAGES[one] for one in self.reads)
+        return f"the text {seems}; {self.name} knows {known} only, so do not trust the answer"
 
     def parse(self, text: str) -> str:
         """An input is a text."""
@@ -155,14 +170,20 @@ class Translator:
             if piece.text
         ]
         found = iter(self._faithful(wanted, to, decoding, seeds))
-        return [rejoined(plan, [next(found) for piece in plan if piece.text]) for plan in plans]
+        whole = [rejoined(plan, [next(found) for piece in plan if piece.text]) for plan in plans]
+        if not self.reads:
+            return whole
+        return [
+            answer if answer.kept else replace(answer, foreign=languages.foreign(text, self.reads))
+            for text, answer in zip(texts, whole, strict=True)
+        ]
 
     def settings(self, **changes: Any) -> DecodingConfig:
         """Its settings with some of them changed."""
         return config.build(DecodingConfig, {**config.plain(self.decoding), **changes}, where="decoding")
 
     def like(self, decoding: DecodingConfig) -> Translator:
-        """The same translator with other settings."""
+        """The same translator with other settings, for parts of a text, whose language nobody asks."""
         return Translator(self.model, (self.source, self.target), decoding, self.name, ready=self.ready)
 
     def look(self, text: str, *, to: str | None = None) -> Trace:
@@ -242,8 +263,16 @@ class Translator:
         self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, seeds: Sequence[int]
     ) -> list[Answer]:
         """Answers for sentences: those in capitals read in small letters, what must be copied copied."""
-        free = decoding.truecase and not (decoding.prefix or decoding.force)
-        read = [truecase.truecased(text, self.source) if free else text for text in texts]
+        free = not (decoding.prefix or decoding.force)
+        if free and decoding.keep and to is not None:
+            done = {place: text for place, text in enumerate(texts) if languages.is_surely(text, to)}
+            if done:
+                rest = [place for place in range(len(texts)) if place not in done]
+                own = replace(decoding, keep=False)
+                found = self._faithful([texts[place] for place in rest], to, own, [seeds[place] for place in rest])
+                answers = dict(zip(rest, found, strict=True))
+                return [answers[n] if n in answers else Answer(text, 0.0, kept=1) for n, text in enumerate(texts)]
+        read = [truecase.truecased(text, self.source) if free and decoding.truecase else text for text in texts]
         found = mended(self, read, self._search(read, to, decoding, seeds), to=to, decoding=decoding)
         return [upper(answer) if own != text else answer for own, text, answer in zip(read, texts, found, strict=True)]
 

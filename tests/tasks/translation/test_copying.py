@@ -9,6 +9,7 @@ from regard.data.tokenizers import TokenizerConfig
 from regard.data.truecase import truecased
 from regard.tasks.translation.copying import lost
 from regard.tasks.translation.translator import Translator
+from tests.documents import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def test_nothing_visible_gives_nothing(shipped):
 
 
 def test_the_record_is_in_the_checkpoint_and_decides(shipped):
-    kept = checkpoint.read(recipe.shipped()).config
+    kept = checkpoint.read(recipe.shipped.models()["en-fr"].path).config
     assert kept["tokenizer"]["normalise"] == "full"
     assert (shipped.source.how.normalise, shipped.decoding.copy) == ("full", "all")
     unlike = Translator(
@@ -134,8 +135,8 @@ def test_the_language_is_guessed_where_nobody_says_it(shipped):
     assert shipped.translate("Where is the station?") == shipped.translate("Where is the station?", to="fr")
     assert shipped.translate(["Où est la gare ?"]) == shipped.translate(["Où est la gare ?"], to="en")
     assert shipped.look("Où est la gare ?").facts["answer"] == shipped.translate("Où est la gare ?", to="en")
-    with pytest.raises(ValueError, match="say which language to translate to: en, fr"):
-        shipped.translate("Tom")
+    for short in ("Tom", "Table", "12:30", "OK!"):
+        assert shipped.translate(short), "nothing is too short to be answered"
 
 
 def test_no_list_of_the_best_has_a_text_twice(shipped):
@@ -143,3 +144,30 @@ def test_no_list_of_the_best_has_a_text_twice(shipped):
     for answer in shipped.answers(texts, to="fr", beams=12, nbest=12):
         shown = [one.text for one in (answer, *answer.alternatives)]
         assert len(set(shown)) == len(shown)
+
+
+def test_text_in_the_target_language_is_left_as_it_is_sentence_by_sentence(shipped):
+    assert shipped.translate("Où est la gare, s'il vous plaît ?", to="fr") == "Où est la gare, s'il vous plaît ?"
+    [mixed] = shipped.answers(["Where is the station? Je ne sais pas où elle est."], to="fr")
+    assert mixed.text == f"{shipped.translate('Where is the station?', to='fr')} Je ne sais pas où elle est."
+    assert (mixed.kept, mixed.plain()["kept"]) == (1, 1)
+    [plain] = shipped.answers(["Where is the station?"], to="fr")
+    assert plain.kept == 0
+    assert "kept" not in plain.plain()
+    off = shipped.answers(["Je ne sais pas où elle est."], to="fr", keep=False)
+    assert off[0].kept == 0
+
+
+def test_a_language_it_does_not_know_is_reported_and_answered(shipped):
+    with pytest.warns(UserWarning, match="the text looks like German; en-fr knows English and French only"):
+        assert shipped.translate("Ich weiß nicht, wo der Bahnhof ist.", to="fr")
+    [answer] = shipped.answers(["Ich weiß nicht, wo der Bahnhof ist."], to="fr")
+    assert (answer.foreign, answer.plain()["foreign"]) == ("de", "de")
+    with pytest.warns(UserWarning, match="the text is in Cyrillic script"):
+        shipped.translate("Где находится вокзал?", to="fr", beams=1)
+
+
+def test_nothing_is_said_of_a_model_whose_card_names_no_languages():
+    small = regard.load(ROOT / "tests" / "checkpoints" / "format-1", device="cpu")
+    [answer] = small.answers(["Ich weiß nicht, wo der Bahnhof ist."])
+    assert (answer.foreign, answer.kept) == (None, 0)

@@ -1,0 +1,66 @@
+"""Two hundred lines with names, numbers, addresses and the like, and what the shipped model makes of them."""
+
+from collections import Counter
+
+import pytest
+
+import regard
+from regard.tasks.translation.translator import Translator
+from regard.tasks.translation.unseen import unseen
+from tests.documents import ROOT
+
+EXACT = ("date", "price", "email", "web", "phone", "emoji", "placeholder", "code", "tag")
+LEAST = 0.95  # of all lines
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Translator:
+    return regard.load("en-fr", device="cpu")
+
+
+def lines() -> list[list[str]]:
+    text = (ROOT / "tests" / "sets" / "survivors.tsv").read_text(encoding="utf-8")
+    return [line.split("\t") for line in text.splitlines()]
+
+
+@pytest.mark.unchecked
+def test_what_must_survive_does(shipped: Translator):
+    given, kept = Counter(), Counter()
+    for to in ("fr", "en"):
+        own = [line for line in lines() if line[0] == to]
+        answers = shipped.translate([text for _, _, text, *_ in own], to=to, beams=1)
+        for (_, kind, _, *wanted), answer in zip(own, answers, strict=True):
+            flat = " ".join(answer.split())
+            given[kind] += 1
+            kept[kind] += all(any(form in flat for form in forms.split("|")) for forms in wanted)
+    assert given.total() == 200
+    assert [kind for kind in EXACT if kept[kind] < given[kind]] == []
+    assert kept.total() >= LEAST * given.total(), {kind: f"{kept[kind]} of {given[kind]}" for kind in given}
+
+
+def test_every_line_holds_what_must_survive_or_another_spelling_of_it():
+    for _, _, text, *wanted in lines():
+        assert all(any(form in text for form in forms.split("|")) for forms in wanted), text
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "lost"),
+    [
+        ("I met Szymanski in June.", "J'ai rencontré Szymans en juin.", ["Szymanski"]),
+        ("I met Szymanski in June.", "J'ai rencontré Szymanski en juin.", []),
+        ("Szymanski's car is red.", "La voiture de Szyki est rouge.", ["Szymanski"]),
+        ("We live in Switzerland.", "Nous vivons en Suisse.", []),
+        ("Il parle de Kowalczyk et d'Oyelaran.", "He talks of Kow and Oye.", ["Kowalczyk", "Oyelaran"]),
+        ("The dog is in the garden.", "Le chien est dans le jardin.", []),
+        ("NATO HDMI", "OTAN", []),
+        ("America was found by Columbus.", "L'Amérique fut trouvée par Colomb.", []),
+        ("The Democratic Party and the Kenyans", "Le parti démocrate et les Kényans", []),
+        ("Y a-t-il un ci-joint, c'est-à-dire un Lefebvre-Dumoulin ?", "Is there one?", ["Lefebvre-Dumoulin"]),
+    ],
+)
+def test_lost_names_are_found_and_translated_ones_left(shipped, text, answer, lost):
+    assert [text[begin:end] for begin, end in unseen(text, answer, shipped.source)] == lost
+
+
+def test_text_of_nothing_but_strange_words_is_left_to_the_model(shipped):
+    assert list(unseen("Xqztvrbl kwpfzzgh brtzkq mnpqvx.", "Oui.", shipped.source)) == []
