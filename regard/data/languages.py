@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -41,10 +41,16 @@ ENOUGH = 4  # words that are more than a few
 SURE, SURER = 0.95, 0.99  # the least share of a language beyond doubt: of so many words, of fewer
 UNLIKE, UNLIKER = 0.01, 0.0005  # the most share of the languages that a text is not in
 LONGEST = 2000  # characters that are looked at
+TOGETHER = 512  # texts that are judged at a time
+REMEMBERED = 1 << 14  # texts whose guesses are kept, since each is asked for more than once
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # spreads what differs little
 LATIN = re.compile("[A-Za-zªº\u00c0-\u024f\u1e00-\u1eff]")
 WORD = re.compile(rf"{LATIN.pattern}+(?:'{LATIN.pattern}+)*'?")
 ADDRESS = re.compile(r"\S*(?:@|://|www\.)\S*|[{%$][^\s}]*}?")
+SIGNS = ("@", "://", "www.", "{", "%", "$")
+"""One of them is in every address."""
+_recent: list[dict[str, Guess | None]] = [{}]
+"""What was found last, since it is asked for more than once; never changed, only replaced."""
 
 
 @dataclass(frozen=True)
@@ -60,22 +66,41 @@ class Guess:
         """How probable the likeliest language is."""
         return self.probabilities[self.code]
 
+    def surely(self, code: str) -> bool:
+        """Whether it is this language beyond doubt; a few words need to be clearer than many."""
+        return self.probabilities.get(code, 0.0) >= (SURE if self.words >= ENOUGH else SURER)
+
+    def outside(self, known: Collection[str]) -> str | None:
+        """The language, if it is none of these; None where that is unsure."""
+        share = sum(self.probabilities[code] for code in known)
+        return self.code if share < (UNLIKE if self.words >= ENOUGH else UNLIKER) else None
+
 
 def features(text: str) -> np.ndarray:
     """The rows of the table that speak of a text: those of its words, and of one to four letters in a row."""
-    words = _words(text)
-    whole = [crc32(word.encode()) for word in words]
-    letters = np.frombuffer(f" {' '.join(words)} ".encode("utf-32-le"), np.uint32)
-    mixed, rows = letters.astype(np.uint64), [np.array(whole, np.uint64)]
+    return np.concatenate([rows for rows, _ in _features([_words(text[:LONGEST])])])
+
+
+def _features(texts: Sequence[Sequence[str]]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows for the words of some texts, then for one to four letters in a row, each with the text it is of."""
+    whole = np.array([crc32(word.encode()) for words in texts for word in words], np.uint64)
+    yield (whole % BUCKETS).astype(np.int64), np.repeat(np.arange(len(texts)), [len(words) for words in texts])
+    spelled = [f" {' '.join(words)} " for words in texts]
+    letters = np.frombuffer("".join(spelled).encode("utf-32-le"), np.uint32)
+    owner = np.repeat(np.arange(len(texts)), [len(text) for text in spelled])
+    mixed = letters.astype(np.uint64)
     for size in (1, 2, 3, 4):
         if size > 1:
             mixed = mixed[:-1] * MULTIPLIER + letters[size - 1 :]
-        rows.append((mixed + np.uint64(size)) * MULTIPLIER >> np.uint64(20))
-    return (np.concatenate(rows) % BUCKETS).astype(np.int64)
+        rows = ((mixed + np.uint64(size)) * MULTIPLIER >> np.uint64(20)) % BUCKETS
+        last = len(owner) - size + 1
+        inside = owner[:last] == owner[size - 1 :]
+        yield rows[inside].astype(np.int64), owner[:last][inside]
 
 
 def _words(text: str) -> list[str]:
-    return WORD.findall(ADDRESS.sub(" ", text[:LONGEST]).lower().replace("’", "'"))
+    plain = ADDRESS.sub(" ", text) if any(sign in text for sign in SIGNS) else text
+    return WORD.findall(plain.lower().replace("’", "'"))
 
 
 @cache
@@ -86,13 +111,34 @@ def _table() -> np.ndarray:
 
 def identify(text: str) -> Guess | None:
     """The likeliest language of a text; None where it has no Latin letters to judge by."""
-    words = len(_words(text))
-    if not words:
-        return None
-    logits = _table()[features(text)].sum(0, dtype=np.int64) / SCALE
-    odds = np.exp(logits - logits.max())
-    shares = dict(zip(LANGUAGES, (odds / odds.sum()).tolist(), strict=True))
-    return Guess(max(shares, key=shares.__getitem__), shares, words)
+    return identify_many([text])[0]
+
+
+def identify_many(texts: Sequence[str]) -> list[Guess | None]:
+    """The likeliest language of each text, many at a time."""
+    before, heads = _recent[0], [text[:LONGEST] for text in texts]
+    found = {text: before[text] for text in heads if text in before}
+    new = [text for text in dict.fromkeys(heads) if text not in found]
+    for begin in range(0, len(new), TOGETHER):
+        some = new[begin : begin + TOGETHER]
+        found |= dict(zip(some, _identified([_words(text) for text in some]), strict=True))
+    if new:
+        _recent[0] = dict(list(found.items())[-REMEMBERED:])
+    return [found[text] for text in heads]
+
+
+def _identified(texts: Sequence[Sequence[str]]) -> Iterator[Guess | None]:
+    total = np.zeros((len(texts), len(LANGUAGES)), np.int64)
+    for rows, owner in _features(texts):
+        there, first = np.unique(owner, return_index=True)
+        if len(there):
+            total[there] += np.add.reduceat(_table()[rows], first, axis=0, dtype=np.int64)
+    logits = total / SCALE
+    odds = np.exp(logits - logits.max(1, keepdims=True))
+    shares = (odds / odds.sum(1, keepdims=True)).tolist()
+    codes = list(LANGUAGES)
+    for words, best, own in zip(texts, odds.argmax(1).tolist(), shares, strict=True):
+        yield Guess(codes[best], dict(zip(codes, own, strict=True)), len(words)) if words else None
 
 
 def likeliest(text: str, among: Collection[str]) -> str | None:
@@ -112,28 +158,28 @@ def guess(text: str, among: Collection[str]) -> str | None:
 
 
 def is_surely(text: str, code: str) -> bool:
-    """Whether a text is in this language beyond doubt; a few words need to be clearer than many."""
-    found = identify(text) if code in LANGUAGES else None
-    if found is None:
-        return False
-    return found.probabilities[code] >= (SURE if found.words >= ENOUGH else SURER)
+    """Whether a text is in this language beyond doubt."""
+    found = identify(text)
+    return found is not None and found.surely(code)
 
 
 def foreign(text: str, known: Collection[str]) -> str | None:
     """The language of a text that is in none of these, or the script if it is not Latin; None where that is unsure."""
+    return foreign_many([text], known)[0]
+
+
+def foreign_many(texts: Sequence[str], known: Collection[str]) -> list[str | None]:
+    """The same for each text, many at a time."""
     if any(code not in LANGUAGES for code in known):
-        return None
-    if (script := _script(text)) is not None:
-        return script
-    found = identify(text)
-    if found is None:
-        return None
-    share = sum(found.probabilities[code] for code in known)
-    return found.code if share < (UNLIKE if found.words >= ENOUGH else UNLIKER) else None
+        return [None] * len(texts)
+    guesses = zip(texts, identify_many(texts), strict=True)
+    return [_script(text) or (None if found is None else found.outside(known)) for text, found in guesses]
 
 
 def _script(text: str) -> str | None:
     """The script that most letters of a text have, unless that is Latin: Cyrillic, Greek, CJK ..."""
+    if text.isascii():
+        return None
     letters = [letter for letter in text[:LONGEST] if letter.isalpha()]
     strange = [letter for letter in letters if not LATIN.match(letter)]
     if 2 * len(strange) <= len(letters):

@@ -6,7 +6,19 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from regard.data.languages import BUCKETS, LANGUAGES, features, foreign, guess, identify, is_surely, likeliest
+from regard.data import languages
+from regard.data.languages import (
+    BUCKETS,
+    LANGUAGES,
+    features,
+    foreign,
+    foreign_many,
+    guess,
+    identify,
+    identify_many,
+    is_surely,
+    likeliest,
+)
 
 SAMPLES = resources.files("regard") / "samples"
 OTHERS = {
@@ -100,3 +112,23 @@ def test_features_are_rows_of_the_table_and_see_no_case():
     assert found.max() < BUCKETS
     np.testing.assert_array_equal(found, features("où est la gare"))
     assert set(OTHERS) < set(LANGUAGES)
+
+
+def test_many_texts_are_judged_as_each_alone():
+    texts = [
+        "",
+        "...",
+        "a",
+        *(text for pair in pairs()[:700] for text in pair),
+        *OTHERS.values(),
+        "the " * 900,
+        "Привет",
+    ]
+    together = identify_many(texts)
+    assert together[0] is together[1] is together[-1] is None
+    assert identify_many(texts) == together, "remembered"
+    strange = foreign_many(texts, ["en", "fr"])
+    for text, found, stranger in zip(texts, together, strange, strict=True):
+        languages._recent[0] = {}
+        assert identify(text) == found
+        assert foreign(text, ["en", "fr"]) == stranger

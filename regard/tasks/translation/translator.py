@@ -173,9 +173,10 @@ class Translator:
         whole = [rejoined(plan, [next(found) for piece in plan if piece.text]) for plan in plans]
         if not self.reads:
             return whole
+        foreign = languages.foreign_many(texts, self.reads)
         return [
-            answer if answer.kept else replace(answer, foreign=languages.foreign(text, self.reads))
-            for text, answer in zip(texts, whole, strict=True)
+            answer if answer.kept or code is None else replace(answer, foreign=code)
+            for code, answer in zip(foreign, whole, strict=True)
         ]
 
     def settings(self, **changes: Any) -> DecodingConfig:
@@ -265,7 +266,8 @@ class Translator:
         """Answers for sentences: those in capitals read in small letters, what must be copied copied."""
         free = not (decoding.prefix or decoding.force)
         if free and decoding.keep and to is not None:
-            done = {place: text for place, text in enumerate(texts) if languages.is_surely(text, to)}
+            guesses = languages.identify_many(texts)
+            done = {place for place, guess in enumerate(guesses) if guess is not None and guess.surely(to)}
             if done:
                 rest = [place for place in range(len(texts)) if place not in done]
                 own = replace(decoding, keep=False)
