@@ -219,7 +219,7 @@ def guess(model: BERT, rows: MaskedRows, tokenizer: Tokenizer, *, spread: Spread
     spelled = np.array([len(piece or b"") for piece in tokenizer.spelled])
 
     def guessed(batch: MaskedBatch) -> tuple[float, int, int, int, list[int]]:
-        features = model(batch.tokens, layout=batch.row, segments=batch.segments)
+        features = model(batch.tokens, layout=batch.row, segments=batch.kinds(model))
         logits = model.logits(features.index_select(0, batch.places))
         told, scored = logits.argmax(-1), batch.labels != IGNORE
         right = int((told == batch.labels)[scored].sum())
