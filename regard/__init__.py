@@ -28,7 +28,8 @@ def load(
     """Open a checkpoint directory, or the best one of a run folder: `load("runs/demo").translate("Bonjour.")`.
 
     Without a directory it is the model that comes with Regard: `load().translate("Good morning.")`. A `task`
-    is what the model must have learnt; of several, one.
+    is what the model must have learnt, or be able to: `load("runs/a", task="masked-lm").fill("a [MASK]")`; of several,
+    one.
     """
     from regard import recipe
 

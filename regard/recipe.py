@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -245,7 +245,7 @@ def load(
 ) -> Any:
     """The model in a checkpoint directory, or the best one in a run folder, ready to use; the shipped one for None.
 
-    A `task` is what it must have learnt; of several, one.
+    A `task` is what it must have learnt, or be able to without having learnt it; of several, one.
     """
     found = opened(shipped() if directory is None else directory)
     name = found.config.get("task")
@@ -253,7 +253,10 @@ def load(
         raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(FACES)}")
     wanted = (task,) if isinstance(task, str) else task
     if wanted is not None and name not in wanted:
-        raise ValueError(_misfit(directory or "the shipped model", name, wanted))
+        if strange := [each for each in wanted if each not in FACES]:
+            raise ValueError(f"unknown task {strange[0]!r}{nearest(strange[0], FACES)}")
+        able = (each for each in wanted if _serves(FACES[each], found.config.get("model")))
+        name = next(able, None) or _misfit(directory or "the shipped model", name, wanted)
     place = devices.choose(device)
     try:
         if name in TASKS:
@@ -273,13 +276,18 @@ def able(verb: str) -> tuple[str, ...]:
     return tuple(name for name, face in FACES.items() if face.verb == verb)
 
 
-def _misfit(directory: str | Path, name: str, wanted: Sequence[str]) -> str:
-    """What a model is, what is needed instead, and the command that it can be used with."""
+def _serves(face: Any, model: Any) -> bool:
+    """Whether a model that has learnt something else can be used in this way."""
+    return hasattr(face, "serves") and isinstance(model, Mapping) and face.serves(model)
+
+
+def _misfit(directory: str | Path, name: str, wanted: Sequence[str]) -> NoReturn:
+    """Say what a model is, what is needed instead, and the command that it can be used with."""
     asked, own = (
         (TASKS[task][0] if task in TASKS else FACES[task]).usage.partition(" {folder}")[0] for task in (wanted[0], name)
     )
     needed = " or ".join(dict.fromkeys(FACES[task].kind for task in wanted))
-    return f"{directory} is {FACES[name].kind}; {asked} needs {needed} (try {own})"
+    raise ValueError(f"{directory} is {FACES[name].kind}; {asked} needs {needed} (try {own})")
 
 
 def _fitting(found: checkpoint.Checkpoint, kind: type) -> None:

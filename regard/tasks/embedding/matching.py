@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from regard import config
 from regard.attention.hardware import device_of
 from regard.attention.masks import Row
 from regard.checkpoint import Checkpoint
-from regard.config.ranges import Positive, Range, Whole
+from regard.config.ranges import Amount, Positive, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.data.glimpse import TABLES
 from regard.data.hiding import Hiding
@@ -72,7 +72,7 @@ class MatchingObjective:
 
     temperature: Positive = 0.05
     """What cosines are divided by before the softmax; lower ones look at the nearest wrong texts only."""
-    masked: Annotated[float, Range(0, 100)] = 0.0
+    masked: Amount = 0.0
     """Weight of guessing masked tokens of the same texts beside it; above 0 a BERT keeps its masked head, which goes on
     from the model to start from, and fills gaps too."""
     samples: Free[Whole] = 5
