@@ -18,6 +18,7 @@ import lzma
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from regard.data.encodings import hint
 from regard.data.holdout import sentence
 from regard.data.normalise import normal
 from regard.data.sentences import split
@@ -36,8 +37,12 @@ def lines(path: Path) -> Iterator[str]:
 
 def passages(path: Path, held: set[int]) -> Iterator[str]:
     """The paragraphs of a book in passages of whole sentences, without those that are held out."""
-    with OPEN.get(path.suffix, open)(path, "rt", encoding="utf-8") as file:  # type: ignore[operator]
-        text = file.read()
+    with OPEN.get(path.suffix, open)(path, "rb") as file:  # type: ignore[operator]
+        data = file.read()
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise SystemExit(f"{path}: no UTF-8 at byte {error.start:,}, {hint(data, str(path)) or 'convert it'}") from None
     for paragraph in text.replace("\r", "").split("\n\n"):
         passage = ""
         for piece in split(normal(" ".join(paragraph.split()), "full")):

@@ -47,3 +47,19 @@ def test_a_folder_without_pairs_and_a_line_without_a_tab_are_named(tmp_path):
     put(tmp_path / "a" / "train.tsv.gz", "one\tun", "two")
     with pytest.raises(SystemExit, match=r"train.tsv.gz:2: no tab between two texts"):
         SCRIPT["make"](tmp_path, tmp_path / "out", {"en": [], "fr": []})
+    (tmp_path / "book.txt").write_bytes("Le curé dormait.".encode("latin-1"))
+    with pytest.raises(SystemExit, match=r"book\.txt: no UTF-8 at byte 6.*iconv"):
+        list(SCRIPT["passages"](tmp_path / "book.txt", set()))
+
+
+def test_words_in_common_find_what_shares_them_and_chance_finds_nothing(tmp_path):
+    controls = runpy.run_path(str(ROOT / "scripts" / "embedding_controls.py"))
+    names = [f"name{n}" for n in range(80)]
+    (tmp_path / "pairs.tsv").write_text("".join(f"the old {name}\tle vieux {name}\n" for name in names))
+    shared, drawn = controls["scored"](tmp_path / "pairs.tsv", (1, 2), None, {})
+    assert shared.details["recall_1"] == 1
+    assert drawn.details["recall_1"] < 0.2
+    lines = (f"{name}\t{name} {names[n // 2]}\t{n % 2}\n" for n, name in enumerate(names))
+    (tmp_path / "rated.tsv").write_text("".join(lines))
+    shared, drawn = controls["scored"](tmp_path / "rated.tsv", (1, 2), 3, {})
+    assert abs(drawn.metrics["Spearman"]) < 0.5

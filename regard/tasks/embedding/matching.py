@@ -140,7 +140,8 @@ class Hidden:
 class MatchBatch:
     """One packed row: the first texts of some pairs, then their second texts, with a number for each text."""
 
-    examples: list[int]
+    examples: Int[Tensor, "pair"]
+    """The numbers of the pairs, to name their places."""
     tokens: Int[Tensor, "token"]
     row: Row
     alike: Int[Tensor, "pair 2"]
@@ -284,7 +285,7 @@ class Matching:
         hidden = None if self.hiding is None else self._hidden(self.hiding, flat, row, room)
         layout = Row.of(torch.from_numpy(lengths), longest=self.longest, **shape)
         alike = torch.from_numpy(self.alike[chosen].view(np.int64))
-        return MatchBatch(chosen.tolist(), self._filled(flat, room), layout, alike, hidden)
+        return MatchBatch(torch.from_numpy(chosen), self._filled(flat, room), layout, alike, hidden)
 
     def _hidden(self, hiding: Hiding, flat: Int[np.ndarray, "token"], row: int, room: int) -> Hidden:
         """Some tokens of a row hidden, by its number; as many places as a row of this room may have."""
@@ -313,7 +314,7 @@ class Matching:
 
     def origins(self, batch: MatchBatch) -> list[str]:
         """Where the pairs of a row come from."""
-        return [self.prepared.sides.train.place(n) for n in batch.examples]
+        return [self.prepared.sides.train.place(n) for n in batch.examples.tolist()]
 
     def step(self, batch: MatchBatch, part: str) -> Step:
         """The surprise at every partner, in both directions, and at masked tokens; summed over the pairs."""
