@@ -20,6 +20,7 @@ from tests.documents import (
     BARE,
     BRIEF,
     FEW,
+    MATCHED,
     READING,
     ROOT,
     SKETCHED,
@@ -61,9 +62,10 @@ PICTURES = ["locate-digits", "count-digits"]
 TABLES = ["pendulum"]
 TAGS = ["agreement-attention", "agreement-lstm", "agreement-rnn"]
 LABELS = ["imdb-cnn", "imdb-lstm", "imdb-transformer", "names", "word-class"]
-PRETRAINING = ["imdb-bert", "moliere-gpt", "shakespeare-gpt", "shakespeare-gpt-cpu", "wikitext2-gpt"]
+PRETRAINING = ["encoder", "imdb-bert", "moliere-gpt", "shakespeare-gpt", "shakespeare-gpt-cpu", "wikitext2-gpt"]
+MATCHING = ["encoder-matching"]
 LANGUAGE = ["masse", "ptb-lstm", "shakespeare-gru", "shakespeare-lstm", "shakespeare-rnn"]
-ALL = [*RECIPES, *WORDS, *PICTURES, *TABLES, *LANGUAGE, *PRETRAINING, *LABELS, *TAGS]
+ALL = [*RECIPES, *WORDS, *PICTURES, *TABLES, *LANGUAGE, *PRETRAINING, *MATCHING, *LABELS, *TAGS]
 TRAINED = [  # one of every task and model
     "tatoeba-both-ways",
     "digit-names",
@@ -72,6 +74,7 @@ TRAINED = [  # one of every task and model
     *TABLES,
     "masse",
     "imdb-bert",
+    *MATCHING,
     "shakespeare-gpt-cpu",
     "imdb-cnn",
     "names",
@@ -87,6 +90,7 @@ BRIEFLY = {
     "language": TINY,
     "causal-lm": [*READING, "writing.length=8"],
     "masked-lm": [*READING, "tokenizer.vocab=320"],
+    "matching": [*MATCHED, "tokenizer.vocab=320"],
     "classification": BARE,
     "tagging": BARE,
 }
