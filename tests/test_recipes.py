@@ -151,7 +151,8 @@ def test_one_recipe_of_every_model_trains_answers_and_repeats_itself_exactly(nam
     once, again = (
         regard.train(f"recipes/{name}.yaml", *shortened(name), out=tmp_path / out, quiet=True) for out in ("a", "b")
     )
-    losses = [json.loads(line)["loss"] for line in (once.folder / "metrics.jsonl").read_text().splitlines()]
+    told = map(json.loads, (once.folder / "metrics.jsonl").read_text().splitlines())
+    losses = [each["loss"] for each in told if "loss" in each]  # an evaluation of vectors has none
     assert losses
     assert all(map(math.isfinite, losses))
     assert not any(vars(once.result.faults).values()), "a row was skipped"

@@ -147,7 +147,6 @@ def texts(place: Path) -> dict[str, Line]:
                 "data": {"train": {"path": pairs}, "batch": 4},
                 "tokenizer": {"kind": "characters"},
                 "model": {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "dropout": 0.2, "context": 512},
-                "objective": {"masked": 0.5},
             },
             ["Le roi dort.", "Le loup dort."],
             [pairs],

@@ -11,6 +11,7 @@ from regard.cli import app
 from regard.metrics.likelihood import IGNORE
 from regard.tasks.embedding.matching import Matching
 from regard.tasks.embedding.rated import read as read_rated
+from regard.training.graphs import layout
 
 COLOURS = {"red": "rouge", "blue": "bleu", "green": "vert", "black": "noir", "white": "blanc", "brown": "brun"}
 THINGS = {"cat": "chat", "dog": "chien", "car": "wagon", "tree": "pin", "ball": "ballon", "bag": "sac", "bed": "lit"}
@@ -73,6 +74,7 @@ def test_a_row_of_fixed_shape_has_the_loss_of_a_free_one_with_hidden_tokens_too(
     free, fixed = task(desk, 0.5), task(desk, 0.5, fixed=True)
     batches = [fixed.batch(row) for row in range(fixed.rows)]
     assert len({(len(each.tokens), len(each.hidden.places)) for each in batches}) == 1
+    assert len({layout(each) for each in batches}) == 1, "one recording of a step serves all"
     assert (batches[0].hidden.labels == IGNORE).any()
     for row in (0, 1):
         one, other = (each.step(each.batch(row), "model").loss for each in (free, fixed))
