@@ -54,7 +54,7 @@ def measured(embed: Embed, pairs: Pairs, spread: Spread = alone) -> Measured:
     starts = range(0, len(texts), TOGETHER)
 
     def embedded(start: int) -> str:  # a text, since processes exchange what is JSON
-        return b64encode(np.ascontiguousarray(embed(texts[start : start + TOGETHER]), np.float32)).decode()
+        return b64encode(np.asarray(embed(texts[start : start + TOGETHER]), np.float32).tobytes()).decode()
 
     parts = (np.frombuffer(b64decode(part), np.float32) for part in spread(embedded, list(starts)))
     vectors: Float[np.ndarray, "text width"] = np.concatenate(list(parts)).reshape(len(texts), -1)
