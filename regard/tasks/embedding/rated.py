@@ -72,7 +72,6 @@ def scored(name: str, task: str, embed: Embed, pairs: Sequence[Rated]) -> Scores
         task,
         {"Spearman": spearman(told, truth), "Pearson": pearson(told, truth)},
         examples,
-        measures={"pairs": f"{len(pairs):,}"},
         unit="pair",
         counted="minus the distance of ranks",
     )

@@ -86,7 +86,7 @@ def scored(name: str, task: str, found: Measured) -> Scores:
         task,
         {title: averaged(values) for title, values in ({name: mean(way) for name, way in ways.items()} | each).items()},
         examples,
-        measures={"pairs": f"{len(found.pairs):,}", "chance of recall@1": f"{1 / max(len(found.pairs), 1):.2%}"},
+        measures={"chance of recall@1": f"{1 / max(len(found.pairs), 1):.2%}"},
         details=found.metrics,
         unit="pair",
         counted="reciprocal rank",
