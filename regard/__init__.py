@@ -28,7 +28,8 @@ def load(
     """Open a checkpoint directory, or the best one of a run folder: `load("runs/demo").translate("Bonjour.")`.
 
     Models that come with Regard go by their names, which `regard models` lists: `load("en-fr")`. Without a directory it
-    is the translator: `load().translate("Good morning.")`. A `task` is what the model must have learnt; of several,
+    is the translator: `load().translate("Good morning.")`. A `task` is what the model must have learnt, or be able to
+    do with what it has learnt: `load("runs/a", task="masked-lm").fill("a [MASK]")`; of several,
     one.
     """
     from regard import recipe

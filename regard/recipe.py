@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -252,11 +252,10 @@ def load(
         raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(FACES)}")
     wanted = (task,) if isinstance(task, str) else task
     if wanted is not None and name not in wanted:
-        body = found.config["model"].get("name") if isinstance(found.config.get("model"), Mapping) else None
-        others = [one for one in wanted if body is not None and body in getattr(FACES[one], "bodies", ())]
-        if not others:
-            raise ValueError(_misfit(directory or shipped.FIRST, name, wanted))
-        name = others[0]
+        if strange := [each for each in wanted if each not in FACES]:
+            raise ValueError(f"unknown task {strange[0]!r}{nearest(strange[0], FACES)}")
+        able = (each for each in wanted if _serves(FACES[each], found.config.get("model")))
+        name = next(able, None) or _misfit(directory or shipped.FIRST, name, wanted)
     place = devices.choose(device)
     try:
         if name in TASKS:
@@ -276,13 +275,18 @@ def able(verb: str) -> tuple[str, ...]:
     return tuple(name for name, face in FACES.items() if face.verb == verb)
 
 
-def _misfit(directory: str | Path, name: str, wanted: Sequence[str]) -> str:
-    """What a model is, what is needed instead, and the command that it can be used with."""
+def _serves(face: Any, model: Any) -> bool:
+    """Whether a model that has learnt something else can be used in this way."""
+    return hasattr(face, "serves") and isinstance(model, Mapping) and face.serves(model)
+
+
+def _misfit(directory: str | Path, name: str, wanted: Sequence[str]) -> NoReturn:
+    """Say what a model is, what is needed instead, and the command that it can be used with."""
     asked, own = (
         (TASKS[task][0] if task in TASKS else FACES[task]).usage.partition(" {folder}")[0] for task in (wanted[0], name)
     )
     needed = " or ".join(dict.fromkeys(FACES[task].kind for task in wanted))
-    return f"{directory} is {FACES[name].kind}; {asked} needs {needed} (try {own})"
+    raise ValueError(f"{directory} is {FACES[name].kind}; {asked} needs {needed} (try {own})")
 
 
 def _fitting(found: checkpoint.Checkpoint, kind: type) -> None:

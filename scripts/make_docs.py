@@ -57,7 +57,7 @@ PRETRAINING: tuple[tuple[str, str, type[Pretraining], Sequence[str]], ...] = (
         "BERT",
         "A recipe with `task: masked-lm` learns to [fill gaps](pretraining.md); its other sections are those of a GPT.",
         MaskedLM,
-        ("model", "objective"),
+        ("data", "model", "objective"),
     ),
     (
         "T5",
@@ -164,9 +164,9 @@ def _other(title: str, opening: str, kind: type, *, only: Sequence[str] = ()) ->
             if inside
             else [f"{section.type[:1].upper()}{section.type[1:]}; `{section.default}` when not given."]
         )
-        if entries:
-            train = [row for row in entries if row.name.startswith("data.train[].")]
-            lines += ["", "Each entry of `data.train` has these settings.", "", *_settings(train, "data.train[]")]
+        for name in ("data.train", "data.pairs") if entries else ():
+            if listed := [row for row in entries if row.name.startswith(f"{name}[].")]:
+                lines += ["", f"Each entry of `{name}` has these settings.", "", *_settings(listed, f"{name}[]")]
         for choice, other in _choices(section, rows).items():
             head = f"### `{section.name}` with `name: {choice}` of {called}"
             lines += ["", head, "", *_settings(other, f"{section.name}({choice})")]

@@ -58,15 +58,20 @@ RAW = {name: [f"data/multi30k/raw/{part}.{name}.gz" for part in ("train", "val")
 PARTS = ("train", "val", "test_2016_flickr")
 TOK = {name: [f"data/multi30k/tok/{part}.lc.norm.tok.{name}.gz" for part in PARTS] for name in ("en", "de", "fr")}
 FILES = {  # where the documents and the recipes look for text, by language
-    "fr": ["a.fr", "new.fr", *RAW["fr"], *TOK["fr"]],
+    "fr": ["a.fr", "new.fr", *RAW["fr"], *TOK["fr"], "data/encoder/fr.txt.gz", "data/encoder/valid.fr.txt.gz"],
     "en": ["a.en", "new.en", "data/train.en", "data/valid.en", *RAW["en"], *TOK["en"]],
     "de": ["data/train.de", "data/valid.de", *RAW["de"], *TOK["de"]],
 }
+FILES["en"] += ["data/encoder/en.txt.gz", "data/encoder/valid.en.txt.gz"]
 TABLES = ["data/tatoeba-eng-fra/fra.txt.gz"]
 TABLES += [f"regard/samples/tatoeba-fra-eng.{part}.tsv.gz" for part in ("train", "valid")]
 TABLES += [f"data/tatoeba/{part}.tsv.gz" for part in ("train", "made", "valid", "test")]
 TABLES += [f"data/cmudict/{part}.tsv.gz" for part in ("train", "valid", "test")]
 TABLES += [f"data/libreoffice/{part}.tsv.gz" for part in ("train", "valid", "test", "far")]
+TABLES += [
+    f"data/en-fr/{domain}/train.tsv.gz"
+    for domain in ("tatoeba", "europarl", "documentation", "libreoffice", "stories", "lexicon")
+]
 SHIPPED = [f"regard/samples/{name}" for name in ("digits.tsv", "pendulum.csv")]
 ALIGNED = "regard/samples/alignments/tatoeba-eng-fra.tsv"
 
@@ -120,6 +125,7 @@ def lay(desk: Path) -> None:
             _write(desk / name, texts[language][: 8 if few else None])
     for name in TABLES:
         _write(desk / name, ["\t".join(pair) for pair in pairs])
+    _write(desk / "data/en-fr/tatoeba/valid.tsv.gz", ["\t".join(pair) for pair in pairs[:8]])
     for name in SHIPPED:
         shutil.copy(ROOT / name, desk / name)
     _write(desk / ALIGNED, ["\t".join(pair) for pair in pairs[:4]])

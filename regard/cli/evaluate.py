@@ -51,6 +51,10 @@ def evaluate(
         str | None,
         typer.Option(help="Of translators: overlap (BLEU, chrF, TER) or errors (wrong answers, edits to the nearest)."),
     ] = None,
+    able: Annotated[
+        str | None,
+        typer.Option("--as", metavar="TASK", help="What to score a model by that can do several: masked-lm, matching."),
+    ] = None,
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst answers to show.")] = 5,
     settings: Settings = None,
     device: Device = "auto",
@@ -66,7 +70,7 @@ def evaluate(
     given = {"columns": columns, "to": to, "metric": metric}
     chosen = options(settings) | {name: value for name, value in given.items() if value is not None}
     systems = [
-        scored(path, files, chosen, device=device, among=bool(others))
+        scored(path, files, chosen, device=device, among=bool(others), able=able)
         for path in (model or Path(shipped.FIRST), *others)
     ]
     compared = compare(systems) if others else None
@@ -79,7 +83,14 @@ def evaluate(
 
 
 def scored(
-    path: Path, files: Sequence[str], chosen: dict[str, Any], *, device: str, among: bool, name: str | None = None
+    path: Path,
+    files: Sequence[str],
+    chosen: dict[str, Any],
+    *,
+    device: str,
+    among: bool,
+    name: str | None = None,
+    able: str | None = None,
 ) -> Scores:
     """The scores of a model, or of the answers in a file; among others, a model may not know some of the options."""
     from regard import recipe
@@ -90,7 +101,7 @@ def scored(
         judge = next(trained.judge for _, trained in TASKS.values() if hasattr(trained, "judge"))
         known = inspect.signature(judge).parameters  # the others are for models
         return judge(path, *files, name=name, **{key: value for key, value in chosen.items() if key in known})
-    trained = recipe.load(path, device=device)
+    trained = recipe.load(path, device=device, task=able)
     if among and not getattr(trained, "languages", True):
         chosen = {key: value for key, value in chosen.items() if key != "to"}  # of one direction: nothing to choose
     return trained.evaluate(*files, name=name, **_known(trained, chosen))

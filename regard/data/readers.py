@@ -97,15 +97,15 @@ class Refusal(Exception):
         self.reason, self.file = reason, file
 
 
-def pairs(corpus: Corpus, tally: LineReport) -> Iterator[tuple[int, str, str]]:
-    """(line number, source, target) of every good line; the tally hears of the others."""
+def pairs(corpus: Corpus, tally: LineReport, *, file: int = 0) -> Iterator[tuple[int, str, str]]:
+    """(line number, source, target) of every good line; the tally hears of the others, `file` being the first file."""
     pair = _splitter(corpus)
     for number, row in enumerate(_rows(corpus), start=1):
         tally.read += 1
         try:
             source, target = pair(*row)
         except Refusal as refusal:
-            tally.refuse(refusal.reason, refusal.file, number)
+            tally.refuse(refusal.reason, file + refusal.file, number)
         else:
             yield number, prefixed(corpus.prefix, source), target
 

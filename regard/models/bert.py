@@ -127,7 +127,7 @@ class BERTConfig:
     def body(self) -> dict[str, str]:
         """Where the weights lie that another model can go on with."""
         own = ("embedding", "segments", "embedding_norm", "positions", "blocks", "norm", *["pooler"] * self.pooler)
-        return {name: name for name in own}
+        return {name: name for name in (*own, *["head", "bias"] * self.masked)}
 
     @property
     def shape(self) -> BlockShape:

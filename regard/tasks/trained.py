@@ -36,9 +36,9 @@ class Trained(Protocol):
     Where inputs are files, it says `opens = True`; where they belong together, as the frames of a film do, `together =
     True`; where a file of inputs is more than its lines, `read(file)` gives them. Where answers can be scored that
     somebody else wrote into a file, `judge(file, *files, name, ...)` is a static method that does. Where it writes, and
-    speed is told in tokens, `workloads(inputs, batches, ...)` gives what to time. A language model that can be prompted
-    is also what `tasks/gaps.py` says. What can use networks of another task as well, whatever they were trained for,
-    names them in `bodies`.
+    speed is told in tokens, `workloads(inputs, batches, ...)` gives what to time. Where models of other tasks can be
+    used in the same way, `serves(model)`, a class method, tells it by the settings of one. A language model that can be
+    prompted is also what `tasks/gaps.py` says.
     """
 
     task: ClassVar[str]

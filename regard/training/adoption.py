@@ -19,7 +19,7 @@ from regard.checkpoint import Checkpoint, fill
 from regard.models.lora import folded
 
 FREE = ("dropout", "attention_dropout", "embedding_dropout", "word_dropout", "recurrent_dropout", "vectors")
-TABLES = ("positions", "embedding")  # parts that may have more rows in one model than in another
+TABLES = ("positions", "embedding", "bias")  # parts that may have more rows in one model than in another
 FILLED = ("vocab", "target_vocab", "classes", "per_token")  # what follows from the data
 
 

@@ -165,11 +165,11 @@ def texts(place: Path) -> dict[str, Line]:
             looks=True,
             heads={"span-corruption": ""},
         ),
-        **pretraining(text),
+        **pretraining(text, pairs),
     }
 
 
-def pretraining(text: str) -> dict[str, Line]:
+def pretraining(text: str, pairs: str) -> dict[str, Line]:
     """Tasks that read plain text without being told anything about it."""
     data = {"train": {"path": text}, "held": 0.2, "context": 16, "windows": 4}
     sizes = {"width": 16, "heads": 2, "hidden": 16, "context": 16, "dropout": 0.2}
@@ -188,7 +188,7 @@ def pretraining(text: str) -> dict[str, Line]:
             heads={"translation": ""},
         ),
         "masked-lm": Line(
-            {"data": data, "tokenizer": units, "model": {**sizes, "depth": 1}},
+            {"data": {**data, "pairs": {"path": pairs}}, "tokenizer": units, "model": {**sizes, "depth": 1}},
             ["ma[MASK]se"],
             [text],
             looks=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,6 +27,7 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.models import config_of
+from regard.tasks.embedding import rated
 from regard.tasks.embedding.pairs import read
 from regard.tasks.embedding.pooling import EmbeddingConfig, pooled, scaled
 from regard.tasks.embedding.scoring import measured, scored
@@ -34,6 +35,7 @@ from regard.tasks.trained import chosen, described, revived
 
 BODIES = ("bert", "gpt")
 BUDGET = 1 << 12  # tokens read at a time
+TOGETHER = 1 << 14  # texts tokenised at a time
 SHOWN = 6  # numbers of a vector in a line for a person
 
 
@@ -59,7 +61,6 @@ class Embedder:
     task: ClassVar[str] = "matching"
     verb: ClassVar[str] = "embed"
     kind: ClassVar[str] = "an embedder"
-    bodies: ClassVar[tuple[str, ...]] = BODIES
     Options: ClassVar[type] = EmbeddingConfig
     __repr__ = described
 
@@ -80,6 +81,11 @@ class Embedder:
         found = cls(revived(checkpoint, device), tokenizer_of(checkpoint), how, checkpoint.directory.name)
         found.file = dict(checkpoint.config.get("data", {}).get("file", {}))
         return found
+
+    @classmethod
+    def serves(cls, model: Mapping[str, Any]) -> bool:
+        """Whether a model of any task can be used like this: all that read texts and have no head of labels."""
+        return model.get("name") in BODIES
 
     @property
     def device(self) -> torch.device:
@@ -104,26 +110,39 @@ class Embedder:
     def embed(self, texts: str | Sequence[str], **options: Any) -> Float[np.ndarray, "text width"]:
         """The vectors of texts, in their order; texts of about the same length are read together."""
         how = self.chosen(options)
-        read = self.encode([texts] if isinstance(texts, str) else texts, how)
-        found = np.empty((len(read), self.width), np.float32)
-        for batch in by_length([len(ids) for ids in read], budget=BUDGET):
-            flat = torch.tensor([id for number in batch for id in read[number]], device=self.device)
-            row = Row.of([len(read[number]) for number in batch]).to(self.device)
-            vectors = pooled(self.model(flat, layout=row), row, how.pool)
-            found[batch] = scaled(vectors.float(), how.normalise).cpu().numpy()
+        given = [texts] if isinstance(texts, str) else texts
+        found = np.empty((len(given), self.width), np.float32)
+        for start in range(0, len(given), TOGETHER):
+            read = self.encode(given[start : start + TOGETHER], how)
+            for batch in by_length([len(ids) for ids in read], budget=BUDGET):
+                flat = torch.tensor([id for number in batch for id in read[number]], device=self.device)
+                row = Row.of([len(read[number]) for number in batch]).to(self.device)
+                vectors = pooled(self.model(flat, layout=row), row, how.pool)
+                found[[start + number for number in batch]] = scaled(vectors.float(), how.normalise).cpu().numpy()
         return found
 
     def evaluate(
-        self, *files: str | Path, name: str | None = None, columns: tuple[int, int] | None = None, **options: Any
+        self,
+        *files: str | Path,
+        name: str | None = None,
+        columns: tuple[int, int] | None = None,
+        rating: int | None = None,
+        **options: Any,
     ) -> Scores:
-        """How well the partners of texts are found, in files of pairs like those it was trained on, or two files."""
-        own = {**self.file, **({} if columns is None else {"columns": columns}), **options}
+        """How well the partners of texts are found, in files of pairs like those it was trained on, or two files.
+
+        With a `rating`, a column of numbers that people gave the pairs, how well cosines go together with these.
+        """
         names = [str(file) for file in files]
+        if rating is not None:
+            pairs = rated.read(names, columns or (1, 2), rating)
+            return rated.scored(name or self.name, self.task, self.units, pairs)
+        own = {**self.file, **({} if columns is None else {"columns": columns}), **options}
         tables = [suffix(name) in (*JSON_SUFFIXES, *TABLES) for name in names]
         beside = len(names) == 2 and not any(tables)
         told = [{"source": names[0], "target": names[1]}] if beside else [{**own, "path": name} for name in names]
-        pairs, _ = read([config.build(Corpus, one, where="file") for one in told], 0.0)
-        return scored(name or self.name, self.task, measured(self.units, pairs))
+        given, _ = read([config.build(Corpus, one, where="file") for one in told], 0.0)
+        return scored(name or self.name, self.task, measured(self.units, given))
 
     def units(self, texts: Sequence[str]) -> Float[np.ndarray, "text width"]:
         """The vectors of texts, of length 1 in any case."""

@@ -1,6 +1,7 @@
 """Learning vectors from pairs: a text should lie nearer to its partner than to the partners of the others in its row.
 
-The loss is InfoNCE with in-batch negatives in both directions (van den Oord et al. 2018; Radford et al. 2021, CLIP).
+The loss is InfoNCE with in-batch negatives in both directions (van den Oord et al. 2018; Radford et al. 2021, CLIP). A
+BERT may go on guessing masked tokens of the same texts meanwhile, so that it both fills gaps and gives vectors.
 """
 
 from __future__ import annotations
@@ -20,13 +21,15 @@ from regard import config
 from regard.attention.hardware import device_of
 from regard.attention.masks import Row
 from regard.checkpoint import Checkpoint
-from regard.config.ranges import Positive, Whole
+from regard.config.ranges import Amount, Positive, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.data.glimpse import TABLES
+from regard.data.hiding import Hiding
 from regard.data.packing import number, shuffled
 from regard.data.readers import JSON_SUFFIXES, suffix
 from regard.data.tokenizers import Tokenizer, units
 from regard.data.tokenizers.units import Kind, UnitsConfig
+from regard.metrics.likelihood import IGNORE, linear_cross_entropy
 from regard.models.bert import BERTConfig
 from regard.models.gpt import GPTConfig
 from regard.tasks.card import card
@@ -34,6 +37,7 @@ from regard.tasks.embedding.embedder import Embedder, tokenizer_of
 from regard.tasks.embedding.pairs import MatchingData, Pairs, Sides, parted
 from regard.tasks.embedding.pooling import EmbeddingConfig, pooled
 from regard.tasks.embedding.scoring import measured
+from regard.training import adoption
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace
@@ -46,9 +50,12 @@ SIZES = (
     (200_000, {"width": 256, "heads": 4, "hidden": 1024, "depth": 4}),
     (math.inf, {"width": 384, "heads": 6, "hidden": 1536, "depth": 6}),
 )
+TOGETHER = 1 << 14  # texts tokenised at a time
 CONTEXT = 128  # tokens of a text that a new model reads
 ROUND = 256  # what the size of a row is rounded up to
 SURELY = 5.0  # deviations from the mean size of a row that a fixed one has room for
+HIDDEN = 0.15  # share of the tokens that are masked
+HELD = 1 << 28  # logits of masked tokens held at once, in numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +72,9 @@ class MatchingObjective:
 
     temperature: Positive = 0.05
     """What cosines are divided by before the softmax; lower ones look at the nearest wrong texts only."""
+    masked: Amount = 0.0
+    """Weight of guessing masked tokens of the same texts beside it; above 0 a BERT keeps its masked head, which goes on
+    from the model to start from, and fills gaps too."""
     samples: Free[Whole] = 5
     """Held-out pairs shown at every evaluation."""
 
@@ -117,19 +127,35 @@ class Prepared:
 
 
 @dataclass(frozen=True)
-class MatchBatch:
-    """One packed row: the first texts of some pairs, then their second texts, and which are partners of none."""
+class Hidden:
+    """The same row with some tokens hidden."""
 
-    examples: list[int]
+    tokens: Int[Tensor, "token"]
+    places: Int[Tensor, "hidden"]
+    labels: Int[Tensor, "hidden"]
+    """What stood there; -100 for places that a fixed row has room for."""
+
+
+@dataclass(frozen=True)
+class MatchBatch:
+    """One packed row: the first texts of some pairs, then their second texts, with a number for each text."""
+
+    examples: Int[Tensor, "pair"]
+    """The numbers of the pairs, to name their places."""
     tokens: Int[Tensor, "token"]
     row: Row
-    apart: Bool[Tensor, "pair pair"]
-    """True where the second text of one pair may be told from the first of another."""
+    alike: Int[Tensor, "pair 2"]
+    """The same for texts that are the same."""
+    hidden: Hidden | None = None
 
     def to(self, device: torch.device | str) -> MatchBatch:
         """The same on a device; the numbers of the pairs stay."""
-        tokens, apart = (each.to(device, non_blocking=True) for each in (self.tokens, self.apart))
-        return MatchBatch(self.examples, tokens, self.row.to(device), apart)
+        tokens, alike = (each.to(device, non_blocking=True) for each in (self.tokens, self.alike))
+        hidden = self.hidden
+        if hidden is not None:
+            parts = (hidden.tokens, hidden.places, hidden.labels)
+            hidden = Hidden(*(each.to(device, non_blocking=True) for each in parts))
+        return MatchBatch(self.examples, tokens, self.row.to(device), alike, hidden)
 
 
 class Matching:
@@ -146,13 +172,13 @@ class Matching:
         train = prepared.sides.train
         self.size = min(recipe.data.batch, len(train))
         self.rows = len(train) // self.size
-        read = self.embedder()
-        self.tokens = [read.encode([pair[side] for pair in train.texts], recipe.embedding) for side in (0, 1)]
-        self.alike = train.alike
-        lengths = np.array([[len(ids) for ids in side] for side in self.tokens], np.int64)
+        self.tokens, lengths = self._read()
+        self.starts = np.cumsum(lengths.ravel()) - lengths.ravel()
+        self.lengths, self.alike = lengths.ravel(), train.alike
         self.longest = int(lengths.max())
         spread = SURELY * math.sqrt(self.size * float(lengths.var(axis=1).sum()))
         self.room = math.ceil((self.size * float(lengths.mean(axis=1).sum()) + spread) / ROUND) * ROUND
+        self.hiding = Hiding(prepared.tokenizer, HIDDEN, "tokens") if recipe.objective.masked else None
         self.features = self.room * recipe.model.width
         self.notes = [f"an epoch has {self.rows:,} rows of {self.size:,} pairs"]
 
@@ -184,6 +210,8 @@ class Matching:
                     f"{known.directory} has a tokenizer without a {lacking} token, which matching needs: "
                     "leave out --from, or give another model"
                 )
+            if recipe.objective.masked and own.mask is None:
+                raise ValueError(f"{known.directory} has a tokenizer without a mask token: set objective.masked=0")
             return Prepared(sides, own, known.config.get("embedding"), int(model.get("vocab", 0)), fresh=False)
         how = recipe.tokenizer
         texts = [how.normal(text) for pair in sides.train.texts for text in pair]
@@ -211,10 +239,13 @@ class Matching:
 
     @staticmethod
     def sized(recipe: MatchingRecipe, prepared: Prepared) -> MatchingRecipe:
-        """The recipe with the number of tokens, without heads, and with the pooling of a model to start from."""
+        """The recipe with the number of tokens, the heads it needs, and the pooling of a model to start from."""
         shape: Any = replace(recipe.model, vocab=max(prepared.tokenizer.vocab, prepared.counted))
+        masked = recipe.objective.masked > 0
         if isinstance(shape, BERTConfig):
-            shape = replace(shape, masked=False, pooler=False, next_sentence=False)
+            shape = replace(shape, masked=masked, pooler=False, next_sentence=False)
+        elif masked:
+            raise ValueError(f"objective.masked needs a BERT, the model is a {shape.name}: set objective.masked=0")
         how = recipe.embedding
         if prepared.embedding is not None and how == EmbeddingConfig():
             how = config.build(EmbeddingConfig, prepared.embedding, where="embedding")
@@ -222,6 +253,13 @@ class Matching:
             raise ValueError(f"embedding.longest is {how.longest}, the model holds {shape.context}: lower it")
         own = config.build(PiecesConfig, config.plain(prepared.tokenizer.how), where="tokenizer")
         return replace(recipe, model=shape, embedding=how, tokenizer=own)
+
+    @staticmethod
+    def adopt(model: Any, parent: Checkpoint, data: Prepared) -> list[str]:
+        """All weights of a model for matching with the same heads, else the body, and the masked head if it has one."""
+        before = adoption.parent_shape(parent)
+        heads = [getattr(shape, "masked", False) for shape in (before, model.config)]
+        return adoption.adopt(model, parent, same=parent.config.get("task") == "matching" and heads[0] == heads[1])
 
     def embedder(self) -> Embedder:
         """The model as it is now, ready to use."""
@@ -236,27 +274,67 @@ class Matching:
         epoch, place = divmod(row, self.rows)
         turns = np.arange(place * self.size, (place + 1) * self.size)
         chosen = shuffled(turns, len(self.alike), number(self.recipe.training.seed, epoch))
-        read = [self.tokens[side][n] for side in (0, 1) for n in chosen]
-        flat, shape = [id for ids in read for id in ids], dict[str, int]()
+        texts = np.concatenate([chosen, chosen + len(self.alike)])
+        lengths = self.lengths[texts]
+        places = np.arange(int(lengths.sum())) + np.repeat(self.starts[texts] - np.cumsum(lengths) + lengths, lengths)
+        flat, shape = self.tokens[places].astype(np.int64), dict[str, int]()
+        room = len(flat)
         if self.fixed:
-            room = max(self.room, math.ceil(len(flat) / ROUND) * ROUND)  # the rare fuller one has a shape of its own
-            shape = {"size": room, "segments": len(read) + math.ceil(room / self.longest), "most": len(read)}
-            flat += [self.prepared.tokenizer.filler] * (room - len(flat))
-        layout = Row.of([len(ids) for ids in read], longest=self.longest, **shape)
-        return MatchBatch(chosen.tolist(), torch.tensor(flat), layout, torch.from_numpy(apart(self.alike[chosen])))
+            room = max(self.room, math.ceil(room / ROUND) * ROUND)  # the rare fuller one has a shape of its own
+            shape = {"size": room, "segments": len(texts) + math.ceil(room / self.longest), "most": len(texts)}
+        hidden = None if self.hiding is None else self._hidden(self.hiding, flat, row, room)
+        layout = Row.of(torch.from_numpy(lengths), longest=self.longest, **shape)
+        alike = torch.from_numpy(self.alike[chosen].view(np.int64))
+        return MatchBatch(torch.from_numpy(chosen), self._filled(flat, room), layout, alike, hidden)
+
+    def _hidden(self, hiding: Hiding, flat: Int[np.ndarray, "token"], row: int, room: int) -> Hidden:
+        """Some tokens of a row hidden, by its number; as many places as a row of this room may have."""
+        random = np.random.default_rng(number(self.recipe.training.seed, row, 2))
+        places, seen = hiding.draw(flat, random)
+        labels, read = flat[places], flat.copy()
+        read[places] = seen
+        rest = (0, hiding.count(room) - len(places) if self.fixed else 0)
+        padded = np.pad(places, rest), np.pad(labels, rest, constant_values=IGNORE)
+        return Hidden(self._filled(read, room), *map(torch.from_numpy, padded))
+
+    def _filled(self, tokens: Int[np.ndarray, "token"], room: int) -> Int[Tensor, "room"]:
+        filler = self.prepared.tokenizer.filler
+        return torch.from_numpy(np.pad(tokens, (0, room - len(tokens)), constant_values=filler))
+
+    def _read(self) -> tuple[Int[np.ndarray, "token"], Int[np.ndarray, "2 pair"]]:
+        """The tokens of all first texts and then of all second ones, end to end, and how long each is."""
+        read, pairs = self.embedder(), self.prepared.sides.train.texts
+        flat, lengths = list[np.ndarray](), list[int]()
+        for side in (0, 1):
+            for start in range(0, len(pairs), TOGETHER):
+                block = read.encode([pair[side] for pair in pairs[start : start + TOGETHER]], self.recipe.embedding)
+                flat.append(np.array([token for ids in block for token in ids], np.int32))
+                lengths += [len(ids) for ids in block]
+        return np.concatenate(flat), np.array(lengths, np.int64).reshape(2, -1)
 
     def origins(self, batch: MatchBatch) -> list[str]:
         """Where the pairs of a row come from."""
-        return [self.prepared.sides.train.place(n) for n in batch.examples]
+        return [self.prepared.sides.train.place(n) for n in batch.examples.tolist()]
 
     def step(self, batch: MatchBatch, part: str) -> Step:
-        """The surprise at every partner, in both directions, summed over the pairs."""
+        """The surprise at every partner, in both directions, and at masked tokens; summed over the pairs."""
         batch = batch.to(device_of(self.model))
+        how, pairs = self.recipe.objective, len(batch.examples)
         features = self.model(batch.tokens, layout=batch.row)
         vectors = F.normalize(pooled(features, batch.row, self.recipe.embedding.pool).float(), dim=-1)
         first, second = vectors[: 2 * self.size].chunk(2)
-        loss = contrast(first, second, batch.apart, self.recipe.objective.temperature)
-        return Step(loss=loss, weight=len(batch.examples), counts={"tokens": batch.row.filled})
+        loss = contrast(first, second, apart(batch.alike), how.temperature)
+        if batch.hidden is not None:
+            scored = (batch.hidden.labels != IGNORE).sum().clamp(min=1)
+            loss = loss + how.masked * pairs / scored * self._surprise(batch.hidden, batch.row)
+        return Step(loss=loss, weight=pairs, counts={"tokens": batch.row.filled})
+
+    def _surprise(self, hidden: Hidden, row: Row) -> Float[Tensor, ""]:
+        """At what was masked, summed."""
+        features = self.model(hidden.tokens, layout=row).index_select(0, hidden.places)
+        chunk = max(256, HELD // self.model.config.vocab)
+        matrix, bias = self.model.prediction, self.model.bias
+        return linear_cross_entropy(self.model.transform(features), matrix, hidden.labels, bias=bias, chunk=chunk)
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """How well the partners of held-out texts are found among one another."""
@@ -286,16 +364,11 @@ class Matching:
         }
 
 
-def apart(alike: np.ndarray) -> np.ndarray:
+def apart(alike: Int[Tensor, "pair 2"]) -> Bool[Tensor, "pair pair"]:
     """True where two pairs share no text, so that the second of one is a wrong partner of the first of the other."""
-    first, second = alike[:, 0], alike[:, 1]
-    same = (
-        (first[:, None] == first)
-        | (second[:, None] == second)
-        | (first[:, None] == second)
-        | (second[:, None] == first)
-    )
-    return ~same
+    first, second = alike.unbind(1)
+    same = (first[:, None] == first) | (second[:, None] == second)
+    return ~(same | (first[:, None] == second) | (second[:, None] == first))
 
 
 def contrast(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,8 @@ Embed = Callable[[Sequence[str]], Any]
 """What turns texts into vectors of length 1, a row for each."""
 TOGETHER = 1024  # texts embedded at a time
 LONG = 200  # characters of a text that are shown
+FIRST = "recall@1, %"
+DIRECTIONS = ("(second text from the first)", "(first from the second)")
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,11 @@ def measured(embed: Embed, pairs: Pairs, spread: Spread = alone) -> Measured:
     texts = [text for side in (0, 1) for text in (pair[side] for pair in pairs.texts)]
     starts = range(0, len(texts), TOGETHER)
 
-    def embedded(start: int) -> list[list[float]]:  # plain numbers, since processes exchange them
-        return embed(texts[start : start + TOGETHER]).tolist()
+    def embedded(start: int) -> str:  # a text, since processes exchange what is JSON
+        return b64encode(np.asarray(embed(texts[start : start + TOGETHER]), np.float32).tobytes()).decode()
 
-    parts = spread(embedded, list(starts))
-    vectors: Float[np.ndarray, "text width"] = np.concatenate([np.array(part, np.float32) for part in parts])
+    parts = (np.frombuffer(b64decode(part), np.float32) for part in spread(embedded, list(starts)))
+    vectors: Float[np.ndarray, "text width"] = np.concatenate(list(parts)).reshape(len(texts), -1)
     first, second = vectors[: len(pairs)], vectors[len(pairs) :]
     alike = pairs.alike
     nearest = [int((row @ second.T).argmax()) for row in first]
@@ -68,11 +71,11 @@ def scored(name: str, task: str, found: Measured) -> Scores:
         return np.mean([of(places) for places in found.places], axis=0)
 
     ways = {
-        "recall@1, %": lambda places: 100.0 * (places <= 1),
+        FIRST: lambda places: 100.0 * (places <= 1),
         "recall@10, %": lambda places: 100.0 * (places <= 10),
         "mean reciprocal rank": lambda places: 1.0 / places,
     }
-    count = [1.0] * len(found.pairs)
+    each = {f"{FIRST} {way}": ways[FIRST](places) for way, places in zip(DIRECTIONS, found.places, strict=True)}
     worth = mean(ways["mean reciprocal rank"])
     examples = [
         Judged(n + 1, one[:LONG], other[:LONG], found.pairs.texts[found.nearest[n]][1][:LONG], float(worth[n]))
@@ -81,9 +84,9 @@ def scored(name: str, task: str, found: Measured) -> Scores:
     return Scores(
         name,
         task,
-        {title: averaged(mean(way).tolist(), count) for title, way in ways.items()},
+        {title: averaged(values) for title, values in ({name: mean(way) for name, way in ways.items()} | each).items()},
         examples,
-        measures={"pairs": f"{len(found.pairs):,}", "chance of recall@1": f"{1 / max(len(found.pairs), 1):.2%}"},
+        measures={"chance of recall@1": f"{1 / max(len(found.pairs), 1):.2%}"},
         details=found.metrics,
         unit="pair",
         counted="reciprocal rank",

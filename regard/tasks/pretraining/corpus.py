@@ -13,13 +13,14 @@ from jaxtyping import Int, Integer
 
 from regard import config as settings
 from regard.data import cache as caches
+from regard.data import readers
 from regard.data.dedup import key
 from regard.data.encodings import locate
 from regard.data.line_report import LineReport
 from regard.data.readers import JSON_SUFFIXES, TextFile, digest, suffix
 from regard.data.tokenizers import Tokenizer, units
 from regard.data.tokenizers.units import UnitsConfig
-from regard.tasks.pretraining.documents import ENDS, Documents, DocumentsConfig, End, Piece, expanded, found
+from regard.tasks.pretraining.documents import BETWEEN, ENDS, Documents, DocumentsConfig, End, Piece, expanded, found
 from regard.tasks.pretraining.selection import REPEATED, Selection, Side, select
 from regard.tasks.pretraining.tokenising import Amount, cuts, opening, tokenised
 
@@ -82,18 +83,21 @@ def prepare(
     """
     normal = how.normal if known is None else known.how.normal
     sources = {side: found(config, side, normal) for side in SIDES}
-    digests = {side: [digest(file.path) for file in source.files] for side, source in sources.items()}
+    digests = {side: [*map(digest, source.paths)] for side, source in sources.items()}
     contents: dict[str, Any] = {
-        "files": {side: [*zip(map(_like, sources[side].files), digests[side], strict=True)] for side in SIDES},
+        "files": {side: _known(source.files, digests[side]) for side, source in sources.items()},
         "text": config.text,
         "rules": [config.end, None if config.valid else config.held, config.duplicates],
     }
+    if pairs := sources["train"].pairs:
+        files = iter(digests["train"][len(sources["train"].files) :])
+        contents["pairs"] = [[_laid(corpus), *(next(files) for _ in corpus.files)] for corpus in pairs]
     units_key = (
         {**asdict(how), "library": library.__version__, "special": list(special)}
         if known is None
         else [known.how.normalise, known.json()]
     )
-    stamps = {file.path: _stamp(file.path) for source in sources.values() for file in source.files}
+    stamps = {path: _stamp(path) for source in sources.values() for path in source.paths}
 
     def build(builder: caches.Builder) -> None:
         _build(builder, config, sources, how, known, special)
@@ -207,7 +211,8 @@ def _sampled(pieces: Iterable[Piece], characters: int) -> Iterator[str]:
     """Texts to learn a tokenizer from: all documents, or of very much text a part that is chosen by content."""
     share = SAMPLE / max(characters, 1)
     for _, group in groupby(pieces, key=lambda piece: piece.document):
-        yield from (text for text in cuts(piece.text for piece in group) if share >= 1 or key(text) < share * 2**64)
+        texts = (text for whole in cuts(piece.text for piece in group) for text in whole.split(BETWEEN))
+        yield from (text for text in texts if share >= 1 or key(text) < share * 2**64)
 
 
 def _nothing_left(chosen: Selection, tally: LineReport, names: Sequence[str], side: str) -> str:
@@ -223,7 +228,7 @@ def _check(config: DocumentsConfig, side: Side, tally: LineReport, names: Sequen
 
 def _opened(kept: caches.Arrays, side: Side, sources: dict[Side, Documents], own: Tokenizer) -> Corpus:
     stored = side if f"{side}-tokens" in kept else "train"
-    files = sources[side].names if sources[side].files else sources["train"].names
+    files = sources[side].names if sources[side].paths else sources["train"].names
     tokens, starts, origins = (kept[f"{stored}-{name}"] for name in ARRAYS)
     return Corpus(tokens, starts, origins, tuple(files), opening(own), **kept.facts["amounts"][side])
 
@@ -238,6 +243,16 @@ def _said(own: Tokenizer, train: Corpus, valid: Corpus) -> str:
 def _like(file: TextFile) -> list[str]:
     """What decides how a file is read, but for where it lies."""
     return ["json", file.field] if suffix(file.path) in JSON_SUFFIXES else ["text"]
+
+
+def _known(files: Sequence[TextFile], digests: Sequence[str]) -> list[tuple[list[str], str]]:
+    """Files by how they are read and by their content."""
+    return [*zip(map(_like, files), digests[: len(files)], strict=True)]
+
+
+def _laid(corpus: readers.Corpus) -> list[Any]:
+    """The same of pairs."""
+    return [corpus.form, list(corpus.columns), list(corpus.fields), corpus.prefix]
 
 
 def _stamp(name: str) -> tuple[int, int]:

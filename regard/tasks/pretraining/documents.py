@@ -1,8 +1,8 @@
 """Documents to learn from, read as a stream: text files, folders of them, JSON lines, gzipped or not.
 
 A file of plain text is one document unless the settings say that each line, or what lies between empty lines, is one;
-a record of JSON lines always is. Of a document only a part is held at a time, however long the file, but a line is held
-whole. A bad line is left out of its document, counted, and remembered by its place.
+a record of JSON lines always is, and so is a pair of texts. Of a document only a part is held at a time, however long
+the file, but a line is held whole. A bad line is left out of its document, counted, and remembered by its place.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from regard.config.ranges import Batch, Length, Part, Share
 from regard.config.resuming import Free, Warned
 from regard.data.encodings import find
 from regard.data.line_report import NOT_UTF8, LineReport
-from regard.data.readers import JSON_SUFFIXES, Refusal, TextFile, lines, parsed, suffix, text_at
+from regard.data.readers import JSON_SUFFIXES, Corpus, Refusal, TextFile, lines, parsed, suffix, text_at
+from regard.data.readers import pairs as pairs_of
 
 ENDINGS = (".txt", ".text", ".md", ".rst", ".tex", ".jsonl", ".ndjson")
 """How files of a folder are named that are read, `.gz` after it or not; a file that is named itself always is."""
 LONGEST = 1 << 27  # bytes of a line or record; a longer one is passed over without ever being held whole
 BLOCK = 1 << 16  # characters of a document that are handed on at a time
 INLINE = "data.text"
+BETWEEN = "\0"  # stands between the texts of a pair; a line that has it is refused
 End = Literal["file", "line", "blank"]
 ENDS = get_args(End)
 
@@ -63,6 +65,37 @@ class DocumentsConfig:
         """What ends a document of plain text."""
         return "file" if self.document == "auto" else self.document
 
+    @property
+    def paired(self) -> tuple[Corpus, ...]:
+        """Pairs of texts that are documents too."""
+        return ()
+
+    @property
+    def named(self) -> list[str]:
+        """The files and folders to train on, as they were named."""
+        return [file.path for file in self.train] + [name for corpus in self.paired for name in corpus.files]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedConfig(DocumentsConfig):
+    """Documents, and pairs of texts."""
+
+    pairs: tuple[Corpus, ...] = ()
+    """Pairs of texts that mean the same, such as translations, each read as one document, in either order: two files
+    line by line, or two columns or fields of one. With pairs, no document is cut that fits into a window."""
+
+    def __post_init__(self) -> None:
+        if self.train or self.text is not None or not self.pairs:
+            super().__post_init__()
+        for corpus in self.pairs:
+            if corpus.tag is not None or corpus.weight != 1.0:
+                raise ValueError("tag and weight are of no use for pairs of texts: leave them out")
+
+    @property
+    def paired(self) -> tuple[Corpus, ...]:
+        """Pairs of texts that are documents too."""
+        return self.pairs
+
 
 class Piece(NamedTuple):
     """Some of a document's text; those of a document come one after the other, and joined they are all of it."""
@@ -86,11 +119,17 @@ class Documents:
     """The text itself where there are no files."""
     normal: Callable[[str], str] = field(default=lambda line: line)
     """How a line is normalised."""
+    pairs: tuple[Corpus, ...] = ()
+
+    @property
+    def paths(self) -> list[str]:
+        """All files, those of pairs last."""
+        return [file.path for file in self.files] + [name for corpus in self.pairs for name in corpus.files]
 
     @property
     def names(self) -> list[str]:
         """What to call the files."""
-        return [file.path for file in self.files] or [INLINE]
+        return [*[INLINE] * (self.text is not None), *self.paths] or [INLINE]
 
     def pieces(self, tally: LineReport | None = None) -> Iterator[Piece]:
         """All documents in pieces; the tally hears of every line."""
@@ -116,6 +155,12 @@ class Documents:
                         tally.drop("empty", number, line)
             else:
                 yield from self._cut(number, _good(numbered, number, tally), tally)
+        number = len(self.files) + (self.text is not None)
+        for corpus in self.pairs:
+            for line, *texts in pairs_of(corpus, tally, file=number):
+                tally.kept += 1
+                yield True, number, line, BETWEEN.join(map(self.normal, texts))
+            number += len(corpus.files)
 
     def _cut(
         self, file: int, numbered: Iterable[tuple[int, str]], tally: LineReport
@@ -146,7 +191,8 @@ class Documents:
 def found(config: DocumentsConfig, part: Literal["train", "valid"], normal: Callable[[str], str]) -> Documents:
     """The documents that a config names."""
     files = expanded(config.train if part == "train" else config.valid)
-    return Documents(files, config.end, config.text if part == "train" else None, normal)
+    text, pairs = (config.text, config.paired) if part == "train" else (None, ())
+    return Documents(files, config.end, text, normal, pairs)
 
 
 def expanded(files: Sequence[TextFile]) -> tuple[TextFile, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
 from pathlib import Path
@@ -25,7 +25,7 @@ from regard.interpret.watch import watch
 from regard.metrics.likelihood import IGNORE, cross_entropy, perplexity
 from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
-from regard.models.bert import BERT
+from regard.models.bert import BERT, BERTConfig
 from regard.tasks.pretraining.corpus import read
 from regard.tasks.pretraining.gaps import PromptedBERT
 from regard.tasks.pretraining.learning import Reader, measured
@@ -90,6 +90,11 @@ class Filler(PromptedBERT, Reader):
     verb: ClassVar[str] = "fill"
     kind: ClassVar[str] = "a masked language model"
     Options: ClassVar[type] = FillingConfig
+
+    @classmethod
+    def serves(cls, model: Mapping[str, Any]) -> bool:
+        """Whether a model of any task can be used like this: a BERT with its masked head."""
+        return model.get("name") == BERTConfig.name and bool(model.get("masked"))
 
     def parse(self, text: str) -> str:
         """An input is a text with a gap, if the model can fill it."""
@@ -219,7 +224,7 @@ def guess(model: BERT, rows: MaskedRows, tokenizer: Tokenizer, *, spread: Spread
     spelled = np.array([len(piece or b"") for piece in tokenizer.spelled])
 
     def guessed(batch: MaskedBatch) -> tuple[float, int, int, int, list[int]]:
-        features = model(batch.tokens, layout=batch.row, segments=batch.segments)
+        features = model(batch.tokens, layout=batch.row, segments=batch.kinds(model))
         logits = model.logits(features.index_select(0, batch.places))
         told, scored = logits.argmax(-1), batch.labels != IGNORE
         right = int((told == batch.labels)[scored].sum())

@@ -205,7 +205,7 @@ class Pretraining:
             {name: value for name, value in kept.items() if name not in ("data", "optim", "training", "objective")},
             self.prepared.tokenizer,
             f"{recipe.model.phrase}, {recipe.model.vocab:,} tokens ({recipe.tokenizer.kind}), {learnt}.",
-            [file.path for file in recipe.data.train],
+            recipe.data.named,
         )
 
     @classmethod

@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Literal
 from torch.nn import functional as F
 
 from regard.attention.hardware import device_of
-from regard.config.resuming import Fixed
+from regard.config.resuming import Fingerprinted, Fixed
 from regard.metrics.likelihood import IGNORE, count
 from regard.models.bert import BERTConfig
 from regard.tasks.pretraining.corpus import Corpus, Prepared
+from regard.tasks.pretraining.documents import PairedConfig
 from regard.tasks.pretraining.filler import Filler, Guesses, guess
 from regard.tasks.pretraining.learning import Pretraining, Size, TextRecipe, lost
 from regard.tasks.pretraining.masking import SPECIAL, MaskedBatch, MaskedRows, MaskingConfig
@@ -34,6 +35,8 @@ class MaskedRecipe(TextRecipe):
 
     task: Fixed[Literal["masked-lm"]] = "masked-lm"
     """What is learnt."""
+    data: Fingerprinted[PairedConfig]
+    """Texts and pairs of them, where documents end, and how they are batched."""
     model: Fixed[BERTConfig] = field(default_factory=BERTConfig)
     """Its size; what nobody names follows from the amount of text."""
     objective: MaskingConfig = field(default_factory=MaskingConfig)
@@ -62,9 +65,10 @@ class MaskedLM(Pretraining):
 
     @classmethod
     def held(cls, recipe: MaskedRecipe) -> dict[str, Any]:
-        """Places for a window; segments and their heads where the next sentence is guessed."""
+        """Places for a window; segments where two texts are read, heads where the next sentence is guessed."""
         asked = recipe.objective.next_sentence
-        return {"context": recipe.data.context, "segments": 2 if asked else 0, "pooler": asked, "next_sentence": asked}
+        segments = 2 if asked or recipe.data.pairs else 0
+        return {"context": recipe.data.context, "segments": segments, "pooler": asked, "next_sentence": asked}
 
     @classmethod
     def sized(cls, recipe: MaskedRecipe, prepared: Prepared) -> Any:
@@ -72,6 +76,10 @@ class MaskedLM(Pretraining):
         model = recipe.model
         if not model.masked:
             raise ValueError("the model has no head that guesses masked tokens: start from one that has, or from none")
+        if recipe.objective.next_sentence and recipe.data.pairs:
+            raise ValueError(
+                "objective.next_sentence and data.pairs are two uses of a second text: leave one of them out"
+            )
         if recipe.objective.next_sentence and not (model.next_sentence and model.segments > 1):
             raise ValueError(
                 "objective.next_sentence needs a model with next_sentence, pooler and two segments: set these, or "
@@ -87,7 +95,7 @@ class MaskedLM(Pretraining):
     def step(self, batch: MaskedBatch, part: str) -> Step:
         """The surprise at every masked token, and at whether the second text follows the first."""
         batch = batch.to(device_of(self.model))
-        features = self.model(batch.tokens, layout=batch.row, segments=batch.segments)
+        features = self.model(batch.tokens, layout=batch.row, segments=batch.kinds(self.model))
         chosen = self.model.transform(features.index_select(0, batch.places))
         loss, scored = lost(self.model, chosen, batch.labels), count(batch.labels)
         if batch.following is not None:
@@ -109,7 +117,8 @@ class MaskedLM(Pretraining):
 
     def _rows(self, corpus: Corpus, seed: int, *, fixed: bool = False) -> MaskedRows:
         data, how = self.recipe.data, self.recipe.objective
-        return MaskedRows(corpus, self.prepared.tokenizer, data.context, data.windows, seed, how=how, fixed=fixed)
+        own, pairs = self.prepared.tokenizer, bool(data.pairs)
+        return MaskedRows(corpus, own, data.context, data.windows, seed, how=how, pairs=pairs, fixed=fixed)
 
     def _shown(self, rows: MaskedRows, found: Guesses) -> list[dict[str, Any]]:
         """A few gaps with what stood there and what was guessed."""

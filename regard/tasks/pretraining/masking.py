@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -21,12 +21,13 @@ from torch import Tensor
 
 from regard.attention.masks import Row
 from regard.config.ranges import Some
+from regard.data.hiding import Hiding
 from regard.data.packing import number
 from regard.data.tokenizers import Tokenizer
 from regard.tasks.pretraining.corpus import Corpus
-from regard.tasks.pretraining.hiding import Hiding
 from regard.tasks.pretraining.rows import IGNORE, Spans, Windows, halved
 from regard.tasks.pretraining.sentences import Sentences
+from regard.tasks.pretraining.whole import Whole, whole
 
 SPECIAL = ("<mask>", "<sep>")
 """What a new tokenizer must have."""
@@ -73,6 +74,10 @@ class MaskedBatch:
         assert labels is not None
         return MaskedBatch(tokens, self.row.to(device), segments, places, labels, following, self.documents)
 
+    def kinds(self, model: Any) -> Int[Tensor, "token"] | None:
+        """The segments, if a model tells them apart."""
+        return self.segments if model.config.segments > 1 else None
+
     def halves(self) -> list[MaskedBatch]:
         """The same sequences as two batches of no fixed shape; the batch itself when it has only one."""
         found = []
@@ -91,6 +96,7 @@ class MaskedRows:
     """Rows of training on hidden tokens; row g is a pure function of (seed, g).
 
     `fixed` gives all rows the same number of tokens, segments and hidden places, so that a compiled step fits all.
+    With `pairs` among the documents, each is read whole, its texts in either order.
     """
 
     def __init__(
@@ -102,12 +108,13 @@ class MaskedRows:
         seed: int,
         *,
         how: MaskingConfig | None = None,
+        pairs: bool = False,
         fixed: bool = False,
     ) -> None:
         self.corpus, self.context, self.seed, self.fixed = corpus, context, seed, fixed
         self.how = how or MaskingConfig()
         self.begin, self.separator, self.filler = own.role("begin"), own.role("separator"), own.filler
-        self._frame = 3 if self.how.next_sentence else 2  # tokens of a sequence that are not of its text
+        self._frame = 3 if self.how.next_sentence or pairs else 2  # tokens of a sequence that are not of its text
         if context <= self._frame:
             raise ValueError(f"a context of {context} has no room for text: give data.context more than {self._frame}")
         self._bounds = text_bounds(corpus)
@@ -116,11 +123,19 @@ class MaskedRows:
         self._hiding = Hiding(own, self.how.share, self.how.unit)
         self._sentences = Sentences(own) if self.how.next_sentence else None
         self.windows = Windows(self._bounds, context - self._frame, windows, seed)
+        self.whole: Whole | None = None
+        if pairs:
+            self.whole = whole(corpus, self._bounds, self.separator, context, windows, seed)
 
     @property
     def rows(self) -> int:
         """Rows in an epoch."""
-        return self.windows.rows
+        return (self.whole or self.windows).rows
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of a row at most."""
+        return (self.whole or self.windows).pieces
 
     @property
     def tokens(self) -> int:
@@ -128,40 +143,58 @@ class MaskedRows:
 
         Whole windows of them: a row whose sequences are all full is a batch, for which there are faster kernels.
         """
+        if self.whole is not None:
+            return self.whole.tokens
         most = self.windows.fullest * self.windows.size + self.windows.pieces * self._frame
         return -(-most // self.context) * self.context
 
     @property
     def hidden(self) -> int:
         """Hidden places of a full row."""
-        return self._hiding.count(self.windows.fullest * self.windows.size)
+        return self._hiding.count(self.tokens if self.whole else self.windows.fullest * self.windows.size)
 
     def batch(self, row: int) -> MaskedBatch:
         """The sequences of this row, counted on across epochs."""
-        spans = self.windows.row(row)
         random = np.random.default_rng(number(self.seed, row, 2))
         following = None
-        texts = [spans]
-        if self.how.next_sentence:
-            first, second, following = self._pairs(spans, random)
-            texts = [first, second]
-        tokens, segments, lengths = self._framed(texts)
+        if self.whole is not None:
+            texts, closed = self._either(*self.whole.row(row), random)
+        elif self.how.next_sentence:
+            first, second, following = self._pairs(self.windows.row(row), random)
+            texts, closed = [first, second], np.ones((2, len(following)), bool)
+        else:
+            texts = [self.windows.row(row)]
+            closed = np.ones((1, len(texts[0].document)), bool)
+        tokens, segments, lengths = self._framed(texts, closed)
+        documents = texts[0].document
         places, seen = self._hiding.draw(tokens, random)
         labels = tokens[places]
         tokens[places] = seen
         shape: dict[str, int] = {}
         if self.fixed:
             tail = -(-self.tokens // self.context)
-            shape = {"size": self.tokens, "segments": self.windows.pieces + tail, "most": self.windows.pieces}
+            shape = {"size": self.tokens, "segments": self.sequences + tail, "most": self.sequences}
             tokens = _filled(tokens, self.tokens, self.filler)
             segments = _filled(segments, self.tokens, 0)
             places, labels = _filled(places, self.hidden, 0), _filled(labels, self.hidden, IGNORE)
-            following = None if following is None else _filled(following, self.windows.pieces, IGNORE)
+            following = None if following is None else _filled(following, self.sequences, IGNORE)
         layout = Row.of(torch.from_numpy(lengths), longest=self.context, **shape)
-        ids, hidden, truth, numbers = map(torch.from_numpy, (tokens, places, labels, spans.document))
-        kinds = None if following is None else torch.from_numpy(segments)
+        ids, hidden, truth, numbers = map(torch.from_numpy, (tokens, places, labels, documents))
+        kinds = torch.from_numpy(segments) if len(texts) > 1 else None
         follows = None if following is None else torch.from_numpy(following)
         return MaskedBatch(ids, layout, kinds, hidden, truth, follows, numbers)
+
+    def _either(
+        self, first: Spans, second: Spans, random: np.random.Generator
+    ) -> tuple[list[Spans], Bool[np.ndarray, "text sequence"]]:
+        """The texts of pairs in either order, and which texts there are: all first ones, and the second of a pair."""
+        paired = second.document >= 0
+        turned = (random.random(len(paired)) < 0.5) & paired
+        swapped = [
+            Spans(*(np.where(turned, theirs, own) for own, theirs in zip(text, other, strict=True)))
+            for text, other in ((first, second), (second, first))
+        ]
+        return swapped, np.stack([np.ones_like(paired), paired])
 
     def _pairs(self, spans: Spans, random: np.random.Generator) -> tuple[Spans, Spans, Int[np.ndarray, "sequence"]]:
         """Every piece cut in two, and of half of them the second part replaced by one of another document."""
@@ -216,23 +249,23 @@ class MaskedRows:
         return self.corpus.tokens[spans.places() + np.repeat(spans.document, spans.lengths)].astype(np.int64)
 
     def _framed(
-        self, texts: Sequence[Spans]
+        self, texts: Sequence[Spans], closed: Bool[np.ndarray, "text sequence"]
     ) -> tuple[Int[np.ndarray, "token"], Int[np.ndarray, "token"], Int[np.ndarray, "sequence"]]:
-        """Begin, and every text with a separator after it: tokens, which text they are of, and lengths."""
+        """Begin, and every text that is to be `closed` with a separator after it: tokens, their texts, and lengths."""
         sizes = np.stack([text.lengths for text in texts])  # (text, sequence)
-        lengths = sizes.sum(0) + len(texts) + 1
+        lengths = sizes.sum(0) + closed.sum(0) + 1
         starts = np.cumsum(lengths) - lengths
         tokens = np.full(int(lengths.sum()), self.separator, np.int64)
         segments = np.zeros_like(tokens)
         tokens[starts] = self.begin
         at = starts + 1
-        for kind, text in enumerate(texts):
+        for kind, (text, there) in enumerate(zip(texts, closed, strict=True)):
             places = text.places() + np.repeat(at - text.first, text.lengths)
             tokens[places] = self._read(text)
             segments[places] = kind
             at = at + text.lengths
-            segments[at] = kind  # its separator
-            at = at + 1
+            segments[at[there]] = kind  # its separator
+            at = at + there
         return tokens, segments, lengths
 
 

@@ -102,16 +102,16 @@ def select(
             keys.add(exact, alike, count, characters)
             lengths += [characters] if count <= FEW else []
         repeated, leaked, chosen = Marks([count]), Marks([count]), Marks([count])
-        distinct = np.zeros(0, np.uint64)
+        kinds = [np.zeros(0, np.uint64)]  # of documents, while there are few enough to count
         total = 0
         for rows in keys.parts():
             repeats, leaks = np.zeros(len(rows), bool), np.isin(rows[:, 1], known)
             repeats[again(rows[:, 0])] = True
             repeated.add(rows[repeats, 2])
             leaked.add(rows[leaks, 2])
-            distinct = np.union1d(distinct, rows[~leaks, 1]) if count <= MANY else distinct
+            kinds += [np.unique(rows[~leaks, 1])] if valid is None and count <= MANY else []
             total += _size(rows[~leaks & ~(repeats & (duplicates == "drop"))])
-        cut = None
+        cut, distinct = None, np.unique(np.concatenate(kinds))
         if valid is None and held and 0 < len(distinct) < FEW and count <= MANY:
             cut = int(total * (1 - held))
             total = cut

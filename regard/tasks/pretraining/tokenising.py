@@ -2,7 +2,8 @@
 
 A document is cut where its tokens meet in any case: before a line end or a blank that follows a letter. The tokens are
 then those of the text read whole, and also those of its lines read one by one. Only in a text without either for 16,384
-characters the cut falls anywhere. Every document is closed by the end token.
+characters the cut falls anywhere. Every document is closed by the end token; between the texts of a pair stands the
+separator.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 from jaxtyping import Int
 
 from regard.data.tokenizers import EXCERPT, Tokenizer
-from regard.tasks.pretraining.documents import Piece
+from regard.tasks.pretraining.documents import BETWEEN, Piece
 
 PIECE = EXCERPT  # characters that are tokenised, or learnt from, at once
 BLOCK = 1 << 20  # characters tokenised before they are handed on
@@ -39,6 +40,7 @@ class Amount:
 
     def add(self, text: str) -> None:
         """One more piece of text."""
+        text = text.replace(BETWEEN, "\n")
         self.bytes += len(text) if text.isascii() else len(text.encode())
         self.characters += len(text)
         self.words += len(text.split()) + text.count("\n")
@@ -119,8 +121,7 @@ def tokenised(own: Tokenizer, pieces: Iterable[Piece], amount: Amount) -> Iterat
     """Tokens of all documents, each closed by the end token; `amount` hears how much text they were."""
     end, at = own.role("end"), 0
     for block in _blocks(pieces):
-        texts = [(place, text) for _, place, text in block if text is not None]
-        coded = iter(_encoded(own, texts))
+        coded = iter(_paired(own, [(place, text) for _, place, text in block if text is not None]))
         flat, starts, origins = list[int](), list[int](), list[tuple[int, int]]()
         for piece, place, text in block:
             if text is None:
@@ -155,6 +156,21 @@ def _blocks(pieces: Iterable[Piece]) -> Iterator[list[Cut]]:
         block.append((first, -1, None))
     if block:
         yield block
+
+
+def _paired(own: Tokenizer, texts: Sequence[tuple[int, str]]) -> list[list[int]]:
+    """The tokens of pieces, with the separator between the texts of a pair, the second of which begins anew."""
+    parts = [text.split(BETWEEN) for _, text in texts]
+    alone = (
+        (0 if n else place, part) for (place, _), some in zip(texts, parts, strict=True) for n, part in enumerate(some)
+    )
+    coded = iter(_encoded(own, list(alone)))
+    if all(len(some) == 1 for some in parts):
+        return list(coded)
+    return [
+        [*next(coded), *(token for _ in others for token in (own.role("separator"), *next(coded)))]
+        for _, *others in parts
+    ]
 
 
 def _encoded(own: Tokenizer, texts: Sequence[tuple[int, str]]) -> list[list[int]]:

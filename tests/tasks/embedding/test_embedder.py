@@ -10,6 +10,7 @@ import torch
 
 from regard import interop, recipe
 from regard.cli import run
+from regard.tasks.embedding import embedder as embedding
 from regard.tasks.embedding.embedder import Embedder
 from tests.interop.making import lay as lay_gpt
 from tests.interop.test_bert import lay as lay_bert
@@ -96,6 +97,19 @@ def test_the_company_of_a_text_never_changes_its_vector(own):
     embedder = Embedder.load(recipe.opened(own))
     alone = np.concatenate([embedder.embed(text) for text in TEXTS])
     np.testing.assert_allclose(embedder.embed(TEXTS * 200), np.tile(alone, (200, 1)), atol=1e-6)
+
+
+def test_texts_are_read_in_blocks_whose_size_means_nothing(own, monkeypatch):
+    found = Embedder.load(recipe.opened(own))
+    at_once = found.embed(TEXTS * 3)
+    seen = []
+    monkeypatch.setattr(embedding, "TOGETHER", 4)
+    monkeypatch.setattr(
+        found, "encode", lambda texts, how: seen.append(len(texts)) or Embedder.encode(found, texts, how)
+    )
+    np.testing.assert_allclose(found.embed(TEXTS * 3), at_once, atol=1e-6)
+    assert max(seen) == 4, "no more texts are held as tokens"
+    assert sum(seen) == 3 * len(TEXTS)
 
 
 def test_options_stand_above_what_the_checkpoint_says(own, folder):

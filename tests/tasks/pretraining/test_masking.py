@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from regard.data.hiding import LENGTHS, Hiding
 from regard.data.tokenizers.units import UnitsConfig
 from regard.tasks.pretraining.corpus import prepare
 from regard.tasks.pretraining.documents import DocumentsConfig
-from regard.tasks.pretraining.hiding import LENGTHS, Hiding
 from regard.tasks.pretraining.masking import SPECIAL, MaskedRows, MaskingConfig
 from regard.tasks.pretraining.rows import IGNORE
 from regard.tasks.pretraining.sentences import Sentences

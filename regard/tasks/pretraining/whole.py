@@ -1,0 +1,129 @@
+"""Rows of whole texts: no document is cut that fits into a window, and the two texts of a pair stay together.
+
+Documents and pairs that follow one another are dealt in bundles, as many as fit into a few windows, and every epoch
+permutes the bundles anew: row g is a pure function of (seed, g). Of a pair that is too long the beginnings are read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from regard.data.packing import number, shuffled
+from regard.tasks.pretraining.corpus import Corpus
+from regard.tasks.pretraining.rows import Spans
+
+BUNDLE = 8  # windows that a bundle fills
+BLOCK = 1 << 24  # tokens searched at a time
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Texts of at most `context` tokens with begin and separators, in rows that fill at most so many windows."""
+
+    first: Spans
+    """The text of every sequence, or the first of a pair."""
+    second: Spans
+    """The second of a pair, empty where there is none."""
+    context: int
+    most: int
+    seed: int
+
+    @property
+    def paired(self) -> Bool[np.ndarray, "sequence"]:
+        """Which sequences are pairs."""
+        return self.second.document >= 0
+
+    @property
+    def size(self) -> int:
+        """Tokens of a bundle at most."""
+        return min(BUNDLE, self.most) * self.context
+
+    @cached_property
+    def edges(self) -> Int[np.ndarray, "edge"]:
+        """The sequence that each bundle begins with, and their number at the end."""
+        ends = np.cumsum(self.first.lengths + self.second.lengths + 2 + self.paired)
+        edges = [0]
+        while edges[-1] < len(ends):
+            before = int(ends[edges[-1] - 1]) if edges[-1] else 0
+            edges.append(int(np.searchsorted(ends, before + self.size, side="right")))
+        return np.array(edges, np.int64)
+
+    @property
+    def count(self) -> int:
+        """Bundles in an epoch."""
+        return len(self.edges) - 1
+
+    @property
+    def rows(self) -> int:
+        """Rows in an epoch."""
+        return -(-self.count // (self.most * self.context // self.size))
+
+    @property
+    def fullest(self) -> int:
+        """Bundles of the fullest row."""
+        return -(-self.count // self.rows)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the fullest row at most."""
+        return self.fullest * self.size
+
+    @cached_property
+    def pieces(self) -> int:
+        """More sequences than this are in no row."""
+        return int(np.sort(np.diff(self.edges))[::-1][: self.fullest].sum())
+
+    def row(self, row: int) -> tuple[Spans, Spans]:
+        """The first and the second texts of this row, counted on across epochs."""
+        epoch, place = divmod(row, self.rows)
+        turns = np.arange(place * self.count // self.rows, (place + 1) * self.count // self.rows)
+        bundles = shuffled(turns, self.count, number(self.seed, epoch, 1))
+        begin, end = self.edges[bundles], self.edges[bundles + 1]
+        chosen = Spans(begin, end, bundles).places()
+        return Spans(*(each[chosen] for each in self.first)), Spans(*(each[chosen] for each in self.second))
+
+
+def whole(
+    corpus: Corpus, bounds: Int[np.ndarray, "bound"], separator: int, context: int, most: int, seed: int
+) -> Whole:
+    """All documents of a corpus with these bounds, without their ends; long ones in as many parts as they need."""
+    begin, end = bounds[:-1], bounds[1:]
+    middle = np.full(len(begin), -1)  # where the texts of a pair meet
+    found = _separators(corpus, separator)
+    owners = np.searchsorted(np.asarray(corpus.starts), found, side="right") - 1
+    middle[owners] = found - owners
+    pair = middle >= 0
+    window, room = context - 2, context - 3
+    parts = np.where(pair, 1, -(-(end - begin) // window))
+    document = np.repeat(np.arange(len(begin)), parts)
+    part = np.arange(len(document)) - np.repeat(np.cumsum(parts) - parts, parts)
+    pair, middle = pair[document], middle[document]
+    first = begin[document] + part * window
+    last = np.minimum(first + window, end[document])
+    one, other = _shortened(middle - first, end[document] - middle - 1, room)
+    last = np.where(pair, first + one, last)
+    second = np.where(pair, middle + 1, 0)
+    more = Spans(second, second + np.where(pair, other, 0), np.where(pair, document, -1))
+    return Whole(Spans(first, last, document), more, context, most, seed)
+
+
+def _shortened(
+    one: Int[np.ndarray, "pair"], other: Int[np.ndarray, "pair"], room: int
+) -> tuple[Int[np.ndarray, "pair"], Int[np.ndarray, "pair"]]:
+    """How much of two texts fits: all, or half of the room each, or what the shorter one leaves."""
+    half = room // 2
+    kept = np.minimum(one, np.maximum(room - other, room - half))
+    return kept, np.minimum(other, room - kept)
+
+
+def _separators(corpus: Corpus, separator: int) -> Int[np.ndarray, "pair"]:
+    """Where in the corpus a separator stands, which only pairs have."""
+    tokens = corpus.tokens
+    blocks = (
+        start + np.flatnonzero(tokens[start : start + BLOCK] == separator) for start in range(0, len(tokens), BLOCK)
+    )
+    return np.concatenate([np.zeros(0, np.int64), *blocks])
