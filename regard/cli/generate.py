@@ -49,13 +49,13 @@ def generate(
     """Continue a text with a language model."""
     from regard import recipe
 
+    writable(output, reads=(input,))
     model, given = meant(words or [], "generate")
     if len(given) > 1:
         raise ValueError(f"give one prompt, not {len(given)}: put quotation marks around it")
     prompt = given[0] if given else None
     if prompt is not None and input is not None:
         raise ValueError("give either a prompt or -i FILE")
-    writable(output, reads=(input,))
     flags: dict[str, Any] = {
         "length": length,
         "temperature": temperature,
