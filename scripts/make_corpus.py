@@ -212,10 +212,9 @@ def check(folder: Path, others: Sequence[Path] = ()) -> list[str]:
             faults.append(f"{folder / name} is not as it was written: make it again")
     training = [path for path in sorted(folder.rglob("*.gz")) if not MEASURED_ON.fullmatch(path.name)]
     for path in [*training, *others]:
-        for number, line in enumerate(read(path), start=1):
-            for text in line[:2]:
-                if (found := owner.get(short(sentence(text)))) is not None:
-                    faults.append(f"{path}:{number}: {text!r} is held out in {found}")
+        every = ((number, text) for number, line in enumerate(read(path), start=1) for text in line[:2])
+        held = ((number, text, owner.get(short(sentence(text)))) for number, text in every)
+        faults += [f"{path}:{number}: {text!r} is held out in {found}" for number, text, found in held if found]
     return faults
 
 

@@ -63,7 +63,11 @@ FILES = {  # where the documents and the recipes look for text, by language
 }
 TABLES = ["data/tatoeba-eng-fra/fra.txt.gz"]
 TABLES += [f"regard/samples/tatoeba-fra-eng.{part}.tsv.gz" for part in ("train", "valid")]
-TABLES += [f"data/tatoeba/{part}.tsv.gz" for part in ("train", "made", "valid", "test")]
+TABLES += [f"data/tatoeba/{part}.tsv.gz" for part in ("train", "valid", "test", "made/tatoeba.en", "made/tatoeba.fr")]
+DOMAINS = ("documentation", "europarl", "lexicon", "libreoffice", "stories", "tatoeba")
+TABLES += [f"data/en-fr/{domain}/{part}.tsv.gz" for domain in DOMAINS for part in ("train", "valid", "test")]
+TABLES += [f"data/en-fr/made/{name}.{to}.tsv.gz" for name in (*DOMAINS, "common-voice", "same") for to in ("en", "fr")]
+TABLES += ["data/en-fr/made/copies.tsv.gz"]
 TABLES += [f"data/cmudict/{part}.tsv.gz" for part in ("train", "valid", "test")]
 TABLES += [f"data/libreoffice/{part}.tsv.gz" for part in ("train", "valid", "test", "far")]
 SHIPPED = [f"regard/samples/{name}" for name in ("digits.tsv", "pendulum.csv")]
