@@ -14,7 +14,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from make_corpus import Line, digest, read, sentences, write
+from make_corpus import Line, read, sentences, write
+from split_pairs import digest
 
 WORD = re.compile(r"[^\W_]+")
 BEGINS = ("b", "br", "c", "ch", "d", "f", "fl", "g", "gr", "j", "k", "l", "m", "n", "p", "pr", "r", "s", "st", "t", "v")

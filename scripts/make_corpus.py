@@ -109,9 +109,9 @@ def cut(tatoeba: Sequence[Line], others: Mapping[str, Sequence[Line]]) -> dict[s
         held = [min(group, key=digest)[:2] for group in own[: valid + test]]
         left_out.update(line for group in own[: valid + test] for line in group)
         parts[domain] = {"test": held[:test], "valid": held[test:]}
-    held = sentences([line for part in parts.values() for name in ("valid", "test") for line in part[name]])
+    apart = sentences([line for part in parts.values() for name in ("valid", "test") for line in part[name]])
     for domain, lines in {**others, "tatoeba": parts["tatoeba"]["train"]}.items():
-        kept = (line for line in lines if (*line[:2], domain) not in left_out and held.isdisjoint(sides(line)))
+        kept = (line for line in lines if (*line[:2], domain) not in left_out and apart.isdisjoint(sides(line)))
         unique = {line[:2]: line for line in sorted(map(tidied, kept), reverse=True)}  # the first of each stays
         parts[domain]["train"] = sorted(unique.values())
     return parts

@@ -23,7 +23,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from make_corpus import digest, read, sentences, tidy, write
+from make_corpus import read, sentences, tidy, write
+from split_pairs import digest
 
 import regard
 from regard.data import languages
