@@ -1,12 +1,13 @@
 """Write what the English-French models learn from and are measured on: many sources, cut once for all of them.
 
-    python scripts/make_corpus.py fra.txt.gz parallel-en-fr data/en-fr
+    python scripts/make_corpus.py fra.txt.gz parallel-en-fr data/en-fr [--test FILE ...]
     python scripts/make_corpus.py --check data/en-fr [FILE ...]
 
 `fra.txt.gz` is Tatoeba's table; `parallel-en-fr` holds the other sources as NAME.tsv.gz (English TAB French) and
 common-voice-en.txt.gz and -fr.txt.gz. Each domain gets a folder with train, valid and test; where sentences resemble
 one another, `far` has the test pairs that no training pair resembles. Sources whose licences do not allow a model that
-is given away to learn from them are measured on alone and get a test file only.
+is given away to learn from them are measured on alone and get a test file only, and so do FILEs of pairs that were
+written to measure on, each in a folder of its own name.
 
 Pairs that share a sentence belong together, in whatever source and on whichever side it stands, case, spaces and
 punctuation aside: no sentence of any valid or test file is left in any training file. Tatoeba's are those of
@@ -93,8 +94,10 @@ def tidy(text: str, language: str) -> str:
     return FRENCH_SIGN.sub(r" \1", text) if language == "fr" else text
 
 
-def cut(tatoeba: Sequence[Line], others: Mapping[str, Sequence[Line]]) -> dict[str, dict[str, list[Line]]]:
-    """Train, valid and test of every domain; `others` has the pairs of the other domains."""
+def cut(
+    tatoeba: Sequence[Line], others: Mapping[str, Sequence[Line]], written: Iterable[Line] = ()
+) -> dict[str, dict[str, list[Line]]]:
+    """Train, valid and test of every domain; `others` has the pairs of the other domains, `written` is for tests."""
     valid, test = (min(count, len(groups(tatoeba)) // MOST) for count in HELD["tatoeba"])
     parts = {"tatoeba": split(tatoeba, valid=valid, test=test)}
     first = sentences(parts["tatoeba"]["valid"] + parts["tatoeba"]["test"])
@@ -109,7 +112,8 @@ def cut(tatoeba: Sequence[Line], others: Mapping[str, Sequence[Line]]) -> dict[s
         held = [min(group, key=digest)[:2] for group in own[: valid + test]]
         left_out.update(line for group in own[: valid + test] for line in group)
         parts[domain] = {"test": held[:test], "valid": held[test:]}
-    apart = sentences([line for part in parts.values() for name in ("valid", "test") for line in part[name]])
+    apart = sentences(written)
+    apart |= sentences([line for part in parts.values() for name in ("valid", "test") for line in part[name]])
     for domain, lines in {**others, "tatoeba": parts["tatoeba"]["train"]}.items():
         kept = (line for line in lines if (*line[:2], domain) not in left_out and apart.isdisjoint(sides(line)))
         unique = {line[:2]: line for line in sorted(map(tidied, kept), reverse=True)}  # the first of each stays
@@ -133,8 +137,9 @@ def sentences(lines: Iterable[Line]) -> set[int]:
 
 
 def read(path: Path) -> Iterator[Line]:
-    """The columns of every line of a gzipped file."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as file:
+    """The columns of every line of a file, gzipped or not."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", newline="\n") as file:
         for line in file:
             yield tuple(line.rstrip("\n").split("\t"))
 
@@ -169,10 +174,14 @@ def gather(table: Path, folder: Path) -> dict[str, list[Line]]:
     return found
 
 
-def make(table: Path, folder: Path, out: Path) -> None:
+def make(table: Path, folder: Path, out: Path, tests: Sequence[Path] = ()) -> None:
     """Read, cut, write."""
     pairs = gather(table, folder)
-    parts = cut(pairs.pop("tatoeba"), pairs)
+    written = {path.name.split(".")[0]: list(read(path)) for path in tests}
+    if taken := set(written) & {source.domain for source in SOURCES}:
+        raise SystemExit(f"{', '.join(sorted(taken))} is a domain already: give the test file another name")
+    parts = cut(pairs.pop("tatoeba"), pairs, [line for lines in written.values() for line in lines])
+    parts |= {name: {"test": lines} for name, lines in written.items()}
     given = {source.domain for source in SOURCES if source.given}
     known = [line for domain in ALIKE if domain in parts for line in parts[domain]["train"]]
     files: dict[str, dict[str, object]] = {}
@@ -223,11 +232,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paths", type=Path, nargs="+", metavar="PATH", help="fra.txt.gz, the other sources, the result")
     parser.add_argument("--check", action="store_true", help="hold a folder's training files against what is held out")
+    parser.add_argument("--test", type=Path, nargs="+", default=[], metavar="FILE", help="pairs to measure on alone")
     asked = parser.parse_args()
     if not asked.check:
         if len(asked.paths) != 3:
             parser.error("name Tatoeba's table, the folder of the other sources and the folder to write")
-        make(*asked.paths)
+        make(*asked.paths, tests=asked.test)
         return
     faults = check(asked.paths[0], asked.paths[1:])
     print("\n".join(faults[:20]) or f"{asked.paths[0]}: no training file has a held-out sentence")

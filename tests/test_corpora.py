@@ -107,6 +107,18 @@ def test_sources_that_may_not_be_learnt_from_are_measured_on_alone(made):
     }
 
 
+def test_pairs_written_to_measure_on_are_learnt_from_nowhere(tmp_path, monkeypatch):
+    (tmp_path / "everyday.tsv").write_text("MOTION 7 was carried\tAdoptée !\nElsewhere\tvoir la page 9\n", "utf-8")
+    laid(tmp_path / "sources")
+    paths = [tmp_path / "sources" / "fra.txt.gz", tmp_path / "sources" / "others", tmp_path / "en-fr"]
+    monkeypatch.setattr(sys, "argv", ["make_corpus.py", *map(str, paths), "--test", str(tmp_path / "everyday.tsv")])
+    CORPUS["main"]()
+    files = unpacked(tmp_path / "en-fr")
+    assert files["everyday/test.tsv.gz"] == [["MOTION 7 was carried", "Adoptée !"], ["Elsewhere", "voir la page 9"]]
+    assert apart(files)
+    assert "everyday/test" in json.loads((tmp_path / "en-fr" / "manifest.json").read_text())["held"]
+
+
 def test_the_order_of_the_lines_changes_no_byte(made, tmp_path):
     CORPUS["make"](*laid(tmp_path / "sources", seed=1), tmp_path / "en-fr")
     names = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
