@@ -237,7 +237,8 @@ def main() -> None:
     if not asked.check:
         if len(asked.paths) != 3:
             parser.error("name Tatoeba's table, the folder of the other sources and the folder to write")
-        make(*asked.paths, tests=asked.test)
+        table, folder, out = asked.paths
+        make(table, folder, out, asked.test)
         return
     faults = check(asked.paths[0], asked.paths[1:])
     print("\n".join(faults[:20]) or f"{asked.paths[0]}: no training file has a held-out sentence")
