@@ -16,8 +16,8 @@ import gzip
 import hashlib
 import math
 import re
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from regard.data.holdout import sentence
@@ -26,8 +26,9 @@ Line = tuple[str, ...]
 WORD = re.compile(r"\w+")
 
 
-def groups(lines: Sequence[Line]) -> list[list[Line]]:
-    """Lines that share a sentence, directly or through others."""
+def groups(lines: Sequence[Line], *, across: bool = False) -> list[list[Line]]:
+    """Lines that share a sentence, directly or through others; `across`: on whichever side it stands."""
+    french = 0 if across else 1
     parent: dict[tuple[int, int], tuple[int, int]] = {}
 
     def root(node: tuple[int, int]) -> tuple[int, int]:
@@ -38,7 +39,7 @@ def groups(lines: Sequence[Line]) -> list[list[Line]]:
         return node
 
     for line in lines:
-        parent[root((0, sentence(line[0])))] = root((1, sentence(line[1])))
+        parent[root((0, sentence(line[0])))] = root((french, sentence(line[1])))
     found: dict[tuple[int, int], list[Line]] = defaultdict(list)
     for line in lines:
         found[root((0, sentence(line[0])))].append(line)
@@ -47,13 +48,15 @@ def groups(lines: Sequence[Line]) -> list[list[Line]]:
 
 def split(lines: Sequence[Line], *, valid: int, test: int) -> dict[str, list[Line]]:
     """The three parts; groups are taken in an order without meaning."""
-    ordered = sorted(groups(lines), key=lambda group: digest(min(group)))
-    held = [[min(group, key=digest)] for group in ordered[: valid + test]]
-    return {
-        "test": [line for group in held[:test] for line in group],
-        "valid": [line for group in held[test:] for line in group],
-        "train": [line for group in ordered[valid + test :] for line in group],
-    }
+    ordered = shuffled(groups(lines))
+    held = [min(group, key=digest) for group in ordered[: valid + test]]
+    train = [line for group in ordered[valid + test :] for line in group]
+    return {"test": held[:test], "valid": held[test:], "train": train}
+
+
+def shuffled(found: Iterable[list[Line]]) -> list[list[Line]]:
+    """Groups in an order that depends on their content alone."""
+    return sorted(found, key=lambda group: digest(min(group)))
 
 
 def far(lines: Sequence[Line], known: Sequence[Line], *, share: float) -> list[Line]:
@@ -65,15 +68,20 @@ def far(lines: Sequence[Line], known: Sequence[Line], *, share: float) -> list[L
 def _like(lines: Sequence[Line], known: Sequence[Line], side: int, share: float) -> list[bool]:
     """Whether each line is like a known one: words of both over words of either."""
     bags = [words(line[side]) for line in known]
+    count = Counter(word for bag in bags for word in bag)
+
+    def rarest(bag: frozenset[str]) -> list[str]:
+        """Two bags that are alike have one of these in common."""
+        ordered = sorted(bag, key=lambda word: (count[word], word))
+        return ordered[: len(bag) - math.ceil(share * len(bag)) + 1]
+
     holders: dict[str, list[int]] = defaultdict(list)
     for number, bag in enumerate(bags):
-        for word in bag:
+        for word in rarest(bag):
             holders[word].append(number)
     found = []
     for own in (words(line[side]) for line in lines):
-        ordered = sorted(own, key=lambda word: len(holders.get(word, ())))
-        enough = ordered[: len(own) - math.ceil(share * len(own)) + 1]  # a bag with none of these has too few in common
-        near = {number for word in enough for number in holders.get(word, ())}
+        near = {number for word in rarest(own) for number in holders.get(word, ())}
         found.append(any(len(own & bags[number]) >= share * len(own | bags[number]) for number in near))
     return found
 

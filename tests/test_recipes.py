@@ -56,6 +56,8 @@ RECIPES = {
     "shipped-teacher": {"languages": ["en", "fr"]},
     "tatoeba-both-ways": {"languages": ["en", "fr"]},
     "tatoeba-fr-en": {},
+    "translator": {"languages": ["en", "fr"]},
+    "translator-teacher": {"languages": ["en", "fr"]},
 }
 WORDS = ["word2vec-imdb"]
 PICTURES = ["locate-digits", "count-digits"]
