@@ -19,7 +19,7 @@ from beartype import beartype
 from jaxtyping import config
 
 PACKAGES = ("attention", "models", "decoding", "data", "metrics", "training", "tasks", "interpret", "lab")
-ENOUGH = 10  # calls of a function in one test
+ENOUGH = 4  # calls of a function in one test
 
 
 class TEST:

@@ -139,14 +139,10 @@ def knows(lines: list[list[int]], write: Callable[[str], list[int]]) -> None:
         assert tokens[: len(write(line))] == write(line)[: len(tokens)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "version",
-    [
-        {},
-        pytest.param(
-            {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "num_layers": 1}, marks=pytest.mark.slow
-        ),
-    ],
+    [{}, {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "num_layers": 1}],
     ids=["1.0", "1.1"],
 )
 def test_a_trained_t5_is_the_same_here(version, tmp_path):
@@ -166,6 +162,7 @@ def test_a_trained_t5_is_the_same_here(version, tmp_path):
     same_bytes(found, tmp_path, tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_a_trained_marian_is_the_same_here(tmp_path):
     def read(line: str) -> list[int]:
         return [*test_marian.encoded(line), 0]

@@ -226,6 +226,7 @@ def test_more_processes_than_gpus_are_refused() -> None:
 # The command.
 
 
+@pytest.mark.slow
 def test_torchrun_trains_a_recipe(corpus: Corpus, tmp_path: Path) -> None:
     train = {"source": str(corpus.source), "target": str(corpus.target)}
     settings = {**SMALL, "data": {**SMALL["data"], "train": train}, "objective": {"judged": 2}}

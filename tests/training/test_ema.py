@@ -54,7 +54,7 @@ def test_without_a_decay_nothing_is_kept():
 def settings(tmp_path_factory: pytest.TempPathFactory) -> dict:
     text = tmp_path_factory.mktemp("text") / "text.txt"
     text.write_text("masse masse\n" * 40, encoding="utf-8")
-    line = pretraining(str(text))["causal-lm"]
+    line = pretraining(str(text), pairs="")["causal-lm"]
     training = {"steps": STEPS, "evaluate": 2, "save": 1, "keep": STEPS, "ema": 0.9, "device": "cpu", "threads": 1}
     return {"task": "causal-lm", **line.settings, "optim": OPTIM, "training": training}
 
