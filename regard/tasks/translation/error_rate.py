@@ -101,7 +101,7 @@ def evaluate(
     """Translate every source once and count errors; settings are those of `translate`."""
     asked = questions(pairs)
     began = time.perf_counter()
-    answers = translator.translate([question.source for question in asked], to=to, **settings)
+    answers = [one.text for one in translator.answers([question.source for question in asked], to=to, **settings)]
     return Judgement(name, asked, answers, time.perf_counter() - began)
 
 

@@ -165,7 +165,7 @@ def evaluate(
     """Translate the sources of (source, reference) pairs and score the answers; settings are those of `translate`."""
     sources, references = _sides(pairs)
     began = time.perf_counter()
-    answers = translator.translate(sources, to=to, **settings)
+    answers = [answer.text for answer in translator.answers(sources, to=to, **settings)]
     seconds = time.perf_counter() - began
     counts = {metric: statistics(metric, answers, references, tokenize=tokenize) for metric in METRICS}
     chance = likelihood(translator, sources, references, to=to)
