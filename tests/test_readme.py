@@ -11,7 +11,7 @@ from tests.documents import ROOT, Desk, blocks, lay, lay_labels, lay_others, lay
 README = ROOT / "README.md"
 DESIGN = ROOT / "docs" / "design.md"
 TEXT = README.read_text(encoding="utf-8")
-MADE = {"build", "dist", "runs"}  # folders that commands make
+MADE = {"build", "data", "dist", "runs"}  # folders that commands and scripts make
 
 
 @pytest.fixture
