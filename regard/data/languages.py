@@ -128,11 +128,12 @@ def identify_many(texts: Sequence[str]) -> list[Guess | None]:
 
 
 def _identified(texts: Sequence[Sequence[str]]) -> Iterator[Guess | None]:
-    total = np.zeros((len(texts), len(LANGUAGES)), np.int64)
-    for rows, owner in _features(texts):
-        there, first = np.unique(owner, return_index=True)
-        if len(there):
-            total[there] += np.add.reduceat(_table()[rows], first, axis=0, dtype=np.int64)
+    rows, owner = (np.concatenate(part) for part in zip(*_features(texts), strict=True))
+    if len(texts) > 1:
+        order = np.argsort(owner, kind="stable")
+        rows, owner = rows[order], owner[order]
+    first = np.searchsorted(owner, np.arange(len(texts)))  # each has the blanks around it at least
+    total = np.add.reduceat(_table()[rows], first, axis=0, dtype=np.int64)
     logits = total / SCALE
     odds = np.exp(logits - logits.max(1, keepdims=True))
     shares = (odds / odds.sum(1, keepdims=True)).tolist()
