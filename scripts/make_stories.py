@@ -91,9 +91,13 @@ def main() -> None:
     parser.add_argument("--part", default="1/1", help="which of how many parts is made")
     parser.add_argument("--join", action="store_true", help="make one file of the parts in a folder")
     asked = parser.parse_args()
+    if len(asked.places) != (1 if asked.join else 3):
+        parser.error("name the model that writes, the one that translates and a folder; with --join the folder alone")
     if asked.join:
         return join(Path(asked.places[0]))
     model, other, folder = asked.places
+    if not re.fullmatch(r"[1-9]\d*/[1-9]\d*", asked.part):
+        parser.error(f"--part {asked.part} is not which of how many, such as 2/3")
     part, parts = map(int, asked.part.split("/"))
     stories = list(drawn(regard.load(model), count=-(-asked.count // parts), first=part, every=parts))
     french = list(translated(regard.load(other), stories))

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import regard
+from regard.data.languages import guess
+
 SCRIPT = Path(__file__).parent.parent / "scripts" / "make_stories.py"
 STORY = " ".join(f"Lily saw {n} cats in the park." for n in range(8))
 
@@ -49,6 +52,27 @@ def test_translations_that_are_none_are_left_out(script):
     french = " ".join(f"Lily a vu {n} chats dans le parc." for n in range(8))
     said = [french, STORY, french.replace(" ", "\n", 1), french[:50] + ".", french.removesuffix(".")]
     assert list(script["translated"](Translator(*said), [STORY] * len(said))) == [french, None, None, None, None]
+
+
+def test_the_shipped_translator_gives_stories_in_french(script):
+    [said] = script["translated"](regard.load("en-fr", device="cpu"), [STORY])
+    assert guess(said, ["en", "fr"]) == "fr"
+    assert said.count(".") == STORY.count(".")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["a"], "name the model that writes"),
+        (["a", "b", "--join"], "the folder alone"),
+        (["a", "b", "c", "--part", "x"], "--part x"),
+    ],
+)
+def test_what_is_missing_is_said(words, said, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["make_stories.py", *words])
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+    assert said in capsys.readouterr().err
 
 
 def test_one_story_in_fifty_is_held_out_whatever_stands_beside_it(script):
