@@ -95,10 +95,16 @@ def rollout(trace: Trace, stack: str = "encoder") -> Float[Tensor, "query key"]:
     layers = [one for one in trace.weights if one.name.startswith(f"{stack}.") and one.name.endswith(".attention")]
     if not layers:
         raise ValueError(f"no self-attention of a stack called {stack} in this trace: look at encoder or decoder")
-    total = torch.eye(layers[0].values.shape[-1])
-    for one in sorted(layers, key=lambda each: int(each.name.split(".")[1])):
-        mean = one.values.float().cpu().mean(0)
-        total = (0.5 * mean + 0.5 * torch.eye(len(mean))) @ total
+    layers = sorted(layers, key=lambda each: int(each.name.split(".")[1]))
+    return rolled([one.values.float().cpu().mean(0) for one in layers])
+
+
+def rolled(layers: Sequence[Float[Tensor, "*batch token token"]]) -> Float[Tensor, "*batch token token"]:
+    """Layers of attention, the first one first, each mixed half and half with the identity, multiplied."""
+    own = torch.eye(layers[0].shape[-1], dtype=layers[0].dtype, device=layers[0].device)
+    total = own.expand_as(layers[0])
+    for layer in layers:
+        total = (0.5 * layer + 0.5 * own) @ total
     return total
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -206,6 +206,25 @@ class ViT(nn.Module):
 
     def features(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch token width"]:
         """Normalised features of every token: that of the picture, if it has one, then the patches row by row."""
+        return self._read(self._embedded(pixels), self.blocks)
+
+    @property
+    def averages(self) -> bool:
+        """Whether the head reads the mean of the regions."""
+        return self.config.pooling == "mean" and self.pooler is None
+
+    def early(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch token width"]:
+        """The last features of which each counts: those before the last block with a class token, else all."""
+        if self.token is None:
+            return self.features(pixels)
+        return self._through(self._embedded(pixels), self.blocks[:-1])
+
+    def late(self, tokens: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch classes"]:
+        """The answer from those."""
+        return self.head(self.pooled(tokens if self.token is None else self._read(tokens, self.blocks[-1:])))
+
+    def _embedded(self, pixels: Tensor) -> Tensor:
+        """Patches with their positions."""
         side = self.config.size
         if pixels.shape[1:] != (self.config.channels, side, side):
             shape = " x ".join(map(str, pixels.shape[1:]))
@@ -216,10 +235,15 @@ class ViT(nn.Module):
         places = torch.arange(x.shape[1], device=x.device)
         added = self.positions.embed(places)
         x = self.dropout(x if added is None else x + added.to(x.dtype))
-        x = halved(x)
-        for block in self.blocks:
+        return halved(x)
+
+    def _through(self, x: Tensor, blocks: Iterable[nn.Module]) -> Tensor:
+        for block in blocks:
             x = block(x, mask=EVERYONE, positions=self.positions)
-        return self.norm(x)
+        return x
+
+    def _read(self, x: Tensor, blocks: Iterable[nn.Module]) -> Tensor:
+        return self.norm(self._through(x, blocks))
 
     def pooled(self, features: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch width"]:
         """One vector for each picture."""

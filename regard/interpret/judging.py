@@ -1,0 +1,151 @@
+"""May one believe a map? Checks with numbers, for every method beside controls that know nothing of the picture.
+
+Pointing asks whether a map is highest where the thing is: in grids of four pictures, of which one is asked about, or in
+boxes that are known. Deletion takes regions away, the highest first, and asks how soon the answer is lost; insertion
+puts them into a blank picture. A map that stays as it is when the weights are made random says nothing about the model
+(Adebayo et al. 2018). Controls are the centre of the picture, every place alike, chance, and an untrained copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard import models
+from regard.interpret.maps import mapped, methods, shares
+from regard.metrics import maps as measures
+from regard.metrics.boxes import iou
+
+STEPS = 10  # in which regions are taken away or put in
+CHUNK = 64  # pictures looked at at a time
+Checked = dict[str, Float[np.ndarray, "picture"]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Pictures, the label asked about in each, and the box in which it is, if that is known."""
+
+    pixels: Float[Tensor, "picture channels height width"]
+    labels: Int[Tensor, "picture"]
+    boxes: Float[Tensor, "picture 4"] | None = None
+
+    def chunks(self) -> list[Asked]:
+        """Some at a time."""
+        boxes = [None] * len(self.labels) if self.boxes is None else self.boxes.split(CHUNK)
+        return [Asked(*each) for each in zip(self.pixels.split(CHUNK), self.labels.split(CHUNK), boxes, strict=False)]
+
+
+def grids(pixels: Tensor, labels: Tensor, count: int, *, seed: int = 0) -> Asked:
+    """So many grids of two by two pictures of different labels, one of which, at a place drawn, is asked about."""
+    draw = torch.Generator().manual_seed(seed)
+    kinds = labels.unique().tolist()
+    if len(kinds) < 4:
+        raise ValueError(f"a grid needs pictures of 4 labels, and there are {len(kinds)}: choose deletion, or boxes")
+    own = {kind: (labels == kind).nonzero()[:, 0] for kind in kinds}
+    seen, asked, boxes = [], [], []
+    for _ in range(count):
+        four = [kinds[i] for i in torch.randperm(len(kinds), generator=draw)[:4].tolist()]
+        numbers = [own[kind][int(torch.randint(len(own[kind]), (), generator=draw))] for kind in four]
+        place = int(torch.randint(4, (), generator=draw))
+        top, bottom = (torch.cat([pixels[a], pixels[b]], -1) for a, b in (numbers[:2], numbers[2:]))
+        seen.append(torch.cat([top, bottom], -2))
+        asked.append(four[place])
+        left, up = place % 2 / 2, place // 2 / 2
+        boxes.append([left, up, left + 0.5, up + 0.5])
+    return Asked(torch.stack(seen), torch.tensor(asked), torch.tensor(boxes))
+
+
+def doubled(model: Any) -> Any:
+    """The same model for pictures of twice the height and width."""
+    twice: Any = models.build(replace(model.config, size=2 * model.config.size))
+    tensors = model.state_dict()
+    twice.load_state_dict(twice.fitted(tensors) if hasattr(twice, "fitted") else tensors)
+    weight = next(model.parameters())
+    return twice.to(weight.device, weight.dtype).train(model.training)
+
+
+def untrained(model: Any, *, seed: int = 0) -> Any:
+    """A model of the same shape with new weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        new = models.build(model.config)
+    weight = next(model.parameters())
+    return new.to(weight.device, weight.dtype).eval()
+
+
+def judged(model: Any, asked: Asked, names: Sequence[str] | None = None, *, seed: int = 0) -> dict[str, Checked]:
+    """What each method and each control reaches, check by check, for every picture."""
+    other, names = untrained(model, seed=seed), names or methods(model)
+    draw = torch.Generator().manual_seed(seed)
+    found: dict[str, list[dict[str, Tensor]]] = {}
+    for some in asked.chunks():
+        own, new = ({name: mapped(each, some.pixels, some.labels, name) for name in names} for each in (model, other))
+        for name, maps in (own | _controls(own[names[0]], new[names[0]], draw)).items():
+            checks = checked(model, some, maps)
+            if name in own:
+                checks["change"] = 1 - _alike(maps, new[name])
+            found.setdefault(name, []).append(checks)
+    return {
+        name: {check: np.concatenate([part[check].cpu().numpy() for part in parts]) for check in parts[0]}
+        for name, parts in found.items()
+    }
+
+
+def checked(model: Any, asked: Asked, maps: Float[Tensor, "picture rows columns"]) -> dict[str, Tensor]:
+    """The checks of some maps."""
+    curves = {name: removal(model, asked, maps, put=name == "insertion") for name in ("deletion", "insertion")}
+    found = {name: measures.area(curve) for name, curve in curves.items()}
+    if asked.boxes is not None:
+        boxes = asked.boxes.to(maps.device)
+        found |= {"pointing": measures.pointing(maps, boxes), "inside": measures.inside(maps, boxes)}
+        found["overlap"] = iou(measures.boxed(maps), boxes)
+    return found
+
+
+@torch.no_grad()
+def removal(
+    model: Any, asked: Asked, maps: Float[Tensor, "picture rows columns"], *, put: bool = False
+) -> Float[Tensor, "step picture"]:
+    """How probable the label is while regions go, the highest first, or come into a blank picture."""
+    height, width = asked.pixels.shape[-2:]
+    order = maps.flatten(1).argsort(dim=1, descending=True, stable=True).argsort(dim=1) / maps[0].numel()
+    rank = torch.nn.functional.interpolate(order.reshape_as(maps)[:, None], (height, width))
+    found = []
+    for step in range(STEPS + 1):
+        first = rank < step / STEPS
+        pixels = torch.where(first if put else ~first, asked.pixels, 0)  # 0 is the mean of normalised pixels
+        found.append(model(pixels).float().softmax(-1).gather(1, asked.labels[:, None])[:, 0])
+    return torch.stack(found)
+
+
+def _controls(like: Tensor, untrained: Tensor, draw: torch.Generator) -> dict[str, Tensor]:
+    """Maps of the same shape by somebody who knows nothing of the picture, or whose weights know nothing."""
+    rows, columns = ((torch.arange(size) + 0.5) / size - 0.5 for size in like.shape[1:])
+    centre = (1 - (rows[:, None].square() + columns.square()).sqrt()).expand_as(like).to(like)
+    return {
+        "centre": centre / centre[0].sum(),
+        "uniform": torch.full_like(like, 1 / like[0].numel()),
+        "random": shares(torch.rand(like.shape, generator=draw).to(like)),
+        "untrained": untrained,
+    }
+
+
+def _alike(maps: Tensor, others: Tensor) -> Float[Tensor, "picture"]:
+    """Spearman's correlation of two maps, 0 where one is the same everywhere."""
+    first, second = (_ranks(each.flatten(1)) for each in (maps, others))
+    first, second = (each - each.mean(1, keepdim=True) for each in (first, second))
+    size = (first.square().sum(1) * second.square().sum(1)).sqrt()
+    return torch.where(size > 0, (first * second).sum(1) / size.clamp(min=1e-12), 0.0)
+
+
+def _ranks(values: Float[Tensor, "picture cell"]) -> Float[Tensor, "picture cell"]:
+    """Ranks, equal values sharing the mean of theirs."""
+    below = (values[:, :, None] > values[:, None]).sum(-1)
+    same = (values[:, :, None] == values[:, None]).sum(-1)
+    return below + (same - 1) / 2

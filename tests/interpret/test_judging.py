@@ -1,0 +1,138 @@
+"""Checks of maps, on a network whose evidence is known: it says which colour a picture has most of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from regard import models
+from regard.interpret import judging
+from regard.models.vit import ViT, ViTConfig
+
+COLOURS = 4
+
+
+@dataclass(frozen=True)
+class ColoursConfig:
+    """As many classes as colours."""
+
+    size: int = 8
+
+
+class Colours(nn.Module):
+    """Means of colours in squares of two pixels, and a head that reads the mean of those."""
+
+    averages = True
+
+    def __init__(self, config: ColoursConfig, *, trained: bool = True) -> None:
+        super().__init__()
+        self.config = config
+        self.head = nn.Linear(COLOURS, COLOURS)
+        if trained:
+            nn.init.eye_(self.head.weight).data.mul_(20)
+            nn.init.zeros_(self.head.bias)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        return self.config.size // 2, self.config.size // 2
+
+    def regions(self, pixels: torch.Tensor) -> torch.Tensor:
+        return nn.functional.avg_pool2d(pixels, 2).flatten(2).mT
+
+    early = regions
+
+    def late(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.head(tokens.mean(1))
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        return self.late(self.early(pixels))
+
+
+@pytest.fixture
+def colours(monkeypatch: pytest.MonkeyPatch) -> Colours:
+    """A trained one; whoever builds another gets one that is not."""
+    monkeypatch.setattr(models, "build", lambda config: Colours(config, trained=False))
+    return Colours(ColoursConfig())
+
+
+def painted() -> tuple[torch.Tensor, torch.Tensor]:
+    """Pictures of one colour each."""
+    labels = torch.arange(12) % COLOURS
+    return torch.eye(COLOURS)[labels][:, :, None, None].repeat(1, 1, 8, 8), labels
+
+
+def test_a_grid_has_four_labels_and_the_box_is_around_the_one_asked_about() -> None:
+    asked = judging.grids(*painted(), 20, seed=3)
+    assert asked.pixels.shape == (20, COLOURS, 16, 16)
+    assert asked.boxes is not None
+    for pixels, label, box in zip(asked.pixels, asked.labels, asked.boxes, strict=True):
+        left, top, right, bottom = (box * 16).int().tolist()
+        assert pixels[label, top:bottom, left:right].all()
+        assert pixels[label].sum() == 64
+        assert pixels.sum((1, 2)).tolist() == [64] * 4
+    assert len({tuple(box.tolist()) for box in asked.boxes}) == 4
+    again = judging.grids(*painted(), 20, seed=3)
+    assert torch.equal(asked.pixels, again.pixels)
+    with pytest.raises(ValueError, match="pictures of 4 labels, and there are 2"):
+        judging.grids(painted()[0][:2], torch.tensor([0, 1]), 1)
+
+
+def test_what_is_known_is_found_and_controls_are_at_chance(colours: Colours) -> None:
+    twice = Colours(ColoursConfig(16))
+    found = judging.judged(twice, judging.grids(*painted(), 200))
+    assert set(found) == {"cam", "gradcam", "centre", "uniform", "random", "untrained"}
+    for method in ("cam", "gradcam"):
+        assert found[method]["pointing"].mean() == 1
+        assert found[method]["inside"].mean() == pytest.approx(1)
+        assert found[method]["overlap"].mean() == pytest.approx(1)
+        assert found[method]["deletion"].mean() < found["uniform"]["deletion"].mean()
+        assert found[method]["insertion"].mean() > found["uniform"]["insertion"].mean()
+        assert found[method]["change"].mean() > 0.1
+    assert found["uniform"]["pointing"].mean() == 0.25
+    assert found["centre"]["pointing"].mean() == pytest.approx(0.25)
+    assert found["random"]["pointing"].mean() == pytest.approx(0.25, abs=0.1)
+    assert found["random"]["inside"].mean() == pytest.approx(0.25, abs=0.02)
+
+
+def test_deletion_takes_the_highest_first_and_insertion_puts_it_in(colours: Colours) -> None:
+    pixels = torch.zeros(1, COLOURS, 8, 8)
+    pixels[0, 1, :4, :4] = 1  # all that speaks for the label lies in a quarter
+    asked = judging.Asked(pixels, torch.tensor([1]))
+    maps = torch.zeros(1, 4, 4)
+    maps[0, :2, :2] = 0.25
+    lost = judging.removal(colours, asked, maps)[:, 0]
+    assert lost[0] == pytest.approx(colours(pixels).softmax(-1)[0, 1].item())
+    assert lost[3:].tolist() == pytest.approx([0.25] * 8)  # nothing speaks for any colour any more
+    won = judging.removal(colours, asked, maps, put=True)[:, 0]
+    assert won[0] == pytest.approx(0.25)
+    assert won[3:].tolist() == pytest.approx([lost[0].item()] * 8)
+    late = judging.removal(colours, asked, 1 / 12 - maps / 3)[:, 0]
+    assert late[7] == lost[0]
+
+
+def test_chunks_change_nothing(colours: Colours, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = judging.grids(*painted(), 10)
+    whole = judging.judged(Colours(ColoursConfig(16)), asked)
+    monkeypatch.setattr(judging, "CHUNK", 3)
+    parts = judging.judged(Colours(ColoursConfig(16)), asked)
+    for name in ("cam", "gradcam", "untrained"):
+        for check, values in whole[name].items():
+            np.testing.assert_allclose(values, parts[name][check], rtol=1e-5)
+
+
+def test_a_model_for_twice_the_size_is_the_same_model() -> None:
+    torch.manual_seed(0)
+    shape = {"classes": 4, "width": 8, "heads": 2, "hidden": 16, "depth": 2, "patch": 4}
+    model = ViT(ViTConfig(size=8, **shape))
+    twice = judging.doubled(model)
+    assert twice.grid == (4, 4)
+    pictures = torch.randn(2, 3, 16, 16)
+    assert twice(pictures).shape == (2, 4)
+    assert torch.equal(twice.blocks[0].attention.query.weight, model.blocks[0].attention.query.weight)
+    new = judging.untrained(model, seed=5)
+    assert not torch.equal(new.head.weight, model.head.weight)
+    assert torch.equal(judging.untrained(model, seed=5).head.weight, new.head.weight)
