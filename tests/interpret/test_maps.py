@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from regard.attention.tap import Tap
 from regard.interpret import maps
@@ -102,6 +103,30 @@ def test_under_a_mean_grad_cam_is_cam_up_to_a_factor() -> None:
     torch.testing.assert_close(maps.gradcam(model, pictures(), labels), cam.clamp(min=0) / 9)
     bias = model.head.bias[labels]
     torch.testing.assert_close(cam.mean(1) + bias, model(pictures())[range(2), labels])
+
+
+class Apart(nn.Module):
+    """A model whose regions pass through a layer of their own, as the channels, rows and columns of a convolution."""
+
+    def __init__(self, model: ViT) -> None:
+        super().__init__()
+        self.model, self.layer = model, nn.Identity()
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        tokens = self.model.early(pixels)
+        others, regions = tokens.split([tokens.shape[1] - 9, 9], 1)
+        passed = self.layer(regions.mT.unflatten(2, self.model.grid))
+        return self.model.late(torch.cat([others, passed.flatten(2).mT], 1))
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_grad_cam_is_captums(pooling: str) -> None:
+    captum = pytest.importorskip("captum.attr", reason="captum is not installed")
+    model, labels = vit(pooling), torch.tensor([2, 0])
+    whole = Apart(model)
+    theirs = captum.LayerGradCam(whole, whole.layer).attribute(pictures(), labels, relu_attributions=True)
+    ours = maps.gradcam(model, pictures(), labels)
+    torch.testing.assert_close(ours, theirs.detach().flatten(1), rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)
