@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,8 +28,10 @@ from regard.metrics.alignment import parse
 
 WEB = Path(__file__).parent.parent / "web"
 MODULES = (
-    "strings", "data", "make", "state", "matrix", "ribbon", "alignment", "heads", "score", "inside", "main",
+    "strings", "data", "make", "state", "matrix", "ribbon", "alignment", "heads", "score", "inside", "image", "main",
 )  # fmt: skip
+FACTS = ("text", "answer", "answers", "curves")
+"""What the page says beside the weights."""
 MOST = 400_000
 """Weights kept in 32 bits; a file with more of them keeps 16, whose rounding no eye sees."""
 COLOURS = {
@@ -66,6 +69,10 @@ class Traced(Protocol):
     @property
     def facts(self) -> Mapping[str, Any]:
         """What was read and what was answered."""
+
+    @property
+    def pictures(self) -> Mapping[str, Tensor]:
+        """What items with a box are parts of, by the name of their list."""
 
     def find(self, name: str | None = None) -> Weights:
         """One attention."""
@@ -115,8 +122,9 @@ def render(
         "title": title or "",
         "lang": lang,
         "model": trace.model,
-        "facts": {name: trace.facts[name] for name in ("text", "answer") if name in trace.facts},
+        "facts": {name: trace.facts[name] for name in FACTS if name in trace.facts},
         "items": {name: [_item(item) for item in items] for name, items in trace.items.items()},
+        "pictures": {name: _picture(pixels) for name, pixels in trace.pictures.items()},
         "level": "word"
         if any(item.word is not None for items in trace.items.values() for item in items)
         else "subword",
@@ -200,7 +208,18 @@ def _title(trace: Traced) -> str:
 
 def _item(item: Item) -> dict[str, Any]:
     word = {} if item.word is None else {"word": item.word}
-    return {"text": item.text, **word, **({"special": True} if item.special else {})}
+    box = {} if item.box is None else {"box": [round(side, 6) for side in item.box]}
+    return {"text": item.text, **word, **box, **({"special": True} if item.special else {})}
+
+
+def _picture(pixels: Tensor) -> dict[str, Any]:
+    """A picture as the page shows it: its own bytes, since no request leaves the page."""
+    from PIL import Image
+
+    held, (height, width, _) = io.BytesIO(), pixels.shape
+    Image.fromarray(pixels.cpu().numpy().squeeze()).save(held, "PNG", optimize=True)
+    text = base64.b64encode(held.getvalue()).decode()
+    return {"source": f"data:image/png;base64,{text}", "width": width, "height": height}
 
 
 def _rounded(trace: Traced) -> bool:

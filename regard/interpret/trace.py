@@ -11,10 +11,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jaxtyping import UInt8
+from torch import Tensor
+
 from regard.interpret.items import Item, Weights
 from regard.interpret.steps import Steps
 
 FORMAT = 1
+PICTURE = "picture: "  # before the name of a list whose picture lies among the tensors
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class Trace:
     items: Mapping[str, Sequence[Item]]
     weights: Sequence[Weights]
     facts: Mapping[str, Any] = field(default_factory=dict)
+    pictures: Mapping[str, UInt8[Tensor, "height width channels"]] = field(default_factory=dict)
+    """What items with a box are parts of, by the name of their list."""
     again: Callable[..., Steps] | None = field(default=None, repr=False, compare=False)
     """Reads the same once more, `again(trace, names=...)`, and gives the vectors; a trace from a file has no model."""
 
@@ -66,8 +72,10 @@ class Trace:
                 for one in self.weights
             ],
             "facts": dict(self.facts),
+            "pictures": list(self.pictures),
         }
         tensors = {one.name: one.values.detach().cpu().contiguous() for one in self.weights}
+        tensors |= {f"{PICTURE}{name}": pixels.cpu().contiguous() for name, pixels in self.pictures.items()}
         save_file(tensors, path.with_suffix(".safetensors"))
         path.write_text(json.dumps(head, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
@@ -91,7 +99,8 @@ def load(path: Path) -> Trace:
         for name, listed in head["items"].items()
     }
     weights = [Weights(one["name"], one["axes"][1], one["axes"][2], tensors[one["name"]]) for one in head["weights"]]
-    return Trace(head["model"], head["task"], items, weights, head["facts"])
+    pictures = {name: tensors[f"{PICTURE}{name}"] for name in head.get("pictures", [])}
+    return Trace(head["model"], head["task"], items, weights, head["facts"], pictures)
 
 
 def _spare(fields: dict[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,9 @@ export const page = JSON.parse(document.getElementById("data").textContent);
 /** Whether the model wrote while it looked at what it had read; if not, all attention stays within what was read. */
 export const form = page.attentions.some((one) => one.query === "target" && one.key === "source") ? "" : "alone";
 
+/** Attentions to the parts of a picture that is at hand. */
+export const pictured = page.attentions.filter((one) => one.key in page.pictures);
+
 const KEPT = 48;
 const decoded = new Map();
 let halves = null;

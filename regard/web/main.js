@@ -1,14 +1,15 @@
 // The frame: title, screens, controls, language; everything is drawn again from the state.
 
 import { make } from "./make.js";
-import { attentionOf, form, page, whenRecoloured } from "./data.js";
+import { attentionOf, form, page, pictured, whenRecoloured } from "./data.js";
 import { addressOf, change, onChange, readAddress, state } from "./state.js";
 import { drawAlignment } from "./alignment.js";
 import { drawHeads, kindOf } from "./heads.js";
+import { drawImage } from "./image.js";
 import { drawInside, visible } from "./inside.js";
 import { say, speak } from "./strings.js";
 
-const SCREENS = { alignment: drawAlignment, heads: drawHeads, inside: drawInside };
+const SCREENS = { ...(pictured.length ? { image: drawImage } : {}), alignment: drawAlignment, heads: drawHeads, inside: drawInside };
 const find = (id) => document.getElementById(id);
 
 /** The live line; a hint on how to use the page means nothing on paper. */
@@ -20,11 +21,12 @@ function tell(text, { hint = false } = {}) {
 
 /** Which choices each screen offers, and what there is to choose. */
 const CHOICES = {
-  attention: { on: ["alignment", "inside"], options: () => names().map((name) => [name, name]) },
-  head: { on: ["alignment", "inside"], options: headOptions },
+  attention: { on: ["image", "alignment", "inside"], options: () => names().map((name) => [name, say(name)]) },
+  head: { on: ["image", "alignment", "inside"], options: headOptions },
   token: { on: ["inside"], options: tokenOptions },
   kind: { on: ["heads"], options: () => ["all", ...new Set(page.attentions.map((one) => kindOf(one.name)))].map((name) => [name, say(name)]) },
   sort: { on: ["heads"], options: () => ["place", ...Object.keys(page.measures)].map((name) => [name, say(name)]) },
+  paint: { on: ["image"], options: () => ["light", "colours", "numbers"].map((name) => [name, say(name, {}, "image")]) },
   view: { on: ["alignment"], options: () => ["matrix", "ribbon", "table"].map((name) => [name, say(name)]) },
   level: { on: ["alignment", "heads"], options: () => ["word", "subword"].map((name) => [name, say(name)]) },
   scale: { on: ["alignment", "heads"], options: () => ["max", "full", "row", "root"].map((name) => [name, say(name)]) },
@@ -33,6 +35,7 @@ const CHECKS = { specials: ["alignment", "heads"], share: ["alignment", "heads"]
 
 function names() {
   const all = page.attentions.map((one) => one.name);
+  if (state.screen === "image") return pictured.map((one) => one.name);
   return state.screen === "inside" && Object.keys(page.steps).length ? all.filter((name) => name in page.steps) : all;
 }
 
@@ -99,6 +102,7 @@ function fillFrame() {
 
 function draw() {
   speak(state.lang);
+  if (state.screen === "image" && !names().includes(state.attention)) Object.assign(state, { attention: names().at(-1), head: "mean", at: "" });
   if (state.screen === "inside") {
     if (state.head === "mean") state.head = "0";
     if (!names().includes(state.attention) && names().length) state.attention = names().at(-1);

@@ -1,0 +1,176 @@
+// The screen of a picture: where each word, or the answer, looked in it; brighter where it looked more, or in colours.
+
+import { bars, colour, make, moved, sharp } from "./make.js";
+import { attentionOf, page, palette, weightsOf } from "./data.js";
+import { change, state } from "./state.js";
+import { number, percent, say } from "./strings.js";
+
+const DARKEST = 0.85; // of the cover where a region got nothing
+
+/** Fills the section; `tell` writes into the live line. */
+export function drawImage(section, tell) {
+  const attention = attentionOf(state.attention);
+  const shown = seen(attention);
+  const [word, region] = chosen(shown);
+  const side = make("aside", {});
+  const holder = make("div", {});
+  section.replaceChildren(make("div", { class: "split" }, holder, side));
+  const pick = (number, place) => change({ at: `${number},${place}` });
+  holder.append(scrubber(shown, word, (number) => { pick(number, highest(shown, number)); focus(`[data-word="${number}"]`); }));
+  if (state.paint === "numbers") holder.append(table(shown, word));
+  else holder.append(stage(shown, word, region, (place) => { pick(word, place); focus("#over"); }));
+  tell(sentence(shown, word, region));
+  fillSide(side, shown, word);
+}
+
+function focus(name) {
+  document.querySelector(name)?.focus();
+}
+
+/** Words that look and regions that are looked at, special ones left out. */
+function seen(attention) {
+  const listed = (items) => items.map((item, place) => ({ ...item, place })).filter((item) => !item.special || item.box);
+  const words = listed(page.items[attention.query]).filter((item) => !item.special);
+  const regions = listed(page.items[attention.key]).filter((item) => item.box);
+  const weights = weightsOf(attention, state.head), width = page.items[attention.key].length;
+  const rows = words.length ? words : listed(page.items[attention.query]);
+  const values = rows.map((row) => Float32Array.from(regions, (region) => weights[row.place * width + region.place]));
+  return { attention, words: rows, regions, values, picture: page.pictures[attention.key] };
+}
+
+function chosen(shown) {
+  const [word, region] = state.at.split(",").map(Number);
+  if (state.at && word < shown.words.length && region < shown.regions.length) return [word, region];
+  return [0, highest(shown, 0)];
+}
+
+function highest(shown, word) {
+  return shown.values[word].reduce((most, value, place, all) => (value > all[most] ? place : most), 0);
+}
+
+function sentence(shown, word, region) {
+  const value = shown.values[word][region];
+  const text = say("region", {
+    query: shown.words[word].text, region: placed(shown, region), percent: percent(value), value: number(value, 4),
+  });
+  return highest(shown, word) === region ? `${text} ${say("best")}` : text;
+}
+
+/** Where a region lies, as row and column from 1. */
+function placed(shown, region) {
+  const [left, top, right, bottom] = shown.regions[region].box;
+  return say("placed", { row: Math.round(top / (bottom - top)) + 1, column: Math.round(left / (right - left)) + 1 });
+}
+
+/** The words in a row, one of which is chosen; arrow keys go through them. */
+function scrubber(shown, word, choose) {
+  const walk = (event) => {
+    const next = moved(event, word, shown.words.length);
+    if (next === null) return;
+    event.preventDefault();
+    choose(next);
+  };
+  const buttons = shown.words.map((item, n) => make("button", {
+    type: "button", "aria-pressed": String(n === word), tabindex: n === word ? "0" : "-1", "data-word": n,
+    onclick: () => choose(n), onkeydown: walk,
+  }, item.text.trim() || "␣"));
+  return make("div", { class: "scrubber", role: "group", "aria-label": say(shown.attention.query) }, ...buttons);
+}
+
+/** The picture, a cover as fine as its regions, and a frame around the chosen one. */
+function stage(shown, word, region, choose) {
+  const { source, width, height } = shown.picture;
+  const across = Math.max(2, Math.round(1 / (shown.regions[0].box[2] - shown.regions[0].box[0])));
+  const over = make("canvas", {
+    id: "over", class: "over", tabindex: "0", role: "application", "aria-describedby": "keys",
+    "aria-label": say("covered", { n: shown.regions.length, word: shown.words[word].text }),
+    onclick: (event) => { const place = under(event, shown); if (place >= 0) choose(place); },
+    onkeydown: (event) => {
+      const next = moved(event, region, shown.regions.length, across);
+      if (next === null) return;
+      event.preventDefault();
+      choose(next);
+    },
+  });
+  const image = make("img", { src: source, width, height, alt: page.facts.text ?? "" });
+  const frame = make("span", { class: "framed", "aria-hidden": "true" });
+  const [left, top, right, bottom] = shown.regions[region].box;
+  Object.assign(frame.style, { left: `${100 * left}%`, top: `${100 * top}%`, width: `${100 * (right - left)}%`, height: `${100 * (bottom - top)}%` });
+  cover(over, shown, word);
+  const scaled = make("div", { class: "pictured" }, image, over, frame);
+  scaled.style.aspectRatio = `${width} / ${height}`;
+  scaled.dataset.paint = state.paint;
+  return make("div", {}, scaled, make("p", { id: "keys", class: "note" }, say("regions")), legend(shown, word));
+}
+
+function under(event, shown) {
+  const area = event.currentTarget.getBoundingClientRect();
+  const x = (event.clientX - area.left) / area.width, y = (event.clientY - area.top) / area.height;
+  return shown.regions.findIndex(({ box: [left, top, right, bottom] }) => x >= left && x < right && y >= top && y < bottom);
+}
+
+/** Each region as a rectangle of one colour; the lengths of the canvas are those of the picture. */
+function cover(canvas, shown, word) {
+  Object.assign(canvas, { width: shown.picture.width, height: shown.picture.height });
+  const context = canvas.getContext("2d"), colours = palette(), values = shown.values[word];
+  const top = values.reduce((most, value) => Math.max(most, value), 1e-9);
+  shown.regions.forEach(({ box }, place) => {
+    const level = Math.round(255 * Math.min(1, Math.max(0, values[place] / top)));
+    const [red, green, blue] = colours.subarray(3 * level, 3 * level + 3);
+    context.fillStyle = state.paint === "colours" ? `rgb(${red} ${green} ${blue})` : `rgb(0 0 0 / ${DARKEST * (1 - level / 255)})`;
+    const [x, y, right, bottom] = [box[0] * canvas.width, box[1] * canvas.height, box[2] * canvas.width, box[3] * canvas.height].map(Math.round);
+    context.fillRect(x, y, right - x, bottom - y);
+  });
+}
+
+function legend(shown, word) {
+  const top = shown.values[word].reduce((most, value) => Math.max(most, value), 0);
+  const colours = palette(), stops = [];
+  for (let i = 0; i < 256; i += 15) {
+    stops.push(state.paint === "colours" ? `rgb(${colours[3 * i]} ${colours[3 * i + 1]} ${colours[3 * i + 2]})` : `rgb(${i} ${i} ${i})`);
+  }
+  const ramp = make("i", { "aria-hidden": "true" });
+  ramp.style.background = `linear-gradient(to right, ${stops.join(",")})`;
+  return make("div", { class: "ramp" }, make("span", {}, percent(0)), ramp, make("span", {}, percent(top)));
+}
+
+/** The same numbers, row by row as the regions lie. */
+function table(shown, word) {
+  const tops = [...new Set(shown.regions.map(({ box }) => box[1]))].sort((a, b) => a - b);
+  const best = highest(shown, word);
+  const rows = tops.map((top, r) => make("tr", {}, make("th", { scope: "row" }, String(r + 1)),
+    ...shown.regions.flatMap(({ box }, place) => (box[1] === top ? [make("td", { class: place === best ? "best" : false }, number(shown.values[word][place], 4))] : []))));
+  const caption = say("regional", { word: shown.words[word].text });
+  return make("div", { class: "scroll tall" }, make("table", {}, make("caption", {}, caption), make("tbody", {}, ...rows)));
+}
+
+/** The answer's probabilities, and every number that was measured. */
+function fillSide(side, shown, word) {
+  const answers = page.facts.answers ?? [];
+  if (answers.length) {
+    const entries = answers.map(([text, share]) => ({ word: text, share, text: percent(share), written: text === shown.words[word].text }));
+    side.append(make("h2", {}, say("answers")), bars(entries));
+  }
+  const numbers = Object.entries(page.numbers);
+  if (numbers.length) {
+    const rows = numbers.map(([name, value]) =>
+      make("tr", {}, make("th", { scope: "row" }, say(name)), make("td", {}, typeof value === "number" ? number(value) : String(value))));
+    side.append(make("h2", {}, say("numbers")), make("div", { class: "scroll" }, make("table", {}, make("tbody", {}, ...rows))));
+  }
+  const curves = page.facts.curves ?? [];
+  if (curves.length) side.append(make("h2", {}, say("curve")), ...curves.map(curve));
+  side.hidden = !side.children.length;
+}
+
+/** How probable the answer stays while regions go, the highest first, or come. */
+function curve({ name, values }) {
+  const width = 240, height = 80;
+  const canvas = make("canvas", { role: "img", "aria-label": `${say(name)}: ${values.map((value) => percent(value)).join(", ")}` });
+  const context = sharp(canvas, width, height);
+  context.strokeStyle = colour("bar");
+  context.lineWidth = 2;
+  context.beginPath();
+  values.forEach((value, n) => context.lineTo(1 + ((width - 2) * n) / (values.length - 1), 1 + (height - 2) * (1 - value)));
+  context.stroke();
+  return make("figure", { class: "curve" }, canvas, make("figcaption", {}, say(name)));
+}

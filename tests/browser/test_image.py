@@ -1,0 +1,142 @@
+"""The screen of a picture in a real browser: its pixels are its numbers, by pointer and by keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from regard.interpret import page
+from regard.interpret.items import Item, Weights
+from regard.interpret.trace import Trace, load
+
+ROWS, COLUMNS, SIDE = 3, 4, 20
+DARKEST = 0.85
+
+
+def trace() -> Trace:
+    """A picture of three by four regions, two words that looked at it, and a method of one head."""
+    torch.manual_seed(0)
+    boxes = [(c / COLUMNS, r / ROWS, (c + 1) / COLUMNS, (r + 1) / ROWS) for r in range(ROWS) for c in range(COLUMNS)]
+    regions = [Item("", special=True), *(Item(f"{n}", box=box) for n, box in enumerate(boxes))]
+    looks = torch.rand(2, 2, 1 + len(boxes)).softmax(-1)
+    picture = torch.randint(256, (ROWS * SIDE, COLUMNS * SIDE, 3), dtype=torch.uint8)
+    return Trace(
+        "captioner",
+        "captions",
+        {"target": [Item("a", word=0), Item("dog", word=1)], "patches": regions},
+        [Weights("cross", "target", "patches", looks), Weights("gradcam", "target", "patches", looks[:1].flip(1))],
+        {"text": "dog.png", "answer": "a dog", "answers": [["dog", 0.75], ["cat", 0.25]],
+         "curves": [{"name": "deletion", "values": [0.9, 0.5, 0.1]}]},
+        {"patches": picture},
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of that trace, which has been through a file."""
+    folder = tmp_path_factory.mktemp("image")
+    trace().save(folder / "trace.json")
+    page.save(load(folder / "trace.json"), folder / "page.html", measures={"pointing": 0.8})
+    return folder / "page.html"
+
+
+def covers(one: Any) -> list[list[int]]:
+    """The colour of the cover in the middle of each region."""
+    script = """([rows, columns, side]) => {
+      const context = document.getElementById("over").getContext("2d"), found = [];
+      for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++)
+        found.push([...context.getImageData((c + .5) * side, (r + .5) * side, 1, 1).data]);
+      return found;
+    }"""
+    return one.page.evaluate(script, [ROWS, COLUMNS, SIDE])
+
+
+def expected(word: int, name: str = "cross") -> torch.Tensor:
+    """What the regions got from a word, as shares of the most."""
+    values = trace().find(name).values.mean(0)[word, 1:]
+    return values / values.max()
+
+
+def test_pixels_are_numbers_in_light_and_in_colours(visit: Callable[..., Any], file: Path) -> None:
+    one = visit(file, color_scheme="light")
+    shades = torch.tensor(covers(one))
+    torch.testing.assert_close(
+        shades[:, 3].float(), 255 * DARKEST * (1 - expected(0)), atol=1.6, rtol=0
+    )  # dark where nothing was looked at
+    one.go(file, "#paint=colours")
+    stops = torch.tensor(page.COLOURS["light"]).float()
+    for share, colour in zip(expected(0).tolist(), covers(one), strict=True):
+        at = round(255 * share) / 255 * (len(stops) - 1)
+        low = min(int(at), len(stops) - 2)
+        wanted = stops[low] * (1 - at + low) + stops[low + 1] * (at - low)
+        assert colour[:3] == pytest.approx(wanted.tolist(), abs=1.01)
+        assert colour[3] == 255
+    shown = one.page.evaluate(
+        "() => { const i = document.querySelector('.pictured img'); return [i.naturalWidth, i.naturalHeight]; }"
+    )
+    assert shown == [COLUMNS * SIDE, ROWS * SIDE]
+    assert not one.wrong
+    assert not one.outside
+
+
+def test_words_and_regions_are_walked_by_keyboard(visit: Callable[..., Any], file: Path) -> None:
+    one = visit(file)
+    best = int(expected(0).argmax())
+    place = f"row {best // COLUMNS + 1}, column {best % COLUMNS + 1}"
+    assert one.told().startswith("“a” gave ")
+    assert place in one.told()
+    assert "highest" in one.told().lower()
+    one.page.locator("[data-word='0']").focus()
+    one.page.keyboard.press("ArrowRight")
+    assert one.told().startswith("“dog” gave ")
+    torch.testing.assert_close(
+        torch.tensor(covers(one))[:, 3].float(), 255 * DARKEST * (1 - expected(1)), atol=1.6, rtol=0
+    )
+    one.page.locator("#over").focus()
+    one.page.keyboard.press("Home")
+    assert "row 1, column 1 " in one.told()
+    one.page.keyboard.press("ArrowDown")
+    assert "row 2, column 1 " in one.told()
+    assert "at=1%2C4" in one.page.url
+    value = trace().find("cross").values.mean(0)[1, 1 + COLUMNS].item()
+    assert f"({value:.4f})" in one.told()
+
+
+def test_a_click_chooses_a_region_and_a_method_has_its_own_numbers(visit: Callable[..., Any], file: Path) -> None:
+    one = visit(file, "#attention=gradcam")
+    area = one.page.locator("#over").bounding_box()
+    one.page.mouse.click(area["x"] + area["width"] * 0.6, area["y"] + area["height"] * 0.9)
+    assert "row 3, column 3 " in one.told()
+    values = trace().find("gradcam").values[0, 0, 1:]
+    assert f"({values[2 * COLUMNS + 2].item():.4f})" in one.told()
+    assert "dog" in one.page.locator("aside").inner_text()
+    assert one.page.locator(".curve canvas").get_attribute("aria-label").endswith("90%, 50%, 10%")
+
+
+def test_the_table_holds_the_same_numbers_in_both_languages(visit: Callable[..., Any], file: Path) -> None:
+    one = visit(file, "#paint=numbers&at=1,0")
+    cells = [float(text) for text in one.page.locator("#image td").all_inner_texts()[: ROWS * COLUMNS]]
+    values = trace().find("cross").values.mean(0)[1, 1:]
+    assert cells == pytest.approx(values.tolist(), abs=5e-5)
+    one.page.locator("#language").click()
+    assert one.page.locator("#image caption").inner_text().startswith("Ce que « dog » a donné")
+    assert not one.wrong
+
+
+def test_the_other_screens_are_there_and_a_page_without_pictures_has_none(
+    visit: Callable[..., Any], file: Path
+) -> None:
+    one = visit(file)
+    assert one.page.locator("#screens a").all_inner_texts()[0] == "Picture"
+    one.page.locator("[data-screen=alignment]").click()
+    assert one.page.locator("#matrix").count() == 1
+    without = file.with_name("without.html")
+    whole = trace()
+    page.save(Trace(whole.model, whole.task, whole.items, whole.weights, whole.facts), without)
+    one.go(without, "#screen=image")
+    assert "Picture" not in one.page.locator("#screens a").all_inner_texts()
+    assert one.page.locator("#matrix").count() == 1
