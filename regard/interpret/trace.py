@@ -30,10 +30,10 @@ class Trace:
     items: Mapping[str, Sequence[Item]]
     weights: Sequence[Weights]
     facts: Mapping[str, Any] = field(default_factory=dict)
-    pictures: Mapping[str, UInt8[Tensor, "height width channels"]] = field(default_factory=dict)
-    """What items with a box are parts of, by the name of their list."""
     again: Callable[..., Steps] | None = field(default=None, repr=False, compare=False)
     """Reads the same once more, `again(trace, names=...)`, and gives the vectors; a trace from a file has no model."""
+    pictures: Mapping[str, UInt8[Tensor, "height width channels"]] = field(default_factory=dict)
+    """What items with a box are parts of, by the name of their list."""
 
     def __post_init__(self) -> None:
         for one in self.weights:
@@ -100,7 +100,7 @@ def load(path: Path) -> Trace:
     }
     weights = [Weights(one["name"], one["axes"][1], one["axes"][2], tensors[one["name"]]) for one in head["weights"]]
     pictures = {name: tensors[f"{PICTURE}{name}"] for name in head.get("pictures", [])}
-    return Trace(head["model"], head["task"], items, weights, head["facts"], pictures)
+    return Trace(head["model"], head["task"], items, weights, head["facts"], pictures=pictures)
 
 
 def _spare(fields: dict[str, Any]) -> dict[str, Any]:

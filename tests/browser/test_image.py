@@ -31,7 +31,7 @@ def trace() -> Trace:
         [Weights("cross", "target", "patches", looks), Weights("gradcam", "target", "patches", looks[:1].flip(1))],
         {"text": "dog.png", "answer": "a dog", "answers": [["dog", 0.75], ["cat", 0.25]],
          "curves": [{"name": "deletion", "values": [0.9, 0.5, 0.1]}]},
-        {"patches": picture},
+        pictures={"patches": picture},
     )  # fmt: skip
 
 
