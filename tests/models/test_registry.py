@@ -35,6 +35,9 @@ SHAPES: dict[str, dict[str, Any]] = {
     "class-and-box": {"size": 32, "channels": [4, 8]},
     "count-per-frame": {"size": 32, "most": 3, "channels": [4, 8], "width": 8},
     "vit": {"classes": 3, "size": 16, "patch": 4, "width": 16, "heads": 2, "hidden": 24, "depth": 2, "pooler": True},
+    "resnet": {"classes": 3, "size": 16, "stem": "small", "depths": [1, 1], "widths": [4, 8], "block": "bottleneck"},
+    "vgg": {"classes": 3, "size": 16, "depths": [1, 2], "widths": [4, 8], "hidden": 6},
+    "efficientnet": {"classes": 3, "size": 32, "width_factor": 0.1, "depth_factor": 0.5},
     "word2vec": {"vocab": 40, "width": 8},
 }
 every = pytest.mark.parametrize("name", SHAPES)
