@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -63,6 +64,12 @@ def explain(
         int | None,
         typer.Option(min=0, help="Show the arithmetic of this row of the matrix, from 0.", rich_help_panel=SHOWN),
     ] = None,
+    about: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LABEL", help="For pictures: which label to show the evidence for.", rich_help_panel=SHOWN
+        ),
+    ] = None,
     to: Annotated[
         str | None,
         typer.Option(help="Target language, of several; guessed if not given.", rich_help_panel=MEASURED),
@@ -104,11 +111,15 @@ def explain(
     trained = recipe.load(model, device=device)
     lines = lines_of(input) if input is not None else typed(trained, texts, option=None)
     view = View(attention, head, level, specials, numbers, as_json)
+    if about is not None and "about" not in inspect.signature(trained.look).parameters:
+        raise ValueError(f"--about is for classifiers of pictures: {trained.name} is {trained.kind}, leave it out")
     if not hasattr(trained, "languages"):
         given = {"--to": to, "--gold": gold, "--alignments": alignments, "--measures": measured}
         if other := [name for name, value in given.items() if value]:
             raise ValueError(f"{other[0]} is for translators: {trained.name} is {trained.kind}, leave it out")
-        show(trained.look(trained.parse(_only(lines))), view, output=output, step=step, gold=None, extra={})
+        asked = {} if about is None else {"about": about}
+        trace = trained.look(trained.parse(_only(lines)), **asked)
+        show(trace, view, output=output, step=step, gold=None, extra={})
     elif alignments:
         _link(trained, lines, to, view)
     elif not texts:

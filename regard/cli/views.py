@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regard.interpret.trace import Trace
 
 PAGES = (".html", ".htm")
+UNLIKE = ("asked", "label", "target")  # what looks at a picture and is no part of it
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ def matrix(trace: Trace, view: View) -> str:
     """Where one attention looked, in shades."""
     from regard.interpret import terminal
 
+    if trace.find(view.attention).query in UNLIKE and trace.pictures:
+        return terminal.regions(trace, view.attention, head=view.head, style=_style(numbers=view.numbers))
     return terminal.alignment(
         trace,
         view.attention,
@@ -117,6 +120,8 @@ def write(trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> Non
         _table([["", *columns], *lines], path)
         return
     title = f"{trace.facts['text']}\n{trace.facts['answer']}"
+    if trace.pictures:
+        return plots.save(plots.pictured(trace, title=title), path)
     sides = seen.query, seen.key
     plots.save(plots.alignment(weights, queries=rows, keys=columns, title=title, sides=sides), path)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from regard.data.tokenizers import Tokenizer
 
-SIDES = {"source": "read", "target": "written", "fed": "already written"}
+SIDES = {"source": "read", "target": "written", "fed": "already written", "asked": "asked about"}
 """What a list of items is called where people read it; any other is called by its name."""
 
 

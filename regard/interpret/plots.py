@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float
 from torch import Tensor
@@ -13,6 +13,11 @@ from regard.interpret.items import SIDES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from regard.interpret.trace import Trace
+
+DARK = 0.15  # of a picture's light where nothing was looked at
+LINES = 12  # of those that look, at most
 
 
 def alignment(
@@ -41,6 +46,50 @@ def alignment(
     if title:
         figure.suptitle(title, fontsize=10)
     return figure
+
+
+def pictured(trace: Trace, *, title: str = "") -> Figure:
+    """The picture, and for each that looked at it a line of how each attention or method lights it."""
+    from matplotlib.figure import Figure
+
+    [(side, picture)] = trace.pictures.items()
+    looks = [one for one in trace.weights if one.key == side and one.query != side]
+    looks = [one for one in looks if one.query == looks[-1].query]
+    items = trace.items[looks[-1].query]
+    queries = [number for number, item in enumerate(items) if not item.special][:LINES]
+    size = 2 * len(looks) + 2, 2 * len(queries) + 0.6
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(len(queries), len(looks) + 1, squeeze=False)
+    shades = picture.float().numpy() / 255
+    regions = [(number, item.box) for number, item in enumerate(trace.items[side]) if item.box is not None]
+    for row, number in enumerate(queries):
+        grid[row][0].imshow(shades.squeeze(), cmap="gray", vmin=0, vmax=1)
+        grid[row][0].set_ylabel(_visible(items[number].text))
+        for axes, one in zip(grid[row][1:], looks, strict=True):
+            values = one.values.float().mean(0)[number]
+            axes.imshow((shades * _light(values, regions, picture.shape)).squeeze(), cmap="gray", vmin=0, vmax=1)
+            axes.set_title(one.name if row == 0 else "", fontsize=9)
+    for axes in grid.flat:
+        axes.set(xticks=[], yticks=[])
+    if title:
+        figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def _light(
+    values: Tensor, regions: Sequence[tuple[int, tuple[float, float, float, float]]], shape: Sequence[int]
+) -> Any:
+    """How bright each pixel is: all of it in the highest region, a little where nothing is."""
+    import numpy as np
+
+    height, width, _ = shape
+    light, most = np.zeros((height, width, 1)), max(max(float(values[number]) for number, _ in regions), 1e-9)
+    for number, (left, top, right, bottom) in regions:
+        rows, columns = (
+            slice(round(a * side), round(b * side)) for a, b, side in ((top, bottom, height), (left, right, width))
+        )
+        light[rows, columns] = float(values[number]) / most
+    return DARK + (1 - DARK) * light
 
 
 def positions(table: Float[Tensor, "place width"], *, title: str = "") -> Figure:

@@ -78,6 +78,28 @@ def alignment(
     return f"{title}\n{matrix(shown, rows, keys, style=style)}"
 
 
+def regions(trace: Trace, name: str | None = None, *, head: int | None = None, style: Style = STYLE) -> str:
+    """Where in a picture each of those that look did: regions as they lie, as shares of the highest."""
+    seen = trace.find(name)
+    weights = seen.values.float().mean(0) if head is None else seen.values[head].float()
+    places = [(number, item.box) for number, item in enumerate(trace.items[seen.key]) if item.box is not None]
+    tops = sorted({box[1] for _, box in places})
+    found = [f"{seen.name}: where in the picture, not why"]
+    for item, row in zip(trace.items[seen.query], weights, strict=True):
+        if item.special:
+            continue
+        most = max(float(row[number]) for number, _ in places)
+        found.append(f"{_printable(item.text, ascii=style.ascii)}  (highest {most:.1%})")
+        for top in tops:
+            line = [float(row[number]) for number, box in places if box[1] == top]
+            shown = [
+                _cell(each if style.numbers else each / max(most, 1e-9), 4 if style.numbers else 2, style)
+                for each in line
+            ]
+            found.append(style.cut("".join(shown).rstrip(), style.width))
+    return "\n".join(found)
+
+
 def matrix(
     weights: Float[Tensor, "query key"], queries: Sequence[Unit], keys: Sequence[Unit], *, style: Style = STYLE
 ) -> str:

@@ -15,17 +15,15 @@ from torch import Tensor
 
 from regard import config
 from regard.attention.hardware import device_of
-from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.pictures.album import Shape
 from regard.data.pictures.decoding import SUFFIXES, Unusable, decoded, from_array, quiet
 from regard.data.pictures.shelves import PictureFile
-from regard.interpret.items import Item, Weights
+from regard.interpret.items import Item
 from regard.interpret.trace import Trace
-from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
-from regard.tasks.trained import NoOptions, blind, chosen, described, revived
+from regard.tasks.trained import NoOptions, chosen, described, revived
 from regard.tasks.vision import preparing
 from regard.tasks.vision.scoring import measured, scores
 
@@ -114,7 +112,9 @@ class PictureClassifier:
         listed: list[Any] = [pictures] if alone else list(pictures)  # type: ignore[list-item, arg-type]
         files = (isinstance(each, (str, Path)) for each in listed)
         spread = [
-            one for each, file in zip(listed, files, strict=True) for one in (self.unfolded(str(each)) if file else [each])
+            one
+            for each, file in zip(listed, files, strict=True)
+            for one in (self.unfolded(str(each)) if file else [each])
         ]
         found: list[Sight] = []
         for first in range(0, len(spread), CHUNK):
@@ -136,21 +136,11 @@ class PictureClassifier:
         ]
         return scores(name or self.name, self.task, side, measured(side, self.classes, parts), self.temperature)
 
-    def look(self, given: Given) -> Trace:
-        """Classify a picture and keep where the model looked, patch by patch."""
-        if not any(isinstance(module, Tap) for module in self.model.modules()):
-            raise blind(self, "train with model.name=vit")
-        with watch(self.model) as seen:
-            [sight] = self.classify([given])
-        weights = {name: seen[name][0].cpu() for name in seen}
-        patches = self._patches()
-        both = {"source": patches, "label": [Item(sight.label, word=0)]}
-        listed = [
-            Weights(name, "source" if values.shape[-2] == len(patches) else "label", "source", values)
-            for name, values in weights.items()
-        ]
-        facts = {"text": sight.picture, "answer": sight.label, "probability": round(sight.probability, 6)}
-        return Trace(self.name, self.task, both, listed, facts)
+    def look(self, given: Given, *, about: str | None = None) -> Trace:
+        """Classify a picture and keep where the evidence lies for the likeliest labels, or one that is asked about."""
+        from regard.tasks.vision.looking import traced
+
+        return traced(self, given, about)
 
     def opened(self, pictures: Sequence[Given]) -> UInt8[Tensor, "pictures channels size size"]:
         """Pictures as the model's bytes; one that is none is named."""
@@ -174,7 +164,7 @@ class PictureClassifier:
         label = self.classes[ranked[0]]
         return Sight(_called(given), label, every[label], every)
 
-    def _patches(self) -> list[Item]:
+    def patches(self) -> list[Item]:
         """What is read, row by row, with its box as shares of the sides."""
         rows, columns = self.model.grid
         before = [Item(CLASS, special=True)] * getattr(self.model.config, "before", 0)

@@ -1,0 +1,70 @@
+"""Where a classifier of pictures looked: maps of the evidence for the labels asked about, and all its attention."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from regard.attention.hardware import device_of
+from regard.attention.tap import Tap
+from regard.interpret import judging, maps
+from regard.interpret.items import Item, Weights
+from regard.interpret.trace import Trace
+from regard.interpret.watch import watch
+
+if TYPE_CHECKING:
+    from regard.tasks.vision.classifier import PictureClassifier
+
+SHOWN = 3  # of the likeliest labels, beside the one asked about
+ANSWERS = 5
+
+
+def traced(classifier: PictureClassifier, given: Any, about: str | None = None) -> Trace:
+    """Classify a picture and keep where each method finds what speaks for a label, and every attention."""
+    model, classes = classifier.model, classifier.classes
+    if about is not None and about not in classes:
+        raise ValueError(f"{about!r} is no label of {classifier.name}: choose one of {', '.join(classes[:20])}")
+    [sight] = classifier.classify([given])
+    labels = list(dict.fromkeys([*([about] if about else []), *list(sight.all)[:SHOWN]]))
+    bytes_ = classifier.opened([given])
+    pixels = classifier.scaled(bytes_.to(device_of(model)))
+    asked = torch.tensor([classes.index(label) for label in labels], device=pixels.device)
+    several = pixels.expand(len(asked), -1, -1, -1)
+    patches = classifier.patches()
+    pad = len(patches) - model.grid[0] * model.grid[1]
+    looks = _attention(model, pixels, len(patches))
+    for method in maps.methods(model):
+        found = maps.mapped(model, several, asked, method).flatten(1).cpu()
+        looks.append(Weights(method, "asked", "source", torch.nn.functional.pad(found, (pad, 0))[None]))
+    best = maps.mapped(model, several[:1], asked[:1], looks[-1].name)
+    removed = judging.Asked(pixels, asked[:1])
+    curves = [
+        {"name": name, "values": judging.removal(model, removed, best, put=put)[:, 0].tolist()}
+        for name, put in (("deletion", False), ("insertion", True))
+    ]
+    items = {"source": patches, "asked": [Item(label, word=number) for number, label in enumerate(labels)]}
+    if any(each.query == "label" for each in looks):
+        items["label"] = [Item(sight.label, word=0)]
+    facts = {
+        "text": sight.picture,
+        "answer": sight.label,
+        "probability": round(sight.probability, 6),
+        "answers": [[label, round(chance, 6)] for label, chance in list(sight.all.items())[:ANSWERS]],
+        "curves": curves,
+    }
+    picture = bytes_[0].permute(1, 2, 0)
+    return Trace(classifier.name, classifier.task, items, looks, facts, pictures={"source": picture})
+
+
+def _attention(model: Any, pixels: torch.Tensor, patches: int) -> list[Weights]:
+    """The weights of every attention of a model that has some."""
+    if not any(isinstance(module, Tap) for module in model.modules()):
+        return []
+    with watch(model) as seen, torch.no_grad():
+        model(pixels)
+    own = {name: seen[name][0].cpu() for name in seen}
+    return [
+        Weights(name, "source" if values.shape[-2] == patches else "label", "source", values)
+        for name, values in own.items()
+    ]

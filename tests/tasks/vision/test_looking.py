@@ -1,0 +1,77 @@
+"""Where a classifier of pictures looked, through `look` and the command that explains."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+import regard
+from regard.cli import app
+from regard.interpret import maps
+from tests.data.pictures.drawing import fill
+
+PATCHES = {"width": 16, "heads": 2, "hidden": 16, "depth": 2, "patch": 4}
+SMALL = {"name": "resnet", "widths": [8, 16], "depths": [1, 1], "stem": "small"}
+
+
+@pytest.fixture(scope="module", params=["vit", "resnet"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier of colours after two steps."""
+    place = tmp_path_factory.mktemp(request.param)
+    photos = fill(place / "photos", 6)
+    recipe = {
+        "task": "pictures",
+        "data": {"train": {"path": str(photos)}, "batch": 4, "size": 16},
+        "model": PATCHES if request.param == "vit" else SMALL,
+        "training": {"steps": 2, "evaluate": 2, "save": 2, "tensorboard": False},
+    }
+    regard.train(recipe, out=place / "run", quiet=True)
+    return place
+
+
+def test_a_look_holds_the_picture_and_a_map_for_each_label_by_each_method(folder: Path) -> None:
+    classifier, photo = regard.load(folder / "run"), folder / "photos" / "red" / "00.png"
+    trace = classifier.look(photo)
+    answer = classifier.classify([photo])[0]
+    assert [item.text for item in trace.items["asked"]] == list(answer.all)
+    pixels = classifier.scaled(classifier.opened([photo]))
+    assert torch.equal(trace.pictures["source"].permute(2, 0, 1)[None], classifier.opened([photo]))
+    for method in maps.methods(classifier.model):
+        found = trace.find(method).values[0]
+        for item, row in zip(trace.items["asked"], found, strict=True):
+            label = torch.tensor([classifier.classes.index(item.text)])
+            truth = maps.mapped(classifier.model, pixels, label, method).flatten()
+            torch.testing.assert_close(row[-len(truth) :], truth)
+    assert trace.facts["answers"][0] == [answer.label, round(answer.probability, 6)]
+    curves = {each["name"]: each["values"] for each in trace.facts["curves"]}
+    whole = classifier.model(pixels).softmax(-1)[0, classifier.classes.index(answer.label)].item()
+    assert curves["deletion"][0] == pytest.approx(whole, abs=1e-5) == curves["insertion"][-1]
+    assert curves["deletion"][-1] == pytest.approx(curves["insertion"][0], abs=1e-5)
+
+
+def test_the_command_shows_regions_writes_pictures_and_asks_about_labels(folder: Path, tmp_path: Path) -> None:
+    photo, run = str(folder / "photos" / "red" / "00.png"), CliRunner()
+    shown = run.invoke(app, ["explain", str(folder / "run"), photo, "--about", "green", "--attention", "gradcam"])
+    assert shown.exit_code == 0, shown.output
+    assert "gradcam: where in the picture, not why" in shown.output
+    assert shown.output.index("green  (highest") < shown.output.index("red  (highest")
+    for name in ("page.html", "picture.png", "trace.json"):
+        done = run.invoke(app, ["explain", str(folder / "run"), photo, "-o", str(tmp_path / name)])
+        assert done.exit_code == 0, done.output
+    with Image.open(tmp_path / "picture.png") as drawn:
+        assert drawn.width > 400
+    assert json.loads((tmp_path / "trace.json").read_text())["pictures"] == ["source"]
+    wrong = run.invoke(app, ["explain", str(folder / "run"), photo, "--about", "violet"])
+    assert wrong.exit_code
+    assert "'violet' is no label" in str(wrong.exception or wrong.output)
+
+
+def test_about_is_refused_where_there_are_no_pictures() -> None:
+    done = CliRunner().invoke(app, ["explain", "en-fr", "Good morning.", "--about", "dog"])
+    assert done.exit_code
+    assert "--about is for" in str(done.exception or done.output)
