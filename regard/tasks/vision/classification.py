@@ -19,9 +19,13 @@ from regard.config.ranges import Share, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.metrics.calibration import fitted_temperature
+from regard.models.efficientnet import EfficientNetConfig
+from regard.models.resnet import ResNetConfig
+from regard.models.vgg import VGGConfig
 from regard.models.vit import ViTConfig
 from regard.tasks.card import card
 from regard.tasks.vision import preparing
+from regard.tasks.vision.importing import imported
 from regard.tasks.vision.preparing import PicturesConfig, Prepared, Side
 from regard.tasks.vision.recognition import recognise
 from regard.tasks.vision.scoring import Measured, measured
@@ -32,7 +36,7 @@ from regard.training.pace import between, pace, power
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
 from regard.training.tuning import TuningConfig
 
-AnyModelConfig = ViTConfig
+AnyModelConfig = ViTConfig | ResNetConfig | VGGConfig | EfficientNetConfig
 CHUNK = 256  # pictures looked at at a time
 ROOM = 0.25  # share of free memory on the device that pictures may take
 
@@ -146,7 +150,14 @@ class PictureClassification:
         natural = prepared.shape.channels == 3
         return {
             "data": {"size": size, "channels": prepared.shape.channels, "batch": batch},
-            "augment": {"shift": 0.125, "flip": natural, "operations": 1, "magnitude": 0.3, "cutmix": 1.0, "mixed": 0.5},
+            "augment": {
+                "shift": 0.125,
+                "flip": natural,
+                "operations": 1,
+                "magnitude": 0.3,
+                "cutmix": 1.0,
+                "mixed": 0.5,
+            },
             "model": _shape(recipe.model, amount, size),
             "objective": {"smoothing": 0.1},
             "optim": {"name": "adamw", "rate": 1e-3, "weight_decay": 0.05, "schedule": "cosine"},
@@ -166,6 +177,11 @@ class PictureClassification:
         """Weights of a model that knows the same labels, or only the body of another under a new head."""
         same = parent.config.get("task") == "pictures" and parent.config.get("labels") == prepared.classes
         return adoption.adopt(model, parent, same=same)
+
+    @staticmethod
+    def imported(shape: Any, data: Any, notes: Any = (), *, labels: Any = None) -> dict[str, Any]:
+        """What the checkpoint of a model of somebody else's holds beside its weights."""
+        return imported(shape, data, notes, labels=labels)
 
     @property
     def device(self) -> torch.device:
