@@ -17,8 +17,8 @@ from regard import config
 from regard.attention.hardware import device_of
 from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
-from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.pictures.album import Shape
+from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.pictures.decoding import SUFFIXES, Unusable, decoded, from_array, quiet
 from regard.data.pictures.shelves import PictureFile
 from regard.interpret.items import Item, Weights
@@ -114,7 +114,9 @@ class PictureClassifier:
         listed: list[Any] = [pictures] if alone else list(pictures)  # type: ignore[list-item, arg-type]
         files = (isinstance(each, (str, Path)) for each in listed)
         spread = [
-            one for each, file in zip(listed, files, strict=True) for one in (self.unfolded(str(each)) if file else [each])
+            one
+            for each, file in zip(listed, files, strict=True)
+            for one in (self.unfolded(str(each)) if file else [each])
         ]
         found: list[Sight] = []
         for first in range(0, len(spread), CHUNK):
@@ -158,8 +160,7 @@ class PictureClassifier:
         for each in pictures:
             try:
                 with quiet():
-                    read = from_array if isinstance(each, np.ndarray) else _file
-                    found.append(read(each, **self.shape._asdict()))  # type: ignore[operator]
+                    found.append(_bytes(each, self.shape))
             except Unusable as error:
                 raise ValueError(f"{_called(each)}: {error}") from None
         return torch.from_numpy(np.stack(found))
@@ -189,8 +190,10 @@ class PictureClassifier:
         ]
 
 
-def _file(path: str | Path, **shape: Any) -> np.ndarray:
-    return decoded(Path(path), **shape)[0]
+def _bytes(given: Given, shape: Shape) -> UInt8[np.ndarray, "channels size size"]:
+    if isinstance(given, np.ndarray):
+        return from_array(given, **shape._asdict())
+    return decoded(Path(given), **shape._asdict())[0]
 
 
 def _called(given: Given) -> str:
