@@ -143,7 +143,7 @@ def _import_pictures(folder: Path, out: Path, kind: str | None, labels: str | No
         return
     classes = f"{found.shape.classes:,} classes" if found.shape.classes else "no head"
     print(f"{out}: {found.shape.phrase}, {size:,} parameters, {classes}")
-    usage = task.usage if found.shape.classes else "regard train PICTURES --from {folder}"
+    usage = task.usage if found.shape.classes else "regard train --pictures DIR --from {folder}"
     print(f"use it with: {usage.format(folder=out)}")
 
 

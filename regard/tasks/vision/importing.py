@@ -30,7 +30,7 @@ def imported(
     readme = card(
         "Says what a picture shows" if named else "Reads pictures",
         " ".join([f"{shape.phrase}, for pictures of {shape.size} x {shape.size} pixels. {what}", *notes]),
-        command="regard classify DIRECTORY picture.png" if named else "regard train PICTURES --from DIRECTORY",
+        command="regard classify DIRECTORY picture.png" if named else "regard train --pictures DIR --from DIRECTORY",
         code='classify(["picture.png"])' if named else "model.regions(pixels)",
     )
     return {"config.yaml": settings, "README.md": readme}
