@@ -28,6 +28,7 @@ from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.task import TranslationRecipe
 from regard.tasks.translation.text_to_text import TextToTextRecipe
+from regard.tasks.vision.classification import PicturesRecipe
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
@@ -42,6 +43,7 @@ from tests.documents import (
     lay,
     lay_labels,
     lay_others,
+    lay_pictures,
     lay_texts,
     lay_words,
     regards,
@@ -88,6 +90,7 @@ def test_the_recipe_reference_is_what_the_code_says():
         SpanRecipe,
         ClassificationRecipe,
         TaggingRecipe,
+        PicturesRecipe,
         LocalisationRecipe,
         CountingRecipe,
         RegressionRecipe,
@@ -196,6 +199,7 @@ def test_a_reader_can_follow_the_document(document, model, few_aligned, tmp_path
     lay_words(tmp_path)
     lay_texts(tmp_path)
     lay_labels(tmp_path)
+    lay_pictures(tmp_path)
     lay_others(tmp_path)
     Desk(tmp_path, monkeypatch).follow(document)
 

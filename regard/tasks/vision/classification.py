@@ -19,9 +19,13 @@ from regard.config.ranges import Share, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.metrics.calibration import fitted_temperature
+from regard.models.efficientnet import EfficientNetConfig
+from regard.models.resnet import ResNetConfig
+from regard.models.vgg import VGGConfig
 from regard.models.vit import ViTConfig
 from regard.tasks.card import card
 from regard.tasks.vision import preparing
+from regard.tasks.vision.importing import imported
 from regard.tasks.vision.preparing import PicturesConfig, Prepared, Side
 from regard.tasks.vision.recognition import recognise
 from regard.tasks.vision.scoring import Measured, measured
@@ -32,7 +36,7 @@ from regard.training.pace import between, pace, power
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
 from regard.training.tuning import TuningConfig
 
-AnyModelConfig = ViTConfig
+AnyModelConfig = ViTConfig | ResNetConfig | VGGConfig | EfficientNetConfig  # the first where no name is given
 CHUNK = 256  # pictures looked at at a time
 ROOM = 0.25  # share of free memory on the device that pictures may take
 
@@ -40,7 +44,8 @@ ROOM = 0.25  # share of free memory on the device that pictures may take
 SIZES = ((2_000, (128, 4, 4)), (20_000, (192, 6, 3)), (200_000, (256, 7, 4)))  # up to so many: width, depth, heads
 LARGE = (384, 12, 6)
 PASSES = ((2_000, 200), (20_000, 100), (200_000, 60))  # up to so many pictures, so many passes over them
-FEW = 5_000  # pictures below which a model that starts from nothing is told to be a poor choice
+SMALL = 64  # pixels on a side up to which a picture is not halved at once
+FEW = 5_000  # pictures below which nothing is learnt well from nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +98,11 @@ class PictureBatch:
 
     def to(self, device: torch.device | str) -> PictureBatch:
         """The same on a device."""
-        moved = (each.to(device, non_blocking=True) for each in (self.numbers, self.places, self.labels))
-        return PictureBatch(*moved, None if self.pixels is None else self.pixels.to(device, non_blocking=True))
+        numbers, places, labels = (
+            each.to(device, non_blocking=True) for each in (self.numbers, self.places, self.labels)
+        )
+        pixels = None if self.pixels is None else self.pixels.to(device, non_blocking=True)
+        return PictureBatch(numbers, places, labels, pixels)
 
     def halves(self) -> list[PictureBatch]:
         """Two of about half the size, neighbours together; only itself when it is a pair."""
@@ -127,6 +135,8 @@ class PictureClassification:
         self.features = data.batch * prepared.shape.channels * prepared.shape.size**2
         self.kept = on_device(prepared.train, device)
         self.notes = [f"an epoch has {self.rows:,} rows of {data.batch:,} pictures"]
+        if prepared.fresh and len(prepared.train) < FEW:
+            self.notes.append(f"fewer than {FEW:,} pictures: a model to start from (--from) would learn more from them")
         if self.kept is not None:
             self.notes.append(f"{self.kept.nbytes / 1e6:,.0f} MB of pictures are kept on the device")
 
@@ -146,7 +156,14 @@ class PictureClassification:
         natural = prepared.shape.channels == 3
         return {
             "data": {"size": size, "channels": prepared.shape.channels, "batch": batch},
-            "augment": {"shift": 0.125, "flip": natural, "operations": 1, "magnitude": 0.3, "cutmix": 1.0, "mixed": 0.5},
+            "augment": {
+                "shift": 0.125,
+                "flip": natural,
+                "operations": 1,
+                "magnitude": 0.3,
+                "cutmix": 1.0,
+                "mixed": 0.5,
+            },
             "model": _shape(recipe.model, amount, size),
             "objective": {"smoothing": 0.1},
             "optim": {"name": "adamw", "rate": 1e-3, "weight_decay": 0.05, "schedule": "cosine"},
@@ -157,15 +174,21 @@ class PictureClassification:
     def sized(recipe: PicturesRecipe, prepared: Prepared) -> PicturesRecipe:
         """The recipe with the classes, the size and the scales of the pictures."""
         shape = prepared.shape
-        seen = {"size": shape.size, "channels": shape.channels}
+        seen: dict[str, Any] = {"size": shape.size, "channels": shape.channels}
         data = replace(recipe.data, **seen, mean=prepared.mean, std=prepared.std)
-        return replace(recipe, data=data, model=replace(recipe.model, classes=len(prepared.classes), **seen))
+        model: Any = recipe.model
+        return replace(recipe, data=data, model=replace(model, classes=len(prepared.classes), **seen))
 
     @staticmethod
     def adopt(model: Any, parent: Checkpoint, prepared: Prepared) -> list[str]:
         """Weights of a model that knows the same labels, or only the body of another under a new head."""
         same = parent.config.get("task") == "pictures" and parent.config.get("labels") == prepared.classes
         return adoption.adopt(model, parent, same=same)
+
+    @staticmethod
+    def imported(shape: Any, data: Any, notes: Any = (), *, labels: Any = None) -> dict[str, Any]:
+        """What the checkpoint of a model of somebody else's holds beside its weights."""
+        return imported(shape, data, notes, labels=labels)
 
     @property
     def device(self) -> torch.device:
@@ -181,7 +204,8 @@ class PictureClassification:
         train, data = self.prepared.train, self.recipe.data
         chosen, places = preparing.row(train, row, batch=data.batch, seed=self.recipe.training.seed)
         pixels = torch.from_numpy(train.pixels(chosen)) if self.kept is None else None
-        return PictureBatch(*map(torch.from_numpy, (chosen, places, train.labels[chosen])), pixels)
+        numbers, turns, labels = map(torch.from_numpy, (chosen, places, train.labels[chosen]))
+        return PictureBatch(numbers, turns, labels, pixels)
 
     def split(self, batch: PictureBatch) -> list[PictureBatch]:
         """A row that does not fit the memory, in halves."""
@@ -276,6 +300,8 @@ def on_device(side: Side, device: torch.device) -> Tensor | None:
 
 def _shape(model: Any, amount: int, size: int) -> dict[str, Any]:
     """The sizes of a ViT that so many pictures of this size can fill; others have sizes of their own."""
+    if model.name == "resnet":
+        return {"stem": "small" if size <= SMALL else "large"}
     if model.name != "vit":
         return {}
     width, depth, heads = next((sizes for most, sizes in SIZES if amount <= most), LARGE)

@@ -16,8 +16,8 @@ from torch import Tensor
 from regard import config
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
-from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.pictures.album import Shape
+from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.pictures.decoding import SUFFIXES, Unusable, decoded, from_array, quiet
 from regard.data.pictures.shelves import PictureFile
 from regard.interpret.items import Item
@@ -148,14 +148,16 @@ class PictureClassifier:
         for each in pictures:
             try:
                 with quiet():
-                    read = from_array if isinstance(each, np.ndarray) else _file
-                    found.append(read(each, **self.shape._asdict()))  # type: ignore[operator]
+                    found.append(_bytes(each, self.shape))
             except Unusable as error:
                 raise ValueError(f"{_called(each)}: {error}") from None
         return torch.from_numpy(np.stack(found))
 
     @torch.no_grad()
     def _logits(self, pixels: UInt8[Tensor, "batch channels size size"]) -> Float[Tensor, "batch classes"]:
+        if not self.classes:
+            remedy = "train one on labelled pictures with `regard train --pictures DIR --from` and this folder"
+            raise ValueError(f"{self.name} reads pictures and has no head that would name them: {remedy}")
         return self.model(self.scaled(pixels.to(device_of(self.model)))).float().cpu()
 
     def _sight(self, given: Given, chances: Float[Tensor, "classes"]) -> Sight:
@@ -179,8 +181,10 @@ class PictureClassifier:
         ]
 
 
-def _file(path: str | Path, **shape: Any) -> np.ndarray:
-    return decoded(Path(path), **shape)[0]
+def _bytes(given: Given, shape: Shape) -> UInt8[np.ndarray, "channels size size"]:
+    if isinstance(given, np.ndarray):
+        return from_array(given, **shape._asdict())
+    return decoded(Path(given), **shape._asdict())[0]
 
 
 def _called(given: Given) -> str:

@@ -114,6 +114,8 @@ class Prepared:
     std: tuple[float, ...]
     report: dict[str, Any]
     summary: list[str]
+    fresh: bool = True
+    """Whether there is no model to go on from."""
 
 
 def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> Prepared:
@@ -147,7 +149,7 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
     }
     own = [] if valid.album is found else valid.album.summary
     head = _head(train, valid, classes, shape)
-    return Prepared(classes, train, valid, shape, mean, std, report, [*head, *found.summary, *own, *notes])
+    return Prepared(classes, train, valid, shape, mean, std, report, [*head, *found.summary, *own, *notes], not known)
 
 
 def read(paths: Sequence[PictureFile], shape: Shape, classes: list[str], *, part: Portion = "test") -> Side:
@@ -231,7 +233,9 @@ def _apart(train: Side, valid: Side) -> tuple[Side, str]:
         finding.add(train.place(int(picture)))
     if both.all():
         raise ValueError(f"{train.place(0)}: every training picture is also measured on: give others in data.valid")
-    return (train.kept(~both), told(finding, "equal to pictures that are measured on")) if finding.count else (train, "")
+    return (
+        (train.kept(~both), told(finding, "equal to pictures that are measured on")) if finding.count else (train, "")
+    )
 
 
 def _scales(train: Side, mean: Any, std: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:

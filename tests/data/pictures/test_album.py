@@ -121,7 +121,7 @@ def test_idx_files_and_npz_files_have_parts(tmp_path: Path) -> None:
 
 def test_nothing_is_unpickled(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", pictures=np.array([object()] * 2, object), labels=np.arange(2))
-    with pytest.raises(ValueError, match="cannot be read .*make it again with numpy.savez"):
+    with pytest.raises(ValueError, match=r"cannot be read .*make it again with numpy.savez"):
         shelf_of(tmp_path / "a.npz")
     (tmp_path / "b.npz").write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="make it again"):
@@ -166,7 +166,9 @@ def test_bad_pictures_are_counted_named_and_allowed_up_to_a_share(tmp_path: Path
     ]
     assert all("red/" in line for line in found.summary)
     found.check(0.2, "photos")
-    with pytest.raises(ValueError, match=r"photos: 2 of 13 pictures are refused, more than the allowed 10.00%: .*; mend"):
+    with pytest.raises(
+        ValueError, match=r"photos: 2 of 13 pictures are refused, more than the allowed 10.00%: .*; mend"
+    ):
         found.check(0.1, "photos")
 
 

@@ -39,7 +39,9 @@ def test_a_place_has_the_same_pixels_in_any_batch(sizes: tuple[int, ...]) -> Non
     augment = made(EVERYTHING)
     pixels, labels, places = pictures()
     whole = augment(pixels, labels, places)
-    parts = [augment(*part) for part in zip(*(each.split(list(sizes)) for each in (pixels, labels, places)), strict=True)]
+    parts = [
+        augment(*part) for part in zip(*(each.split(list(sizes)) for each in (pixels, labels, places)), strict=True)
+    ]
     for name in ("pixels", "labels", "others", "share"):
         assert torch.equal(getattr(whole, name), torch.cat([getattr(part, name) for part in parts])), name
 
