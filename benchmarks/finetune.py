@@ -33,7 +33,7 @@ from regard.tasks.labels import files
 from regard.tasks.labels.files import LabelledFile
 
 WARM = 0.06  # share of the steps in which the rate rises
-STRONGER = 10  # times the rate, where little learns
+STRONGER = 20  # times the rate, where little learns
 Example = tuple[tuple[str, ...], str]
 
 
@@ -46,7 +46,9 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=32, help="texts of a step, on average")
-    parser.add_argument("--rate", type=float, default=5e-5, help="where all learns; for LoRA and frozen ten times that")
+    parser.add_argument(
+        "--rate", type=float, default=5e-5, help="where all learns; for LoRA and frozen twenty times that"
+    )
     parser.add_argument("--settings", nargs="*", default=[], help="of Regard, such as training.compile=off")
     parser.add_argument("--no-peer", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("finetune.json"))

@@ -81,7 +81,7 @@ def measured(folder: Path, case: dict[str, Any]) -> dict[str, Any]:
     device = torch.device("cuda")
     task = learner(folder, case, device)
     peaks = []
-    with MicroBatches(task, device, torch.bfloat16, seed=0, compiled=True) as rows:
+    with MicroBatches(task, device, torch.bfloat16, seed=0, compiles="on") as rows:
         optimizer = build(task.parts()["model"], task.recipe.optim)
         update = Updates(optimizer, clip=1.0, device=device)
         for number in range(STEPS):

@@ -71,6 +71,7 @@ def settings_of(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         data = {"train": {"source": str(source), "target": str(target)}, "longest": 128, "held": 50}
         settings = {**SETTINGS, "data": {**data, "tokens": arguments.tokens}}
     short = {"steps": arguments.steps, "log": 20, "evaluate": 10**6, "save": 10**6, "average": 0, "tensorboard": False}
+    short["compile"] = "on"  # as in a run of many steps
     return {**settings, "training": {**settings.get("training", {}), **short}}
 
 

@@ -74,8 +74,10 @@ def limits(place: torch.device) -> Limits:
 def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Speed:
     """So many steps of a recipe, in a folder that is forgotten."""
     short = {"steps": steps, "log": max(1, steps // 20), "evaluate": NEVER, "save": NEVER, "average": 0}
-    quiet = {"epochs": None, "seconds": None, "patience": None, "tensorboard": False}
-    task, _ = recipe.resolve(settings)
+    quiet: dict[str, Any] = {"epochs": None, "seconds": None, "patience": None, "tensorboard": False}
+    task, whole = recipe.resolve(settings)
+    if getattr(whole.training, "compile", None) == "auto":
+        quiet["compile"] = "on"  # as in a run of many steps
     asked = recipe.merged(settings, {"training": {**short, **quiet}, **getattr(task, "brief", {})})
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()

@@ -220,7 +220,7 @@ def test_optimizers_hold_what_they_average():
     assert (adam.weights, adam.gradients, adam.optimizer) == (4 * every, 4 * every, 8 * every)
     assert (muon.optimizer, sgd.optimizer) == (8 * every - 4 * matrices, 0)
     assert adam.total - muon.total == 4 * matrices
-    few = 2 * 2 * 3 * (32 + 32)
+    few = 2 * 3 * (4 * (32 + 32) + 2 * (32 + 128))  # both blocks: four projections, two matrices of the MLP
     lora = memory.training(model, traced, load, "lora")
     assert (lora.gradients, lora.optimizer, lora.weights) == (4 * few, 8 * few, 4 * every + 4 * few)
     for how, paper in (("adamw", adam), ("muon", muon)):

@@ -10,11 +10,11 @@ from torch import nn
 from regard.attention.multihead import MultiHead
 from regard.cost.sizes import count, parts
 from regard.cost.trace import BYTES, Precision, Trace
+from regard.models import lora
 
 Optimizer = Literal["adamw", "muon", "sgd", "lora"]
 HELD = 1 << 28  # logits that a loss holds at once, in numbers
 STORED = {"fp32": 4, "half": 2, "int8": 1}  # bytes of a weight in use
-ADAPTED = ("query", "value")  # projections that LoRA adapts (Hu et al. 2022)
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,8 @@ def training(model: nn.Module, traced: Trace, load: Load, how: Optimizer = "adam
 
 
 def adapters(model: nn.Module, rank: int) -> int:
-    """Numbers that LoRA learns: two thin matrices beside every projection of queries and values."""
-    found = [getattr(each, name) for each in model.modules() if isinstance(each, MultiHead) for name in ADAPTED]
-    return sum(rank * (projection.in_features + projection.out_features) for projection in found)
+    """Numbers that LoRA learns: two thin matrices beside every matrix of a block."""
+    return sum(rank * (each.in_features + each.out_features) for _, _, each in lora.inside(model))
 
 
 def use(model: nn.Module, *, context: int, source: int, precision: str) -> int:

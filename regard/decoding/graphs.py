@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -52,10 +54,23 @@ class Graph:
         graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.device)
         aside = None if stream == torch.cuda.default_stream(self.device) else stream  # which cannot be captured itself
         torch.cuda.synchronize(self.device)
-        with torch.cuda.graph(graph, self.pool, self.stream or aside, capture_error_mode="thread_local"):
+        own = torch.cuda.graph(graph, self.pool, self.stream or aside, capture_error_mode="thread_local")
+        with uncollected(), own:
             self._answer = self.work(*self._inputs)
         self.work = None  # and all that it held
         return graph
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """No garbage collection meanwhile: it may destroy an older graph or kernel, which a device forbids in a capture."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def captures(device: torch.device) -> bool:

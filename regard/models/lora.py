@@ -60,26 +60,26 @@ def adapted(model: nn.Module) -> Iterator[LoRALinear]:
 
 
 def adapt(model: nn.Module, rank: int, alpha: float, matrices: Iterable[str]) -> int:
-    """Put thin matrices beside those of these names in every block; how many there are."""
-    asked, found = set(matrices), set[str]()
-    inside = [
-        (parent, own, each)
-        for name, parent in model.named_modules()
-        if any(part.isdigit() for part in name.split("."))
-        for own, each in parent.named_children()
-        if type(each) is nn.Linear
-    ]
-    known = {own for _, own, _ in inside}
+    """Put thin matrices beside those of these names in every block, beside all without a name; how many there are."""
+    found = list(inside(model))
+    known = {own for _, own, _ in found}
+    asked = set(matrices) or known
     if strange := sorted(asked - known):
         raise ValueError(
             f"tuning.matrices names {strange[0]}, which no block of this model has: choose among "
             f"{', '.join(sorted(known)) or 'none'}"
         )
-    for parent, own, each in inside:
+    for parent, own, each in found:
         if own in asked:
-            found.add(own)
             setattr(parent, own, LoRALinear(each, rank, alpha))
     return sum(1 for _ in adapted(model))
+
+
+def inside(model: nn.Module) -> Iterator[tuple[nn.Module, str, nn.Linear]]:
+    """Every matrix of a block: what holds it, its name there, and itself."""
+    for name, parent in model.named_modules():
+        if any(part.isdigit() for part in name.split(".")):
+            yield from ((parent, own, each) for own, each in parent.named_children() if type(each) is nn.Linear)
 
 
 def is_thin(name: str) -> bool:

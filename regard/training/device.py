@@ -13,6 +13,7 @@ from torch import nn
 SMALL = 500_000  # features of a row below which threads cost more than they bring
 Precision = Literal["auto", "float32", "bfloat16"]
 Switch = Literal["auto", "on", "record", "off"]
+ENOUGH = 1000  # steps, which save as much time as compiling takes (some 25 s) where they are of a middling size
 
 
 def choose(name: str = "auto") -> torch.device:
@@ -69,6 +70,15 @@ def compiles(device: torch.device, wanted: Switch = "auto", model: nn.Module | N
     `compilable = False`.
     """
     return device.type == "cuda" and wanted != "off" and getattr(model, "capturable", True)
+
+
+def way(device: torch.device, wanted: Switch, model: nn.Module, *, steps: int) -> Switch:
+    """How so many steps are taken: compiled and recorded, recorded only where they are few, or as they are."""
+    if not compiles(device, wanted, model):
+        return "off"
+    if wanted == "auto":
+        return "on" if steps >= ENOUGH else "record"
+    return wanted
 
 
 @contextlib.contextmanager

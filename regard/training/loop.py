@@ -84,7 +84,7 @@ class TrainingConfig:
     """Of matrix products; bfloat16 needs CUDA of capability 8.0 or more, where auto takes it."""
     compile: Free[Literal["auto", "on", "record", "off"]] = "auto"
     """Compile the step and record it as CUDA graphs, or record it only, which begins sooner; only on CUDA, where auto
-    does both."""
+    does both from 1,000 steps on and records fewer."""
     tensorboard: Free[bool] = True
     """Write curves for TensorBoard into the run folder."""
 
@@ -115,9 +115,8 @@ class _Loop:
         self.team = team = run.team
         self.device = team.device(device.choose(config.device))
         self.dtype = device.precision(self.device, config.precision)
-        compiled = device.compiles(self.device, config.compile, task.model)
+        way = device.way(self.device, config.compile, task.model, steps=config.steps)
         task.model.to(self.device).train()
-        way = config.compile if compiled else "off"
         self.rows = MicroBatches(task, self.device, self.dtype, seed=config.seed, compiles=way)
         parts = task.parts()
         self.optim = {part: optim[part] if isinstance(optim, Mapping) else optim for part in parts}
@@ -135,7 +134,7 @@ class _Loop:
         where = f"on {self.device} in {str(self.dtype).removeprefix('torch.')}"
         among = f", {config.accumulate} rows a step among {team.size} processes" if team.size > 1 else ""
         log.note(f"training {size:,} parameters {where}{among}, {config.steps:,} steps at most")
-        if config.compile == "on" and not compiled:
+        if config.compile == "on" and way == "off":
             log.note(f"compile: on is ignored on {self.device}: with this model it takes longer than it saves")
         team.align(task.model)
         team.wait()  # nobody may still be reading what process 0 is going to replace

@@ -23,7 +23,7 @@ class MicroBatches:
         self, task: Learner, place: torch.device, dtype: torch.dtype, *, seed: int, compiles: device.Switch = "off"
     ) -> None:
         self.task, self.place, self.dtype, self.seed = task, place, dtype, seed
-        whole = compiles in ("auto", "on") and getattr(task.model, "compilable", True)
+        whole = compiles == "on" and getattr(task.model, "compilable", True)
         self.forward = torch.compile(task.step) if whole else task.step
         self.ahead = Prefetch(task.batch, place)
         parameters = [parameter for part in task.parts().values() for parameter in part]

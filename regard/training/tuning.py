@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from regard.config.ranges import Part, Positive, Small, Whole
 from regard.models import lora
 
+STRONGER = 10.0  # times, which LoRA and a new head alone bear and need
+
 
 @dataclass(frozen=True, kw_only=True)
 class TuningConfig:
@@ -29,12 +31,18 @@ class TuningConfig:
     """LoRA: features between the two thin matrices."""
     alpha: Positive = 16.0
     """LoRA: their product counts alpha / rank times."""
-    matrices: tuple[str, ...] = ("query", "value")
-    """LoRA: the matrices of a block that have some: query, key, value, output, inner, outer, gate."""
+    matrices: tuple[str, ...] = ()
+    """LoRA: the matrices of a block that have some, of query, key, value, output, inner, outer, gate; without any name
+    all of them."""
     decay: Part = 1.0
     """Layer-wise learning rates: those of a block are so much of those of the block above it."""
     unfreeze: Whole = 0
     """Gradual unfreezing: steps after which one more block learns, from the top down; 0: all from the first."""
+
+    @property
+    def stronger(self) -> float:
+        """How many times the rate of all weights those take that learn, where they are few."""
+        return 1.0 if self.way == "full" else STRONGER
 
     @property
     def layered(self) -> bool:

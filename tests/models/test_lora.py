@@ -44,6 +44,12 @@ def test_at_first_it_gives_what_the_model_gives_to_the_bit(name: str, training: 
     assert torch.allclose(joined, apart, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_without_a_name_all_matrices_of_blocks_have_some(name: str) -> None:
+    model, named = MODELS[name](), MODELS[name]()
+    assert adapt(model, 4, 8.0, ()) == adapt(named, 4, 8.0, EVERY)
+
+
 def test_only_the_thin_matrices_learn_and_both_of_them_do() -> None:
     torch.manual_seed(0)
     model = MODELS["gpt"]()

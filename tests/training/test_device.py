@@ -43,3 +43,13 @@ def test_seeding_is_that_of_torch() -> None:
 def test_nothing_is_cast_or_compiled_on_a_cpu() -> None:
     assert isinstance(device.autocast(CPU, torch.float32), contextlib.nullcontext)
     assert not device.compiles(CPU, "on")
+
+
+def test_a_short_run_is_recorded_a_long_one_compiled_and_what_is_asked_for_is_done() -> None:
+    model, gpu = torch.nn.Linear(2, 2), torch.device("cuda")
+    few, many = device.ENOUGH - 1, device.ENOUGH
+    assert [device.way(gpu, "auto", model, steps=steps) for steps in (few, many)] == ["record", "on"]
+    assert [device.way(gpu, wanted, model, steps=few) for wanted in ("on", "record", "off")] == ["on", "record", "off"]
+    assert device.way(CPU, "on", model, steps=many) == "off"
+    model.capturable = False  # type: ignore[assignment]
+    assert device.way(gpu, "on", model, steps=many) == "off"

@@ -149,12 +149,13 @@ class Labelling:
             tokens = min(max(len(train.tokens) // ROWS, FEWEST), tokens)
         epoch = math.ceil(packing(recipe, train, tokens).rows / recipe.training.accumulate)
         tuned = not prepared.fresh and hasattr(model, "TUNED")
+        rate = model.TUNED * recipe.tuning.stronger if tuned else model.RATE
         least = TUNING if tuned else STEPS
         steps = _planned(recipe.training, epoch) or max(getattr(model, "EPOCHS", EPOCHS) * epoch, least)
         return {
             "data": {"tokens": tokens},
             "model": {**getattr(model, "SUITED", {}), **(model.FEW if len(train) < MANY else {})},
-            "optim": {"rate": model.TUNED if tuned else model.RATE, "warmup": steps // 20, "schedule": "linear"},
+            "optim": {"rate": rate, "warmup": steps // 20, "schedule": "linear"},
             "training": {"steps": steps, "evaluate": min(max(epoch, steps // 20, 1), RARELY), "patience": PATIENCE},
         }
 
