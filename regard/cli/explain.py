@@ -70,6 +70,14 @@ def explain(
             metavar="LABEL", help="For pictures: which label to show the evidence for.", rich_help_panel=SHOWN
         ),
     ] = None,
+    judge: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DIR",
+            help="For pictures: judge every method on labelled ones, with controls.",
+            rich_help_panel=SHOWN,
+        ),
+    ] = None,
     to: Annotated[
         str | None,
         typer.Option(help="Target language, of several; guessed if not given.", rich_help_panel=MEASURED),
@@ -106,6 +114,8 @@ def explain(
     from regard import recipe
 
     model, texts = named(words or [])
+    if judge:
+        return _judge(recipe.load(model, device=device), judge, texts, output, as_json=as_json)
     measured = measures or interventions
     _possible(texts, input, level, output, alignments=alignments, measured=measured, interventions=interventions)
     trained = recipe.load(model, device=device)
@@ -131,6 +141,31 @@ def explain(
         page = output is not None and output.suffix.lower() in PAGES
         extra = _extra(trained, trace, view, to, measured, gold) if page else {}
         show(trace, view, output=output, step=step, gold=gold, extra=extra)
+
+
+def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None, *, as_json: bool) -> None:
+    """Which maps of a picture classifier may be believed, as a table."""
+    from rich.console import Console
+
+    from regard.cli.tables import Fitted
+
+    if not hasattr(trained, "judge_maps"):
+        raise ValueError(f"--judge is for classifiers of pictures: {trained.name} is {trained.kind}, leave it out")
+    if texts or output is not None:
+        raise ValueError("--judge takes labelled pictures alone: leave the picture and -o out")
+    found = trained.judge_maps(*paths)
+    if as_json:
+        print(json.dumps(found.plain(), ensure_ascii=False))
+        return
+    console = Console(highlight=False)
+    columns = ["method", "pointing", "inside", "overlap", "deletion", "insertion", "change"]
+    seen = f"{found.grids} grids of four, {found.right:,} of {found.pictures:,} pictures labelled right"
+    note = "Chance: pointing and inside 0.250. Less deletion is better, more of all others. ± 95 % by bootstrap."
+    console.print(Fitted(columns, found.rows(), seen, note))
+    for one, other in (("gradient", "rollout"), ("gradcam", "centre")):
+        chance = found.beyond_chance(one, other)
+        if chance is not None:
+            console.print(f"{one} against {other}, pointing: p = {chance:.4f}")
 
 
 def _possible(

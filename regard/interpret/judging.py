@@ -35,6 +35,12 @@ class Asked:
     labels: Int[Tensor, "picture"]
     boxes: Float[Tensor, "picture 4"] | None = None
 
+    def to(self, device: torch.device) -> Asked:
+        """The same elsewhere."""
+        return Asked(
+            self.pixels.to(device), self.labels.to(device), None if self.boxes is None else self.boxes.to(device)
+        )
+
     def chunks(self) -> list[Asked]:
         """Some at a time."""
         boxes = [None] * len(self.labels) if self.boxes is None else self.boxes.split(CHUNK)
@@ -79,15 +85,17 @@ def untrained(model: Any, *, seed: int = 0) -> Any:
     return new.to(weight.device, weight.dtype).eval()
 
 
-def judged(model: Any, asked: Asked, names: Sequence[str] | None = None, *, seed: int = 0) -> dict[str, Checked]:
-    """What each method and each control reaches, check by check, for every picture."""
+def judged(
+    model: Any, asked: Asked, names: Sequence[str] | None = None, *, seed: int = 0, removes: bool = True
+) -> dict[str, Checked]:
+    """What each method and each control reaches, check by check, for every picture; `removes`: deletion as well."""
     other, names = untrained(model, seed=seed), names or methods(model)
     draw = torch.Generator().manual_seed(seed)
     found: dict[str, list[dict[str, Tensor]]] = {}
     for some in asked.chunks():
         own, new = ({name: mapped(each, some.pixels, some.labels, name) for name in names} for each in (model, other))
         for name, maps in (own | _controls(own[names[0]], new[names[0]], draw)).items():
-            checks = checked(model, some, maps)
+            checks = checked(model, some, maps, removes=removes)
             if name in own:
                 checks["change"] = 1 - _alike(maps, new[name])
             found.setdefault(name, []).append(checks)
@@ -97,9 +105,12 @@ def judged(model: Any, asked: Asked, names: Sequence[str] | None = None, *, seed
     }
 
 
-def checked(model: Any, asked: Asked, maps: Float[Tensor, "picture rows columns"]) -> dict[str, Tensor]:
+def checked(
+    model: Any, asked: Asked, maps: Float[Tensor, "picture rows columns"], *, removes: bool = True
+) -> dict[str, Tensor]:
     """The checks of some maps."""
-    curves = {name: removal(model, asked, maps, put=name == "insertion") for name in ("deletion", "insertion")}
+    names = ("deletion", "insertion") if removes else ()
+    curves = {name: removal(model, asked, maps, put=name == "insertion") for name in names}
     found = {name: measures.area(curve) for name, curve in curves.items()}
     if asked.boxes is not None:
         boxes = asked.boxes.to(maps.device)

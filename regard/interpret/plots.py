@@ -83,7 +83,8 @@ def _light(
     import numpy as np
 
     height, width, _ = shape
-    light, most = np.zeros((height, width, 1)), max(max(float(values[number]) for number, _ in regions), 1e-9)
+    light = np.zeros((height, width, 1))
+    most = max([1e-9, *(float(values[number]) for number, _ in regions)])
     for number, (left, top, right, bottom) in regions:
         rows, columns = (
             slice(round(a * side), round(b * side)) for a, b, side in ((top, bottom, height), (left, right, width))

@@ -52,7 +52,7 @@ function sentence(shown, word, region) {
   const value = shown.values[word][region];
   const text = say("region", {
     query: shown.words[word].text, region: placed(shown, region), percent: percent(value), value: number(value, 4),
-  });
+  }, shown.attention.query);
   return highest(shown, word) === region ? `${text} ${say("best")}` : text;
 }
 

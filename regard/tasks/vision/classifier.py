@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -26,6 +26,9 @@ from regard.metrics.scores import Scores
 from regard.tasks.trained import NoOptions, chosen, described, revived
 from regard.tasks.vision import preparing
 from regard.tasks.vision.scoring import measured, scores
+
+if TYPE_CHECKING:
+    from regard.tasks.vision.judgement import Judgement
 
 CHUNK = 256  # pictures looked at at a time
 CLASS = "<class>"
@@ -125,16 +128,26 @@ class PictureClassifier:
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Scores on labelled pictures; of a source with parts, on those to test on. `changes`: columns of a table."""
-        if not paths:
-            raise ValueError(f"{self.name} is measured on labelled pictures: name a folder or file of them")
-        own = {**(self.data.get("file") or {}), **changes}
-        files = [config.build(PictureFile, {**own, "path": str(path)}, where="file") for path in paths]
-        side = preparing.read(files, self.shape, self.classes)
+        side = self.side(*paths, **changes)
         parts = [
             self._logits(torch.from_numpy(side.pixels(np.arange(first, min(first + CHUNK, len(side)))))).tolist()
             for first in range(0, len(side), CHUNK)
         ]
         return scores(name or self.name, self.task, side, measured(side, self.classes, parts), self.temperature)
+
+    def side(self, *paths: str | Path, **changes: Any) -> preparing.Side:
+        """Labelled pictures, read as the model reads them."""
+        if not paths:
+            raise ValueError(f"{self.name} is measured on labelled pictures: name a folder or file of them")
+        own = {**(self.data.get("file") or {}), **changes}
+        files = [config.build(PictureFile, {**own, "path": str(path)}, where="file") for path in paths]
+        return preparing.read(files, self.shape, self.classes)
+
+    def judge_maps(self, *paths: str | Path, **options: Any) -> Judgement:
+        """How far each kind of map may be believed, beside controls: pointing, deletion, insertion and change."""
+        from regard.tasks.vision.judgement import judged
+
+        return judged(self, paths, **options)
 
     def look(self, given: Given, *, about: str | None = None) -> Trace:
         """Classify a picture and keep where the evidence lies for the likeliest labels, or one that is asked about."""

@@ -75,3 +75,32 @@ def test_about_is_refused_where_there_are_no_pictures() -> None:
     done = CliRunner().invoke(app, ["explain", "en-fr", "Good morning.", "--about", "dog"])
     assert done.exit_code
     assert "--about is for" in str(done.exception or done.output)
+
+
+def test_methods_are_judged_beside_controls(tmp_path: Path) -> None:
+    colours = {"red": (200, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 200), "grey": (120, 120, 120)}
+    for name, colour in colours.items():
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for number in range(6):
+            shade = tuple(part + 3 * number for part in colour)
+            Image.new("RGB", (16, 16), shade).save(tmp_path / "photos" / name / f"{number}.png")
+    recipe = {
+        "task": "pictures",
+        "data": {"train": {"path": str(tmp_path / "photos")}, "batch": 16, "size": 16},
+        "model": {**PATCHES, "pooling": "mean", "depth": 1},
+        "optim": {"rate": 0.01},
+        "training": {"steps": 40, "evaluate": 40, "save": 40, "tensorboard": False},
+    }
+    regard.train(recipe, out=tmp_path / "run", quiet=True)
+    run, command = CliRunner(), ["explain", str(tmp_path / "run"), "--judge", str(tmp_path / "photos")]
+    found = regard.load(tmp_path / "run").judge_maps(tmp_path / "photos", grids=60, singles=8).plain()
+    assert found["right"] >= 20
+    assert found["methods"]["cam"]["pointing"]["mean"] > 0.6  # colours are told apart patch by patch
+    assert found["methods"]["uniform"]["pointing"]["mean"] == 0.25
+    assert {"centre", "random", "untrained", "rollout", "gradient"} <= set(found["methods"])
+    shown = run.invoke(app, command)
+    assert shown.exit_code == 0, shown.output
+    assert "400 grids of four" in shown.output
+    assert "gradient against rollout, pointing: p = " in shown.output
+    wrong = run.invoke(app, ["explain", "en-fr", "--judge", str(tmp_path / "photos")])
+    assert "--judge is for classifiers of pictures" in str(wrong.exception or wrong.output)
