@@ -132,18 +132,21 @@ def weigh(
     return scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(hidden, 0.0)
 
 
-def attend_explicitly(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
-    """Scores, bias, mask, softmax, tap, dropout, weighted sum: as written in the papers."""
-    key, value = _shared(key, query.shape[-3]), _shared(value, query.shape[-3])
-    scores = way.score(query, key)
+def attention_weights(query: Tensor, key: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
+    """Scores, bias, mask, softmax, tap."""
+    scores = way.score(query, _shared(key, query.shape[-3]))
     if way.bias is not None:
         scores = scores + _bias(query, key, mask=mask, bias=way.bias).to(scores.dtype)
     weights = weigh(scores, _dense(mask, query, key))
-    if way.tap is not None:
-        weights = way.tap(weights, mask)
+    return weights if way.tap is None else way.tap(weights, mask)
+
+
+def attend_explicitly(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
+    """Weights, dropout, weighted sum: as written in the papers."""
+    weights = attention_weights(query, key, mask=mask, way=way)
     if way.dropout:
         weights = F.dropout(weights, way.dropout)
-    return weights @ value
+    return weights @ _shared(value, query.shape[-3])
 
 
 def attend_fused(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
@@ -262,11 +265,8 @@ def _bias(query: Tensor, key: Tensor, *, mask: Mask, bias: Bias) -> Tensor:
 
 def _table(mask: Mask, bias: Bias, distance: Tensor) -> Float[Tensor, "heads distance"]:
     """What is added to a score by distance, as kernels take it, made once for all layers."""
-
-    def make() -> Tensor:
-        return bias(distance[None])[:, 0].float().contiguous()
-
-    return mask.once(("table", bias, torch.is_grad_enabled(), len(distance)), make)
+    name = ("table", bias, torch.is_grad_enabled(), len(distance))
+    return mask.once(name, lambda: bias(distance[None])[:, 0].float().contiguous())
 
 
 def _past_bias(query: Tensor, where: Stepping, *, mask: Mask, way: AttentionSpec) -> Tensor | None:
