@@ -158,6 +158,8 @@ def attend_fused(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: 
             query, key, value, is_causal=True, dropout_p=way.dropout, scale=_scale(query, way), enable_gqa=grouped
         )
     visible = _dense(mask, query, key)
+    if visible is None and way.bias is None:
+        return _open(query, key, value, causal=False, way=way)
     added = _added(query, key, visible, mask=mask, bias=way.bias)
     mixed = F.scaled_dot_product_attention(
         query, key, value, attn_mask=added, dropout_p=way.dropout, scale=_scale(query, way), enable_gqa=grouped
@@ -331,17 +333,21 @@ def _batch(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Ma
     """The fused kernel for batches over a row whose sequences are all of one length."""
     sides = (query, where.query), (key, where.key), (value, where.key)
     query, key, value = (each.unflatten(1, (-1, row.longest)).transpose(0, 1) for each, row in sides)
+    return _open(query, key, value, causal=mask.causal, way=way).transpose(0, 1).flatten(1, 2)
+
+
+def _open(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, way: AttentionSpec) -> Tensor:
+    """The fused kernel for batches in which nothing but the future is hidden, if that."""
     with sdpa_kernel(BATCHES, set_priority=True) if query.is_cuda else nullcontext():
-        mixed = F.scaled_dot_product_attention(
+        return F.scaled_dot_product_attention(
             query,
             key,
             value,
-            is_causal=mask.causal,
+            is_causal=causal,
             dropout_p=way.dropout,
             scale=_scale(query, way),
-            enable_gqa=query.shape[1] != key.shape[1],
+            enable_gqa=query.shape[-3] != key.shape[-3],
         )
-    return mixed.transpose(0, 1).flatten(1, 2)
 
 
 def _tiled(query: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> bool:

@@ -122,6 +122,12 @@ def _count_per_frame() -> Pair:
     return CountPerFrame, CounterConfig
 
 
+def _vit() -> Pair:
+    from regard.models.vit import ViT, ViTConfig
+
+    return ViT, ViTConfig
+
+
 def _word2vec() -> Pair:
     from regard.models.word2vec import Word2Vec, Word2VecConfig
 
@@ -145,6 +151,7 @@ MODELS = Models(
         "perceptron": _perceptron,
         "class-and-box": _class_and_box,
         "count-per-frame": _count_per_frame,
+        "vit": _vit,
         "word2vec": _word2vec,
     }
 )

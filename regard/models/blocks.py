@@ -56,6 +56,8 @@ class BlockShape:
     """Whether a second projection gates that of the feed-forward (Shazeer 2020): SwiGLU with silu, GEGLU with gelu."""
     mlp_dropout: float = 0.0
     """Dropout rate inside the feed-forward."""
+    stochastic_depth: float = 0.0
+    """Share of examples for which a residual step is left out in training."""
     score: Score = scaled_dot
 
     def attention(self) -> MultiHead:
@@ -65,7 +67,8 @@ class BlockShape:
 
     def residual(self) -> Residual:
         """A residual step of this shape."""
-        return Residual(self.width, pre=self.pre, dropout=self.dropout, norm=self.normal())
+        skipped = self.stochastic_depth
+        return Residual(self.width, pre=self.pre, dropout=self.dropout, norm=self.normal(), skipped=skipped)
 
     def normal(self) -> nn.Module:
         """A norm of this shape."""
@@ -92,11 +95,12 @@ def halved(x: Tensor) -> Tensor:
 class Residual(nn.Module):
     """`norm(x + f(x))` as in the paper, or `x + f(norm(x))`, which trains without care (Xiong et al. 2020)."""
 
-    def __init__(self, width: int, *, pre: bool, dropout: float, norm: nn.Module | None = None):
+    def __init__(self, width: int, *, pre: bool, dropout: float, norm: nn.Module | None = None, skipped: float = 0.0):
         super().__init__()
         self.pre = pre
         self.norm = norm or nn.LayerNorm(width)
-        self.dropout = Dropout(dropout)
+        dropped = Dropout(dropout)
+        self.dropout = nn.Sequential(dropped, StochasticDepth(skipped)) if skipped else dropped
 
     def forward(self, x: Float[Tensor, "*batch width"], change: Callable[[Tensor], Tensor]) -> Tensor:
         """The input changed a little."""
@@ -104,6 +108,22 @@ class Residual(nn.Module):
             return x + self.dropout(change(self.norm(x)))
         changed = self.dropout(change(x))
         return self.norm(x + changed).to(changed.dtype)  # under autocast half precision suffices for what is normalised
+
+
+class StochasticDepth(nn.Module):
+    """A change that some examples go without in training, larger by so much for the others (Huang et al. 2016)."""
+
+    def __init__(self, share: float):
+        super().__init__()
+        self.share = share
+
+    def forward(self, change: Float[Tensor, "batch *token width"]) -> Float[Tensor, "batch *token width"]:
+        """Zeros for about the share of the examples; all as they are outside training."""
+        if not self.training or not self.share:
+            return change
+        assert change.dim() > 2, "in a packed row nobody knows where an example ends"
+        kept = torch.rand(len(change), *[1] * (change.dim() - 1), device=change.device) >= self.share
+        return torch.where(kept, change / (1 - self.share), 0)
 
 
 class FeedForward(nn.Module):

@@ -34,6 +34,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "perceptron": {"inputs": 3, "outputs": 2, "hidden": [8]},
     "class-and-box": {"size": 32, "channels": [4, 8]},
     "count-per-frame": {"size": 32, "most": 3, "channels": [4, 8], "width": 8},
+    "vit": {"classes": 3, "size": 16, "patch": 4, "width": 16, "heads": 2, "hidden": 24, "depth": 2, "pooler": True},
     "word2vec": {"vocab": 40, "width": 8},
 }
 every = pytest.mark.parametrize("name", SHAPES)

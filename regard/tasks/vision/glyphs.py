@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import struct
-import zlib
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int, UInt8
 
-from regard.data.encodings import locate
+from regard.data.pictures import idx
 
 PLAIN = """
 .###. ..#.. .###. .###. ...#. ##### .###. ##### .###. .###.
@@ -52,9 +48,7 @@ TYPED = """
 """
 HANDS = (PLAIN, SEGMENTS, HANDWRITTEN, TYPED)
 FILES = {"train": "train", "valid": "t10k"}  # what MNIST calls them
-IMAGES, LABELS = 0x00000803, 0x00000801  # first bytes of an idx file: bytes in three dimensions, or in one
 BRIGHT = 127  # where ink begins
-LARGEST = 1 << 30  # bytes of a file that is still believed to hold digits
 
 
 @dataclass(frozen=True)
@@ -82,8 +76,8 @@ def load(folder: str | None, part: str) -> Glyphs:
     """The digits to draw with for `train` or `valid`: those in a folder of idx files, or for None the built-in ones."""
     if folder is None:
         return built_in()
-    images = _idx(folder, f"{FILES[part]}-images-idx3-ubyte", IMAGES)
-    labels = _idx(folder, f"{FILES[part]}-labels-idx1-ubyte", LABELS)
+    images = idx.read(folder, f"{FILES[part]}-images-idx3-ubyte", idx.PICTURES)
+    labels = idx.read(folder, f"{FILES[part]}-labels-idx1-ubyte", idx.LABELS)
     if len(images) != len(labels) or not len(images):
         raise ValueError(
             f"{folder}: {len(images)} pictures but {len(labels)} labels for {part}: fetch both files again"
@@ -93,33 +87,3 @@ def load(folder: str | None, part: str) -> Glyphs:
     if len(blank := np.flatnonzero((images <= BRIGHT).all((1, 2)))):
         raise ValueError(f"{folder}: picture {blank[0]} of {part} is blank: leave it out of both files")
     return Glyphs(images, labels.astype(np.int64))
-
-
-def _idx(folder: str, name: str, kind: int) -> np.ndarray:
-    """The array in an idx file, gzipped or not."""
-    path = _found(folder, name)
-    try:
-        data = path.read_bytes()
-        if data[:2] == b"\x1f\x8b":
-            data = zlib.decompressobj(31).decompress(data, LARGEST)
-    except (OSError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path} cannot be read ({error}): fetch it again") from None
-    axes = kind & 0xFF
-    head = 4 + 4 * axes
-    if len(data) < head or struct.unpack(">I", data[:4])[0] != kind:
-        raise ValueError(f"{path} is no idx file of {'pictures' if kind == IMAGES else 'labels'}: give MNIST's files")
-    shape = struct.unpack(f">{axes}I", data[4:head])
-    if len(data) != head + int(np.prod(shape, dtype=np.int64)):
-        raise ValueError(f"{path} should hold {' x '.join(map(str, shape))} bytes and is cut short: fetch it again")
-    return np.frombuffer(data, np.uint8, offset=head).reshape(shape)
-
-
-def _found(folder: str, name: str) -> Path:
-    """The file of this name in a folder, gzipped or not; the folder may lie under REGARD_DATA."""
-    try:
-        return locate(f"{folder}/{name}")
-    except ValueError as missing:
-        try:
-            return locate(f"{folder}/{name}.gz")
-        except ValueError:
-            raise missing from None

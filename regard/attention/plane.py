@@ -1,0 +1,67 @@
+"""Where a patch stands in a picture: 2-D positional encodings, added or rotary, and tables fitted to another size."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.attention.positions import Positions, sinusoidal
+
+Plane = tuple[int, int]  # rows and columns of patches
+BASE = 100.0  # of rotations: a side has tens of patches, not thousands of tokens (Heo et al. 2024)
+
+
+def sinusoidal_plane(plane: Plane, width: int) -> Float[Tensor, "patch width"]:
+    """Half of the features are the sinusoidal code of the row, the others that of the column, row by row."""
+    if width % 4:
+        raise ValueError(f"2-D sinusoidal positions need a width that 4 divides, not {width}")
+    rows, columns = (sinusoidal(side, width // 2, halves=True) for side in plane)
+    return torch.cat([rows[:, None].expand(-1, plane[1], -1), columns.expand(plane[0], -1, -1)], -1).flatten(0, 1)
+
+
+class RotaryPlane(Positions):
+    """Half of the pairs of features turn in proportion to the row, the others to the column (axial RoPE).
+
+    Tokens that stand before the patches are not turned.
+    """
+
+    angles: Tensor
+
+    def __init__(self, plane: Plane, depth: int, *, before: int = 0, base: float = BASE):
+        super().__init__()
+        if depth % 4:
+            raise ValueError(
+                f"2-D rotary positions turn features by fours, and {depth} per head is no multiple: choose other heads"
+            )
+        rates = base ** (-torch.arange(0, depth // 2, 2).float() / (depth // 2))
+        rows, columns = (torch.arange(side)[:, None] * rates for side in plane)
+        pairs = rows[:, None].expand(-1, plane[1], -1), columns.expand(plane[0], -1, -1)
+        turned = torch.cat(pairs, -1).flatten(0, 1)
+        self.register_buffer("angles", F.pad(turned, (0, 0, before, 0)), persistent=False)
+
+    def turn(
+        self, vectors: Float[Tensor, "*batch heads place depth"], places: Int[Tensor, "*places place"]
+    ) -> Float[Tensor, "*batch heads place depth"]:
+        """Feature i turns together with feature i + depth/2."""
+        angles = self.angles[places].unsqueeze(-3)  # an axis for the heads
+        first, second = vectors.chunk(2, dim=-1)
+        cosine, sine = angles.cos().to(vectors.dtype), angles.sin().to(vectors.dtype)
+        return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+
+
+def interpolated(
+    table: Float[Tensor, "place width"], plane: Plane, *, before: int = 0
+) -> Float[Tensor, "places width"]:
+    """A learned table of square pictures for another plane: bicubic, the rows before those of patches unchanged."""
+    side = math.isqrt(len(table) - before)
+    if side * side != len(table) - before:
+        raise ValueError(f"a table of {len(table) - before} positions is none of a square picture: it cannot be fitted")
+    if (side, side) == plane:
+        return table
+    square = table[before:].unflatten(0, (side, side)).movedim(-1, 0)[None].float()
+    fitted = F.interpolate(square, size=plane, mode="bicubic", align_corners=False)[0].movedim(0, -1).flatten(0, 1)
+    return torch.cat([table[:before], fitted.to(table.dtype)])

@@ -1,0 +1,195 @@
+"""Pictures as bytes of one size in the cache: decoded once, by all cores, then mapped into memory."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Int, UInt8
+
+from regard.data import cache as caches
+from regard.data.findings import Finding, told
+from regard.data.pictures.decoding import Fit, Look, Unusable, decoded, from_array, look, quiet
+from regard.data.pictures.shelves import Shelf
+
+VERSION = 1  # of what decoding makes of a file
+PIECE = 256  # pictures decoded at a time
+SAMPLED = 256  # pictures whose headers tell a size
+LARGEST = 224  # pixels on a side that nobody asked to be more
+FINE = 64  # up to so many, pictures keep their size
+
+
+class Shape(NamedTuple):
+    """What all pictures of an album are brought to."""
+
+    size: int
+    channels: int
+    fit: Fit = "crop"
+
+
+@dataclass(frozen=True)
+class Album:
+    """Pictures of one size, where they stand, and what is said of them."""
+
+    pixels: UInt8[np.ndarray, "pictures channels size size"]
+    marks: Int[np.ndarray, "pictures"]
+    """A digest of the pixels of each: equal pictures have equal ones."""
+    places: list[str]
+    columns: dict[str, list[Any]]
+    read: int = 0
+    """Pictures that were named, good or bad."""
+    refused: dict[str, Finding] = field(default_factory=dict)
+    """Bad ones by reason; too many of them stop a run."""
+    odd: dict[str, Finding] = field(default_factory=dict)
+    """Good ones that were changed, by how."""
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def check(self, share: float, name: str) -> None:
+        """Stop when nothing can be used, or when more than this share of the pictures is bad."""
+        bad = sum(finding.count for finding in self.refused.values())
+        reasons = "; ".join(told(finding, reason) for reason, finding in self.refused.items())
+        if not len(self):
+            raise ValueError(f"{name}: no usable picture: {reasons}")
+        if bad > share * self.read:
+            raise ValueError(
+                f"{name}: {bad:,} of {self.read:,} pictures are refused, more than the allowed {share:.2%}: {reasons}; "
+                "mend them, or raise data.reject"
+            )
+
+    @property
+    def summary(self) -> list[str]:
+        """What was left out or changed, in lines."""
+        refused = [f"refused: {told(finding, reason)}" for reason, finding in self.refused.items()]
+        return [*refused, *(told(finding, how) for how, finding in self.odd.items()), *self.notes]
+
+
+def shape_of(shelves: Sequence[Shelf], size: int | None, channels: int | None, fit: Fit) -> Shape:
+    """The size and channels that suit the pictures, where nobody named them, by the headers of some of them."""
+    if size is not None and channels is not None:
+        return Shape(size, channels, fit)
+    looks = [found for shelf in shelves for found in _looks(shelf, SAMPLED // len(shelves))]
+    if not looks:
+        raise ValueError(f"{shelves[0].name}: none of the first pictures can be read: give PNG, JPEG or WebP files")
+    side = int(median(min(one.width, one.height) for one in looks))
+    coarse = min(side, LARGEST) // 16 * 16
+    grey = all(one.grey for one in looks)
+    return Shape(size or (coarse if side > FINE else max(8, side // 4 * 4)), channels or (1 if grey else 3), fit)
+
+
+def album(shelf: Shelf, shape: Shape, *, cache: str | Path | None = None) -> Album:
+    """The pictures of a shelf in this shape, from the cache or decoded now."""
+    contents = {"pictures": shelf.digest(), "shape": list(shape), "version": VERSION}
+    kept = caches.cached("pictures", contents, lambda builder: _build(builder, shelf, shape), cache=cache)
+    refused, odd = (_findings(shelf, kept.facts[name]) for name in ("refused", "odd"))
+    for place, reason in shelf.refused:
+        refused.setdefault(reason, Finding()).add(place)
+    numbers = kept["numbers"].tolist()
+    return Album(
+        kept["pixels"],
+        kept["marks"],
+        [shelf.places[number] for number in numbers],
+        {name: [column[number] for number in numbers] for name, column in shelf.columns.items()},
+        read=len(shelf) + len(shelf.refused),
+        refused=refused,
+        odd=odd,
+        notes=(*shelf.notes, *kept.notes),
+    )
+
+
+def joined(albums: Sequence[Album]) -> Album:
+    """Several albums of one shape as one."""
+    if len(albums) == 1:
+        return albums[0]
+    names = dict.fromkeys(name for one in albums for name in one.columns)
+    both = (np.concatenate([getattr(one, name) for one in albums]) for name in ("pixels", "marks"))
+    return Album(
+        *both,
+        [place for one in albums for place in one.places],
+        {name: [cell for one in albums for cell in one.columns.get(name, [None] * len(one))] for name in names},
+        read=sum(one.read for one in albums),
+        refused=_together([one.refused for one in albums]),
+        odd=_together([one.odd for one in albums]),
+        notes=tuple(note for one in albums for note in one.notes),
+    )
+
+
+def _looks(shelf: Shelf, count: int) -> Iterator[Look]:
+    """What some pictures of a shelf, from all parts of it, look like."""
+    if isinstance(shelf.pictures, np.ndarray):
+        _, height, width, *channels = shelf.pictures.shape
+        yield Look(width, height, channels in ([], [1]))
+        return
+    step = max(1, len(shelf) // max(count, 1))
+    with quiet():
+        for path in shelf.pictures[::step]:
+            try:
+                yield look(path)
+            except Unusable:
+                continue
+
+
+def _build(builder: caches.Builder, shelf: Shelf, shape: Shape) -> None:
+    """Decode all pictures with all cores, and write down which of them are good."""
+    refused, odd = dict[str, list[int]](), dict[str, list[int]]()
+    builder.facts.update(refused=refused, odd=odd)
+    builder.add("pixels", np.empty((0, shape.channels, shape.size, shape.size), np.uint8))
+    builder.add("marks", np.empty(0, np.int64))
+    builder.add("numbers", np.empty(0, np.int64))
+
+    def one(number: int) -> np.ndarray | str:
+        picture = shelf.pictures[number]
+        try:
+            if isinstance(picture, np.ndarray):
+                return from_array(picture, **shape._asdict())
+            pixels, strange = decoded(picture, **shape._asdict())
+        except Unusable as error:
+            return str(error)
+        if strange:
+            odd.setdefault(strange, []).append(number)
+        return pixels
+
+    with quiet(), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for first in range(0, len(shelf), PIECE):
+            numbers = range(first, min(first + PIECE, len(shelf)))
+            found = list(zip(numbers, pool.map(one, numbers), strict=True))
+            for number, why in found:
+                if isinstance(why, str):
+                    refused.setdefault(why, []).append(number)
+            good = [(number, pixels) for number, pixels in found if isinstance(pixels, np.ndarray)]
+            if good:
+                builder.add("pixels", np.stack([pixels for _, pixels in good]))
+                builder.add("marks", np.array([_mark(pixels) for _, pixels in good], np.int64))
+                builder.add("numbers", np.array([number for number, _ in good], np.int64))
+    for places in odd.values():
+        places.sort()  # threads found them in any order
+
+
+def _mark(pixels: np.ndarray) -> int:
+    return int.from_bytes(hashlib.blake2b(pixels.tobytes(), digest_size=8).digest(), "little", signed=True)
+
+
+def _findings(shelf: Shelf, groups: dict[str, list[int]]) -> dict[str, Finding]:
+    found: dict[str, Finding] = {}
+    for reason, numbers in groups.items():
+        found[reason] = Finding()
+        for number in numbers:
+            found[reason].add(shelf.places[number])
+    return found
+
+
+def _together(parts: Sequence[dict[str, Finding]]) -> dict[str, Finding]:
+    found: dict[str, Finding] = {}
+    for reason, one in ((reason, one) for part in parts for reason, one in part.items()):
+        both = found.setdefault(reason, Finding())
+        both.count, both.places = both.count + one.count, [*both.places, *one.places][:5]
+    return found

@@ -1,0 +1,155 @@
+"""One picture file as bytes of a given size: PNG, JPEG, WebP, GIF or BMP in any mode, upright, first frame only.
+
+What is transparent lies on white; 16 bits become 8; EXIF says which side is up. A picture of more than 16 megapixels is
+refused by its header, before any of it is unpacked.
+"""
+
+from __future__ import annotations
+
+import struct
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import UInt8
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
+FORMATS = ("PNG", "JPEG", "MPO", "WEBP", "GIF", "BMP")  # none that runs a program or reads other files
+MOST = 1 << 24  # pixels: 16 megapixels
+LEAST = 4  # pixels on a side: the smallest patch
+HUGE = "more than 16 megapixels: make it smaller"
+DAMAGE = (OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError)  # of Pillow's
+DAMAGE += (struct.error, zlib.error)  # readers
+WHITE = (255, 255, 255, 255)
+ANIMATED = "animated, of which the first frame is taken"
+Fit = Literal["crop", "squeeze"]
+Pixels = UInt8[np.ndarray, "channels size size"]
+
+
+class Unusable(Exception):
+    """Why a file is no picture to learn from, with what would mend it."""
+
+
+class Look(NamedTuple):
+    """What the header of a picture says, its orientation applied."""
+
+    width: int
+    height: int
+    grey: bool
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Let Pillow's warnings be: of a bomb an error, of odd metadata nothing. It holds for all threads inside."""
+    from PIL import Image
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="PIL")
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        yield
+
+
+def look(path: Path) -> Look:
+    """The sides of a picture and whether it is grey, from its header alone."""
+    with _opened(path) as picture:
+        width, height = picture.size
+        turned = picture.getexif().get(0x0112, 1) >= 5  # orientations that swap the sides
+        grey = picture.mode in ("1", "L", "LA", "La") or picture.mode.startswith("I")
+    return Look(height, width, grey) if turned else Look(width, height, grey)
+
+
+def decoded(path: Path, *, size: int, channels: int, fit: Fit = "crop") -> tuple[Pixels, str | None]:
+    """The bytes of a picture file, channels first, and what is odd about it."""
+    with _opened(path) as picture:
+        odd = ANIMATED if getattr(picture, "is_animated", False) and picture.format != "MPO" else None
+        picture.draft(None, (2 * size, 2 * size))  # a JPEG is unpacked no larger than it need be
+        plain = _upright(picture, grey=channels == 1)
+        return _channelled(np.asarray(_fitted(plain, size, fit)), channels), odd
+
+
+def from_array(given: np.ndarray, *, size: int, channels: int, fit: Fit = "crop") -> Pixels:
+    """The same of an array, (height, width) or with channels last: bytes, or shades from 0 to 1."""
+    from PIL import Image
+
+    shades = given[..., 0] if given.ndim == 3 and given.shape[-1] == 1 else given
+    if shades.ndim not in (2, 3) or (shades.ndim == 3 and shades.shape[-1] not in (3, 4)) or not shades.size:
+        raise Unusable(f"an array of shape {given.shape}: give (height, width), or (height, width, 3)")
+    if shades.dtype.kind == "f":
+        if not np.isfinite(shades).all() or shades.min() < 0 or shades.max() > 1:
+            raise Unusable("an array of numbers beyond 0 to 1: divide by the largest, or give bytes")
+        shades = np.rint(shades * 255).astype(np.uint8)
+    if shades.dtype != np.uint8:
+        raise Unusable(f"an array of {shades.dtype}: give bytes (uint8), or numbers from 0 to 1")
+    if shades.shape == (size, size) or (shades.shape == (size, size, 3) and channels == 3):
+        return _channelled(shades, channels)
+    plain = _upright(Image.fromarray(shades), grey=channels == 1)
+    return _channelled(np.asarray(_fitted(plain, size, fit)), channels)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Image.Image]:
+    """An open picture file that is small enough; whatever goes wrong with it is one reason."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        if not path.stat().st_size:
+            raise Unusable("empty file: save the picture again")
+        with Image.open(path, formats=FORMATS) as picture:
+            if picture.width * picture.height > MOST:
+                raise Unusable(HUGE)
+            if min(picture.size) < LEAST:
+                raise Unusable(f"fewer than {LEAST} pixels on a side, less than a patch: leave it out")
+            yield picture
+    except FileNotFoundError:
+        raise Unusable("missing file: check the path") from None
+    except UnidentifiedImageError:
+        raise Unusable("no picture: give PNG, JPEG or WebP") from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise Unusable(HUGE) from None
+    except PermissionError:
+        raise Unusable("reading is not allowed: change its permissions") from None
+    except DAMAGE:
+        raise Unusable("truncated or damaged: fetch or save it again") from None
+
+
+def _upright(picture: Image.Image, *, grey: bool) -> Image.Image:
+    """Eight bits of grey or of red, green and blue, the right way up, nothing transparent."""
+    from PIL import Image, ImageOps
+
+    picture.load()
+    picture = ImageOps.exif_transpose(picture)
+    if picture.mode.startswith("I") or picture.mode == "F":  # Pillow would cut 16 bits off at 255
+        shades = np.asarray(picture).astype(np.float64)
+        picture = Image.fromarray(np.clip(np.rint(shades / 257), 0, 255).astype(np.uint8))
+    if picture.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in picture.info:
+        seen = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", seen.size, WHITE), seen)
+    return picture.convert("L" if grey else "RGB")
+
+
+def _fitted(picture: Image.Image, size: int, fit: Fit) -> Image.Image:
+    """Square: the short side made `size` and the middle cut out, or both sides made `size`."""
+    from PIL import Image
+
+    width, height = picture.size
+    if (width, height) == (size, size):
+        return picture
+    if fit == "squeeze":
+        return picture.resize((size, size), Image.Resampling.BICUBIC)
+    side = min(width, height)
+    left, top = (width - side) / 2, (height - side) / 2
+    return picture.resize((size, size), Image.Resampling.BICUBIC, box=(left, top, left + side, top + side))
+
+
+def _channelled(shades: np.ndarray, channels: int) -> Pixels:
+    """Channels first."""
+    if shades.ndim == 2:
+        return np.ascontiguousarray(np.broadcast_to(shades, (channels, *shades.shape)))
+    return np.ascontiguousarray(shades.transpose(2, 0, 1))

@@ -1,0 +1,352 @@
+"""Where pictures stand and what is said of each: a folder per class, a table with paths, idx files, npz files.
+
+A shelf opens nothing by itself: its pictures are paths, or arrays that lie in one file. Every picture has a place, by
+which messages name it, and columns: its label, or whatever else a table says of it.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from regard.config.resuming import Free
+from regard.config.words import nearest
+from regard.data.encodings import find
+from regard.data.pictures import idx
+from regard.data.pictures.decoding import SUFFIXES
+from regard.data.readers import JSON_SUFFIXES, LINE, Refusal, lines, parsed, suffix, value_at
+
+Part = Literal["train", "test"]
+LABEL = "label"
+PATHS = ("path", "file", "filename", "file_name", "image", "picture")  # how columns with paths are usually called
+LABELS = ("label", "class", "category")
+PARTS: dict[str, tuple[str, ...]] = {"train": ("train", "training"), "test": ("test", "t10k", "valid", "val")}
+UNREADABLE = (OSError, ValueError, EOFError, KeyError, MemoryError, zipfile.BadZipFile, zlib.error)  # npz files
+DELIMITERS = ",;\t"
+ELSEWHERE = "a link that leaves the folder: copy the picture itself"
+REMEDY = "give a folder with a folder for each class, a CSV or JSON-lines file with paths, idx files, or an .npz file"
+SHOWN = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureFile:
+    """Where pictures come from."""
+
+    SHORT: ClassVar[str] = "path"
+
+    path: Free[str]
+    """A folder with a folder of pictures for each class; a CSV, TSV or JSON-lines file with a path in each row; MNIST's
+    idx files or the folder of them; or an .npz file."""
+    picture: str | None = None
+    """Column with the paths of pictures in a table; null: the one called path, file, image or the like."""
+    label: str | None = None
+    """Column with the labels in a table; null: the one called label, class or category."""
+    folder: Free[str | None] = None
+    """Folder in which the paths of a table begin; null: the one the table lies in."""
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Pictures that can be opened one by one, and what is said of them."""
+
+    name: str
+    pictures: Sequence[Path] | np.ndarray
+    """Files, or all pictures as one array: (pictures, height, width), channels last where there are any."""
+    places: Sequence[str]
+    columns: Mapping[str, Sequence[Any]]
+    """What is said of each picture, by column; LABEL is its label, as a text."""
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    """(place, reason) of rows that name no picture."""
+    notes: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
+    """Names of all labels in their order, where that is said."""
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def digest(self) -> str:
+        """SHA-256 of the bytes of all pictures, in their order."""
+        if isinstance(self.pictures, np.ndarray):
+            head = f"{self.pictures.dtype} {self.pictures.shape}".encode()
+            return hashlib.sha256(head + np.ascontiguousarray(self.pictures).tobytes()).hexdigest()
+        with ThreadPoolExecutor(min(32, 2 * (os.cpu_count() or 1))) as pool:
+            return hashlib.sha256("".join(pool.map(_digest, self.pictures, chunksize=64)).encode()).hexdigest()
+
+
+def shelve(file: PictureFile, *, part: Part = "train") -> Shelf:
+    """The pictures of a folder or file; of one that has parts, those to learn from or to test on."""
+    root = find(file.path)
+    if root.is_dir():
+        if found := _idx_names(root, part):
+            return _idx(str(root), found)
+        return _folder(_part(root, part))
+    if root.suffix.lower() == ".npz":
+        return _npz(root, part)
+    if "idx3-ubyte" in root.name:
+        return _idx(str(root.parent), root.name.removesuffix(".gz"))
+    if suffix(file.path) in (".csv", ".tsv", ".txt", *JSON_SUFFIXES):
+        return _table(file)
+    raise ValueError(f"{file.path} holds no pictures that can be read: {REMEDY}")
+
+
+def has_test_part(path: str) -> bool:
+    """Whether this source keeps pictures to test on apart."""
+    root = find(path)
+    if root.is_dir():
+        return bool(_idx_names(root, "test")) or _part(root, "test") != root
+    return root.suffix.lower() == ".npz" and bool(_keys(root, "test", strict=True))
+
+
+# A folder for each class.
+
+
+def _part(root: Path, part: Part) -> Path:
+    """The folder of that part where a folder has several, else itself."""
+    inside = {each.name.lower(): each for each in root.iterdir() if each.is_dir()}
+    wanted = next((inside[name] for name in PARTS[part] if name in inside), None)
+    split = any(name in inside for name in PARTS["train"]) and any(name in inside for name in PARTS["test"])
+    return wanted if wanted is not None and split else root
+
+
+def _folder(root: Path) -> Shelf:
+    """Every folder in a folder is a class, whose pictures lie in it, however deep."""
+    real = root.resolve()
+    folders = sorted(each for each in root.iterdir() if each.is_dir() and not each.name.startswith("."))
+    paths, labels, refused, strange, empty = list[Path](), list[str](), list[tuple[str, str]](), list[str](), []
+    for folder in folders:
+        before = len(paths) + len(refused)
+        for path in _files(folder):
+            if not path.resolve().is_relative_to(real):
+                refused.append((str(path), ELSEWHERE))
+            elif path.suffix.lower() not in SUFFIXES:
+                strange.append(str(path))
+            else:
+                paths.append(path)
+                labels.append(folder.name)
+        if len(paths) + len(refused) == before:
+            empty.append(str(folder))
+    loose = [str(each) for each in sorted(root.iterdir()) if each.is_file() and each.suffix.lower() in SUFFIXES]
+    if not paths and not refused:
+        found = f"{len(loose)} pictures but no folders for classes" if loose else "no pictures in folders of their own"
+        raise ValueError(f"{root} has {found}: put the pictures of each class into a folder named after it")
+    notes = [f"{_some(empty)}: no picture, so this class is not learnt: add some or remove it"] if empty else []
+    if loose:
+        notes.append(f"{_some(loose)}: in no class folder, left out: move pictures into the folder of their class")
+    if strange:
+        notes.append(f"{_some(strange)}: no picture by its name, left out")
+    return Shelf(str(root), paths, [str(path) for path in paths], {LABEL: labels}, refused, tuple(notes))
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """All files below a folder, hidden ones left out, in an order that is always the same; a link to a folder is not followed."""
+    for each in sorted(folder.iterdir()):
+        if each.name.startswith("."):
+            continue
+        if each.is_dir() and not each.is_symlink():
+            yield from _files(each)
+        else:
+            yield each
+
+
+# Tables with a path in each row.
+
+
+def _table(file: PictureFile) -> Shelf:
+    """The pictures that a CSV, TSV or JSON-lines file names; paths begin where the file lies."""
+    base = find(file.folder) if file.folder else find(file.path).parent
+    shelf = Shelf(file.path, paths := list[Path](), places := list[str](), said := dict[str, list[Any]]())
+    asked: tuple[str, str] | None = None
+    for place, row in _rows(file.path, shelf.refused):
+        if asked is None:
+            asked = _column(file.path, row, file.picture, PATHS), _label(file, row)
+        text, label = value_at(row, asked[0]), value_at(row, asked[1]) if asked[1] else None
+        if reason := _wrong(base, text):
+            shelf.refused.append((place, reason))
+            continue
+        if asked[1] and (label is None or not str(label).strip()):
+            shelf.refused.append((place, f"no label in column {asked[1]}: add one, or leave the row out"))
+            continue
+        paths.append(_there(base / str(text).strip()))
+        places.append(place)
+        for name in said.keys() | row.keys():
+            said.setdefault(name, [None] * (len(paths) - 1)).append(row.get(name))
+        if asked[1]:
+            said.setdefault(LABEL, [])[len(paths) - 1 :] = [str(label).strip()]
+    if not paths and not shelf.refused:
+        raise ValueError(f"{file.path} is empty: give a path and a label in each row")
+    return shelf
+
+
+def _rows(name: str, refused: list[tuple[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(place, cells by column) of every row."""
+    if suffix(name) in JSON_SUFFIXES:
+        for number, line in enumerate(lines(name), start=1):
+            place = f"{name}:{number}"
+            try:
+                record = parsed((line or b"").decode("utf-8"))
+            except (Refusal, UnicodeDecodeError):
+                refused.append((place, "no JSON: correct the line"))
+                continue
+            if isinstance(record, dict):
+                yield place, record
+            else:
+                refused.append((place, "no JSON object: give a path and a label by their names"))
+        return
+    texts = _texts(name)
+    first = next(texts, "")
+    mark = max(DELIMITERS, key=first.count)
+    head = [cell.strip() for cell in next(csv.reader([first], delimiter=mark), [])]
+    begins = 2
+    if len(head) == 2 and head[0].lower().endswith(SUFFIXES):  # no heading: a path and a label
+        yield f"{name}:1", {"path": head[0], LABEL: head[1]}
+        head = ["path", LABEL]
+    reader = csv.reader(texts, delimiter=mark)
+    place = f"{name}:{begins}"
+    for row in reader:
+        if row and len(row) != len(head):
+            refused.append((place, f"{len(row)} cells under {len(head)} columns: correct the line"))
+        elif row:
+            yield place, dict(zip(head, row, strict=True))
+        place = f"{name}:{reader.line_num + begins}"
+
+
+def _texts(name: str) -> Iterator[str]:
+    for number, line in enumerate(lines(name), start=1):
+        if line is None:
+            raise ValueError(f"{name}:{number}: a line of more than {LINE:,} bytes: correct it")
+        try:
+            yield f"{line.decode('utf-8')}\n"
+        except UnicodeDecodeError:
+            raise ValueError(f"{name}:{number}: not UTF-8: save the table as UTF-8") from None
+
+
+def _column(name: str, row: Mapping[str, Any], asked: str | None, usual: Sequence[str]) -> str:
+    """The column with paths: the one named, one that is called so, or one whose first cell looks like a path."""
+    if asked is not None:
+        if value_at(row, asked) is None and asked not in row:
+            raise ValueError(f"{name} has no column {asked}{nearest(asked, list(row))}")
+        return asked
+    named = [column for column in row if column.lower() in usual]
+    looking = [column for column, cell in row.items() if isinstance(cell, str) and cell.lower().endswith(SUFFIXES)]
+    if not named and not looking:
+        raise ValueError(f"{name} has no column with the paths of pictures: name it, data.train.picture=COLUMN")
+    return (named or looking)[0]
+
+
+def _label(file: PictureFile, row: Mapping[str, Any]) -> str | None:
+    """The column with labels, if there is one."""
+    if file.label is not None:
+        return _column(file.path, row, file.label, ())
+    return next((column for column in row if column.lower() in LABELS), None)
+
+
+def _wrong(base: Path, text: Any) -> str | None:
+    """What is wrong with the path of a picture."""
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        return "no path: name a picture, or leave the row out"
+    path = Path(text.strip())
+    if path.is_absolute() or ".." in path.parts or (base / path).resolve().is_relative_to(base.resolve()):
+        return None
+    return ELSEWHERE
+
+
+def _there(path: Path) -> Path:
+    """The path, or the same name in another format where only that is there."""
+    if path.exists():
+        return path
+    return next((other for end in SUFFIXES if (other := path.with_suffix(end)).exists()), path)
+
+
+# Arrays in one file.
+
+
+def _idx_names(root: Path, part: Part) -> str | None:
+    """The idx file with the pictures of a part, if a folder has one."""
+    names = sorted(each.name for each in root.iterdir() if "idx3-ubyte" in each.name)
+    fitting = [name for name in names if name.startswith(PARTS[part])]
+    return fitting[0].removesuffix(".gz") if fitting else None
+
+
+def _idx(folder: str, name: str) -> Shelf:
+    """Pictures in one idx file and their labels in the other, which is named alike."""
+    pictures = idx.read(folder, name, idx.PICTURES)
+    labels = idx.read(folder, name.replace("images", "labels").replace("idx3", "idx1"), idx.LABELS)
+    return _stacked(f"{folder}/{name}", pictures, labels)
+
+
+def _npz(path: Path, part: Part) -> Shelf:
+    """Pictures and labels of an npz file; nothing in it is unpickled."""
+    keys = _keys(path, part)
+    if not keys:
+        raise ValueError(f"{path} has no arrays named pictures and labels, or {part}_pictures and {part}_labels")
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            pictures, labels = held[keys[0]], held[keys[1]]
+            names = held["classes"] if "classes" in held.files else np.array([], str)
+    except UNREADABLE as error:
+        reason = " ".join(str(error).split())[:80]
+        raise ValueError(f"{path} cannot be read ({reason}): make it again with numpy.savez") from None
+    if pictures.ndim == 4 and pictures.shape[1] in (1, 3) and pictures.shape[-1] not in (1, 3):
+        pictures = pictures.transpose(0, 2, 3, 1)
+    if names.ndim != 1 or names.dtype.kind not in "US":
+        raise ValueError(f"{path}: classes must be a list of names, not {names.dtype} of shape {names.shape}")
+    return _stacked(str(path), pictures, labels, tuple(map(str, names)))
+
+
+def _keys(path: Path, part: Part, *, strict: bool = False) -> tuple[str, str] | None:
+    """The names of the arrays with pictures and labels; `strict`, only those of this part alone."""
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            there = set(held.files)
+    except UNREADABLE as error:
+        reason = " ".join(str(error).split())[:80]
+        raise ValueError(f"{path} cannot be read ({reason}): make it again with numpy.savez") from None
+    pairs = [(f"{name}_pictures", f"{name}_labels") for name in PARTS[part]]
+    pairs += [(f"{name}_images", f"{name}_labels") for name in PARTS[part]]
+    pairs += [(f"x_{name}", f"y_{name}") for name in PARTS[part]]
+    pairs += [] if strict else [("pictures", "labels"), ("images", "labels"), ("x", "y")]
+    return next((pair for pair in pairs if there.issuperset(pair)), None)
+
+
+def _stacked(name: str, pictures: np.ndarray, labels: np.ndarray, classes: tuple[str, ...] = ()) -> Shelf:
+    """A shelf of arrays."""
+    labels = labels.reshape(-1)
+    if len(pictures) != len(labels) or not len(pictures) or pictures.ndim not in (3, 4):
+        raise ValueError(
+            f"{name}: pictures of shape {pictures.shape} and {len(labels)} labels do not belong together: "
+            "give (pictures, height, width) or (pictures, height, width, 3), and a label for each"
+        )
+    if labels.dtype.kind not in "iuUS":
+        raise ValueError(f"{name}: labels must be whole numbers or texts, not {labels.dtype}")
+    if classes and labels.dtype.kind in "iu":
+        if labels.min() < 0 or labels.max() >= len(classes):
+            raise ValueError(f"{name}: a label is {labels.max()}, but there are {len(classes)} classes: name them all")
+        texts = [classes[number] for number in labels.tolist()]
+    else:
+        texts, classes = [str(label) for label in labels.tolist()], ()
+    return Shelf(name, pictures, [f"{name}:{number}" for number in range(len(labels))], {LABEL: texts}, classes=classes)
+
+
+def _digest(path: Path) -> str:
+    """SHA-256 of a file; one that cannot be read is refused when it is opened."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return "none"
+
+
+def _some(places: Sequence[str]) -> str:
+    """The first of them, and how many more."""
+    more = len(places) - SHOWN
+    return ", ".join(places[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")

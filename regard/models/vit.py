@@ -1,0 +1,253 @@
+"""ViT: a picture is cut into patches, and encoder blocks read them as words (Dosovitskiy et al. 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.attention.masks import EVERYONE
+from regard.attention.multihead import Heads
+from regard.attention.plane import Plane, RotaryPlane, interpolated, sinusoidal_plane
+from regard.attention.positions import Learned, Positions, Table
+from regard.config.ranges import Positive, Range, Share, Small, Vocabulary, Width, affordable, divided
+from regard.config.resuming import Warned
+from regard.models.blocks import DEVIATION, BlockShape, EncoderBlock, draw, halved
+from regard.models.dropout import Dropout
+
+Side = Annotated[int, Range(0, 4096)]
+Channels = Annotated[int, Range(1, 64)]
+TABLE = "positions.table.weight"
+
+
+def _vit(width: int, depth: int, heads: int, patch: int) -> dict[str, Any]:
+    """A ViT of the paper, or of Touvron et al. 2021, for ImageNet."""
+    sizes = {"width": width, "heads": heads, "hidden": 4 * width, "depth": depth, "patch": patch}
+    return {"classes": 1000, "size": 224, **sizes}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViTConfig:
+    """Encoder blocks over the patches of a picture."""
+
+    name: Literal["vit"] = "vit"
+    """Which model this is."""
+    classes: Vocabulary = 0
+    """Number of classes; filled in from the data. 0: no head, the pooled features are the answer."""
+    channels: Channels = 3
+    """Numbers of a pixel: 3 of colours, 1 of grey."""
+    size: Side = 0
+    """Pixels on each side of a picture; filled in from the data."""
+    patch: Annotated[int, Range(1, 1024)] = 16
+    """Pixels on each side of a patch; must divide the size."""
+    width: Width = 384
+    """Features of every patch."""
+    heads: Small = 6
+    """Attention heads; must divide the width."""
+    hidden: Width = 1536
+    """Features inside the feed-forward part."""
+    depth: Small = 12
+    """Blocks on top of one another."""
+    pooling: Literal["class", "mean", "attention"] = "class"
+    """What stands for the picture: a token of its own, the mean of the patches, or what a learned query sees there."""
+    pooler: bool = False
+    """A layer with tanh between what stands for the picture and the head."""
+    positions: Literal["learned", "sinusoidal", "rotary", "none"] = "learned"
+    """Positional encoding of patches: a learned table, or functions of row and column."""
+    eps: Positive = 1e-6
+    """What a norm adds to the variance."""
+    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "gelu"
+    """Function inside the feed-forward part."""
+    dropout: Warned[Share] = 0.0
+    """Dropout rate."""
+    attention_dropout: Warned[Share] = 0.0
+    """Dropout rate of attention weights; above 0 the fastest kernels cannot be used."""
+    stochastic_depth: Warned[Share] = 0.0
+    """Share of pictures for which a sub-layer of the last block is left out in training; of those before it fewer."""
+
+    FAMILY: ClassVar[str] = "vit"
+    BODY: ClassVar[dict[str, str]] = {
+        name: name
+        for name in ("channels", "size", "patch", "width", "heads", "hidden", "depth", "positions", "eps", "activation")
+    }
+    RESIZED: ClassVar[tuple[str, ...]] = ("size",)  # its weights can be fitted to another
+    PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
+        "vit-ti16": _vit(192, 12, 3, 16),
+        "vit-s16": _vit(384, 12, 6, 16),
+        "vit-b16": _vit(768, 12, 12, 16),
+        "vit-l16": _vit(1024, 24, 16, 16),
+        "vit-h14": _vit(1280, 32, 16, 14),
+    }
+
+    def __post_init__(self) -> None:
+        divided(self.width, self.heads)
+        if self.size % self.patch:
+            remedy = f"set model.patch to a divisor of {self.size}, or data.size to a multiple of {self.patch}"
+            raise ValueError(f"a picture of {self.size} pixels is no row of patches of {self.patch}: {remedy}")
+        if self.positions == "sinusoidal" and self.width % 4:
+            raise ValueError(f"2-D sinusoidal positions need a width that 4 divides, not {self.width}")
+        if self.positions == "rotary" and self.width // self.heads % 4:
+            depth = self.width // self.heads
+            raise ValueError(f"2-D rotary positions turn features by fours, not {depth} per head: choose other heads")
+        affordable(self.parameters, "lower width, hidden or depth")
+
+    @property
+    def plane(self) -> Plane:
+        """Rows and columns of patches."""
+        return self.size // self.patch, self.size // self.patch
+
+    @property
+    def before(self) -> int:
+        """Tokens that stand before the patches."""
+        return int(self.pooling == "class")
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learnt."""
+        width, hidden = self.width, self.hidden
+        attention, mlp = 4 * width * (width + 1), 2 * width * hidden + hidden + width
+        patches = (self.channels * self.patch**2 + 1) * width
+        places = (self.before + self.plane[0] * self.plane[1]) * width * (self.positions == "learned")
+        pool = {"class": width, "mean": 0, "attention": width + attention + mlp + 2 * width}[self.pooling]
+        heads = self.pooler * width * (width + 1) + self.classes * (width + 1)
+        return patches + places + pool + self.depth * (attention + mlp + 4 * width) + 2 * width + heads
+
+    @property
+    def phrase(self) -> str:
+        """What it is, in a few words."""
+        return f"A ViT of {self.depth} blocks, {self.width} wide, {self.heads} heads, patches of {self.patch}"
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights lie that another model can go on with."""
+        names = ("patches", "token", "positions", "blocks", "norm", "pool", "pooler")
+        return {name: name for name in names}
+
+    @property
+    def shape(self) -> BlockShape:
+        """What all blocks share."""
+        return BlockShape(
+            width=self.width,
+            heads=Heads(self.heads),
+            hidden=self.hidden,
+            pre=True,
+            activation=self.activation,
+            dropout=self.dropout,
+            attention_dropout=self.attention_dropout,
+            eps=self.eps,
+        )
+
+
+class Patches(nn.Linear):
+    """A vector for each patch of a picture: a convolution as wide as its stride, as one matrix product."""
+
+    def __init__(self, channels: int, patch: int, width: int):
+        super().__init__(channels * patch**2, width)
+        self.patch = patch
+
+    def forward(self, input: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch patch features"]:
+        """Patches row by row; the weights of one are ordered by channel, row and column."""
+        cut = input.unflatten(3, (-1, self.patch)).unflatten(2, (-1, self.patch))  # batch channel row y column x
+        return super().forward(cut.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2))
+
+
+class Pool(nn.Module):
+    """A learned query looks at all tokens, and a feed-forward follows (Zhai et al. 2022)."""
+
+    def __init__(self, shape: BlockShape):
+        super().__init__()
+        self.query = nn.Parameter(torch.randn(shape.width) * DEVIATION)
+        self.attention = shape.attention()
+        self.norm = shape.normal()
+        self.mlp = shape.feed_forward()
+
+    def forward(self, tokens: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch width"]:
+        """One vector for each picture."""
+        seen = self.attention(self.query.to(tokens.dtype).expand(len(tokens), 1, -1), tokens)[:, 0]
+        return seen + self.mlp(self.norm(seen))
+
+
+class ViT(nn.Module):
+    """Reads pictures patch by patch and says what they show."""
+
+    token: nn.Parameter | None
+    pool: Pool | None
+    pooler: nn.Linear | None
+
+    def __init__(self, config: ViTConfig):
+        super().__init__()
+        assert config.size > 0, "the size of pictures is known before a model is made"
+        self.config = config
+        shape, width = config.shape, config.width
+        self.patches = Patches(config.channels, config.patch, width)
+        self.token = nn.Parameter(torch.randn(width) * DEVIATION) if config.pooling == "class" else None
+        self.positions = _positions(config)
+        self.dropout = Dropout(config.dropout)
+        skipped = [config.stochastic_depth * n / max(config.depth - 1, 1) for n in range(config.depth)]
+        self.blocks = nn.ModuleList(EncoderBlock(replace(shape, stochastic_depth=each)) for each in skipped)
+        self.norm = shape.normal()
+        self.pool = Pool(shape) if config.pooling == "attention" else None
+        self.pooler = nn.Linear(width, width) if config.pooler else None
+        self.head = nn.Linear(width, config.classes) if config.classes else nn.Identity()
+        self.apply(draw)
+
+    @property
+    def grid(self) -> Plane:
+        """Rows and columns of regions."""
+        return self.config.plane
+
+    def forward(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch classes"]:
+        """Logits of the classes, for normalised pixels."""
+        return self.head(self.pooled(self.features(pixels)))
+
+    def features(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch token width"]:
+        """Normalised features of every token: that of the picture, if it has one, then the patches row by row."""
+        side = self.config.size
+        if pixels.shape[1:] != (self.config.channels, side, side):
+            shape = " x ".join(map(str, pixels.shape[1:]))
+            raise ValueError(f"pictures of {shape}, and the model reads {self.config.channels} x {side} x {side}")
+        x = self.patches(pixels)
+        if self.token is not None:
+            x = torch.cat([self.token.to(x.dtype).expand(len(x), 1, -1), x], 1)
+        places = torch.arange(x.shape[1], device=x.device)
+        added = self.positions.embed(places)
+        x = self.dropout(x if added is None else x + added.to(x.dtype))
+        x = halved(x)
+        for block in self.blocks:
+            x = block(x, mask=EVERYONE, positions=self.positions)
+        return self.norm(x)
+
+    def pooled(self, features: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch width"]:
+        """One vector for each picture."""
+        if self.pool is not None:
+            whole = self.pool(features)
+        else:
+            whole = features[:, 0] if self.token is not None else features.mean(1)
+        return whole if self.pooler is None else self.pooler(whole).tanh()
+
+    def regions(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch region width"]:
+        """Normalised features of the patches, row by row."""
+        return self.features(pixels)[:, self.config.before :]
+
+    def fitted(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The weights of such a model for pictures of another size, with positions interpolated to this one's."""
+        table = tensors.get(TABLE)
+        if table is None or self.config.positions != "learned":
+            return dict(tensors)
+        return {**tensors, TABLE: interpolated(table, self.grid, before=self.config.before)}
+
+
+def _positions(config: ViTConfig) -> Positions:
+    """The position scheme of a config."""
+    plane, before = config.plane, config.before
+    if config.positions == "learned":
+        return Learned(before + plane[0] * plane[1], config.width)
+    if config.positions == "sinusoidal":
+        return Table(nn.functional.pad(sinusoidal_plane(plane, config.width), (0, 0, before, 0)))
+    if config.positions == "rotary":
+        return RotaryPlane(plane, config.width // config.heads, before=before)
+    return Positions()
