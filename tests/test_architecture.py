@@ -36,6 +36,7 @@ MODEL_PARTS = {
     "reader",
     "spread",
     "weights",
+    "writers",
 }  # every other file is a model
 PRINTERS = ("regard/cli/", "regard/demo.py", "regard/serve/", "regard/training/log.py")
 PICKLES = {"pickle", "_pickle", "cPickle", "copyreg", "dill", "marshal", "shelve", "cloudpickle", "joblib"}

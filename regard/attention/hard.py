@@ -17,7 +17,7 @@ from torch import Tensor
 from regard.attention.attend import PLAIN, AttentionSpec, attention_weights
 from regard.attention.cache import KeyValues
 from regard.attention.masks import EVERYONE, Mask
-from regard.attention.scores import Additive, Score
+from regard.attention.scores import Score
 from regard.attention.singlehead import SingleHead
 from regard.attention.tap import Tap
 
@@ -120,7 +120,6 @@ class HardHead(SingleHead):
         soft: Bool[Tensor, "batch"] | None = None,
     ) -> Drawn:
         """What is seen in training: one place for each query, drawn, or the mean where an example is `soft`."""
-        compare = self.score.compare if isinstance(self.score, Additive) else self.score
-        way = AttentionSpec(score=compare, tap=self.weights)
-        seen = attend_hard(x[:, None], *memory, mask=mask, way=way, choose=choose, soft=soft, chosen=self.chosen)
+        given = {"mask": mask, "way": self.way, "choose": choose, "soft": soft, "chosen": self.chosen}
+        seen = attend_hard(x[:, None], *memory, **given)
         return Drawn(*(part.squeeze(1) for part in seen))
