@@ -23,6 +23,7 @@ MODEL_PARTS = {
     "__init__",
     "bits",
     "blocks",
+    "captioner",
     "cells",
     "convolution",
     "dropout",

@@ -128,6 +128,18 @@ def _vit() -> Pair:
     return ViT, ViTConfig
 
 
+def _captioner() -> Pair:
+    from regard.models.captioner import Captioner, CaptionerConfig
+
+    return Captioner, CaptionerConfig
+
+
+def _transformer_captioner() -> Pair:
+    from regard.models.captioner import TransformerCaptioner, TransformerCaptionerConfig
+
+    return TransformerCaptioner, TransformerCaptionerConfig
+
+
 def _word2vec() -> Pair:
     from regard.models.word2vec import Word2Vec, Word2VecConfig
 
@@ -152,6 +164,8 @@ MODELS = Models(
         "class-and-box": _class_and_box,
         "count-per-frame": _count_per_frame,
         "vit": _vit,
+        "captioner": _captioner,
+        "transformer-captioner": _transformer_captioner,
         "word2vec": _word2vec,
     }
 )
