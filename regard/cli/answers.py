@@ -92,7 +92,9 @@ def _inputs(trained: Any, asked: Asked, done: int) -> Iterator[tuple[list[str], 
 
 def typed(trained: Any, texts: list[str], *, option: str | None = "-i") -> Iterator[str]:
     """The words of a command; the name of a file is no text, unless files are what the model reads."""
-    return iter(texts) if getattr(trained, "opens", False) and "-" not in texts else arguments(texts, option=option)
+    if not getattr(trained, "opens", False) or "-" in texts:
+        return arguments(texts, option=option)
+    return (one for text in texts for one in (trained.unfolded(text) if hasattr(trained, "unfolded") else [text]))
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""Commands for models that label text: classify, tag."""
+"""Commands for models that label texts and pictures: classify, tag."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -9,26 +10,36 @@ import typer
 from regard.cli.answers import Asked, respond
 from regard.cli.grammar import Answers, Device, Input, Json, Model, Texts
 
+Seen = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[INPUT]...", help="Texts, or - for stdin; of a model of pictures, picture files and folders."
+    ),
+]
 BLANK = {"text": "", "label": None, "probability": None}
 UNTAGGED: dict[str, Any] = {"words": [], "tags": [], "probabilities": []}
 
 
 def classify(
     model: Model,
-    texts: Texts = None,
+    texts: Seen = None,
     input: Input = None,
     output: Answers = None,
     every: Annotated[bool, typer.Option("--all", help="Every label with its probability.")] = False,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Classify a text, with probabilities."""
+    """Classify texts or pictures, with probabilities."""
     from regard import recipe
 
     asked = Asked(texts, input, output, None, as_json, model)
-    asked.check(text=True)
+    asked.check()
     trained = recipe.load(model, device=device, task=recipe.able("classify"))
-    respond(trained, asked, key=None, form=_every if every else _likeliest, blank=BLANK)
+    form = _every if every else _likeliest
+    if getattr(trained, "opens", False):  # its inputs are files, whose names stand before the answers
+        asked.check(reads=[Path(text) for text in texts or []])
+        form = _named_every if every else _named
+    respond(trained, asked, key=None, form=form, blank=BLANK)
 
 
 def tag(
@@ -49,6 +60,14 @@ def tag(
 
 def _likeliest(text: str, verdict: Any) -> str:
     return str(verdict)
+
+
+def _named(text: str, verdict: Any) -> str:
+    return f"{text}\t{_likeliest(text, verdict)}"
+
+
+def _named_every(text: str, verdict: Any) -> str:
+    return f"{text}\t{_every(text, verdict)}"
 
 
 def _every(text: str, verdict: Any) -> str:

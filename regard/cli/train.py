@@ -41,6 +41,7 @@ language            plain text: a recurrent language model
 word2vec            plain text: word vectors
 matching            pairs of texts: vectors in which partners lie near one another
 regression          a table: a number or a class from other columns
+pictures            labelled pictures: a classifier (ViT or CNN)
 localisation        pictures it draws itself: which digit, and where
 counting            pictures it draws itself: how many digits
 
@@ -56,6 +57,7 @@ regard train --few labelled.csv --from imported/minilm
 regard train story.txt --task word2vec
 regard train --pairs pairs.tsv model.name=seq2seq training.epochs=20
 regard train --from en-fr new.en new.fr
+regard train --pictures photos/
 regard train recipes/pendulum.yaml optim.rate=0.01
 regard train --resume --out runs/a
 """
@@ -115,6 +117,14 @@ def train(
     masked: Annotated[
         bool, typer.Option("--masked", help="Train a BERT on the text, not a GPT.", rich_help_panel=WHAT)
     ] = False,
+    pictures: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Pictures with labels: a folder for each class, a table of paths, idx, npz.",
+            rich_help_panel=WHAT,
+        ),
+    ] = None,
     table: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="A table of numbers, its columns named.", rich_help_panel=WHAT),
@@ -153,7 +163,7 @@ def train(
     if unlabelled and not labelled:
         text, masked, unlabelled = [*(text or []), *unlabelled], True, None
     kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table, "rated": rated}
-    kinds |= {"choices": choices, "questions": questions}
+    kinds |= {"choices": choices, "questions": questions, "pictures": pictures}
     kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
     asked, changes = sort(words or [])

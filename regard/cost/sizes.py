@@ -15,6 +15,7 @@ from regard.attention.singlehead import SingleHead
 from regard.config.words import nearest
 from regard.models.blocks import Embedding, FeedForward
 from regard.models.cells import Layer
+from regard.models.running import RunningNorm, statistics
 
 VOCAB = 37_000  # of a preset that names none, as in the paper on the Transformer
 PARTS: dict[str, tuple[type[nn.Module], ...]] = {
@@ -24,7 +25,7 @@ PARTS: dict[str, tuple[type[nn.Module], ...]] = {
     "feed-forward": (FeedForward,),
     "recurrent layers": (Layer,),
     "convolutions": (nn.Conv1d, nn.Conv2d),
-    "norms": (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm),
+    "norms": (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, RunningNorm),
 }
 REST = "heads"  # what is in none of them: output matrices, poolers, classifiers
 
@@ -36,8 +37,12 @@ def blank(config: Any) -> nn.Module:
 
 
 def learned(module: nn.Module, *, recurse: bool = True) -> list[Tensor]:
-    """What is learnt: parameters, and tables that a model trains by itself, which a checkpoint holds all the same."""
-    kept = [buffer for name, buffer in module.named_buffers(recurse=recurse) if name in _lasting(module)]
+    """What is learnt: parameters, and tables that a model trains by itself, which a checkpoint holds all the same.
+
+    Running statistics of norms are in a checkpoint too, but measured and not learnt.
+    """
+    lasting = _lasting(module) - statistics(module).keys()
+    kept = [buffer for name, buffer in module.named_buffers(recurse=recurse) if name in lasting]
     return [*module.parameters(recurse=recurse), *(each for each in kept if each.dtype is torch.float32)]
 
 
@@ -79,7 +84,7 @@ def preset(name: str) -> Any:
     if name not in known:
         raise ValueError(f"unknown preset {name}{nearest(name, known)}")
     shape, settings = known[name]
-    return shape(**{"vocab": VOCAB, **settings})
+    return shape(**{**({"vocab": VOCAB} if "vocab" in shape.__dataclass_fields__ else {}), **settings})  # type: ignore[attr-defined]
 
 
 def _of(shape: type) -> dict[str, dict[str, Any]]:

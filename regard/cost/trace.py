@@ -113,6 +113,7 @@ ARGUMENTS: Mapping[str, Callable[[Any, Lengths, int], Any]] = {
     "layouts": lambda shape, lengths, batch: (_layout(batch, lengths.source), _layout(batch, lengths.target)),
     "x": lambda shape, lengths, batch: torch.zeros(batch, shape.inputs),
     "pictures": lambda shape, lengths, batch: torch.zeros(batch, shape.size, shape.size),
+    "pixels": lambda shape, lengths, batch: torch.zeros(batch, shape.channels, shape.size, shape.size),
     "frames": lambda shape, lengths, batch: torch.zeros(batch, lengths.source, shape.size, shape.size),
 }
 

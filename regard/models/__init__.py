@@ -128,6 +128,24 @@ def _vit() -> Pair:
     return ViT, ViTConfig
 
 
+def _resnet() -> Pair:
+    from regard.models.resnet import ResNet, ResNetConfig
+
+    return ResNet, ResNetConfig
+
+
+def _vgg() -> Pair:
+    from regard.models.vgg import VGG, VGGConfig
+
+    return VGG, VGGConfig
+
+
+def _efficientnet() -> Pair:
+    from regard.models.efficientnet import EfficientNet, EfficientNetConfig
+
+    return EfficientNet, EfficientNetConfig
+
+
 def _captioner() -> Pair:
     from regard.models.captioner import Captioner, CaptionerConfig
 
@@ -164,6 +182,9 @@ MODELS = Models(
         "class-and-box": _class_and_box,
         "count-per-frame": _count_per_frame,
         "vit": _vit,
+        "resnet": _resnet,
+        "vgg": _vgg,
+        "efficientnet": _efficientnet,
         "captioner": _captioner,
         "transformer-captioner": _transformer_captioner,
         "word2vec": _word2vec,

@@ -23,7 +23,10 @@ from regard.config.ranges import Length, Share, Small, Vocabulary, Whole, Width,
 from regard.config.resuming import Warned
 from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, draw_evenly
 from regard.models.dropout import Dropout
+from regard.models.efficientnet import EfficientNetConfig
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.resnet import ResNetConfig
+from regard.models.vgg import VGGConfig
 from regard.models.vit import ViTConfig
 from regard.models.writers import (
     Bahdanau,
@@ -39,7 +42,7 @@ from regard.models.writers import (
 )
 
 PACE = 0.1  # of a step in the baseline
-EncoderConfig = ViTConfig
+EncoderConfig = ViTConfig | VGGConfig | ResNetConfig | EfficientNetConfig
 Pixels = Float[Tensor, "batch channels rows columns"]
 Regions = Float[Tensor, "batch region features"]
 
@@ -172,7 +175,7 @@ class Reader(nn.Module):
         self.encoder = models.build(config.encoder)
         if not config.tuned:
             self.encoder.requires_grad_(False)
-        return getattr(self.encoder, "width", None) or config.encoder.width
+        return self.encoder.width
 
     def train(self, mode: bool = True) -> Any:
         """As any module, but a frozen encoder stays as it is in use."""

@@ -12,15 +12,14 @@ from torch import Tensor, nn
 
 from regard.attention.masks import EVERYONE
 from regard.attention.multihead import Heads
-from regard.attention.plane import Plane, RotaryPlane, interpolated, sinusoidal_plane
+from regard.attention.plane import RotaryPlane, interpolated, sinusoidal_plane
 from regard.attention.positions import Learned, Positions, Table
 from regard.config.ranges import Positive, Range, Share, Small, Vocabulary, Width, affordable, divided
 from regard.config.resuming import Warned
 from regard.models.blocks import DEVIATION, BlockShape, EncoderBlock, draw, halved
 from regard.models.dropout import Dropout
+from regard.models.picture import Channels, Plane, Side, check
 
-Side = Annotated[int, Range(0, 4096)]
-Channels = Annotated[int, Range(1, 64)]
 TABLE = "positions.table.weight"
 
 
@@ -200,16 +199,18 @@ class ViT(nn.Module):
         """Rows and columns of regions."""
         return self.config.plane
 
+    @property
+    def width(self) -> int:
+        """Features of a region."""
+        return self.config.width
+
     def forward(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch classes"]:
         """Logits of the classes, for normalised pixels."""
         return self.head(self.pooled(self.features(pixels)))
 
     def features(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch token width"]:
         """Normalised features of every token: that of the picture, if it has one, then the patches row by row."""
-        side = self.config.size
-        if pixels.shape[1:] != (self.config.channels, side, side):
-            shape = " x ".join(map(str, pixels.shape[1:]))
-            raise ValueError(f"pictures of {shape}, and the model reads {self.config.channels} x {side} x {side}")
+        check(self.config, pixels)
         x = self.patches(pixels)
         if self.token is not None:
             x = torch.cat([self.token.to(x.dtype).expand(len(x), 1, -1), x], 1)

@@ -27,6 +27,8 @@ from regard.tasks.translation.respondent import Respondent
 from regard.tasks.translation.task import Translation
 from regard.tasks.translation.text_to_text import TextToText
 from regard.tasks.translation.translator import Translator
+from regard.tasks.vision.classification import PictureClassification
+from regard.tasks.vision.classifier import PictureClassifier
 from regard.tasks.vision.counting import Counter, Counting
 from regard.tasks.vision.localisation import Localisation, Locator
 from regard.tasks.word2vec.task import SkipGram
@@ -42,6 +44,7 @@ TASKS: dict[str, tuple[Any, Any]] = {
     "localisation": (Localisation, Locator),
     "masked-lm": (MaskedLM, Filler),
     "matching": (Matching, Embedder),
+    "pictures": (PictureClassification, PictureClassifier),
     "question-answering": (Answering, Answerer),
     "regression": (Regression, Predictor),
     "similarity": (Similarity, Rater),

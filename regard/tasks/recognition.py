@@ -14,6 +14,7 @@ WORDS = {
     "rated": "rated pairs",
     "choices": "questions with choices",
     "questions": "questions about texts",
+    "pictures": "labelled pictures",
 }
 
 

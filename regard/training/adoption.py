@@ -4,7 +4,8 @@ The config of a model with a body that others can use says which family that is 
 (`BODY`, from the family's names to its own), where its weights lie (`body`, from roles in the family to its own
 prefixes) and, where fields alone do not tell, its `sizes` by the family's names. `PECULIAR` are further settings of the
 body, which only the same model goes on with, under whichever head. `scale` is what it multiplies the vectors of tokens
-by, if it does.
+by, if it does. `RESIZED` are sizes that may follow from the data anew; the model's `fitted(tensors)` then gives the
+weights for them, such as positions interpolated.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def shape(parent: Checkpoint, asked: Any, *, task: str, kinds: Iterable[type]) -
     before = parent_shape(parent)
     asked = asked if isinstance(asked, Mapping) else {}
     if parent.config.get("task") == task:
-        kept = {name: value for name, value in config.plain(before).items() if name not in FILLED}
+        filled = (*FILLED, *getattr(before, "RESIZED", ()))
+        kept = {name: value for name, value in config.plain(before).items() if name not in filled}
         kept = {name: value for name, value in kept.items() if name not in FREE or name not in asked}
         return _checked(kept, asked, parent)
     fellows: list[Any] = [kind for kind in kinds if getattr(kind, "FAMILY", None) == getattr(before, "FAMILY", "")]
@@ -73,6 +75,7 @@ def adopt(model: Any, parent: Checkpoint, *, same: bool) -> list[str]:
     """
     passing = getattr(model, "transient", ())
     tensors = {name: tensor for name, tensor in folded(parent.tensors()).items() if name not in passing}
+    tensors = model.fitted(tensors) if hasattr(model, "fitted") else tensors
     if same:
         fill(model, tensors)
         return [f"starting from {parent.directory}"]

@@ -104,6 +104,11 @@ class Team:
         _add([*gradients, sums])
         return sums[0].to(loss.dtype), sums[1]
 
+    def add(self, tensors: Sequence[Tensor]) -> None:
+        """Add up each tensor over all processes, in place."""
+        if self.size > 1 and tensors:
+            _add(tensors)
+
     def gather(self, value: Any, *, patient: bool = False) -> list[Any]:
         """What every process says, as JSON: one short message to and fro while nobody says anything but None."""
         if self.size == 1:

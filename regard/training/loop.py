@@ -13,6 +13,7 @@ import torch
 
 from regard.config.ranges import Count, Positive, Seed, Share, Small, Whole
 from regard.config.resuming import Free
+from regard.models.running import forget, norms, settle
 from regard.training import device
 from regard.training.bookkeeping import Books, Result
 from regard.training.device import hash64
@@ -125,6 +126,7 @@ class _Loop:
         self.updates = self._updates()
         self.guard = Guard(task, config, log, self.device, team)
         self.ema = MovingAverage(task.model, config.ema)
+        self.norms = norms(task.model)
         optimizers = self.optimizers
         self.books = Books(task, config, run, log, signals, guard=self.guard, optimizers=optimizers, ema=self.ema)
         self.window = Meter()
@@ -222,7 +224,7 @@ class _Loop:
         done = fitted(
             pieces,
             lambda piece: self.rows.backward(piece, part, number),
-            start=lambda: self.rows.clear(optimizer),
+            start=lambda: self._begin(optimizer),
             split=lambda piece: self.guard.split(now, piece),
         )
         loss = sum((step.loss for _, step in done), start=torch.zeros((), device=self.device))
@@ -232,10 +234,17 @@ class _Loop:
         verdict = self.guard.judge(part, loss / total, total)
         rate = rates(optimizer, rate_at(self.optim[part], now, self.config.steps), now)
         broken = self.updates[part](total, rate=rate, veto=~verdict.sound)
+        self.team.add([norm.seen for norm in self.norms])
+        settle(self.norms, veto=broken)
         self.guard.saw(now, [(row, step.loss, step.weight) for row, step in done], verdict, broken)
         self.window.add(part, torch.where(broken, 0, loss), torch.where(broken, 0, total))
         if number == 0:
             self.window.count(step for _, step in done)
+
+    def _begin(self, optimizer: torch.optim.Optimizer) -> None:
+        """Forget all gradients, and what norms have seen."""
+        self.rows.clear(optimizer)
+        forget(self.norms)
 
     def _updates(self) -> dict[str, Callable[..., torch.Tensor]]:
         """How each part is updated: recorded where rows are."""

@@ -13,6 +13,7 @@ from regard.tasks import TASKS
 from regard.tasks.vision import drawn
 from regard.tasks.vision.drawn import FramesConfig, PictureConfig
 from tests.conftest import sentences
+from tests.data.pictures.drawing import fill
 from tests.tasks import words
 
 ROOT = Path(__file__).parent.parent.parent
@@ -214,7 +215,16 @@ def pictures(place: Path) -> dict[str, Line]:
     for frame, picture in zip(frames, drawn.album(FramesConfig(), "valid")[0].pictures, strict=False):
         images.write(Path(frame), picture)
     settings = {"data": {"valid": 4, "batch": 2}, "model": CONVOLUTION}
+    photos = fill(place / "photos", 6)
+    patches = {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "patch": 4, "dropout": 0.2, "stochastic_depth": 0.2}
+    mixed = {"shift": 0.1, "flip": True, "operations": 1, "mixup": 0.5, "cutmix": 1.0, "erase": 0.2}
     return {
+        "pictures": Line(
+            {"data": {"train": {"path": str(photos)}, "batch": 4, "size": 8}, "augment": mixed, "model": patches},
+            [str(photos / "red" / "00.png"), str(photos / "blue" / "01.png")],
+            [str(photos)],
+            looks=True,
+        ),
         "localisation": Line(settings, [str(digit)], options={"count": 4}),
         "counting": Line(settings, frames, options={"count": 4}),
     }

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from regard import checkpoint
+from regard.models.running import RunningNorm
 from regard.training.loop import Evaluation, Step
 from regard.training.resume import NUMBERS, TENSORS
 from regard.training.task import alone
@@ -59,6 +60,19 @@ class Numbered(Regression):
         half = (len(batch.numbers) + 1) // 2
         halves = [Lines(*(each[:half] for each in batch)), Lines(*(each[half:] for each in batch))]
         return [each for each in halves if len(each.numbers)]
+
+
+class Normed(Numbered):
+    """The same with a norm that has running statistics."""
+
+    def __init__(self, **settings: Any):
+        super().__init__(**settings)
+        first, *others = self.model
+        first.bias = None  # a norm takes it away again: its gradient would be nothing but rounding
+        self.model = nn.Sequential(first, RunningNorm(first.out_features), *others)
+
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        return {"model": list(self.model.parameters())}
 
 
 class Narrow(Numbered):

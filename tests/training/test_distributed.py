@@ -29,6 +29,8 @@ CASES = [
     ["dropout", 4, 3],  # one has none
     ["not a number", 2, 4],
     ["again and again", 2, 6],
+    ["norms", 2, 5],
+    ["norms", 3, 4],
 ]
 SCENARIOS = {
     "equal": ["equal", {"cases": CASES}],

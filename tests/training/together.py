@@ -27,7 +27,7 @@ from regard.training.resume import NUMBERS
 from tests.conftest import sentences
 from tests.faults.nursery import Child, Quick, Report, answer, temporary, weights
 from tests.test_recipe import TINY
-from tests.training.lines import Lines, Narrow, Numbered, records
+from tests.training.lines import Lines, Narrow, Normed, Numbered, records
 
 PORT = 5  # digits
 SETTINGS = {"steps": 12, "accumulate": 6, "log": 2, "evaluate": 4, "save": 3, "device": "cpu", "tensorboard": False}
@@ -115,6 +115,7 @@ TASKS: dict[str, Callable[[], Any]] = {
     "plain": lambda: Numbered(dropout=0.0),
     "dropout": lambda: Numbered(dropout=0.2),
     "not a number": lambda: Numbered(bad=[8, 21], hurt=float("nan")),
+    "norms": lambda: Normed(bad=[8], hurt=float("nan"), dropout=0.0),
     "again and again": lambda: Numbered(bad=range(39, 60)),
 }
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
-FORMATS = ("PNG", "JPEG", "MPO", "WEBP", "GIF", "BMP")  # none that runs a program or reads other files
+FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # none that runs a program or reads other files
 MOST = 1 << 24  # pixels: 16 megapixels
 LEAST = 4  # pixels on a side: the smallest patch
 HUGE = "more than 16 megapixels: make it smaller"
@@ -48,8 +48,9 @@ class Look(NamedTuple):
 @contextmanager
 def quiet() -> Iterator[None]:
     """Let Pillow's warnings be: of a bomb an error, of odd metadata nothing. It holds for all threads inside."""
-    from PIL import Image
+    from PIL import Image, WebPImagePlugin  # noqa: F401 (registered before several threads would)
 
+    Image.preinit()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="PIL")
         warnings.simplefilter("error", Image.DecompressionBombWarning)

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from regard.metrics import label_tables
 from regard.metrics.calibration import calibration_error, probabilities
-from regard.metrics.labels import Labels
 from regard.metrics.likelihood import IGNORE
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import Statistics, averaged
 from regard.tasks.labels.batches import Labelled
 from regard.tasks.labels.task import Measured
 
-SHOWN = 12  # labels and mistakes listed
+SHOWN = 12  # types listed
 FEW = 20  # labels of which all mistakes are counted text by text
 LONG = 300  # characters of a text that are shown
 
@@ -49,10 +49,10 @@ def scores(
         },
         examples,
         measures=measures,
-        tables=[*_types(found), *_tables(found.labels, "texts" if found.whole is None else "words")],
+        tables=[*_types(found), *label_tables.tables(found.labels, "texts" if found.whole is None else "words")],
         details={
             **found.metrics,
-            "labels": _each(found.labels),
+            "labels": label_tables.each(found.labels),
             "confusion": found.labels.confusion.tolist(),
             **({"calibration": calibrated} if calibrated else {}),
         },
@@ -88,23 +88,3 @@ def _types(found: Measured) -> list[Table]:
         for one in found.entities[1][:SHOWN]
     ]
     return [Table("By type", ("entities", "there", "said", "precision", "recall", "F1"), rows)]
-
-
-def _tables(labels: Labels, judged: str) -> list[Table]:
-    """The most frequent labels, each by itself, and the commonest mistakes."""
-    ranked = sorted(labels.labels, key=lambda label: -label.count)[:SHOWN]
-    rows = [
-        (one.name, f"{one.count:,}", f"{one.precision:.1%}", f"{one.recall:.1%}", f"{one.f1:.1%}") for one in ranked
-    ]
-    tables = [Table("By label", ("label", judged, "precision", "recall", "F1"), rows)]
-    if mistakes := labels.mistakes[:SHOWN]:
-        wrong = [(truth, answer, f"{count:,}") for truth, answer, count in mistakes]
-        tables.append(Table("Mistakes", ("truth", "taken for", "times"), wrong))
-    return tables
-
-
-def _each(labels: Labels) -> dict[str, dict[str, float | int]]:
-    return {
-        one.name: {"count": one.count, "precision": one.precision, "recall": one.recall, "f1": one.f1}
-        for one in labels.labels
-    }

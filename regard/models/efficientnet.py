@@ -1,0 +1,175 @@
+"""EfficientNet-Lite: inverted residuals, scaled in width and depth together (Tan and Le 2019).
+
+As TensorFlow has them: without squeeze and excitation, functions bounded by 6, and padding so that a picture halves.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.config.ranges import Positive, Share, Vocabulary, affordable
+from regard.config.resuming import Warned
+from regard.models.picture import Activation, Channels, Convolutional, Convolved, Plane, Side, halvings
+
+STEM, HEAD = 32, 1280  # features of the first and the last convolution, in all sizes
+STAGES = (  # expansion, features, blocks, stride, side of the kernel
+    (1, 16, 1, 1, 3),
+    (6, 24, 2, 2, 3),
+    (6, 40, 2, 2, 5),
+    (6, 80, 3, 2, 3),
+    (6, 112, 3, 1, 5),
+    (6, 192, 4, 2, 5),
+    (6, 320, 1, 1, 3),
+)
+EPS = 1e-3
+Inverted = tuple[int, int, int, int, int]  # inputs, inside, outputs, stride, side of the kernel
+
+
+def _lite(wide: float, deep: float, size: int, dropout: float) -> dict[str, Any]:
+    return {"classes": 1000, "size": size, "width_factor": wide, "depth_factor": deep, "dropout": dropout}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EfficientNetConfig:
+    """Inverted residual blocks with depthwise convolutions, then the mean over the picture."""
+
+    name: Literal["efficientnet"] = "efficientnet"
+    """Which model this is."""
+    classes: Vocabulary = 0
+    """Number of classes; filled in from the data. 0: no head, the pooled features are the answer."""
+    channels: Channels = 3
+    """Numbers of a pixel: 3 of colours, 1 of grey."""
+    size: Side = 0
+    """Pixels on each side of a picture; filled in from the data."""
+    width_factor: Positive = 1.0
+    """Features of every stage, as a multiple of Lite0's."""
+    depth_factor: Positive = 1.0
+    """Blocks of every stage but the first and the last, as a multiple of Lite0's."""
+    dropout: Warned[Share] = 0.2
+    """Dropout rate before the head."""
+
+    FAMILY: ClassVar[str] = "efficientnet"
+    BODY: ClassVar[dict[str, str]] = {name: name for name in ("channels", "size", "width_factor", "depth_factor")}
+    RESIZED: ClassVar[tuple[str, ...]] = ("size",)
+    PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
+        "efficientnet-lite0": _lite(1.0, 1.0, 224, 0.2),
+        "efficientnet-lite1": _lite(1.0, 1.1, 240, 0.2),
+        "efficientnet-lite2": _lite(1.1, 1.2, 260, 0.3),
+        "efficientnet-lite3": _lite(1.2, 1.4, 280, 0.3),
+        "efficientnet-lite4": _lite(1.4, 1.8, 300, 0.3),
+    }
+
+    def __post_init__(self) -> None:
+        if max(self.width_factor, self.depth_factor) > 100:
+            raise ValueError("model.width_factor and model.depth_factor must be at most 100")
+        affordable(self.parameters, "lower width_factor or depth_factor")
+
+    @property
+    def features(self) -> int:
+        """Features of a region."""
+        return HEAD
+
+    @property
+    def plane(self) -> Plane:
+        """Rows and columns of the last map."""
+        side = halvings(self.size, 5)
+        return side, side
+
+    @property
+    def stages(self) -> list[list[Inverted]]:
+        """The blocks of every stage."""
+        found, before = [], STEM
+        for number, (growth, features, blocks, stride, side) in enumerate(STAGES):
+            outer = number in (0, len(STAGES) - 1)
+            after, stage = _rounded(features * self.width_factor), []
+            for first in [True, *[False] * ((blocks if outer else math.ceil(blocks * self.depth_factor)) - 1)]:
+                stage.append((before, before * growth, after, stride if first else 1, side))
+                before = after
+            found.append(stage)
+        return found
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learnt."""
+        total = (9 * self.channels + 2) * STEM
+        for inputs, inside, outputs, _, side in (block for stage in self.stages for block in stage):
+            total += (inputs + 2) * inside * (inputs != inside) + (side**2 + 2) * inside + (inside + 2) * outputs
+        return total + (self.stages[-1][-1][2] + 2) * HEAD + (HEAD + 1) * self.classes
+
+    @property
+    def phrase(self) -> str:
+        """What it is, in a few words."""
+        return f"An EfficientNet-Lite of {sum(map(len, self.stages))} blocks, {HEAD} features"
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights lie that another model can go on with."""
+        return {name: name for name in ("stem", "stages", "last")}
+
+
+def _rounded(features: float) -> int:
+    """A multiple of 8 near so many features, and at most a tenth below."""
+    near = max(8, int(features + 4) // 8 * 8)
+    return near + 8 if near < 0.9 * features else near
+
+
+class Halving(Convolved):
+    """A convolution padded as TensorFlow does: of a map that halves, more on the right and below."""
+
+    def __init__(
+        self, inputs: int, outputs: int, side: int, *, stride: int, groups: int = 1, activation: Activation | None
+    ):
+        super().__init__(inputs, outputs, side, stride=stride, groups=groups, eps=EPS, activation=activation)
+        self.side, self.stride = side, stride
+        self.convolution.padding = (0, 0) if stride > 1 else self.convolution.padding
+
+    def forward(self, x: Float[Tensor, "batch inputs rows columns"]) -> Float[Tensor, "batch outputs y x"]:
+        """A map of features, normalised."""
+        if self.stride == 1:
+            return super().forward(x)
+        rows, columns = (self._lacking(side) for side in x.shape[2:])
+        return super().forward(F.pad(x, (columns // 2, columns - columns // 2, rows // 2, rows - rows // 2)))
+
+    def _lacking(self, side: int) -> int:
+        return max((-(-side // self.stride) - 1) * self.stride + self.side - side, 0)
+
+
+class InvertedBlock(nn.Module):
+    """Widen, look around in every feature by itself, narrow; added to what came in where that has the same sizes."""
+
+    def __init__(self, shape: Inverted):
+        super().__init__()
+        inputs, inside, outputs, stride, side = shape
+        self.adds = stride == 1 and inputs == outputs
+        widen = [Convolved(inputs, inside, 1, eps=EPS, activation=F.relu6)] if inputs != inside else []
+        look = Halving(inside, inside, side, stride=stride, groups=inside, activation=F.relu6)
+        self.layers = nn.Sequential(*widen, look, Convolved(inside, outputs, 1, eps=EPS))
+
+    def forward(self, x: Float[Tensor, "batch inputs rows columns"]) -> Float[Tensor, "batch outputs y x"]:
+        """A map of features."""
+        return x + self.layers(x) if self.adds else self.layers(x)
+
+
+class EfficientNet(Convolutional):
+    """Reads pictures by inverted residual blocks and says what they show."""
+
+    def __init__(self, config: EfficientNetConfig):
+        super().__init__()
+        self.config = config
+        self.stem = Halving(config.channels, STEM, 3, stride=2, activation=F.relu6)
+        self.stages = nn.Sequential(
+            *(nn.Sequential(*(InvertedBlock(block) for block in stage)) for stage in config.stages)
+        )
+        self.last = Convolved(config.stages[-1][-1][2], HEAD, 1, eps=EPS, activation=F.relu6)
+        self.dropout = nn.Dropout(config.dropout)
+        self.head = nn.Linear(HEAD, config.classes) if config.classes else nn.Identity()
+
+    def maps(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch features y x"]:
+        """The last map of features."""
+        return self.last(self.stages(self.stem(pixels)))

@@ -1,0 +1,97 @@
+"""What all models of pictures share: the settings of their input, its check, and convolutions with their norms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from regard.config.ranges import Range
+from regard.models.running import RunningNorm
+
+Side = Annotated[int, Range(0, 4096)]
+"""Pixels on each side of a picture; 0 until the data is known."""
+Channels = Annotated[int, Range(1, 64)]
+"""Numbers of a pixel."""
+Plane = tuple[int, int]  # rows and columns
+Activation = Callable[[Tensor], Tensor]
+
+
+def check(config: Any, pixels: Float[Tensor, "batch channels rows columns"]) -> None:
+    """Refuse pictures of another size than the model is for."""
+    side = config.size
+    if pixels.shape[1:] != (config.channels, side, side):
+        shape = " x ".join(map(str, pixels.shape[1:]))
+        raise ValueError(f"pictures of {shape}, and the model reads {config.channels} x {side} x {side}")
+
+
+def halvings(side: int, times: int) -> int:
+    """What a side is after so many layers that halve it, an odd one rounded up."""
+    return -(-side // 2**times)
+
+
+class Convolved(nn.Module):
+    """A convolution without a bias and a norm with running statistics, then a function or none."""
+
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        kernel: int,
+        *,
+        stride: int = 1,
+        groups: int = 1,
+        eps: float = 1e-5,
+        activation: Activation | None = None,
+    ):
+        super().__init__()
+        self.convolution = nn.Conv2d(
+            inputs, outputs, kernel, stride=stride, padding=kernel // 2, groups=groups, bias=False
+        )
+        nn.init.normal_(self.convolution.weight, std=math.sqrt(2 * groups / (kernel**2 * outputs)))  # He et al. 2015
+        self.norm = RunningNorm(outputs, eps=eps)
+        self.activation = activation
+
+    def forward(self, x: Float[Tensor, "batch inputs rows columns"]) -> Float[Tensor, "batch outputs y x"]:
+        """A map of features, normalised."""
+        y = self.norm(self.convolution(x))
+        return y if self.activation is None else self.activation(y)
+
+
+class Convolutional(nn.Module):
+    """Convolutions whose last map gives the regions, and whose mean over them goes to the head."""
+
+    config: Any
+    head: nn.Module
+    dropout: nn.Module
+
+    def maps(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch features y x"]:
+        """The last map of features."""
+        raise NotImplementedError
+
+    @property
+    def grid(self) -> Plane:
+        """Rows and columns of regions."""
+        return self.config.plane
+
+    @property
+    def width(self) -> int:
+        """Features of a region."""
+        return self.config.features
+
+    def forward(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch classes"]:
+        """Logits of the classes, for normalised pixels."""
+        check(self.config, pixels)
+        return self.head(self.dropout(self.pooled(self.maps(pixels))))
+
+    def pooled(self, maps: Float[Tensor, "batch features y x"]) -> Float[Tensor, "batch out"]:
+        """One vector for each picture."""
+        return maps.mean((2, 3))
+
+    def regions(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch region features"]:
+        """The last map row by row."""
+        check(self.config, pixels)
+        return self.maps(pixels).flatten(2).transpose(1, 2)

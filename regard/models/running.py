@@ -1,0 +1,80 @@
+"""A norm over the batch that remembers what it saw: batch normalisation (Ioffe and Szegedy 2015).
+
+In training a row of data, the pictures that go through the model at once, is normalised by its own statistics. The
+running ones, which serve in use, move once an update, by the mean over all rows of the step weighted by their pictures.
+Rows may so be summed up by gradient accumulation or dealt to several processes without a difference to the model, and a
+step that is skipped or begun again leaves no trace. Whoever trains calls `settle` and `forget`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+MOMENTUM = 0.1  # of a step in the running statistics
+
+
+class RunningNorm(nn.Module):
+    """`weight (x - mean) / sqrt(variance + eps) + bias` for each channel; frozen weights freeze the statistics too."""
+
+    running_mean: Tensor
+    running_var: Tensor
+    seen: Tensor
+
+    def __init__(self, features: int, *, eps: float = 1e-5):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(features))
+        self.bias = nn.Parameter(torch.zeros(features))
+        self.register_buffer("running_mean", torch.zeros(features))
+        self.register_buffer("running_var", torch.ones(features))
+        # Since the last update: sums of means, of variances, and how many pictures they are of.
+        self.register_buffer("seen", torch.zeros(3, features), persistent=False)
+
+    def forward(self, x: Float[Tensor, "batch features *place"]) -> Float[Tensor, "batch features *place"]:
+        """Normalised by the row's own statistics in training, by the running ones in use."""
+        alone = x.numel() == x.shape[1]  # a single number varies from nothing
+        if not self.training or not self.weight.requires_grad or alone:
+            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+        mean, variance = torch.zeros_like(self.running_mean), torch.zeros_like(self.running_var)
+        y = F.batch_norm(x, mean, variance, self.weight, self.bias, training=True, momentum=1.0, eps=self.eps)
+        with torch.no_grad():
+            self.seen.add_(torch.stack([mean, variance, torch.ones_like(mean)]), alpha=len(x))
+        return y
+
+
+def norms(model: nn.Module) -> list[RunningNorm]:
+    """All norms of a model with running statistics."""
+    return [module for module in model.modules() if isinstance(module, RunningNorm)]
+
+
+def statistics(model: nn.Module) -> dict[str, Tensor]:
+    """The running statistics by name."""
+    found = {name: module for name, module in model.named_modules() if isinstance(module, RunningNorm)}
+    kinds = ("running_mean", "running_var")
+    return {f"{name}.{kind}".lstrip("."): getattr(module, kind) for name, module in found.items() for kind in kinds}
+
+
+def forget(norms: Sequence[RunningNorm]) -> None:
+    """Nothing of what was seen since the last update counts."""
+    if norms:
+        torch._foreach_zero_([norm.seen for norm in norms])
+
+
+@torch.no_grad()
+def settle(norms: Sequence[RunningNorm], *, veto: Tensor) -> None:
+    """Let the running statistics move by what was seen since the last update, unless vetoed."""
+    if not norms:
+        return
+    kept = [each for norm in norms for each in (norm.running_mean, norm.running_var)]
+    sums = torch.cat([each for norm in norms for each in norm.seen[:2]])
+    counts = torch.cat([norm.seen[2] for norm in norms for _ in range(2)])
+    before = torch.cat(kept)
+    moved = torch.lerp(before, sums / counts.clamp(min=1), MOMENTUM)
+    after = torch.where(veto | (counts == 0), before, moved)
+    torch._foreach_copy_(kept, after.split([len(each) for each in kept]))
+    forget(norms)

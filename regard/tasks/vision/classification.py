@@ -1,0 +1,294 @@
+"""Learning what pictures show: labelled pictures in, a classifier out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Int, UInt8
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard import config
+from regard.attention.hardware import device_of
+from regard.checkpoint import Checkpoint
+from regard.config.ranges import Share, Whole
+from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
+from regard.data.pictures.augment import Augment, AugmentConfig
+from regard.metrics.calibration import fitted_temperature
+from regard.models.vit import ViTConfig
+from regard.tasks.card import card
+from regard.tasks.vision import preparing
+from regard.tasks.vision.preparing import PicturesConfig, Prepared, Side
+from regard.tasks.vision.recognition import recognise
+from regard.tasks.vision.scoring import Measured, measured
+from regard.training import adoption
+from regard.training.loop import TrainingConfig
+from regard.training.optim import OptimConfig
+from regard.training.pace import between, pace, power
+from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
+from regard.training.tuning import TuningConfig
+
+AnyModelConfig = ViTConfig
+CHUNK = 256  # pictures looked at at a time
+ROOM = 0.25  # share of free memory on the device that pictures may take
+
+# What follows from the pictures where nobody named it.
+SIZES = ((2_000, (128, 4, 4)), (20_000, (192, 6, 3)), (200_000, (256, 7, 4)))  # up to so many: width, depth, heads
+LARGE = (384, 12, 6)
+PASSES = ((2_000, 200), (20_000, 100), (200_000, 60))  # up to so many pictures, so many passes over them
+FEW = 5_000  # pictures below which a model that starts from nothing is told to be a poor choice
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureObjective:
+    """What is minimised, and what is shown."""
+
+    smoothing: Share = 0.0
+    """Label smoothing: share of probability spread over all labels instead of the right one."""
+    samples: Free[Whole] = 5
+    """Held-out pictures whose answers are shown at every evaluation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PicturesRecipe:
+    """One run that learns what pictures show."""
+
+    task: Fixed[Literal["pictures"]] = "pictures"
+    """What is learnt."""
+    data: Fingerprinted[PicturesConfig]
+    """Which pictures, and their size."""
+    augment: Warned[AugmentConfig] = field(default_factory=AugmentConfig)
+    """How they are varied in training."""
+    model: Fixed[AnyModelConfig] = field(default_factory=ViTConfig)
+    """The network, chosen by its name; sizes that nobody names follow from the pictures."""
+    objective: PictureObjective = field(default_factory=PictureObjective)
+    """The loss."""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    """The optimizer and its learning rate."""
+    tuning: Fixed[TuningConfig] = field(default_factory=TuningConfig)
+    """What of a model to start from learns."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """How long, how often, where."""
+
+    def __post_init__(self) -> None:
+        if self.augment.mixes and self.data.batch % 2:
+            raise ValueError(f"data.batch is {self.data.batch}, and pictures are mixed in pairs: give an even number")
+
+
+@dataclass(frozen=True)
+class PictureBatch:
+    """Some pictures: which, their places in the order of training, labels, and bytes unless the device has them."""
+
+    numbers: Int[Tensor, "picture"]
+    places: Int[Tensor, "picture"]
+    labels: Int[Tensor, "picture"]
+    pixels: UInt8[Tensor, "picture channels size size"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def to(self, device: torch.device | str) -> PictureBatch:
+        """The same on a device."""
+        moved = (each.to(device, non_blocking=True) for each in (self.numbers, self.places, self.labels))
+        return PictureBatch(*moved, None if self.pixels is None else self.pixels.to(device, non_blocking=True))
+
+    def halves(self) -> list[PictureBatch]:
+        """Two of about half the size, neighbours together; only itself when it is a pair."""
+        half = len(self) // 4 * 2
+        if not half:
+            return [self]
+        parts = [None if each is None else each.split([half, len(self) - half]) for each in vars(self).values()]
+        return [PictureBatch(*(None if part is None else part[side] for part in parts)) for side in (0, 1)]  # type: ignore[arg-type]
+
+
+class PictureClassification:
+    """The task of learning what pictures show."""
+
+    Recipe = PicturesRecipe
+    takes: ClassVar[str] = "pictures"
+    folders: ClassVar[bool] = True
+    usage: ClassVar[str] = "regard classify {folder} PICTURE"
+    shared: ClassVar[bool] = True
+    goal: Goal = ("accuracy", "max")
+    recognise = staticmethod(recognise)
+
+    def __init__(self, recipe: PicturesRecipe, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
+        self.recipe, self.prepared, self.model = recipe, prepared, model
+        self.temperature = 1.0
+        device, data = device_of(model), recipe.data
+        self.augment = Augment(
+            recipe.augment, mean=prepared.mean, std=prepared.std, seed=recipe.training.seed, device=device
+        )
+        self.rows = math.ceil(len(prepared.train) / data.batch)
+        self.features = data.batch * prepared.shape.channels * prepared.shape.size**2
+        self.kept = on_device(prepared.train, device)
+        self.notes = [f"an epoch has {self.rows:,} rows of {data.batch:,} pictures"]
+        if self.kept is not None:
+            self.notes.append(f"{self.kept.nbytes / 1e6:,.0f} MB of pictures are kept on the device")
+
+    @staticmethod
+    def prepare(recipe: PicturesRecipe, known: Checkpoint | None = None) -> Prepared:
+        """Read and decode the pictures, as a model to start from knows them."""
+        return preparing.prepare(recipe.data, None if known is None else known.config)
+
+    @staticmethod
+    def suited(recipe: PicturesRecipe, prepared: Prepared) -> dict[str, Any]:
+        """Sizes, batches, variations and an end that so many pictures ask for."""
+        amount, size = len(prepared.train), prepared.shape.size
+        batch = between(16, power(amount / 10), 512)
+        rows = math.ceil(amount / batch)
+        passes = next((passes for most, passes in PASSES if amount <= most), 30)
+        steps = between(300, passes * rows, 100_000)
+        natural = prepared.shape.channels == 3
+        return {
+            "data": {"size": size, "channels": prepared.shape.channels, "batch": batch},
+            "augment": {
+                "shift": 0.125,
+                "flip": natural,
+                "operations": 1,
+                "magnitude": 0.3,
+                "cutmix": 1.0,
+                "mixed": 0.5,
+            },
+            "model": _shape(recipe.model, amount, size),
+            "objective": {"smoothing": 0.1},
+            "optim": {"name": "adamw", "rate": 1e-3, "weight_decay": 0.05, "schedule": "cosine"},
+            "training": {**pace(recipe.training, rows=rows, steps=steps, patience=20), "ema": 0.998},
+        }
+
+    @staticmethod
+    def sized(recipe: PicturesRecipe, prepared: Prepared) -> PicturesRecipe:
+        """The recipe with the classes, the size and the scales of the pictures."""
+        shape = prepared.shape
+        seen = {"size": shape.size, "channels": shape.channels}
+        data = replace(recipe.data, **seen, mean=prepared.mean, std=prepared.std)
+        return replace(recipe, data=data, model=replace(recipe.model, classes=len(prepared.classes), **seen))
+
+    @staticmethod
+    def adopt(model: Any, parent: Checkpoint, prepared: Prepared) -> list[str]:
+        """Weights of a model that knows the same labels, or only the body of another under a new head."""
+        same = parent.config.get("task") == "pictures" and parent.config.get("labels") == prepared.classes
+        return adoption.adopt(model, parent, same=same)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return device_of(self.model)
+
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """One set of weights, one optimizer."""
+        return every_weight(self.model)
+
+    def batch(self, row: int) -> PictureBatch:
+        """The pictures of a row."""
+        train, data = self.prepared.train, self.recipe.data
+        chosen, places = preparing.row(train, row, batch=data.batch, seed=self.recipe.training.seed)
+        pixels = torch.from_numpy(train.pixels(chosen)) if self.kept is None else None
+        return PictureBatch(*map(torch.from_numpy, (chosen, places, train.labels[chosen])), pixels)
+
+    def split(self, batch: PictureBatch) -> list[PictureBatch]:
+        """A row that does not fit the memory, in halves."""
+        return batch.halves()
+
+    def origins(self, batch: PictureBatch) -> list[str]:
+        """Where these pictures stand."""
+        return [self.prepared.train.place(number) for number in batch.numbers.tolist()]
+
+    def step(self, batch: PictureBatch, part: str) -> Step:
+        """The surprise at every label, summed; of a mixture, at both by their shares."""
+        self.temperature = 1.0  # one that was fitted was that of other weights
+        batch = batch.to(self.device)
+        pixels = batch.pixels
+        if pixels is None:
+            assert self.kept is not None
+            pixels = self.kept.index_select(0, batch.numbers)
+        with torch.no_grad(), torch.autocast(self.device.type, enabled=False):  # places of pixels need all their bits
+            shown = self.augment(pixels, batch.labels, batch.places)
+        logits = self.model(shown.pixels).float()
+        smoothing = self.recipe.objective.smoothing
+        first, second = (
+            F.cross_entropy(logits, labels, reduction="none", label_smoothing=smoothing)
+            for labels in (shown.labels, shown.others)
+        )
+        loss = (shown.share * first + (1 - shown.share) * second).sum()
+        return Step(loss=loss, weight=len(batch), counts={"pictures": len(batch)})
+
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
+        """How held-out pictures are told, a few to look at; by their logits the temperature of answers is fitted."""
+        side, classes = self.prepared.valid, self.prepared.classes
+        found = measured(side, classes, spread(self._logits, _chunks(len(side))))
+        self.temperature = fitted_temperature(found.logits, side.labels)
+        return Evaluation(found.metrics, self._samples(side, found))
+
+    def _logits(self, chunk: range) -> list[list[float]]:
+        """What the model says of some held-out pictures, as numbers that processes can exchange."""
+        pixels = torch.from_numpy(self.prepared.valid.pixels(np.array(chunk))).to(self.device)
+        return self.model(self.augment.plain(pixels)).float().tolist()
+
+    def _samples(self, side: Side, found: Measured) -> list[dict[str, Any]]:
+        classes, answers = self.prepared.classes, found.logits.argmax(-1)
+        return [
+            {"picture": side.place(n), "truth": classes[side.labels[n]], "answer": classes[answers[n]]}
+            for n in range(min(self.recipe.objective.samples, len(side)))
+        ]
+
+    def contents(self) -> dict[str, Any]:
+        """What a checkpoint directory holds beside weights and metrics."""
+        recipe = config.plain(self.recipe)
+        data = {name: recipe["data"][name] for name in ("size", "channels", "fit", "mean", "std")}
+        file = config.plain(preparing.like(self.recipe.data.train[0]))
+        return {
+            "config.yaml": {
+                "format": 1,
+                "task": recipe["task"],
+                "model": recipe["model"],
+                "labels": self.prepared.classes,
+                **({"temperature": self.temperature} if self.temperature != 1.0 else {}),
+                "data": {**data, "file": file},
+            },
+            "README.md": self.card(),
+        }
+
+    def card(self) -> str:
+        """What a stranger should know about the model, in a few lines."""
+        classes, data = self.prepared.classes, self.recipe.data
+        known = ", ".join(classes[:20]) + ", ..." * (len(classes) > 20)
+        return card(
+            "Says what a picture shows",
+            f"{self.recipe.model.phrase}, trained with Regard on {len(self.prepared.train):,} pictures of "
+            f"{data.size} x {data.size} pixels.\n\nIt knows the labels {known}.",
+            command="regard classify DIRECTORY picture.png",
+            code='classify(["picture.png"])',
+            files=[file.path for file in data.train],
+        )
+
+
+def on_device(side: Side, device: torch.device) -> Tensor | None:
+    """All training pictures on a GPU where they fit; elsewhere they stay in the cache."""
+    if device.type != "cuda":
+        return None
+    shape = side.album.pixels.shape[1:]
+    free, _ = torch.cuda.mem_get_info(device)
+    if len(side) * math.prod(shape) > ROOM * free:
+        return None
+    kept = torch.empty((len(side), *shape), dtype=torch.uint8, device=device)
+    for chunk in _chunks(len(side), 4096):
+        kept[chunk.start : chunk.stop] = torch.from_numpy(side.pixels(np.array(chunk))).to(device)
+    return kept
+
+
+def _shape(model: Any, amount: int, size: int) -> dict[str, Any]:
+    """The sizes of a ViT that so many pictures of this size can fill; others have sizes of their own."""
+    if model.name != "vit":
+        return {}
+    width, depth, heads = next((sizes for most, sizes in SIZES if amount <= most), LARGE)
+    fitting = [patch for patch in range(4, size + 1) if size % patch == 0 and size // patch <= 16]
+    return {"width": width, "depth": depth, "heads": heads, "hidden": 2 * width, "patch": fitting[0]}
+
+
+def _chunks(count: int, size: int = CHUNK) -> list[range]:
+    return [range(first, min(first + size, count)) for first in range(0, count, size)]

@@ -1,0 +1,199 @@
+"""A trained picture classifier in use: what a picture shows, scores on labelled pictures, where it looked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from regard import config
+from regard.attention.hardware import device_of
+from regard.attention.tap import Tap
+from regard.checkpoint import Checkpoint
+from regard.data.pictures.augment import Augment, AugmentConfig
+from regard.data.pictures.album import Shape
+from regard.data.pictures.decoding import SUFFIXES, Unusable, decoded, from_array, quiet
+from regard.data.pictures.shelves import PictureFile
+from regard.interpret.items import Item, Weights
+from regard.interpret.trace import Trace
+from regard.interpret.watch import watch
+from regard.metrics.scores import Scores
+from regard.tasks.trained import NoOptions, blind, chosen, described, revived
+from regard.tasks.vision import preparing
+from regard.tasks.vision.scoring import measured, scores
+
+CHUNK = 256  # pictures looked at at a time
+CLASS = "<class>"
+Given = str | Path | np.ndarray
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What a picture was found to show, and how probable each label is, the likeliest first."""
+
+    picture: str
+    label: str
+    probability: float
+    all: dict[str, float]
+
+    def __str__(self) -> str:
+        return f"{self.label}\t{self.probability:.3f}"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        chances = {label: round(chance, 6) for label, chance in self.all.items()}
+        return {
+            "picture": self.picture,
+            "label": self.label,
+            "probability": round(self.probability, 6),
+            "all": chances,
+        }
+
+
+class PictureClassifier:
+    """Says what a picture shows."""
+
+    task: ClassVar[str] = "pictures"
+    verb: ClassVar[str] = "classify"
+    kind: ClassVar[str] = "a classifier of pictures"
+    opens: ClassVar[bool] = True
+    Options: ClassVar[type] = NoOptions
+    __repr__ = described
+
+    def __init__(
+        self,
+        model: Any,
+        classes: list[str],
+        data: Mapping[str, Any],
+        name: str = "classifier",
+        temperature: float = 1.0,
+    ) -> None:
+        self.model, self.classes, self.data, self.name, self.temperature = model, classes, data, name, temperature
+        self.shape = Shape(model.config.size, model.config.channels, data.get("fit", "crop"))
+        scales = {name: tuple(map(float, data[name])) for name in ("mean", "std")}
+        self.scaled = Augment(AugmentConfig(), **scales, seed=0, device=device_of(model)).plain
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> PictureClassifier:
+        """The one a checkpoint directory holds."""
+        known = checkpoint.config
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        heat = known.get("temperature", 1.0)
+        if not isinstance(heat, int | float) or not 0 < heat < math.inf:
+            raise ValueError(f"temperature must be a number above 0, not {heat!r}")
+        return cls(revived(checkpoint, device), [str(each) for each in known["labels"]], known["data"], name, heat)
+
+    def parse(self, text: str) -> Path:
+        """An input is the path of a picture."""
+        return Path(text)
+
+    def unfolded(self, text: str) -> list[str]:
+        """The inputs that one stands for: a folder for its pictures, at any depth, in the order of their names."""
+        if not Path(text).is_dir():
+            return [text]
+        found = sorted(str(path) for path in Path(text).rglob("*") if path.suffix.lower() in SUFFIXES)
+        if not found:
+            raise ValueError(f"{text} holds no pictures: name a folder with PNG, JPEG or WebP files")
+        return found
+
+    def answer(self, inputs: Sequence[Given], **options: Any) -> list[Sight]:
+        """What each picture shows."""
+        chosen(self, options)
+        return self.classify(inputs)
+
+    def classify(self, pictures: Given | Sequence[Given]) -> list[Sight]:
+        """What each picture shows: files, folders of them, or arrays (height, width) or (height, width, 3)."""
+        alone = isinstance(pictures, (str, Path)) or (isinstance(pictures, np.ndarray) and pictures.ndim < 4)
+        listed: list[Any] = [pictures] if alone else list(pictures)  # type: ignore[list-item, arg-type]
+        files = (isinstance(each, (str, Path)) for each in listed)
+        spread = [
+            one
+            for each, file in zip(listed, files, strict=True)
+            for one in (self.unfolded(str(each)) if file else [each])
+        ]
+        found: list[Sight] = []
+        for first in range(0, len(spread), CHUNK):
+            some = spread[first : first + CHUNK]
+            chances = (self._logits(self.opened(some)) / self.temperature).softmax(-1)
+            found += [self._sight(one, each) for one, each in zip(some, chances, strict=True)]
+        return found
+
+    def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
+        """Scores on labelled pictures; of a source with parts, on those to test on. `changes`: columns of a table."""
+        if not paths:
+            raise ValueError(f"{self.name} is measured on labelled pictures: name a folder or file of them")
+        own = {**(self.data.get("file") or {}), **changes}
+        files = [config.build(PictureFile, {**own, "path": str(path)}, where="file") for path in paths]
+        side = preparing.read(files, self.shape, self.classes)
+        parts = [
+            self._logits(torch.from_numpy(side.pixels(np.arange(first, min(first + CHUNK, len(side)))))).tolist()
+            for first in range(0, len(side), CHUNK)
+        ]
+        return scores(name or self.name, self.task, side, measured(side, self.classes, parts), self.temperature)
+
+    def look(self, given: Given) -> Trace:
+        """Classify a picture and keep where the model looked, patch by patch."""
+        if not any(isinstance(module, Tap) for module in self.model.modules()):
+            raise blind(self, "train with model.name=vit")
+        with watch(self.model) as seen:
+            [sight] = self.classify([given])
+        weights = {name: seen[name][0].cpu() for name in seen}
+        patches = self._patches()
+        both = {"source": patches, "label": [Item(sight.label, word=0)]}
+        listed = [
+            Weights(name, "source" if values.shape[-2] == len(patches) else "label", "source", values)
+            for name, values in weights.items()
+        ]
+        facts = {"text": sight.picture, "answer": sight.label, "probability": round(sight.probability, 6)}
+        return Trace(self.name, self.task, both, listed, facts)
+
+    def opened(self, pictures: Sequence[Given]) -> UInt8[Tensor, "pictures channels size size"]:
+        """Pictures as the model's bytes; one that is none is named."""
+        found = []
+        for each in pictures:
+            try:
+                with quiet():
+                    read = from_array if isinstance(each, np.ndarray) else _file
+                    found.append(read(each, **self.shape._asdict()))  # type: ignore[operator]
+            except Unusable as error:
+                raise ValueError(f"{_called(each)}: {error}") from None
+        return torch.from_numpy(np.stack(found))
+
+    @torch.no_grad()
+    def _logits(self, pixels: UInt8[Tensor, "batch channels size size"]) -> Float[Tensor, "batch classes"]:
+        return self.model(self.scaled(pixels.to(device_of(self.model)))).float().cpu()
+
+    def _sight(self, given: Given, chances: Float[Tensor, "classes"]) -> Sight:
+        ranked = chances.argsort(descending=True, stable=True).tolist()
+        every = {self.classes[number]: float(chances[number]) for number in ranked}
+        label = self.classes[ranked[0]]
+        return Sight(_called(given), label, every[label], every)
+
+    def _patches(self) -> list[Item]:
+        """What is read, row by row, with its box as shares of the sides."""
+        rows, columns = self.model.grid
+        before = [Item(CLASS, special=True)] * getattr(self.model.config, "before", 0)
+        return before + [
+            Item(
+                f"{row + 1},{column + 1}",
+                word=row * columns + column,
+                box=(column / columns, row / rows, (column + 1) / columns, (row + 1) / rows),
+            )
+            for row in range(rows)
+            for column in range(columns)
+        ]
+
+
+def _file(path: str | Path, **shape: Any) -> np.ndarray:
+    return decoded(Path(path), **shape)[0]
+
+
+def _called(given: Given) -> str:
+    return f"an array of shape {given.shape}" if isinstance(given, np.ndarray) else str(given)

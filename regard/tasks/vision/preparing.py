@@ -1,0 +1,299 @@
+"""Labelled pictures, from the files of a recipe to bytes in the cache: classes, what is held out, what is odd."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import numpy as np
+from jaxtyping import Int, UInt8
+
+from regard.config.ranges import Batch, Count, Part, Positive, Range, Seed, Some
+from regard.config.resuming import Free, Warned
+from regard.config.words import nearest
+from regard.data.findings import Finding, told
+from regard.data.packing import number, shuffled
+from regard.data.pictures.album import Album, Shape, album, joined, shape_of
+from regard.data.pictures.decoding import Fit
+from regard.data.pictures.shelves import LABEL, PictureFile, Shelf, shelve
+from regard.data.pictures.shelves import Part as Portion
+from regard.training.task import evenly
+
+Size = Annotated[int, Range(8, 1024)]
+MEASURED = 4096  # pictures that mean and deviation are measured on
+SHOWN = 20  # classes that are counted in a line
+FLAT = 0.01  # deviation of shades below which pictures are taken to be blank
+
+
+@dataclass(frozen=True, kw_only=True)
+class PicturesConfig:
+    """Labelled pictures to learn from, and what they are brought to."""
+
+    train: tuple[PictureFile, ...]
+    """Folders and files to train on; a single one may be written without a list."""
+    valid: tuple[PictureFile, ...] = ()
+    """Validation pictures; none: a share of every class is held out."""
+    held: Some = 0.1
+    """Share of the pictures held out when valid names none, chosen by content: equal pictures stay together."""
+    most: Count | None = None
+    """Learn from so many pictures only, classes alike; null: from all."""
+    size: Size | None = None
+    """Pixels on each side after decoding; null: about the median of the short sides, 224 at most."""
+    channels: Annotated[int, Range(1, 3)] | None = None
+    """3 of colours, 1 of grey; null: 1 where all pictures are grey."""
+    fit: Fit = "crop"
+    """How a picture becomes a square: its middle is cut out, or it is squeezed."""
+    mean: tuple[float, ...] | None = None
+    """Mean of each channel, from 0 to 1, taken off every pixel; null: that of the training pictures."""
+    std: tuple[Positive, ...] | None = None
+    """Deviation of each channel, by which pixels are divided; null: that of the training pictures."""
+    batch: Warned[Batch] = 256
+    """Pictures in a row of training; an even number where they are mixed."""
+    reject: Free[Part] = 0.01
+    """Share of unusable pictures above which nothing is trained."""
+    seed: Seed = 0
+    """Random seed of the choice of held-out pictures."""
+
+    def __post_init__(self) -> None:
+        if not self.train:
+            raise ValueError("train needs at least one folder or file of pictures")
+        if self.channels == 2:
+            raise ValueError("channels must be 3, of colours, or 1, of grey")
+        for name in ("mean", "std"):
+            given = getattr(self, name)
+            if given is not None and self.channels is not None and len(given) != self.channels:
+                raise ValueError(f"{name} has {len(given)} numbers for {self.channels} channels: give one for each")
+
+
+@dataclass(frozen=True)
+class Side:
+    """Some pictures of an album with their classes, by number."""
+
+    album: Album
+    numbers: Int[np.ndarray, "pictures"]
+    labels: Int[np.ndarray, "pictures"]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def place(self, picture: int) -> str:
+        """Where a picture stands."""
+        return self.album.places[self.numbers[picture]]
+
+    def pixels(self, pictures: Int[np.ndarray, "some"]) -> UInt8[np.ndarray, "some channels size size"]:
+        """The bytes of these, copied out of the cache."""
+        return self.album.pixels[self.numbers[pictures]]
+
+    def kept(self, chosen: np.ndarray) -> Side:
+        """Only those that are chosen, by number or by a mask."""
+        return Side(self.album, self.numbers[chosen], self.labels[chosen])
+
+    @property
+    def marks(self) -> Int[np.ndarray, "pictures"]:
+        """Digests of the pixels."""
+        return self.album.marks[self.numbers]
+
+    @property
+    def fingerprint(self) -> str:
+        """What tells these pictures and labels from others."""
+        return hashlib.sha256(self.marks.tobytes() + self.labels.astype(np.int64).tobytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is learnt from and measured on."""
+
+    classes: list[str]
+    train: Side
+    valid: Side
+    shape: Shape
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    report: dict[str, Any]
+    summary: list[str]
+
+
+def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> Prepared:
+    """Read and decode all pictures, and choose those that are held out.
+
+    `known` is the config of a model to go on from: its labels, and the size and scales of its pictures, unless others
+    are named.
+    """
+    before: Any = (known or {}).get("data") or {}
+    shelves = [shelve(file) for file in config.train]
+    given = {name: getattr(config, name) or before.get(name) for name in ("size", "channels", "mean", "std")}
+    shape = shape_of(shelves, given["size"], given["channels"], config.fit)
+    found = _album(shelves, shape, config.reject)
+    classes = classes_of(shelves, found, [str(each) for each in (known or {}).get("labels", ())])
+    train, notes = Side(found, np.arange(len(found)), numbered(found, classes)), list[str]()
+    if config.valid:
+        measured = _album([shelve(file, part="test") for file in config.valid], shape, config.reject)
+        valid = Side(measured, np.arange(len(measured)), numbered(measured, classes))
+    else:
+        train, valid = held_out(train, config.held, config.seed)
+    train, apart = _apart(train, valid)
+    notes += [f"left out of training: {apart}"] if apart else []
+    train = train if config.most is None else limited(train, config.most, config.seed)
+    notes += _oddities(train, valid, classes)
+    mean, std = _scales(train, given["mean"], given["std"])
+    groups = {"train": config.train, "valid": config.valid or config.train}
+    sides = {"train": train, "valid": valid}
+    report = {
+        part: {"files": [file.path for file in groups[part]], "pictures": len(side), "fingerprint": side.fingerprint}
+        for part, side in sides.items()
+    }
+    own = [] if valid.album is found else valid.album.summary
+    head = _head(train, valid, classes, shape)
+    return Prepared(classes, train, valid, shape, mean, std, report, [*head, *found.summary, *own, *notes])
+
+
+def read(paths: Sequence[PictureFile], shape: Shape, classes: list[str], *, part: Portion = "test") -> Side:
+    """Labelled pictures to score a model on."""
+    found = _album([shelve(file, part=part) for file in paths], shape, 0.0)
+    return Side(found, np.arange(len(found)), numbered(found, classes))
+
+
+def _album(shelves: Sequence[Shelf], shape: Shape, reject: float) -> Album:
+    """The pictures of these shelves; too many bad ones are an error."""
+    albums = [album(shelf, shape) for shelf in shelves]
+    for shelf, one in zip(shelves, albums, strict=True):
+        one.check(reject, shelf.name)
+        if LABEL not in one.columns:
+            raise ValueError(f"{shelf.name} has no column with labels: name it, data.train.label=COLUMN")
+    return joined(albums)
+
+
+def classes_of(shelves: Sequence[Shelf], found: Album, known: list[str]) -> list[str]:
+    """All labels in their order: that of a model to go on from, of the files, or of numbers or letters."""
+    met = dict.fromkeys(found.columns[LABEL])
+    if known and met.keys() <= set(known):
+        return known
+    orders = {shelf.classes for shelf in shelves}
+    order = next(iter(orders)) if len(orders) == 1 else ()
+    if order:
+        return [label for label in order if label in met]
+    if len(met) < 2:
+        only = f"only the class {next(iter(met))!r}" if met else "no class"
+        raise ValueError(f"{shelves[0].name} has {only}: give pictures of two classes at least")
+    numeric = all(label.isdecimal() for label in met)
+    return sorted(met, key=lambda label: (int(label), label) if numeric else (0, label))
+
+
+def numbered(found: Album, classes: Sequence[str]) -> Int[np.ndarray, "pictures"]:
+    """The number of each picture's class; one that is never learnt is an error."""
+    numbers = {label: place for place, label in enumerate(classes)}
+    for place, label in zip(found.places, found.columns[LABEL], strict=True):
+        if label not in numbers:
+            guess = nearest(label, classes) or f"; there are {', '.join(classes[:8])}{', ...' * (len(classes) > 8)}"
+            raise ValueError(f"{place}: the label {label!r} is never learnt: correct it, or leave it out{guess}")
+    return np.array([numbers[label] for label in found.columns[LABEL]], np.int64)
+
+
+def held_out(side: Side, share: float, seed: int) -> tuple[Side, Side]:
+    """The pictures to learn from and those held out: a share of each class by content, one at least, never all."""
+    ranks, held = _ranks(side, seed), np.zeros(len(side), bool)
+    for label in np.unique(side.labels):
+        own = np.flatnonzero(side.labels == label)
+        last = np.sort(ranks[own])[max(1, round(share * len(own))) - 1]
+        chosen = own[ranks[own] <= last]
+        if len(chosen) < len(own):
+            held[chosen] = True
+    if not held.any():
+        raise ValueError(f"{side.place(0)}: too few different pictures to hold some out: give more, or data.valid")
+    return side.kept(~held), side.kept(held)
+
+
+def limited(side: Side, most: int, seed: int) -> Side:
+    """So many pictures, as many of each class as there are, the same for the same seed."""
+    ranks, turn = _ranks(side, seed + 1), np.zeros(len(side), np.int64)
+    for label in np.unique(side.labels):
+        own = np.flatnonzero(side.labels == label)
+        turn[own[np.argsort(ranks[own], kind="stable")]] = np.arange(len(own))
+    order = np.lexsort((side.labels, turn))[:most]
+    return side.kept(np.sort(order))
+
+
+def _ranks(side: Side, seed: int) -> np.ndarray:
+    """A number for each picture that depends on its content and the seed alone."""
+    mixed = (side.marks.astype(np.uint64) ^ np.uint64(number(seed))) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return mixed ^ (mixed >> np.uint64(32))
+
+
+def _apart(train: Side, valid: Side) -> tuple[Side, str]:
+    """Training pictures that are not measured on, and which ones were."""
+    both = np.isin(train.marks, valid.marks)
+    finding = Finding()
+    for picture in np.flatnonzero(both):
+        finding.add(train.place(int(picture)))
+    if both.all():
+        raise ValueError(f"{train.place(0)}: every training picture is also measured on: give others in data.valid")
+    return (
+        (train.kept(~both), told(finding, "equal to pictures that are measured on")) if finding.count else (train, "")
+    )
+
+
+def _scales(train: Side, mean: Any, std: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation of every channel, as told or as measured."""
+    if mean is None or std is None:
+        some = train.pixels(np.array(evenly(range(len(train)), MEASURED))) / 255
+        mean = mean or [round(float(each), 4) for each in some.mean((0, 2, 3))]
+        std = std or [max(FLAT, round(float(each), 4)) for each in some.std((0, 2, 3))]
+    return tuple(map(float, mean)), tuple(map(float, std))
+
+
+def _head(train: Side, valid: Side, classes: Sequence[str], shape: Shape) -> list[str]:
+    """How many pictures of what."""
+    counts = Counter(train.labels.tolist())
+    some = ", ".join(f"{classes[label]} {counts[label]:,}" for label in range(len(classes))[:SHOWN])
+    kind = "grey" if shape.channels == 1 else "colour"
+    return [
+        f"{len(train):,} {kind} pictures of {shape.size} x {shape.size} to learn {len(classes):,} classes from, "
+        f"{len(valid):,} to measure on",
+        f"classes: {some}{', ...' * (len(classes) > SHOWN)}",
+    ]
+
+
+def _oddities(train: Side, valid: Side, classes: Sequence[str]) -> list[str]:
+    """Classes that can hardly be learnt, and pictures that are there twice."""
+    notes, learnt, measured = [], Counter(train.labels.tolist()), Counter(valid.labels.tolist())
+    alone = [name for label, name in enumerate(classes) if learnt[label] == 1]
+    if alone:
+        notes.append(f"classes with one picture to learn from: {_listed(alone)}: add pictures of them")
+    if missing := [name for label, name in enumerate(classes) if not learnt[label]]:
+        notes.append(f"classes without a picture to learn from: {_listed(missing)}: add pictures of them")
+    if never := [name for label, name in enumerate(classes) if learnt[label] and not measured[label]]:
+        notes.append(f"classes that are never measured: {_listed(never)}: add pictures of them")
+    again, otherwise, first = Finding(), Finding(), dict[int, int]()
+    for picture, mark in enumerate(train.marks.tolist()):
+        before = first.setdefault(mark, picture)
+        if before != picture:
+            same = train.labels[before] == train.labels[picture]
+            (again if same else otherwise).add(train.place(picture))
+    notes += [told(again, "that are there before")] if again.count else []
+    return notes + ([told(otherwise, "that are there before with another label")] if otherwise.count else [])
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + ", ..." * (len(names) > SHOWN)
+
+
+def row(side: Side, row: int, *, batch: int, seed: int) -> tuple[Int[np.ndarray, "some"], Int[np.ndarray, "some"]]:
+    """Which pictures are in a row of training, and their places in the order of all.
+
+    The order is one permutation after the other, so that every row is full, and a pure function of seed and row.
+    """
+    places = np.arange(row * batch, (row + 1) * batch)
+    epochs, turns = np.divmod(places, len(side))
+    chosen = np.concatenate(
+        [shuffled(turns[epochs == epoch], len(side), number(seed, int(epoch))) for epoch in np.unique(epochs)]
+    )
+    return chosen, places
+
+
+def like(file: PictureFile) -> PictureFile:
+    """How another file of the same kind is read."""
+    return replace(file, path="", folder=None)

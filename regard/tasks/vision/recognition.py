@@ -1,0 +1,41 @@
+"""Whether folders and files hold labelled pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from regard.data.glimpse import Glimpse, is_folder
+from regard.data.pictures.decoding import SUFFIXES
+from regard.data.pictures.shelves import LABELS, PATHS
+from regard.training.task import NAMED, SURE, Claim, Given, data_section
+
+SENTENCE = "labelled pictures: training a classifier"
+
+
+def recognise(given: Given) -> Claim | None:
+    """Folders and files that somebody calls pictures, arrays, and tables with a column of paths and one of labels."""
+    if given.to is not None:
+        return None
+    if not given.told and not all(_arrays(name) or (not is_folder(name) and _table(name)) for name in given.files):
+        return None
+    train, valid = ([{"path": name} for name in names] for names in (given.files, given.valid))
+    return Claim(data_section(train, valid), SENTENCE, SURE if given.told else NAMED)
+
+
+def _arrays(name: str) -> bool:
+    """Whether a file is named like one with pictures in it."""
+    return Path(name).suffix.lower() == ".npz" or "idx3-ubyte" in Path(name).name
+
+
+def _table(name: str) -> bool:
+    """Whether a file names picture files and says what they show."""
+    look = Glimpse.at(name)
+    if look.is_json:
+        first: dict[str, Any] = dict(look.records[0]) if look.records else {}
+    else:
+        cells = look.rows[1] if look.heading and len(look.rows) > 1 else []
+        first = dict(zip(look.heading or [], cells, strict=False))
+    paths = [cell for column, cell in first.items() if column.lower() in PATHS]
+    named = any(column.lower() in LABELS for column in first)
+    return named and any(isinstance(cell, str) and cell.lower().endswith(SUFFIXES) for cell in paths)
