@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 from jaxtyping import Float
@@ -26,9 +27,7 @@ Vector = Mapping[Gram, float]
 
 def words(text: str) -> list[str]:
     """The words of a caption as they are compared: sacreBLEU's 13a, in lower case, without punctuation."""
-    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
-
-    return [word for word in Tokenizer13a()(text.lower()).split() if word not in LEFT_OUT]
+    return [word for word in _cutter()(text.lower()).split() if word not in LEFT_OUT]
 
 
 def judged(answers: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Statistics]:
@@ -57,6 +56,13 @@ def cider(answers: Sequence[str], references: Sequence[Sequence[str]]) -> Float[
         mine = _Weighed(_grams(answer), rarity, total)
         found[number] = 10 * np.mean([mine.likeness(_Weighed(one, rarity, total)) for one in own])
     return found
+
+
+@cache
+def _cutter() -> Callable[[str], str]:
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+    return Tokenizer13a()
 
 
 class _Weighed:

@@ -5,7 +5,8 @@ The config of a model with a body that others can use says which family that is 
 prefixes) and, where fields alone do not tell, its `sizes` by the family's names. `PECULIAR` are further settings of the
 body, which only the same model goes on with, under whichever head. `scale` is what it multiplies the vectors of tokens
 by, if it does. `RESIZED` are sizes that may follow from the data anew; the model's `fitted(tensors)` then gives the
-weights for them, such as positions interpolated.
+weights for them, such as positions interpolated. `INNER` names the section of a model that is held inside another
+as it is, such as what reads the pictures of a captioner.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ def shape(parent: Checkpoint, asked: Any, *, task: str, kinds: Iterable[type]) -
         kept = {name: value for name, value in config.plain(before).items() if name not in filled}
         kept = {name: value for name, value in kept.items() if name not in FREE or name not in asked}
         return _checked(kept, asked, parent)
+    if (held := _holder(kinds, asked, before)) is not None:
+        return _held(held, asked, parent, before)
     fellows: list[Any] = [kind for kind in kinds if getattr(kind, "FAMILY", None) == getattr(before, "FAMILY", "")]
     wanted = [kind for kind in fellows if kind.name == asked.get("name")]
     kind = next(iter(wanted or [each for each in fellows if _kin(each, before)] or fellows), None)
@@ -61,6 +64,25 @@ def shape(parent: Checkpoint, asked: Any, *, task: str, kinds: Iterable[type]) -
             "leave out --from, or give another model"
         ) from None
     return _checked(section, asked, parent)
+
+
+def _holder(kinds: Iterable[type], asked: Mapping[str, Any], before: Any) -> Any:
+    """The model that has one like the parent's inside, the one asked for if there are several, or None."""
+    holders: list[Any] = [
+        kind for kind in kinds if hasattr(kind, "INNER") and type(before) in config.sections(kind, kind.INNER).values()
+    ]
+    return next((kind for kind in holders if kind.name == asked.get("name")), holders[0] if holders else None)
+
+
+def _held(kind: Any, asked: Mapping[str, Any], parent: Checkpoint, before: Any) -> dict[str, Any]:
+    """The section of a model with the parent's inside, without its head."""
+    named = asked.get(kind.INNER)
+    named = named if isinstance(named, Mapping) else {}
+    kept = {name: value for name, value in config.plain(before).items() if name not in FILLED}
+    return {
+        "name": kind.name,
+        kind.INNER: _checked({k: v for k, v in kept.items() if k not in FREE or k not in named}, named, parent),
+    }
 
 
 def _kin(kind: Any, before: Any) -> bool:

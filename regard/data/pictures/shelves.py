@@ -166,17 +166,17 @@ def _table(file: PictureFile) -> Shelf:
     base = find(file.folder) if file.folder else find(file.path).parent
     shelf = Shelf(file.path, paths := list[Path](), places := list[str](), said := dict[str, list[Any]]())
     asked: tuple[str, str] | None = None
-    for place, row in _rows(file.path, shelf.refused):
+    for place, row in table_rows(file.path, shelf.refused):
         if asked is None:
-            asked = _column(file.path, row, file.picture, PATHS), _label(file, row)
+            asked = path_column(file.path, row, file.picture, PATHS), _label(file, row)
         text, label = value_at(row, asked[0]), value_at(row, asked[1]) if asked[1] else None
-        if reason := _wrong(base, text):
+        if reason := path_fault(base, text):
             shelf.refused.append((place, reason))
             continue
         if asked[1] and (label is None or not str(label).strip()):
             shelf.refused.append((place, f"no label in column {asked[1]}: add one, or leave the row out"))
             continue
-        paths.append(_there(base / str(text).strip()))
+        paths.append(picture_at(base / str(text).strip()))
         places.append(place)
         for name in said.keys() | row.keys():
             said.setdefault(name, [None] * (len(paths) - 1)).append(row.get(name))
@@ -187,7 +187,7 @@ def _table(file: PictureFile) -> Shelf:
     return shelf
 
 
-def _rows(name: str, refused: list[tuple[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def table_rows(name: str, refused: list[tuple[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """(place, cells by column) of every row."""
     if suffix(name) in JSON_SUFFIXES:
         for number, line in enumerate(lines(name), start=1):
@@ -230,7 +230,7 @@ def _texts(name: str) -> Iterator[str]:
             raise ValueError(f"{name}:{number}: not UTF-8: save the table as UTF-8") from None
 
 
-def _column(name: str, row: Mapping[str, Any], asked: str | None, usual: Sequence[str]) -> str:
+def path_column(name: str, row: Mapping[str, Any], asked: str | None, usual: Sequence[str]) -> str:
     """The column with paths: the one named, one that is called so, or one whose first cell looks like a path."""
     if asked is not None:
         if value_at(row, asked) is None and asked not in row:
@@ -246,11 +246,11 @@ def _column(name: str, row: Mapping[str, Any], asked: str | None, usual: Sequenc
 def _label(file: PictureFile, row: Mapping[str, Any]) -> str | None:
     """The column with labels, if there is one."""
     if file.label is not None:
-        return _column(file.path, row, file.label, ())
+        return path_column(file.path, row, file.label, ())
     return next((column for column in row if column.lower() in LABELS), None)
 
 
-def _wrong(base: Path, text: Any) -> str | None:
+def path_fault(base: Path, text: Any) -> str | None:
     """What is wrong with the path of a picture."""
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         return "no path: name a picture, or leave the row out"
@@ -260,7 +260,7 @@ def _wrong(base: Path, text: Any) -> str | None:
     return ELSEWHERE
 
 
-def _there(path: Path) -> Path:
+def picture_at(path: Path) -> Path:
     """The path, or the same name in another format where only that is there."""
     if path.exists():
         return path

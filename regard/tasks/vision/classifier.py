@@ -17,9 +17,8 @@ from regard import config
 from regard.attention.hardware import device_of
 from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
-from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.pictures.album import Shape
-from regard.data.pictures.decoding import SUFFIXES, Unusable, decoded, from_array, quiet
+from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.pictures.shelves import PictureFile
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
@@ -27,11 +26,11 @@ from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.tasks.trained import NoOptions, blind, chosen, described, revived
 from regard.tasks.vision import preparing
+from regard.tasks.vision.opening import Given, called, opened, patches, unfolded
 from regard.tasks.vision.scoring import measured, scores
 
 CHUNK = 256  # pictures looked at at a time
 CLASS = "<class>"
-Given = str | Path | np.ndarray
 
 
 @dataclass(frozen=True)
@@ -96,12 +95,7 @@ class PictureClassifier:
 
     def unfolded(self, text: str) -> list[str]:
         """The inputs that one stands for: a folder for its pictures, at any depth, in the order of their names."""
-        if not Path(text).is_dir():
-            return [text]
-        found = sorted(str(path) for path in Path(text).rglob("*") if path.suffix.lower() in SUFFIXES)
-        if not found:
-            raise ValueError(f"{text} holds no pictures: name a folder with PNG, JPEG or WebP files")
-        return found
+        return unfolded(text)
 
     def answer(self, inputs: Sequence[Given], **options: Any) -> list[Sight]:
         """What each picture shows."""
@@ -114,9 +108,7 @@ class PictureClassifier:
         listed: list[Any] = [pictures] if alone else list(pictures)  # type: ignore[list-item, arg-type]
         files = (isinstance(each, (str, Path)) for each in listed)
         spread = [
-            one
-            for each, file in zip(listed, files, strict=True)
-            for one in (self.unfolded(str(each)) if file else [each])
+            one for each, file in zip(listed, files, strict=True) for one in (unfolded(str(each)) if file else [each])
         ]
         found: list[Sight] = []
         for first in range(0, len(spread), CHUNK):
@@ -156,15 +148,7 @@ class PictureClassifier:
 
     def opened(self, pictures: Sequence[Given]) -> UInt8[Tensor, "pictures channels size size"]:
         """Pictures as the model's bytes; one that is none is named."""
-        found = []
-        for each in pictures:
-            try:
-                with quiet():
-                    read = from_array if isinstance(each, np.ndarray) else _file
-                    found.append(read(each, **self.shape._asdict()))  # type: ignore[operator]
-            except Unusable as error:
-                raise ValueError(f"{_called(each)}: {error}") from None
-        return torch.from_numpy(np.stack(found))
+        return torch.from_numpy(opened(pictures, self.shape))
 
     @torch.no_grad()
     def _logits(self, pixels: UInt8[Tensor, "batch channels size size"]) -> Float[Tensor, "batch classes"]:
@@ -174,26 +158,9 @@ class PictureClassifier:
         ranked = chances.argsort(descending=True, stable=True).tolist()
         every = {self.classes[number]: float(chances[number]) for number in ranked}
         label = self.classes[ranked[0]]
-        return Sight(_called(given), label, every[label], every)
+        return Sight(called(given), label, every[label], every)
 
     def _patches(self) -> list[Item]:
         """What is read, row by row, with its box as shares of the sides."""
-        rows, columns = self.model.grid
         before = [Item(CLASS, special=True)] * getattr(self.model.config, "before", 0)
-        return before + [
-            Item(
-                f"{row + 1},{column + 1}",
-                word=row * columns + column,
-                box=(column / columns, row / rows, (column + 1) / columns, (row + 1) / rows),
-            )
-            for row in range(rows)
-            for column in range(columns)
-        ]
-
-
-def _file(path: str | Path, **shape: Any) -> np.ndarray:
-    return decoded(Path(path), **shape)[0]
-
-
-def _called(given: Given) -> str:
-    return f"an array of shape {given.shape}" if isinstance(given, np.ndarray) else str(given)
+        return before + patches(self.model.grid)

@@ -138,7 +138,7 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
     notes += [f"left out of training: {apart}"] if apart else []
     train = train if config.most is None else limited(train, config.most, config.seed)
     notes += _oddities(train, valid, classes)
-    mean, std = _scales(train, given["mean"], given["std"])
+    mean, std = scales(train, given["mean"], given["std"])
     groups = {"train": config.train, "valid": config.valid or config.train}
     sides = {"train": train, "valid": valid}
     report = {
@@ -236,7 +236,7 @@ def _apart(train: Side, valid: Side) -> tuple[Side, str]:
     )
 
 
-def _scales(train: Side, mean: Any, std: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def scales(train: Any, mean: Any, std: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and deviation of every channel, as told or as measured."""
     if mean is None or std is None:
         some = train.pixels(np.array(evenly(range(len(train)), MEASURED))) / 255
