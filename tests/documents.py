@@ -8,6 +8,7 @@ import random
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from regard import checkpoint, interop, models, recipe
 from regard.cli import run
@@ -25,6 +27,7 @@ from regard.data.tokenizers.units import UnitsConfig
 from regard.lab.agreement import sentences as agreement
 from regard.models.gpt import GPTConfig
 from regard.tasks.word2vec.vectors import WordVectors
+from tests.data.pictures.drawing import draw, fill
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "regard" / "samples" / "tatoeba-fra-eng.valid.tsv.gz"
@@ -51,6 +54,15 @@ LABELLING = ("agreement", "imdb", "names", "word-class", "task=tagging", "task=c
 LABELLING += ("entailment", "alike", "reviews", "endings", "questions")
 SKETCHED = ["training.steps=2", "data.valid=4", "data.batch=2"]  # for models of drawn pictures
 DRAWN = ("locate", "count")
+PICTURED = ("mnist", "fashion", "cifar10", "cifar10-resnet")
+SEEN = {  # for models of pictures, by their names
+    "vit": ["model.width=16", "model.heads=2", "model.hidden=16", "model.depth=1"],
+    "resnet": ["model.depths=[1]", "model.widths=[4]"],
+}
+SEEN = {
+    name: [*sizes, "training.steps=2", "training.epochs=null", "data.batch=4", *BARE[1:]]
+    for name, sizes in SEEN.items()
+}
 FEW = ["training.epochs=1", "data.least=1", "model.width=8"]  # for word vectors
 KINDS = ("cat", "dog", "king")
 SPOKEN_OF = ["film", "movie", "actor", "actress", "king", "queen", "man", "woman", "good", "bad", "horror", "comedy"]
@@ -199,6 +211,26 @@ def lay_labels(desk: Path) -> None:
     _write(desk / "cmudict.dict", [f"{a}{b} {a.upper()} AH0" for a in "bdfg" for b in "aeiou"])
 
 
+def lay_pictures(desk: Path) -> None:
+    """Put pictures where the recipes and documents look for them."""
+    chance = np.random.default_rng(0)
+    for name in ("mnist", "fashion-mnist"):
+        (desk / "data" / name).mkdir(parents=True, exist_ok=True)
+        for part, count in (("train", 40), ("t10k", 10)):
+            labels = np.arange(count) % 10
+            shades = chance.integers(0, 256, (count, 28, 28), np.uint8)
+            for kind, array in (("images-idx3", shades), ("labels-idx1", labels)):
+                head = struct.pack(f">I{array.ndim}I", 0x800 + array.ndim, *array.shape)
+                path = desk / "data" / name / f"{part}-{kind}-ubyte.gz"
+                path.write_bytes(gzip.compress(head + array.astype(np.uint8).tobytes()))
+    parts = {"train": 40, "test": 10}
+    colours = {f"{part}_pictures": chance.integers(0, 256, (n, 32, 32, 3), np.uint8) for part, n in parts.items()}
+    labels = {f"{part}_labels": np.arange(count) % 10 for part, count in parts.items()}
+    np.savez(desk / "data" / "cifar10.npz", **colours, **labels, classes=np.array(list("abcdefghij")))
+    fill(desk / "photos", 6)
+    Image.fromarray(draw("red", 99)).save(desk / "photo.jpg")
+
+
 def lay_others(desk: Path) -> None:
     """Put a model of somebody else's where the documents look for one: a small GPT-2 in Hugging Face's form."""
     shape = GPTConfig(vocab=400, width=16, heads=2, hidden=64, depth=1, context=128)
@@ -282,6 +314,9 @@ class Desk:
             return [*words[:2], *(each for each in small(words[1]) if "=" in each), "--steps", "20"]
         if words[:1] != ["train"]:
             return words
+        if "--pictures" in words or any(Path(word).stem in PICTURED for word in words):
+            self.make_room(words)
+            return [*words, *SEEN["resnet" if any("resnet" in word for word in words) else "vit"]]
         if not {"--resume", "--overwrite"} & set(words):
             self.make_room(words)
         if "--text" in words or any(Path(word).stem.endswith(BLOCKS) for word in words):
@@ -307,7 +342,9 @@ class Desk:
 
     def make_room(self, words: list[str]) -> None:
         """Remove the run that was laid on the desk before the reader came, if this one takes its place."""
-        named = [word for word in words[1:] if word.endswith((".yaml", ".fr", ".en", ".txt", ".csv"))]
+        named = [
+            word for word in words[1:] if word.endswith((".yaml", ".fr", ".en", ".txt", ".csv", "photos", "photos/"))
+        ]
         out = Path(words[words.index("--out") + 1]) if "--out" in words else Path("runs") / Path(named[0]).stem
         if out not in self.trained:
             shutil.rmtree(out, ignore_errors=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents import ROOT, Desk, blocks, lay, lay_labels, lay_others, lay_texts, regards, targets
+from tests.documents import ROOT, Desk, blocks, lay, lay_labels, lay_others, lay_pictures, lay_texts, regards, targets
 
 README = ROOT / "README.md"
 DESIGN = ROOT / "docs" / "design.md"
@@ -18,6 +18,7 @@ MADE = {"build", "data", "dist", "runs"}  # folders that commands and scripts ma
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
     lay(tmp_path)
     lay_labels(tmp_path)
+    lay_pictures(tmp_path)
     lay_texts(tmp_path)
     lay_others(tmp_path)
     return Desk(tmp_path, monkeypatch)

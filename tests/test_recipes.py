@@ -23,11 +23,13 @@ from tests.documents import (
     MATCHED,
     READING,
     ROOT,
+    SEEN,
     SKETCHED,
     SMALL,
     TINY,
     lay,
     lay_labels,
+    lay_pictures,
     lay_texts,
     lay_words,
     small,
@@ -61,6 +63,7 @@ RECIPES = {
 }
 WORDS = ["word2vec-imdb"]
 PICTURES = ["locate-digits", "count-digits"]
+SEEN_RECIPES = ["cifar10", "cifar10-resnet", "fashion", "mnist"]
 TABLES = ["pendulum"]
 TAGS = ["agreement-attention", "agreement-lstm", "agreement-rnn"]
 LABELS = ["imdb-cnn", "imdb-lstm", "imdb-transformer", "names", "word-class"]
@@ -75,12 +78,14 @@ PRETRAINING = [
 ]
 MATCHING = ["encoder-matching"]
 LANGUAGE = ["masse", "ptb-lstm", "shakespeare-gru", "shakespeare-lstm", "shakespeare-rnn"]
-ALL = [*RECIPES, *WORDS, *PICTURES, *TABLES, *LANGUAGE, *PRETRAINING, *MATCHING, *LABELS, *TAGS]
+ALL = [*RECIPES, *WORDS, *PICTURES, *SEEN_RECIPES, *TABLES, *LANGUAGE, *PRETRAINING, *MATCHING, *LABELS, *TAGS]
 TRAINED = [  # one of every task and model
     "tatoeba-both-ways",
     "digit-names",
     *WORDS,
     *PICTURES,
+    "mnist",
+    "cifar10-resnet",
     *TABLES,
     "masse",
     "imdb-bert",
@@ -115,7 +120,7 @@ def resolved(name: str):
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Small files under the names that the recipes use, where REGARD_DATA points or in the folder itself."""
     folder = tmp_path_factory.mktemp("desk")
-    for put in (lay, lay_words, lay_texts, lay_labels):
+    for put in (lay, lay_words, lay_texts, lay_labels, lay_pictures):
         put(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -126,6 +131,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def shortened(name: str) -> list[str]:
     """Settings that make a recipe brief, and small where it is not."""
     found = resolved(name)
+    if found.task == "pictures":
+        return SEEN[found.model.name]
     if found.task != "translation":
         return BRIEFLY[found.task]
     wide = found.model.width > 128
@@ -176,6 +183,8 @@ def test_one_recipe_of_every_model_trains_answers_and_repeats_itself_exactly(nam
 
 def asked_of(model: Any) -> Sequence[Any]:
     """Something to ask a model."""
+    if model.task == "pictures":
+        return [np.zeros((28, 28), np.uint8), np.zeros((40, 60, 3), np.float32)]
     if model.task in ("localisation", "counting"):
         return [np.zeros((model.model.config.size,) * 2, np.float32)] * 2
     if model.task == "regression":

@@ -111,9 +111,9 @@ def joined(albums: Sequence[Album]) -> Album:
     if len(albums) == 1:
         return albums[0]
     names = dict.fromkeys(name for one in albums for name in one.columns)
-    both = (np.concatenate([getattr(one, name) for one in albums]) for name in ("pixels", "marks"))
     return Album(
-        *both,
+        np.concatenate([one.pixels for one in albums]),
+        np.concatenate([one.marks for one in albums]),
         [place for one in albums for place in one.places],
         {name: [cell for one in albums for cell in one.columns.get(name, [None] * len(one))] for name in names},
         read=sum(one.read for one in albums),

@@ -148,7 +148,7 @@ def _folder(root: Path) -> Shelf:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """All files below a folder, hidden ones left out, in an order that is always the same; a link to a folder is not followed."""
+    """All files below a folder but hidden ones, always in the same order; a link to a folder is not followed."""
     for each in sorted(folder.iterdir()):
         if each.name.startswith("."):
             continue
@@ -165,22 +165,22 @@ def _table(file: PictureFile) -> Shelf:
     """The pictures that a CSV, TSV or JSON-lines file names; paths begin where the file lies."""
     base = find(file.folder) if file.folder else find(file.path).parent
     shelf = Shelf(file.path, paths := list[Path](), places := list[str](), said := dict[str, list[Any]]())
-    asked: tuple[str, str] | None = None
+    picture, labelled = "", None
     for place, row in table_rows(file.path, shelf.refused):
-        if asked is None:
-            asked = path_column(file.path, row, file.picture, PATHS), _label(file, row)
-        text, label = value_at(row, asked[0]), value_at(row, asked[1]) if asked[1] else None
+        if not picture:
+            picture, labelled = path_column(file.path, row, file.picture, PATHS), _label(file, row)
+        text, label = value_at(row, picture), value_at(row, labelled) if labelled else None
         if reason := path_fault(base, text):
             shelf.refused.append((place, reason))
             continue
-        if asked[1] and (label is None or not str(label).strip()):
-            shelf.refused.append((place, f"no label in column {asked[1]}: add one, or leave the row out"))
+        if labelled and (label is None or not str(label).strip()):
+            shelf.refused.append((place, f"no label in column {labelled}: add one, or leave the row out"))
             continue
         paths.append(picture_at(base / str(text).strip()))
         places.append(place)
         for name in said.keys() | row.keys():
             said.setdefault(name, [None] * (len(paths) - 1)).append(row.get(name))
-        if asked[1]:
+        if labelled:
             said.setdefault(LABEL, [])[len(paths) - 1 :] = [str(label).strip()]
     if not paths and not shelf.refused:
         raise ValueError(f"{file.path} is empty: give a path and a label in each row")

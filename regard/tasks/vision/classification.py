@@ -19,6 +19,9 @@ from regard.config.ranges import Share, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.metrics.calibration import fitted_temperature
+from regard.models.efficientnet import EfficientNetConfig
+from regard.models.resnet import ResNetConfig
+from regard.models.vgg import VGGConfig
 from regard.models.vit import ViTConfig
 from regard.tasks.card import card
 from regard.tasks.vision import preparing
@@ -32,7 +35,7 @@ from regard.training.pace import between, pace, power
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
 from regard.training.tuning import TuningConfig
 
-AnyModelConfig = ViTConfig
+AnyModelConfig = ViTConfig | ResNetConfig | VGGConfig | EfficientNetConfig  # the first where no name is given
 CHUNK = 256  # pictures looked at at a time
 ROOM = 0.25  # share of free memory on the device that pictures may take
 
@@ -40,7 +43,8 @@ ROOM = 0.25  # share of free memory on the device that pictures may take
 SIZES = ((2_000, (128, 4, 4)), (20_000, (192, 6, 3)), (200_000, (256, 7, 4)))  # up to so many: width, depth, heads
 LARGE = (384, 12, 6)
 PASSES = ((2_000, 200), (20_000, 100), (200_000, 60))  # up to so many pictures, so many passes over them
-FEW = 5_000  # pictures below which a model that starts from nothing is told to be a poor choice
+SMALL = 64  # pixels on a side up to which a picture is not halved at once
+FEW = 5_000  # pictures below which nothing is learnt well from nothing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +97,11 @@ class PictureBatch:
 
     def to(self, device: torch.device | str) -> PictureBatch:
         """The same on a device."""
-        moved = (each.to(device, non_blocking=True) for each in (self.numbers, self.places, self.labels))
-        return PictureBatch(*moved, None if self.pixels is None else self.pixels.to(device, non_blocking=True))
+        numbers, places, labels = (
+            each.to(device, non_blocking=True) for each in (self.numbers, self.places, self.labels)
+        )
+        pixels = None if self.pixels is None else self.pixels.to(device, non_blocking=True)
+        return PictureBatch(numbers, places, labels, pixels)
 
     def halves(self) -> list[PictureBatch]:
         """Two of about half the size, neighbours together; only itself when it is a pair."""
@@ -127,6 +134,8 @@ class PictureClassification:
         self.features = data.batch * prepared.shape.channels * prepared.shape.size**2
         self.kept = on_device(prepared.train, device)
         self.notes = [f"an epoch has {self.rows:,} rows of {data.batch:,} pictures"]
+        if prepared.fresh and len(prepared.train) < FEW:
+            self.notes.append(f"fewer than {FEW:,} pictures: a model to start from (--from) would learn more from them")
         if self.kept is not None:
             self.notes.append(f"{self.kept.nbytes / 1e6:,.0f} MB of pictures are kept on the device")
 
@@ -164,9 +173,10 @@ class PictureClassification:
     def sized(recipe: PicturesRecipe, prepared: Prepared) -> PicturesRecipe:
         """The recipe with the classes, the size and the scales of the pictures."""
         shape = prepared.shape
-        seen = {"size": shape.size, "channels": shape.channels}
+        seen: dict[str, Any] = {"size": shape.size, "channels": shape.channels}
         data = replace(recipe.data, **seen, mean=prepared.mean, std=prepared.std)
-        return replace(recipe, data=data, model=replace(recipe.model, classes=len(prepared.classes), **seen))
+        model: Any = recipe.model
+        return replace(recipe, data=data, model=replace(model, classes=len(prepared.classes), **seen))
 
     @staticmethod
     def adopt(model: Any, parent: Checkpoint, prepared: Prepared) -> list[str]:
@@ -188,7 +198,8 @@ class PictureClassification:
         train, data = self.prepared.train, self.recipe.data
         chosen, places = preparing.row(train, row, batch=data.batch, seed=self.recipe.training.seed)
         pixels = torch.from_numpy(train.pixels(chosen)) if self.kept is None else None
-        return PictureBatch(*map(torch.from_numpy, (chosen, places, train.labels[chosen])), pixels)
+        numbers, turns, labels = map(torch.from_numpy, (chosen, places, train.labels[chosen]))
+        return PictureBatch(numbers, turns, labels, pixels)
 
     def split(self, batch: PictureBatch) -> list[PictureBatch]:
         """A row that does not fit the memory, in halves."""
@@ -283,6 +294,8 @@ def on_device(side: Side, device: torch.device) -> Tensor | None:
 
 def _shape(model: Any, amount: int, size: int) -> dict[str, Any]:
     """The sizes of a ViT that so many pictures of this size can fill; others have sizes of their own."""
+    if model.name == "resnet":
+        return {"stem": "small" if size <= SMALL else "large"}
     if model.name != "vit":
         return {}
     width, depth, heads = next((sizes for most, sizes in SIZES if amount <= most), LARGE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import UInt8
@@ -34,8 +33,7 @@ def opened(pictures: Sequence[Given], shape: Shape) -> UInt8[np.ndarray, "pictur
     for each in pictures:
         try:
             with quiet():
-                read = from_array if isinstance(each, np.ndarray) else _file
-                found.append(read(each, **shape._asdict()))  # type: ignore[operator]
+                found.append(_bytes(each, shape))
         except Unusable as error:
             raise ValueError(f"{called(each)}: {error}") from None
     return np.stack(found)
@@ -60,5 +58,7 @@ def patches(grid: tuple[int, int]) -> list[Item]:
     ]
 
 
-def _file(path: str | Path, **shape: Any) -> np.ndarray:
-    return decoded(Path(path), **shape)[0]
+def _bytes(given: Given, shape: Shape) -> UInt8[np.ndarray, "channels size size"]:
+    if isinstance(given, np.ndarray):
+        return from_array(given, **shape._asdict())
+    return decoded(Path(given), **shape._asdict())[0]

@@ -114,6 +114,8 @@ class Prepared:
     std: tuple[float, ...]
     report: dict[str, Any]
     summary: list[str]
+    fresh: bool = True
+    """Whether there is no model to go on from."""
 
 
 def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> Prepared:
@@ -147,7 +149,7 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
     }
     own = [] if valid.album is found else valid.album.summary
     head = _head(train, valid, classes, shape)
-    return Prepared(classes, train, valid, shape, mean, std, report, [*head, *found.summary, *own, *notes])
+    return Prepared(classes, train, valid, shape, mean, std, report, [*head, *found.summary, *own, *notes], not known)
 
 
 def read(paths: Sequence[PictureFile], shape: Shape, classes: list[str], *, part: Portion = "test") -> Side:

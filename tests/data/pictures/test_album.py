@@ -121,7 +121,7 @@ def test_idx_files_and_npz_files_have_parts(tmp_path: Path) -> None:
 
 def test_nothing_is_unpickled(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", pictures=np.array([object()] * 2, object), labels=np.arange(2))
-    with pytest.raises(ValueError, match="cannot be read .*make it again with numpy.savez"):
+    with pytest.raises(ValueError, match=r"cannot be read .*make it again with numpy.savez"):
         shelf_of(tmp_path / "a.npz")
     (tmp_path / "b.npz").write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="make it again"):
