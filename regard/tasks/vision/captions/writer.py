@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -176,12 +177,10 @@ class CaptionWriter:
         facts = {"text": called(given), "answer": self.tokenizer.decode(best.tokens), "score": best.score}
         return Trace(self.name, self.task, items, weights, facts)
 
-    def changes(self, frames: Sequence[Given], **options: Any) -> Iterator[tuple[Given, Caption]]:
-        """The frames, in their order, at which the caption is another than before, each as soon as it is known."""
-        before = None
-        size = self.settings(**options).batch
-        for first in range(0, len(frames), size):
-            some = list(frames[first : first + size])
+    def changes(self, frames: Iterable[Given], **options: Any) -> Iterator[tuple[Given, Caption]]:
+        """The frames, in their order, at which the caption is another than before."""
+        before, size, coming = None, self.settings(**options).batch, iter(frames)
+        while some := list(islice(coming, size)):
             for frame, found in zip(some, self.answer(some, **options), strict=True):
                 if found.text != before:
                     before = found.text
