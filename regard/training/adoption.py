@@ -99,7 +99,8 @@ def adopt(model: Any, parent: Checkpoint, *, same: bool) -> list[str]:
     tensors = {name: tensor for name, tensor in folded(parent.tensors()).items() if name not in passing}
     tensors = model.fitted(tensors) if hasattr(model, "fitted") else tensors
     if same:
-        fill(model, tensors)
+        state = model.state_dict()
+        fill(model, {**{name: state[name] for name in passing if name in state}, **tensors})
         return [f"starting from {parent.directory}"]
     before = parent_shape(parent)
     if not hasattr(model.config, "body") or not hasattr(before, "body"):
@@ -129,7 +130,8 @@ def _transplanted(model: nn.Module, before: Any, tensors: Mapping[str, Tensor], 
         scale = getattr(before, "scale", 1.0) / getattr(shape, "scale", 1.0) if role == "embedding" else 1.0
         mine.copy_(theirs if scale == 1.0 else theirs * scale)
         taken.add(name)
-    anew = sorted({name.split(".")[0] for name in state if name not in taken})
+    passing = getattr(model, "transient", ())
+    anew = sorted({name.split(".")[0] for name in state if name not in taken and name not in passing})
     said = f"{len(taken)} of {len(state)} tensors taken over"
     return f"{said}, made anew: {', '.join(anew)}" if anew else said
 

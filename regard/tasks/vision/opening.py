@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,10 +17,13 @@ Given = str | Path | np.ndarray
 
 
 def unfolded(text: str | Path) -> list[str]:
-    """The pictures that one input stands for: of a folder all in it, at any depth, in the order of their names."""
+    """The pictures that one input stands for: of a folder all in it, at any depth, in the order of their names.
+
+    Numbers in them count as numbers, so that frame 10 comes after frame 9.
+    """
     if not Path(text).is_dir():
         return [str(text)]
-    found = sorted(str(path) for path in Path(text).rglob("*") if path.suffix.lower() in SUFFIXES)
+    found = sorted((str(path) for path in Path(text).rglob("*") if path.suffix.lower() in SUFFIXES), key=_counted)
     if not found:
         raise ValueError(f"{text} holds no pictures: name a folder with PNG, JPEG or WebP files")
     return found
@@ -62,3 +66,8 @@ def _bytes(given: Given, shape: Shape) -> UInt8[np.ndarray, "channels size size"
     if isinstance(given, np.ndarray):
         return from_array(given, **shape._asdict())
     return decoded(Path(given), **shape._asdict())[0]
+
+
+def _counted(name: str) -> list[tuple[int, str]]:
+    """What names are sorted by: letters as they are, numbers by what they count."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]

@@ -170,12 +170,12 @@ class Captions:
         captions = prepared.report["train"]["captions"]
         batch = between(8, captions // 40, 64)
         rows = math.ceil(captions / batch)
-        suited: dict[str, Any] = {
+        return {
             "data": {"batch": batch},
+            "model": {"tuned": not prepared.started},
             "optim": {"name": "adamw", "rate": 5e-4, "schedule": "cosine"},
             "training": pace(recipe.training, rows=rows, steps=between(300, PASSES * rows, 50_000)),
         }
-        return suited if prepared.started else {**suited, "model": {"tuned": True}}
 
     @staticmethod
     def sized(recipe: CaptionsRecipe, prepared: Prepared) -> CaptionsRecipe:
