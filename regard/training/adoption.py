@@ -21,6 +21,7 @@ from regard.checkpoint import Checkpoint, fill
 from regard.models.lora import folded
 
 FREE = ("dropout", "attention_dropout", "embedding_dropout", "word_dropout", "recurrent_dropout", "vectors")
+FREE += ("tuned", "use", "softened")  # of captioners
 TABLES = ("positions", "embedding", "bias")  # parts that may have more rows in one model than in another
 FILLED = ("vocab", "target_vocab", "classes", "per_token")  # what follows from the data
 
@@ -79,10 +80,8 @@ def _held(kind: Any, asked: Mapping[str, Any], parent: Checkpoint, before: Any) 
     named = asked.get(kind.INNER)
     named = named if isinstance(named, Mapping) else {}
     kept = {name: value for name, value in config.plain(before).items() if name not in FILLED}
-    return {
-        "name": kind.name,
-        kind.INNER: _checked({k: v for k, v in kept.items() if k not in FREE or k not in named}, named, parent),
-    }
+    kept = {name: value for name, value in kept.items() if name not in FREE or name not in named}
+    return {"name": kind.name, kind.INNER: _checked(kept, named, parent, f"model.{kind.INNER}")}
 
 
 def _kin(kind: Any, before: Any) -> bool:
@@ -152,11 +151,13 @@ def _sizes(before: Any) -> dict[str, Any]:
     return {name: getattr(before, field) for name, field in before.BODY.items()}
 
 
-def _checked(kept: dict[str, Any], asked: Mapping[str, Any], parent: Checkpoint) -> dict[str, Any]:
+def _checked(
+    kept: dict[str, Any], asked: Mapping[str, Any], parent: Checkpoint, where: str = "model"
+) -> dict[str, Any]:
     for name, value in asked.items():
         if name in kept and name not in FREE and config.plain(kept[name]) != config.plain(value):
             raise ValueError(
-                f"model.{name} is {kept[name]} in {parent.directory}, not {value}: leave it out to start from there"
+                f"{where}.{name} is {kept[name]} in {parent.directory}, not {value}: leave it out to start from there"
             )
     return kept
 

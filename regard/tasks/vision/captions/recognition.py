@@ -31,9 +31,10 @@ def _captions(name: str) -> bool:
     else:
         if look.lines and is_tokens(look.lines[0]):
             return True
-        cells = look.rows[1] if look.heading and len(look.rows) > 1 else []
-        first = dict(zip(look.heading or [], cells, strict=False))
-    columns = [column.lower() for column in first]
-    paths = [cell for column, cell in first.items() if column.lower() in PATHS]
+        first = (
+            dict(zip(*look.rows[:2], strict=True)) if len(look.rows) > 1 else {}
+        )  # names tell a heading by themselves
+    columns = [column.strip().lower() for column in first]
+    paths = [cell for column, cell in zip(columns, first.values(), strict=True) if column in PATHS]
     named = any(column in COLUMNS for column in columns) and not any(column in LABELS for column in columns)
     return named and any(isinstance(cell, str) and cell.lower().endswith(SUFFIXES) for cell in paths)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +18,7 @@ from torch import Tensor, nn
 from regard import config
 from regard.attention.hardware import device_of
 from regard.data import cache as caches
+from regard.data.pictures.augment import Augment
 from regard.tasks.vision.captions.preparing import Captioned
 
 CHUNK = 64  # pictures read at a time
@@ -30,8 +30,8 @@ Regions = Float[Tensor, "picture region features"]
 class Kept:
     """The regions of some pictures; nothing is computed before somebody asks, since weights may still be loaded."""
 
-    def __init__(self, model: Any, side: Captioned, scaled: Callable[[Tensor], Tensor]) -> None:
-        self.model, self.side, self.scaled = model, side, scaled
+    def __init__(self, model: Any, side: Captioned, scaling: Augment) -> None:
+        self.model, self.side, self.scaling = model, side, scaling
         self._lock = threading.Lock()  # rows are prepared in a thread
 
     def batch(self, pictures: Int[np.ndarray, "some"]) -> Regions | None:
@@ -50,22 +50,18 @@ class Kept:
     @cached_property
     def _all(self) -> Float[np.ndarray, "picture region features"]:
         """Mapped from the cache, where they are computed unless they are there."""
-        scales = [float(each) for each in self.scaled(torch.zeros(1, 1, 1, 1, device=device_of(self.model))).flatten()]
         contents = {
             "pictures": hashlib.sha256(self.side.marks.tobytes()).hexdigest(),
             "encoder": [config.plain(self.model.config.encoder), _digest(self.model.encoder)],
-            "scales": [*scales, *(float(each) for each in self._one().flatten())],
+            "scales": [each.flatten().tolist() for each in (self.scaling.mean, self.scaling.std)],
         }
         return caches.cached("regions", contents, self._build)["regions"]
-
-    def _one(self) -> Tensor:
-        return self.scaled(torch.full((1, 1, 1, 1), 255, device=device_of(self.model)))
 
     @torch.no_grad()
     def _build(self, builder: caches.Builder) -> None:
         for first in range(0, len(self.side), CHUNK):
             pixels = self.side.pixels(np.arange(first, min(first + CHUNK, len(self.side))))
-            seen = self.model.regions(self.scaled(torch.from_numpy(pixels).to(device_of(self.model))))
+            seen = self.model.regions(self.scaling.plain(torch.from_numpy(pixels).to(device_of(self.model))))
             builder.add("regions", seen.float().clamp(-LARGEST, LARGEST).half().cpu().numpy())
 
     @cached_property

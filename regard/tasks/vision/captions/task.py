@@ -145,7 +145,7 @@ class Captions:
         scales = {"mean": prepared.mean, "std": prepared.std}
         self.augment = Augment(recipe.augment, **scales, seed=recipe.training.seed, device=device_of(model))
         kept = not recipe.model.tuned and recipe.augment == AugmentConfig()
-        self.kept = {side: Kept(model, own, self.augment.plain) for side, own in self._sides.items()} if kept else {}
+        self.kept = {side: Kept(model, own, self.augment) for side, own in self._sides.items()} if kept else {}
         self.notes = [f"an epoch has {self.rows:,} rows of {data.batch:,} captions"]
         if kept:
             rows, columns = model.grid
