@@ -27,12 +27,19 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what was w
 
 
 def import_model(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A Hugging Face folder, or a file of llama2.c.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A Hugging Face folder, a file of llama2.c, or one of safetensors.")
+    ],
     out: Out,
     kind: Type = None,
     onto: Onto = None,
     labels: Annotated[
-        str | None, typer.Option("--labels", metavar="A,B", help="With --onto: names of the labels, in their order.")
+        str | None,
+        typer.Option(
+            "--labels",
+            metavar="A,B",
+            help="Names of the labels, in their order: of an adapter with --onto; of pictures also a file of them.",
+        ),
     ] = None,
     pairs: Annotated[bool, typer.Option("--pairs", help="With --onto: what is labelled are pairs of texts.")] = False,
     overwrite: Overwrite = False,
@@ -41,8 +48,12 @@ def import_model(
     """Read a model of somebody else's into a checkpoint; nothing in it is run and nothing is fetched."""
     from regard import checkpoint, config, interop
     from regard.cost import parameters
+    from regard.interop import pictures
 
     _vacant(out, overwrite)
+    if onto is None and not pairs and pictures.meant(folder, kind):
+        _import_pictures(folder, out, kind, labels, as_json=as_json)
+        return
     if onto is None:
         found = _alone(folder, kind, labels, pairs)
         task = _task(found.shape)
@@ -70,7 +81,8 @@ def export_model(
     model: Model,
     out: Out,
     to: Annotated[
-        Literal["hf", "peft"], typer.Option("--to", help="The form: hf, a Hugging Face folder; peft, a LoRA adapter.")
+        Literal["hf", "peft"],
+        typer.Option("--to", help="The form: hf, a folder that others load; peft, a LoRA adapter."),
     ] = "hf",
     kind: Type = None,
     onto: Annotated[
@@ -82,6 +94,7 @@ def export_model(
     """Write a trained model as a folder that `transformers`, or its adapter as one that `peft` loads."""
     from regard import interop, models, recipe
     from regard.data.tokenizers import Tokenizer
+    from regard.interop import pictures
     from regard.models.lora import folded
 
     _vacant(out, overwrite)
@@ -89,6 +102,9 @@ def export_model(
         raise ValueError("--onto is the base of an adapter: add --to peft")
     found = recipe.opened(model)
     shape = models.config_of(found.config.get("model", {}))
+    if to == "hf" and any(isinstance(shape, family.model) for family in pictures.KINDS.values()):
+        _export_pictures(found, shape, out, as_json=as_json)
+        return
     tokenizer = Tokenizer.parse(found.text("tokenizer.json"))
     if to == "peft":
         told = _adapter(out, found, shape, tokenizer, kind, onto)
@@ -107,6 +123,54 @@ def export_model(
         print(f"{out}: written for peft, {told['task_type']}, {told['bytes'] / 1e6:.2g} MB")
     else:
         print(f"{out}: written for transformers, {told['architecture']}")
+
+
+def _import_pictures(folder: Path, out: Path, kind: str | None, labels: str | None, *, as_json: bool) -> None:
+    """Read a model of pictures; names of its classes may be given, or a file with one in each line."""
+    from regard import checkpoint, config
+    from regard.cost import parameters
+    from regard.interop import pictures
+
+    found = pictures.read(folder, kind)
+    task = _task(found.shape)
+    named = found.labels if labels is None else _listed(labels)
+    files = task.imported(found.shape, found.data, found.notes, labels=named)
+    _write(out, {**files, checkpoint.WEIGHTS: found.tensors})
+    size = parameters(found.shape)
+    if as_json:
+        told = {"folder": str(out), "type": found.kind, "task": task.Recipe.task, "parameters": size}
+        print(json.dumps({**told, "classes": found.shape.classes, "model": config.plain(found.shape)}))
+        return
+    classes = f"{found.shape.classes:,} classes" if found.shape.classes else "no head"
+    print(f"{out}: {found.shape.phrase}, {size:,} parameters, {classes}")
+    usage = task.usage if found.shape.classes else "regard train --pictures DIR --from {folder}"
+    print(f"use it with: {usage.format(folder=out)}")
+
+
+def _listed(labels: str) -> list[str]:
+    """Names of classes: those in a file, a line each, or those that are given with commas between them."""
+    if not Path(labels).is_file():
+        return labels.split(",")
+    try:
+        return Path(labels).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{labels}: cannot be read as a list of names, {error}") from None
+
+
+def _export_pictures(found: Any, shape: Any, out: Path, *, as_json: bool) -> None:
+    """Write a model of pictures in the words of others."""
+    from regard.interop import pictures
+    from regard.models.lora import folded
+
+    files = pictures.written(shape, folded(found.tensors()), found.config.get("data", {}), _named(found, shape) or [])
+    _write(out, files)
+    family = next(family for family in pictures.KINDS.values() if isinstance(shape, family.model))
+    whose = getattr(family, "spelling", "transformers")
+    if as_json:
+        print(json.dumps({"folder": str(out), "type": family.kind, "for": whose}))
+        return
+    called = family.called(shape) if whose == "transformers" else "weights with its names"
+    print(f"{out}: written for {whose}, {called}")
 
 
 def _named(found: Any, shape: Any) -> list[str] | None:

@@ -129,5 +129,6 @@ def blank(shape: Any) -> dict[str, Tensor]:
 
 def settled(shape: Any) -> dict[str, Any]:
     """What decides the numbers of a model in use: its settings but for dropout, in one way of saying them."""
-    found = {name: value for name, value in dataclasses.asdict(shape).items() if not name.endswith("dropout")}
+    training = ("dropout", "stochastic_depth")
+    found = {name: value for name, value in dataclasses.asdict(shape).items() if not name.endswith(training)}
     return {**found, "groups": None} if found.get("groups") == found.get("heads") else found

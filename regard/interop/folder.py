@@ -43,7 +43,7 @@ def settings(folder: Path) -> dict[str, Any]:
 def tensors(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
     """The weights, mapped from the disk; pickled ones are refused with the command that converts them."""
     if not (folder / name).exists() and not (name == WEIGHTS and (folder / INDEX).exists()):
-        raise ValueError(_weightless(folder, name))
+        raise ValueError(weightless(folder, name))
     for path in sorted(folder.glob("*.safetensors")):
         if path.is_file():
             with path.open("rb") as file:
@@ -105,7 +105,7 @@ def _finite(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _weightless(folder: Path, wanted: str) -> str:
+def weightless(folder: Path, wanted: str) -> str:
     """Why there are no weights to read, and what to do."""
     names = sorted(path.name for path in folder.iterdir())
     if pickled := [name for name in names if name.endswith(PICKLES)]:

@@ -38,6 +38,11 @@ def turned(theirs: str, ours: str) -> Link:
     return Link(theirs, (ours,), lambda tensor: [tensor.t()], lambda parts: parts[0].t(), transposed=True)
 
 
+def reshaped(theirs: str, ours: str, there: tuple[int, ...], here: tuple[int, ...]) -> Link:
+    """The same numbers in the same order, along other axes."""
+    return Link(theirs, (ours,), lambda tensor: [tensor.reshape(here)], lambda parts: parts[0].reshape(there))
+
+
 def stacked(theirs: str, ours: Sequence[str], *, transposed: bool = False) -> Link:
     """Several of ours, of one size, that they keep below one another, or, transposed, beside one another."""
     axis = -1 if transposed else 0

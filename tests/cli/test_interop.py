@@ -5,13 +5,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from PIL import Image
+from safetensors.torch import load_file, save_file
 
 import regard
 from regard import checkpoint, models
 from regard.cli import run
 from tests.interop.making import lay
 from tests.interop.test_bert import lay as lay_bert
+from tests.interop.test_pictures import lay as lay_vit
+from tests.interop.test_pictures import torchvision_vgg
 from tests.interop.test_t5 import lay as lay_t5
 
 BRIEF = ["training.steps=2", "training.evaluate=2", "training.tensorboard=false", "data.windows=2"]
@@ -199,3 +202,44 @@ def test_a_t5_of_others_restores_and_is_trained_on(tmp_path, capsys):
     assert run([*words, "--out", str(tmp_path / "run")]) == 0, capsys.readouterr().err
     after = regard.load(tmp_path / "run", device="cpu")
     assert after.model.config.vocab == 140 > after.tokenizer.vocab, "rows to spare stay"
+
+
+# Models of pictures.
+
+
+def test_a_classifier_of_pictures_comes_answers_and_goes(tmp_path, capsys):
+    theirs, ours, again = tmp_path / "vit", tmp_path / "ours", tmp_path / "again"
+    lay_vit(theirs, "classifier")
+    assert run(["import", str(theirs), str(ours), "--labels", "a,b,c,d,e"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"{ours}: A ViT of 3 blocks, 24 wide, 4 heads, patches of 4, 15,053 parameters, 5 classes"
+    assert said[1] == f"use it with: regard classify {ours} PICTURE"
+    Image.new("RGB", (20, 12), "red").save(tmp_path / "red.png")
+    assert run(["classify", str(ours), str(tmp_path / "red.png"), "--device", "cpu"]) == 0
+    assert capsys.readouterr().out.split("\t")[1] in "abcde"
+    assert run(["export", str(ours), str(again), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"folder": str(again), "type": "vit", "for": "transformers"}
+    before, after = (load_file(folder / "model.safetensors") for folder in (theirs, again))
+    assert before.keys() == after.keys()
+    assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
+    assert json.loads((again / "config.json").read_text())["id2label"]["4"] == "e"
+    assert "4 labels were named, and the head has 5" in refused(
+        ["import", str(theirs), str(tmp_path / "x"), "--labels", "a,b,c,d"], capsys
+    )
+
+
+def test_a_model_without_a_head_is_there_to_start_from(tmp_path, capsys):
+    source, out = tmp_path / "vgg.safetensors", tmp_path / "vgg"
+    save_file(torchvision_vgg(whole=False).state_dict(), source)
+    assert run(["import", str(source), str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "A VGG of 3 convolutions, 6 features, 664 parameters, no head" in said
+    assert f"regard train --pictures DIR --from {out}" in said
+    Image.new("RGB", (20, 12), "red").save(tmp_path / "red.png")
+    words = ["classify", str(out), str(tmp_path / "red.png"), "--device", "cpu"]
+    assert "reads pictures and has no head that would name them" in refused(words, capsys)
+    (tmp_path / "resnet18.pth").write_bytes(b"\x80\x02")
+    pickled = refused(["import", str(tmp_path / "resnet18.pth"), str(tmp_path / "y")], capsys)
+    assert (
+        "is pickled, and a pickle can run code: convert it first with `python scripts/bin_to_safetensors.py" in pickled
+    )

@@ -25,6 +25,7 @@ from regard.models.vgg import VGGConfig
 from regard.models.vit import ViTConfig
 from regard.tasks.card import card
 from regard.tasks.vision import preparing
+from regard.tasks.vision.importing import imported
 from regard.tasks.vision.preparing import PicturesConfig, Prepared, Side
 from regard.tasks.vision.recognition import recognise
 from regard.tasks.vision.scoring import Measured, measured
@@ -183,6 +184,11 @@ class PictureClassification:
         """Weights of a model that knows the same labels, or only the body of another under a new head."""
         same = parent.config.get("task") == "pictures" and parent.config.get("labels") == prepared.classes
         return adoption.adopt(model, parent, same=same)
+
+    @staticmethod
+    def imported(shape: Any, data: Any, notes: Any = (), *, labels: Any = None) -> dict[str, Any]:
+        """What the checkpoint of a model of somebody else's holds beside its weights."""
+        return imported(shape, data, notes, labels=labels)
 
     @property
     def device(self) -> torch.device:

@@ -152,6 +152,9 @@ class PictureClassifier:
 
     @torch.no_grad()
     def _logits(self, pixels: UInt8[Tensor, "batch channels size size"]) -> Float[Tensor, "batch classes"]:
+        if not self.classes:
+            remedy = "train one on labelled pictures with `regard train --pictures DIR --from` and this folder"
+            raise ValueError(f"{self.name} reads pictures and has no head that would name them: {remedy}")
         return self.model(self.scaled(pixels.to(device_of(self.model)))).float().cpu()
 
     def _sight(self, given: Given, chances: Float[Tensor, "classes"]) -> Sight:

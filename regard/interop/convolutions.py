@@ -1,0 +1,203 @@
+"""VGG and ResNet as torchvision names their weights, EfficientNet-Lite as timm does: safetensors without a config."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from regard import config
+from regard.interop.family import Family
+from regard.interop.fields import Fields
+from regard.interop.links import Link, same
+from regard.models.efficientnet import EfficientNetConfig
+from regard.models.resnet import GROWTH, ResNetConfig
+from regard.models.vgg import VGGConfig
+
+NORM = ("weight", "bias", "running_mean", "running_var")
+IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+BYTES = {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}  # (byte - 127) / 128
+USUAL = 224  # pixels that such models are mostly trained with
+
+
+class Nameless(Family):
+    """Weights alone: names and shapes of tensors say what the model is."""
+
+    spelling: ClassVar[str]
+    """Whose names they are."""
+    scales: ClassVar[Mapping[str, tuple[float, ...]]] = IMAGENET
+    """What such models expect pixels to be normalised by."""
+    mark: ClassVar[str]
+    """A tensor that every model of this family has and no other."""
+    idle = r".*\.num_batches_tracked"
+
+    @classmethod
+    def understood(cls, fields: Fields, names: Collection[str] = ()) -> Any:
+        """The config of our model, from its tensors."""
+        assert isinstance(names, Mapping)
+        return config.build(cls.model, cls.sizes(names))
+
+    @classmethod
+    def sizes(cls, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Settings of our model, from the shapes of tensors."""
+        raise NotImplementedError
+
+    @staticmethod
+    def shape(fields: Fields, names: Collection[str]) -> dict[str, Any]:
+        """There is no config.json to read."""
+        raise NotImplementedError
+
+    @staticmethod
+    def fields(shape: Any) -> dict[str, Any]:
+        """There is no config.json to write."""
+        return {}
+
+    @classmethod
+    def lacking(cls, shape: Any) -> str | None:
+        """Names are there for all sizes."""
+        return None
+
+
+class Vgg(Nameless):
+    """VGG: all of it, or its convolutions alone."""
+
+    kind, architecture, model, spelling = "vgg", "vgg", VGGConfig, "torchvision"
+    mark = "features.0.weight"
+
+    @classmethod
+    def sizes(cls, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """A convolution two places after another is of the same stage, one three places after it follows a pooling."""
+        found = {int(n): name for name in tensors for n in re.findall(r"^features\.(\d+)\.weight$", name)}
+        if odd := next((name for name in found.values() if tensors[name].dim() != 4), None):
+            raise ValueError(f"{odd} belongs to a norm, and only a VGG without norms can be read")
+        depths: list[int] = []
+        widths: list[int] = []
+        for before, place in itertools.pairwise([-3, *sorted(found)]):
+            if place - before == 2:
+                depths[-1] += 1
+            else:
+                depths.append(1)
+                widths.append(len(tensors[found[place]]))
+        hidden = len(tensors["classifier.0.weight"]) if "classifier.0.weight" in tensors else 0
+        head = "classifier.6.weight" if hidden else "classifier.weight"
+        channels = tensors[found[min(found)]].shape[1]
+        shape = {"channels": channels, "size": USUAL, "depths": depths, "widths": widths, "hidden": hidden}
+        return {**shape, "classes": len(tensors[head]) if head in tensors else 0}
+
+    @staticmethod
+    def links(shape: VGGConfig) -> list[Link]:
+        """Convolutions by their place in a row with activations and poolings."""
+        names, place = {}, 0
+        for stage, depth in enumerate(shape.depths):
+            for number in range(depth):
+                names[f"features.{place}"] = f"stages.{stage}.{number}"
+                place += 2
+            place += 1
+        if shape.hidden:
+            names |= {"classifier.0": "hidden.0", "classifier.3": "hidden.1"}
+        names |= {"classifier.6" if shape.hidden else "classifier": "head"} if shape.classes else {}
+        return [same(f"{a}.{part}", f"{b}.{part}") for a, b in names.items() for part in ("weight", "bias")]
+
+
+class Resnet(Nameless):
+    """ResNet of basic blocks or bottlenecks."""
+
+    kind, architecture, model, spelling = "resnet", "resnet", ResNetConfig, "torchvision"
+    mark = "layer1.0.conv1.weight"
+
+    @classmethod
+    def sizes(cls, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Stages and blocks by number, widths by their first convolutions."""
+        blocks = {tuple(map(int, each)) for name in tensors for each in re.findall(r"^layer(\d+)\.(\d+)\.", name)}
+        stages = sorted({stage for stage, _ in blocks})
+        widths = [len(_held(tensors, f"layer{stage}.0.conv1.weight")) for stage in stages]
+        first = _held(tensors, "conv1.weight")
+        shape = {
+            "channels": first.shape[1],
+            "size": USUAL,
+            "stem": "large" if first.shape[-1] == 7 else "small",
+            "block": "bottleneck" if "layer1.0.conv3.weight" in tensors else "basic",
+            "depths": [len([number for stage, number in blocks if stage == each]) for each in stages],
+            "widths": widths,
+        }
+        return {**shape, "classes": len(tensors["fc.weight"]) if "fc.weight" in tensors else 0}
+
+    @staticmethod
+    def links(shape: ResNetConfig) -> list[Link]:
+        """Layers by stage and block."""
+        found = _convolved("conv1", "bn1", "stem")
+        inside = 3 if shape.block == "bottleneck" else 2
+        before = shape.widths[0]
+        for stage, (depth, width) in enumerate(zip(shape.depths, shape.widths, strict=True)):
+            for number in range(depth):
+                theirs, ours = f"layer{stage + 1}.{number}", f"stages.{stage}.{number}"
+                for n in range(inside):
+                    found += _convolved(f"{theirs}.conv{n + 1}", f"{theirs}.bn{n + 1}", f"{ours}.layers.{n}")
+                after = width * GROWTH[shape.block]
+                if (stage and not number) or before != after:
+                    found += _convolved(f"{theirs}.downsample.0", f"{theirs}.downsample.1", f"{ours}.shortcut")
+                before = after
+        return [*found, *([same(f"fc.{part}", f"head.{part}") for part in ("weight", "bias")] if shape.classes else [])]
+
+
+class EfficientNetLite(Nameless):
+    """EfficientNet-Lite 0 to 4, as TensorFlow trained them."""
+
+    kind, architecture, model, spelling = "efficientnet", "efficientnet", EfficientNetConfig, "timm"
+    mark, scales = "conv_stem.weight", BYTES
+
+    @classmethod
+    def sizes(cls, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """The published size whose stages have as many blocks and features."""
+        if odd := next((name for name in tensors if ".se." in name), None):
+            raise ValueError(f"{odd} belongs to squeeze and excitation, which an EfficientNet-Lite has not")
+        stem, classes = tensors[cls.mark], len(tensors["classifier.weight"]) if "classifier.weight" in tensors else 0
+        for preset in EfficientNetConfig.PRESETS.values():
+            shape = {**preset, "classes": classes, "channels": stem.shape[1]}
+            names = {name: tensor.shape for name, tensor in tensors.items() if name.endswith("bn1.weight")}
+            if names == _expected(shape):
+                return shape
+        known = ", ".join(EfficientNetConfig.PRESETS)
+        raise ValueError(f"the weights have the sizes of none of {known}")
+
+    @staticmethod
+    def links(shape: EfficientNetConfig) -> list[Link]:
+        """Layers by stage and block; the first block has no layer that widens."""
+        found = _convolved("conv_stem", "bn1", "stem")
+        for stage, blocks in enumerate(shape.stages):
+            for number, (inputs, inside, *_) in enumerate(blocks):
+                names = ["conv_dw", "conv_pw"] if inputs == inside else ["conv_pw", "conv_dw", "conv_pwl"]
+                at = f"{stage}.{number}"
+                for n, name in enumerate(names):
+                    found += _convolved(f"blocks.{at}.{name}", f"blocks.{at}.bn{n + 1}", f"stages.{at}.layers.{n}")
+        head = [same(f"classifier.{part}", f"head.{part}") for part in ("weight", "bias")] if shape.classes else []
+        return [*found, *_convolved("conv_head", "bn2", "last"), *head]
+
+
+FAMILIES: tuple[type[Nameless], ...] = (Resnet, EfficientNetLite, Vgg)
+
+
+def _expected(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The shapes of the first norm of every block, by their names."""
+    from regard.interop.family import blank
+
+    shape = config.build(EfficientNetConfig, settings)
+    mine = blank(shape)
+    named = {link.theirs: mine[link.ours[0]].shape for link in EfficientNetLite.links(shape)}
+    return {name: each for name, each in named.items() if name.endswith("bn1.weight")}
+
+
+def _convolved(convolution: str, norm: str, ours: str) -> list[Link]:
+    """A convolution and the norm after it."""
+    both = [same(f"{norm}.{part}", f"{ours}.norm.{part}") for part in NORM]
+    return [same(f"{convolution}.weight", f"{ours}.convolution.weight"), *both]
+
+
+def _held(tensors: Mapping[str, Tensor], name: str) -> Tensor:
+    """A tensor that must be there."""
+    if name not in tensors:
+        raise ValueError(f"{name} is missing from the weights")
+    return tensors[name]

@@ -1,0 +1,205 @@
+"""Other people's models of pictures read and written: ViT folders, and weights with torchvision's or timm's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from regard.checkpoint import WEIGHTS
+from regard.interop import folder as folders
+from regard.interop.convolutions import FAMILIES, Nameless
+from regard.interop.family import Family
+from regard.interop.fields import Fields, as_json
+from regard.interop.vit import Vit
+
+PREPROCESSOR = "preprocessor_config.json"
+HALF = (0.5, 0.5, 0.5)
+SAFE = ".safetensors"
+KINDS: dict[str, type[Family]] = {"vit": Vit, **{family.kind: family for family in FAMILIES}}
+
+
+@dataclass(frozen=True)
+class PictureModel:
+    """Somebody else's model of pictures in our terms."""
+
+    kind: str
+    shape: Any
+    tensors: dict[str, Tensor]
+    data: dict[str, Any]
+    """How pictures become pixels: mean, std, and how they are made square."""
+    labels: tuple[str, ...] | None
+    """Names of the classes, where somebody says them."""
+    notes: tuple[str, ...]
+    """What a card of the model should say of its origin."""
+
+
+def meant(place: Path, kind: str | None = None) -> bool:
+    """Whether a place holds a model of pictures, so far as can be told without reading its weights."""
+    if kind is not None:
+        return kind in KINDS
+    if place.is_file():
+        if place.suffix in (".pt", ".pth", ".ckpt", ".pkl"):
+            raise ValueError(_pickled(place))
+        return place.suffix == SAFE
+    if not place.is_dir():
+        return False
+    if (place / folders.CONFIG).is_file():
+        found = folders.settings(place)
+        return found.get("model_type") == "vit" or _timm(found)
+    return bool(_weights(place)) or _only_pickled(place)
+
+
+def read(place: Path, kind: str | None = None) -> PictureModel:
+    """The model in a folder, or in a file of safetensors."""
+    folder = place if place.is_dir() else place.parent
+    try:
+        if place.is_dir() and (place / folders.CONFIG).is_file():
+            found = folders.settings(place)
+            return _timms(place, found) if _timm(found) else _vit(place, found, kind)
+        return _nameless(place, kind)
+    except ValueError as error:
+        raise ValueError(str(error) if str(error).startswith(str(folder)) else f"{place}: {error}") from None
+
+
+def written(
+    shape: Any, tensors: Mapping[str, Tensor], data: Mapping[str, Any], labels: Sequence[str]
+) -> dict[str, Any]:
+    """The files of a folder with a model of ours, in the words of others: config.json for a ViT, names for all."""
+    family = next((each for each in KINDS.values() if isinstance(shape, each.model)), None)
+    if family is None:
+        raise ValueError(f"a model of kind {shape.name} cannot be written for others")
+    if (reason := family.lacking(shape)) is not None:
+        raise ValueError(f"a model of kind {shape.name} cannot be written for others: {family.kind} {reason}")
+    theirs = family.given(shape, tensors)
+    if issubclass(family, Nameless):
+        return {WEIGHTS: theirs}
+    named = dict(enumerate(labels)) if shape.classes else {}
+    told = {"id2label": named, "label2id": {name: number for number, name in named.items()}}
+    fields = {**family.fields(shape), **(told if named else {})}
+    return {
+        folders.CONFIG: {"architectures": [family.called(shape)], "model_type": family.kind, **fields},
+        WEIGHTS: theirs,
+        PREPROCESSOR: _preprocessor(shape, data),
+    }
+
+
+def _vit(folder: Path, found: Mapping[str, Any], kind: str | None) -> PictureModel:
+    """A folder of Hugging Face's."""
+    if kind not in (None, "vit"):
+        raise ValueError(f"config.json has model_type {found.get('model_type')!r}, not {kind!r}: leave out --type")
+    named = Vit.named(folders.tensors(folder))
+    shape = Vit.understood(Fields(found, folders.CONFIG), named)
+    tensors = Vit.taken(shape, named)
+    origin = f"Imported from `{folder.resolve().name}`, a folder of Hugging Face's of type vit."
+    labels = _labels(found) if shape.classes else None
+    return PictureModel("vit", shape, tensors, _scales(folder, shape.channels), labels, (origin,))
+
+
+def _timms(folder: Path, found: Mapping[str, Any]) -> PictureModel:
+    """A folder of timm's, whose config.json says how pictures are normalised and what the classes are called."""
+    told, named = found.get("pretrained_cfg"), found.get("label_names")
+    model = _nameless(folder, None)
+    scales = {name: _three(told[name], name) for name in ("mean", "std") if isinstance(told, dict) and name in told}
+    labels = tuple(map(str, named)) if isinstance(named, list) and len(named) == model.shape.classes else None
+    return replace(model, data={**model.data, **scales}, labels=labels)
+
+
+def _nameless(place: Path, kind: str | None) -> PictureModel:
+    """Weights alone."""
+    if place.is_dir():
+        files = _weights(place)
+        if len(files) != 1:
+            raise ValueError(
+                folders.weightless(place, WEIGHTS) if not files else f"{len(files)} files of weights: name one"
+            )
+        place = files[0]
+    tensors = folders.tensors(place.parent, place.name)
+    named = {family: family.named(tensors) for family in FAMILIES if kind in (None, family.kind)}
+    family = next((family for family, names in named.items() if family.mark in names), None)
+    if family is None:
+        known = ", ".join(f"{each.kind} as {each.spelling} names it ({each.mark})" for each in FAMILIES)
+        first = next(iter(sorted(tensors)), "nothing")
+        raise ValueError(f"the weights ({first}, ...) are of no model that is known without a config.json: {known}")
+    shape = family.understood(Fields({}), named[family])
+    ours = family.taken(shape, named[family])
+    origin = f"Imported from `{place.name}`, weights with the names of {family.spelling}."
+    scales = {
+        name: values[:1] * shape.channels if shape.channels != 3 else values for name, values in family.scales.items()
+    }
+    data = {**{name: list(values) for name, values in scales.items()}, "fit": "crop"}
+    return PictureModel(family.kind, shape, ours, data, None, (origin,))
+
+
+def _weights(folder: Path) -> list[Path]:
+    """The files of weights in a folder: the one that is called so, or all there are."""
+    own = folder / WEIGHTS
+    return [own] if own.is_file() else sorted(path for path in folder.glob(f"*{SAFE}") if path.is_file())
+
+
+def _timm(found: Mapping[str, Any]) -> bool:
+    return "model_type" not in found and isinstance(found.get("architecture"), str)
+
+
+def _only_pickled(folder: Path) -> bool:
+    """Whether a folder without config.json has pickled weights of somebody's, which are refused by name."""
+    return any(path.suffix in (".pt", ".pth", ".ckpt") for path in folder.iterdir())
+
+
+def _pickled(place: Path) -> str:
+    convert = f"python scripts/bin_to_safetensors.py {place.parent}"
+    return f"{place}: is pickled, and a pickle can run code: convert it first with `{convert}`"
+
+
+def _scales(folder: Path, channels: int) -> dict[str, Any]:
+    """How a folder of Hugging Face's says that pictures are prepared."""
+    place = folder / PREPROCESSOR
+    found = folders.mapping(place, folders.LARGEST) if place.is_file() else {}
+    data: dict[str, Any] = {"mean": [0.5] * channels, "std": [0.5] * channels, "fit": "squeeze"}
+    if found.get("do_center_crop") is True:
+        data["fit"] = "crop"
+    factor = found.get("rescale_factor", 1 / 255)
+    if found.get("do_rescale", True) is not True or not isinstance(factor, float) or abs(factor * 255 - 1) > 1e-6:
+        raise ValueError(f"{PREPROCESSOR}: rescale_factor must be 1/255, not {as_json(factor)}")
+    if found.get("do_normalize", True) is not True:
+        return {**data, "mean": [0.0] * channels, "std": [1.0] * channels}
+    own = {
+        name: _three(found[f"image_{name}"], f"image_{name}") for name in ("mean", "std") if f"image_{name}" in found
+    }
+    for name, values in own.items():
+        if len(values) != channels:
+            raise ValueError(f"{PREPROCESSOR}: image_{name} has {len(values)} numbers for {channels} channels")
+    return {**data, **own}
+
+
+def _three(value: Any, name: str) -> list[float]:
+    """Numbers, one for each channel."""
+    if not isinstance(value, list) or not all(type(each) in (int, float) for each in value):
+        raise ValueError(f"{name} must be a list of numbers, not {as_json(value)}")
+    return [float(each) for each in value]
+
+
+def _preprocessor(shape: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+    """What prepares pictures there as here."""
+    return {
+        "image_processor_type": "ViTImageProcessor",
+        "do_resize": True,
+        "size": {"height": shape.size, "width": shape.size},
+        "do_rescale": True,
+        "rescale_factor": 1 / 255,
+        "do_normalize": True,
+        "image_mean": list(data["mean"]),
+        "image_std": list(data["std"]),
+        "resample": 3,
+    }
+
+
+def _labels(found: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The names that a config.json has, in their order."""
+    named = found.get("id2label")
+    if not isinstance(named, dict) or set(named) != {str(number) for number in range(len(named))}:
+        return None
+    return tuple(str(named[str(number)]) for number in range(len(named)))
