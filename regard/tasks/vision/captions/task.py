@@ -31,6 +31,7 @@ from regard.tasks.vision.captions.preparing import CaptionsConfig, Prepared
 from regard.tasks.vision.captions.recognition import recognise
 from regard.tasks.vision.captions.regions import Kept, Regions
 from regard.tasks.vision.captions.writer import CaptionOptions, CaptionWriter, read_tokenizer
+from regard.tasks.vision.classification import sizes_for
 from regard.training import adoption
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -170,9 +171,10 @@ class Captions:
         captions = prepared.report["train"]["captions"]
         batch = between(8, captions // 40, 64)
         rows = math.ceil(captions / batch)
+        encoder = sizes_for(recipe.model.encoder, len(prepared.train), prepared.shape.size)
         return {
             "data": {"batch": batch},
-            "model": {"tuned": not prepared.started},
+            "model": {"tuned": not prepared.started, "encoder": encoder},
             "optim": {"name": "adamw", "rate": 5e-4, "schedule": "cosine"},
             "training": pace(recipe.training, rows=rows, steps=between(300, PASSES * rows, 50_000)),
         }
