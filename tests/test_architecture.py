@@ -34,7 +34,9 @@ MODEL_PARTS = {
     "inference",
     "lean",
     "lora",
+    "picture",
     "reader",
+    "running",
     "spread",
     "weights",
     "writers",
@@ -71,7 +73,10 @@ TASK_NAMED = {  # "file": why it may say the name of a task
     "regard/models/__init__.py": "models had other names in version 0.1, by task",
     "regard/models/word2vec.py": "the model is called so too",
 }
-EVERYDAY = {"pictures"}  # tasks named by words that mean other things too: only who compares with one asks for it
+EVERYDAY = {
+    "captions",
+    "pictures",
+}  # tasks named by words that mean other things too: only who compares with one asks for it
 MACHINE_PATH = re.compile(r"""(?<![\w.~/>-])/(?:home|root|work|Users|tmp|mnt|media|opt|var|usr|data|scratch)/\w""")
 
 

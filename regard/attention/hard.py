@@ -120,6 +120,8 @@ class HardHead(SingleHead):
         soft: Bool[Tensor, "batch"] | None = None,
     ) -> Drawn:
         """What is seen in training: one place for each query, drawn, or the mean where an example is `soft`."""
-        given = {"mask": mask, "way": self.way, "choose": choose, "soft": soft, "chosen": self.chosen}
-        seen = attend_hard(x[:, None], *memory, **given)
+        keys, values = memory
+        seen = attend_hard(
+            x[:, None], keys, values, mask=mask, way=self.way, choose=choose, soft=soft, chosen=self.chosen
+        )
         return Drawn(*(part.squeeze(1) for part in seen))

@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from regard import models
 from regard.attention.cache import DecoderState, KeyValues
 from regard.attention.masks import EVERYONE, Grid, padded
 from regard.attention.multihead import Heads
@@ -23,11 +22,11 @@ from regard.config.ranges import Length, Share, Small, Vocabulary, Whole, Width,
 from regard.config.resuming import Warned
 from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, draw_evenly
 from regard.models.dropout import Dropout
-from regard.models.efficientnet import EfficientNetConfig
+from regard.models.efficientnet import EfficientNet, EfficientNetConfig
 from regard.models.encoder_decoder import EncoderDecoder
-from regard.models.resnet import ResNetConfig
-from regard.models.vgg import VGGConfig
-from regard.models.vit import ViTConfig
+from regard.models.resnet import ResNet, ResNetConfig
+from regard.models.vgg import VGG, VGGConfig
+from regard.models.vit import ViT, ViTConfig
 from regard.models.writers import (
     Bahdanau,
     Carried,
@@ -43,6 +42,12 @@ from regard.models.writers import (
 
 PACE = 0.1  # of a step in the baseline
 EncoderConfig = ViTConfig | VGGConfig | ResNetConfig | EfficientNetConfig
+ENCODERS: dict[type, Any] = {
+    ViTConfig: ViT,
+    VGGConfig: VGG,
+    ResNetConfig: ResNet,
+    EfficientNetConfig: EfficientNet,
+}
 Pixels = Float[Tensor, "batch channels rows columns"]
 Regions = Float[Tensor, "batch region features"]
 
@@ -159,8 +164,14 @@ class TransformerCaptionerConfig(Reading):
     @property
     def shape(self) -> BlockShape:
         """What all blocks share."""
-        sizes = {"width": self.width, "heads": Heads(self.heads), "hidden": self.hidden}
-        return BlockShape(**sizes, pre=True, activation=self.activation, dropout=self.dropout)
+        return BlockShape(
+            width=self.width,
+            heads=Heads(self.heads),
+            hidden=self.hidden,
+            pre=True,
+            activation=self.activation,
+            dropout=self.dropout,
+        )
 
 
 class Reader(nn.Module):
@@ -172,7 +183,7 @@ class Reader(nn.Module):
     def equip(self, config: Any) -> int:
         """Build the encoder; how many features its regions have."""
         self.config = config
-        self.encoder = models.build(config.encoder)
+        self.encoder = ENCODERS[type(config.encoder)](config.encoder)
         if not config.tuned:
             self.encoder.requires_grad_(False)
         return self.encoder.width

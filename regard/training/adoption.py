@@ -20,8 +20,8 @@ from regard import config, models
 from regard.checkpoint import Checkpoint, fill
 from regard.models.lora import folded
 
-FREE = ("dropout", "attention_dropout", "embedding_dropout", "word_dropout", "recurrent_dropout", "vectors")
-FREE += ("tuned", "use", "softened")  # of captioners
+FREE = ("dropout", "attention_dropout", "embedding_dropout", "word_dropout", "recurrent_dropout", "vectors",
+        "tuned", "use", "softened")  # fmt: skip
 TABLES = ("positions", "embedding", "bias")  # parts that may have more rows in one model than in another
 FILLED = ("vocab", "target_vocab", "classes", "per_token")  # what follows from the data
 

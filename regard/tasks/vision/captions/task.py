@@ -182,9 +182,9 @@ class Captions:
     @staticmethod
     def sized(recipe: CaptionsRecipe, prepared: Prepared) -> CaptionsRecipe:
         """The recipe with the vocabulary, and the size and scales of the pictures."""
-        seen = {"size": prepared.shape.size, "channels": prepared.shape.channels}
+        seen: dict[str, Any] = {"size": prepared.shape.size, "channels": prepared.shape.channels}
         data = replace(recipe.data, **seen, mean=prepared.mean, std=prepared.std)
-        encoder = replace(recipe.model.encoder, classes=0, **seen)
+        encoder: Any = replace(recipe.model.encoder, classes=0, **seen)  # type: ignore[arg-type]
         return replace(recipe, data=data, model=replace(recipe.model, encoder=encoder, vocab=prepared.tokenizer.vocab))
 
     @staticmethod
@@ -217,7 +217,7 @@ class Captions:
         arrays = chosen, pictures, places, target, labels, lines.lengths[chosen]
         side = self._sides[part]
         seen = self.kept[part].batch(pictures) if self.kept else torch.from_numpy(side.pixels(pictures))
-        return CaptionBatch(*map(torch.from_numpy, arrays), seen)
+        return CaptionBatch(*map(torch.from_numpy, arrays), seen)  # type: ignore[call-arg]
 
     def split(self, batch: CaptionBatch) -> list[CaptionBatch]:
         """A row that does not fit the memory, in halves."""
