@@ -77,8 +77,9 @@ class Shelf:
     def digest(self) -> str:
         """SHA-256 of the bytes of all pictures, in their order."""
         if isinstance(self.pictures, np.ndarray):
-            head = f"{self.pictures.dtype} {self.pictures.shape}".encode()
-            return hashlib.sha256(head + np.ascontiguousarray(self.pictures).tobytes()).hexdigest()
+            digest = hashlib.sha256(f"{self.pictures.dtype} {self.pictures.shape}".encode())
+            digest.update(np.ascontiguousarray(self.pictures).data)
+            return digest.hexdigest()
         with ThreadPoolExecutor(min(32, 2 * (os.cpu_count() or 1))) as pool:
             return hashlib.sha256("".join(pool.map(_digest, self.pictures, chunksize=64)).encode()).hexdigest()
 

@@ -117,13 +117,16 @@ class PictureClassifier:
             found += [self._sight(one, each) for one, each in zip(some, chances, strict=True)]
         return found
 
-    def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
-        """Scores on labelled pictures; of a source with parts, on those to test on. `changes`: columns of a table."""
+    def evaluate(self, *paths: str | Path, name: str | None = None, reject: float = 0.0, **changes: Any) -> Scores:
+        """Scores on labelled pictures; of a source with parts, on those to test on.
+
+        Up to a share of `reject` may be unusable; `changes` are settings of the files, such as columns of a table.
+        """
         if not paths:
             raise ValueError(f"{self.name} is measured on labelled pictures: name a folder or file of them")
         own = {**(self.data.get("file") or {}), **changes}
         files = [config.build(PictureFile, {**own, "path": str(path)}, where="file") for path in paths]
-        side = preparing.read(files, self.shape, self.classes)
+        side = preparing.read(files, self.shape, self.classes, reject=reject)
         parts = [
             self._logits(torch.from_numpy(side.pixels(np.arange(first, min(first + CHUNK, len(side)))))).tolist()
             for first in range(0, len(side), CHUNK)
