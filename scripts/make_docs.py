@@ -27,6 +27,7 @@ from regard.tasks.pretraining.masked import MaskedLM
 from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.task import SIZES, TranslationRecipe
 from regard.tasks.translation.text_to_text import TextToTextRecipe
+from regard.tasks.vision.captions.task import CaptionsRecipe
 from regard.tasks.vision.classification import PicturesRecipe
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
@@ -40,6 +41,11 @@ SMALL = (
         "Pictures",
         "A recipe with `task: pictures` learns to [classify pictures](vision.md).",
         PicturesRecipe,
+    ),
+    (
+        "Captions",
+        "A recipe with `task: captions` learns to [write captions](captions.md).",
+        CaptionsRecipe,
     ),
     (
         "Finding digits",

@@ -55,6 +55,7 @@ LABELLING += ("entailment", "alike", "reviews", "endings", "questions")
 SKETCHED = ["training.steps=2", "data.valid=4", "data.batch=2"]  # for models of drawn pictures
 DRAWN = ("locate", "count")
 PICTURED = ("mnist", "fashion", "cifar10", "cifar10-resnet")
+CAPTIONED = ["model.width=16", "training.steps=2", "training.epochs=null", "data.batch=4", "optim.warmup=1", *BARE[1:]]
 SEEN = {  # for models of pictures, by their names
     "vit": ["model.width=16", "model.heads=2", "model.hidden=16", "model.depth=1"],
     "resnet": ["model.depths=[1]", "model.widths=[4]"],
@@ -63,6 +64,7 @@ SEEN = {
     name: [*sizes, "training.steps=2", "training.epochs=null", "data.batch=4", *BARE[1:]]
     for name, sizes in SEEN.items()
 }
+SEEN_INSIDE = [one.replace("model.", "model.encoder.") for one in SEEN["vit"] if one.startswith("model.")]
 FEW = ["training.epochs=1", "data.least=1", "model.width=8"]  # for word vectors
 KINDS = ("cat", "dog", "king")
 SPOKEN_OF = ["film", "movie", "actor", "actress", "king", "queen", "man", "woman", "good", "bad", "horror", "comedy"]
@@ -229,6 +231,23 @@ def lay_pictures(desk: Path) -> None:
     np.savez(desk / "data" / "cifar10.npz", **colours, **labels, classes=np.array(list("abcdefghij")))
     fill(desk / "photos", 6)
     Image.fromarray(draw("red", 99)).save(desk / "photo.jpg")
+    lay_captions(desk)
+
+
+def lay_captions(desk: Path) -> None:
+    """Put captions where the recipes and documents look for them: of the photographs, and of a small Flickr8k."""
+    names = sorted(path.relative_to(desk).as_posix() for path in (desk / "photos").rglob("*.png"))
+    _write(desk / "captions.csv", ["path,caption", *(f"{name},a {Path(name).parent.name} wall" for name in names)])
+    flickr = fill(desk / "data" / "flickr8k" / "images", 6)
+    names = sorted(path.relative_to(flickr).as_posix() for path in flickr.rglob("*.png"))
+    lines = [
+        "image,caption",
+        *(f"{name},A {Path(name).parent.name} wall number {n} ." for name in names for n in range(5)),
+    ]
+    with gzip.open(flickr.parent / "captions.csv.gz", "wt", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+    for part, some in (("train", names[:12]), ("dev", names[12:15]), ("test", names[15:])):
+        _write(flickr.parent / f"Flickr_8k.{part}Images.txt", some)
 
 
 def lay_others(desk: Path) -> None:
@@ -314,6 +333,9 @@ class Desk:
             return [*words[:2], *(each for each in small(words[1]) if "=" in each), "--steps", "20"]
         if words[:1] != ["train"]:
             return words
+        if "--captions" in words:
+            self.make_room(words)
+            return [*words, *CAPTIONED, *([] if "--from" in words else SEEN_INSIDE)]
         if "--pictures" in words or any(Path(word).stem in PICTURED for word in words):
             self.make_room(words)
             return [*words, *SEEN["resnet" if any("resnet" in word for word in words) else "vit"]]

@@ -23,6 +23,7 @@ MODEL_PARTS = {
     "__init__",
     "bits",
     "blocks",
+    "captioner",
     "cells",
     "convolution",
     "dropout",
@@ -33,9 +34,12 @@ MODEL_PARTS = {
     "inference",
     "lean",
     "lora",
+    "picture",
     "reader",
+    "running",
     "spread",
     "weights",
+    "writers",
 }  # every other file is a model
 PRINTERS = ("regard/cli/", "regard/demo.py", "regard/serve/", "regard/training/log.py")
 PICKLES = {"pickle", "_pickle", "cPickle", "copyreg", "dill", "marshal", "shelve", "cloudpickle", "joblib"}
@@ -69,6 +73,10 @@ TASK_NAMED = {  # "file": why it may say the name of a task
     "regard/models/__init__.py": "models had other names in version 0.1, by task",
     "regard/models/word2vec.py": "the model is called so too",
 }
+EVERYDAY = {
+    "captions",
+    "pictures",
+}  # tasks named by words that mean other things too: only who compares with one asks for it
 MACHINE_PATH = re.compile(r"""(?<![\w.~/>-])/(?:home|root|work|Users|tmp|mnt|media|opt|var|usr|data|scratch)/\w""")
 
 
@@ -129,11 +137,13 @@ def named_tasks(tree: ast.AST, *, command: bool = False) -> list[str]:
     """Where a file says the name of a task; a command of one task may, when it loads a model: `load(..., task="x")`."""
     loads = [word.value for word in ast.walk(tree) if isinstance(word, ast.keyword) and word.arg == "task"]
     excused = {id(node) for node in loads} if command else set()
+    compared = {id(each) for node in ast.walk(tree) if isinstance(node, ast.Compare) for each in ast.walk(node)}
     return [
         f"{node.lineno}: {node.value!r}"
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and id(node) not in excused
         if isinstance(node.value, str) and node.value in tasks()
+        if node.value not in EVERYDAY or id(node) in compared
     ]
 
 

@@ -19,11 +19,13 @@ from regard.training.task import Task
 from tests.documents import (
     BARE,
     BRIEF,
+    CAPTIONED,
     FEW,
     MATCHED,
     READING,
     ROOT,
     SEEN,
+    SEEN_INSIDE,
     SKETCHED,
     SMALL,
     TINY,
@@ -63,6 +65,7 @@ RECIPES = {
 }
 WORDS = ["word2vec-imdb"]
 PICTURES = ["locate-digits", "count-digits"]
+CAPTIONS = ["flickr8k-hard", "flickr8k-none", "flickr8k-soft", "flickr8k-transformer"]
 SEEN_RECIPES = ["cifar10", "cifar10-resnet", "fashion", "mnist"]
 TABLES = ["pendulum"]
 TAGS = ["agreement-attention", "agreement-lstm", "agreement-rnn"]
@@ -78,7 +81,19 @@ PRETRAINING = [
 ]
 MATCHING = ["encoder-matching"]
 LANGUAGE = ["masse", "ptb-lstm", "shakespeare-gru", "shakespeare-lstm", "shakespeare-rnn"]
-ALL = [*RECIPES, *WORDS, *PICTURES, *SEEN_RECIPES, *TABLES, *LANGUAGE, *PRETRAINING, *MATCHING, *LABELS, *TAGS]
+ALL = [
+    *RECIPES,
+    *WORDS,
+    *PICTURES,
+    *SEEN_RECIPES,
+    *CAPTIONS,
+    *TABLES,
+    *LANGUAGE,
+    *PRETRAINING,
+    *MATCHING,
+    *LABELS,
+    *TAGS,
+]
 TRAINED = [  # one of every task and model
     "tatoeba-both-ways",
     "digit-names",
@@ -86,6 +101,8 @@ TRAINED = [  # one of every task and model
     *PICTURES,
     "mnist",
     "cifar10-resnet",
+    "flickr8k-hard",
+    "flickr8k-transformer",
     *TABLES,
     "masse",
     "imdb-bert",
@@ -133,6 +150,9 @@ def shortened(name: str) -> list[str]:
     found = resolved(name)
     if found.task == "pictures":
         return SEEN[found.model.name]
+    if found.task == "captions":
+        heads = ["model.heads=2", "model.hidden=16"] if found.model.name == "transformer-captioner" else []
+        return [*CAPTIONED, *SEEN_INSIDE, *heads, "data.size=16"]
     if found.task != "translation":
         return BRIEFLY[found.task]
     wide = found.model.width > 128
@@ -183,7 +203,7 @@ def test_one_recipe_of_every_model_trains_answers_and_repeats_itself_exactly(nam
 
 def asked_of(model: Any) -> Sequence[Any]:
     """Something to ask a model."""
-    if model.task == "pictures":
+    if model.task in ("pictures", "captions"):
         return [np.zeros((28, 28), np.uint8), np.zeros((40, 60, 3), np.float32)]
     if model.task in ("localisation", "counting"):
         return [np.zeros((model.model.config.size,) * 2, np.float32)] * 2

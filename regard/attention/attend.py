@@ -21,6 +21,7 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.attention.cache import LayerCache
+from regard.attention.edges import attend_edges, shared
 from regard.attention.hardware import kernels_run
 from regard.attention.masks import EVERYONE, Edges, Grid, Mask, Packed, Padded, Stepping
 from regard.attention.positions import Positions, Rotary
@@ -132,18 +133,21 @@ def weigh(
     return scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(hidden, 0.0)
 
 
-def attend_explicitly(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
-    """Scores, bias, mask, softmax, tap, dropout, weighted sum: as written in the papers."""
-    key, value = _shared(key, query.shape[-3]), _shared(value, query.shape[-3])
-    scores = way.score(query, key)
+def attention_weights(query: Tensor, key: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
+    """Scores, bias, mask, softmax, tap."""
+    scores = way.score(query, shared(key, query.shape[-3]))
     if way.bias is not None:
         scores = scores + _bias(query, key, mask=mask, bias=way.bias).to(scores.dtype)
     weights = weigh(scores, _dense(mask, query, key))
-    if way.tap is not None:
-        weights = way.tap(weights, mask)
+    return weights if way.tap is None else way.tap(weights, mask)
+
+
+def attend_explicitly(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
+    """Weights, dropout, weighted sum: as written in the papers."""
+    weights = attention_weights(query, key, mask=mask, way=way)
     if way.dropout:
         weights = F.dropout(weights, way.dropout)
-    return weights @ value
+    return weights @ shared(value, query.shape[-3])
 
 
 def attend_fused(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
@@ -200,32 +204,6 @@ def attend_row(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: At
     return flat.index_select(1, back)
 
 
-def attend_edges(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: AttentionSpec) -> Tensor:
-    """Attention along the edges of a graph: (heads, node, depth) in and out, nothing of size node x node."""
-    where = mask.where
-    assert isinstance(where, Edges)
-    assert mask.boolean is None, "edges are all that a graph allows"
-    assert (mask.causal, mask.window) == (False, None), "nodes of a graph stand nowhere"
-    assert way.bias is None, "a graph has no distances to add a bias by"
-    key, value = _shared(key, query.shape[-3]), _shared(value, query.shape[-3])
-    ends = query.index_select(-2, where.query).transpose(0, 1)[:, :, None]  # (edge, heads, 1, depth)
-    starts = key.index_select(-2, where.key).transpose(0, 1)[:, :, None]
-    scores = way.score(ends, starts)[..., 0, 0].T  # (heads, edge)
-    index = where.query.expand_as(scores)
-    blank = scores.new_full((len(scores), where.nodes), torch.finfo(scores.dtype).min)
-    highest = blank.scatter_reduce(1, index, scores.detach(), "amax")
-    shares = (scores - highest.gather(1, index)).exp()
-    total = scores.new_zeros(len(scores), where.nodes).scatter_add(1, index, shares)
-    weights = shares / total.gather(1, index)
-    if way.tap is not None:
-        weights = way.tap(weights, mask)
-    if way.dropout:
-        weights = F.dropout(weights, way.dropout)
-    sent = weights[..., None] * value.index_select(-2, where.key)
-    nothing = sent.new_zeros(len(sent), where.nodes, sent.shape[-1])
-    return nothing.index_add(1, where.query, sent)
-
-
 def _dense(mask: Mask, query: Tensor, key: Tensor) -> Tensor | None:
     """The boolean with an axis for the heads."""
     if mask is EVERYONE:  # it lives as long as the program: nothing may gather in its memory
@@ -237,12 +215,6 @@ def _dense(mask: Mask, query: Tensor, key: Tensor) -> Tensor | None:
 def _sides(query: Tensor, key: Tensor) -> tuple[int, int, torch.device]:
     """What a mask's matrix depends on beside the mask: one without a layout serves any length, anywhere."""
     return query.shape[-2], key.shape[-2], query.device
-
-
-def _shared(vectors: Tensor, heads: int) -> Tensor:
-    """Keys or values of a group, repeated for each head that shares it."""
-    repeats = heads // vectors.shape[-3]
-    return vectors.repeat_interleave(repeats, dim=-3) if repeats > 1 else vectors
 
 
 def _scale(query: Tensor, way: AttentionSpec) -> float:
@@ -264,11 +236,8 @@ def _bias(query: Tensor, key: Tensor, *, mask: Mask, bias: Bias) -> Tensor:
 
 def _table(mask: Mask, bias: Bias, distance: Tensor) -> Float[Tensor, "heads distance"]:
     """What is added to a score by distance, as kernels take it, made once for all layers."""
-
-    def make() -> Tensor:
-        return bias(distance[None])[:, 0].float().contiguous()
-
-    return mask.once(("table", bias, torch.is_grad_enabled(), len(distance)), make)
+    name = ("table", bias, torch.is_grad_enabled(), len(distance))
+    return mask.once(name, lambda: bias(distance[None])[:, 0].float().contiguous())
 
 
 def _past_bias(query: Tensor, where: Stepping, *, mask: Mask, way: AttentionSpec) -> Tensor | None:

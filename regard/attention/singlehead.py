@@ -5,7 +5,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.attend import AttentionSpec, attend
+from regard.attention.attend import AttentionSpec, attend, attention_weights
 from regard.attention.cache import KeyValues
 from regard.attention.masks import EVERYONE, Mask
 from regard.attention.scores import Additive, Score
@@ -35,5 +35,17 @@ class SingleHead(nn.Module):
         self, x: Float[Tensor, "batch query depth"], memory: KeyValues, *, mask: Mask = EVERYONE
     ) -> Float[Tensor, "batch query width"]:
         """Look from x at the memory."""
+        return attend(x[:, None], *memory, mask=mask, way=self.way).squeeze(1)
+
+    def weighed(
+        self, x: Float[Tensor, "batch query depth"], memory: KeyValues, *, mask: Mask = EVERYONE
+    ) -> tuple[Float[Tensor, "batch query width"], Float[Tensor, "batch query key"]]:
+        """The same with the weights beside it, for a loss that asks for them."""
+        weights = attention_weights(x[:, None], memory.keys, mask=mask, way=self.way)
+        return (weights @ memory.values).squeeze(1), weights.squeeze(1)
+
+    @property
+    def way(self) -> AttentionSpec:
+        """How keys that are remembered are scored, and who watches."""
         compare = self.score.compare if isinstance(self.score, Additive) else self.score
-        return attend(x[:, None], *memory, mask=mask, way=AttentionSpec(score=compare, tap=self.weights)).squeeze(1)
+        return AttentionSpec(score=compare, tap=self.weights)

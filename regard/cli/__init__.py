@@ -13,6 +13,7 @@ import typer
 from regard import __version__
 from regard.cli import (
     bench,
+    caption,
     classify,
     compare,
     cost,
@@ -46,6 +47,7 @@ PANELS: dict[str, dict[str, Any]] = {
         "prompt": prompt.prompt,
         "embed": embed.embed,
         "search": embed.search,
+        "caption": caption.caption,
         "locate": predict.locate,
         "count": predict.count,
         "predict": predict.predict,

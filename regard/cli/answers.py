@@ -65,14 +65,14 @@ def respond(
     """Answer every input with a line; JSON has the input under `key`, and `blank` for an input that is empty."""
     given = asked.options | more
     with writing(asked, key, form, blank, given) as (write, draft):
-        for texts, inputs in _inputs(trained, asked, draft.done):
+        for texts, inputs in given_inputs(trained, asked, draft.done):
             found = iter(trained.answer([one for one in inputs if one is not None], **given))
             for text, one in zip(texts, inputs, strict=True):
                 write(text, None if one is None else next(found))
             draft.keep(len(texts))
 
 
-def _inputs(trained: Any, asked: Asked, done: int) -> Iterator[tuple[list[str], list[Any]]]:
+def given_inputs(trained: Any, asked: Asked, done: int = 0) -> Iterator[tuple[list[str], list[Any]]]:
     """Blocks of inputs that are not answered yet beside how they were written; None for a blank line."""
     if asked.file is not None and hasattr(trained, "read"):  # a table is more than its lines
         rows = trained.read(asked.file)[done:]

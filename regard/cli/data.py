@@ -27,6 +27,12 @@ def check(
         Path | None, typer.Option(metavar="FILE", help="Text to translate from, one sentence per line.")
     ] = None,
     target: Annotated[Path | None, typer.Option(metavar="FILE", help="Its translations, line by line.")] = None,
+    pictures: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FOLDER", help="Pictures with labels: a folder for each class, a table of paths, idx, npz."
+        ),
+    ] = None,
     tokens: Annotated[
         bool, typer.Option("--tokens/--no-tokens", help="Train the tokenizer too, and give lengths in tokens.")
     ] = False,
@@ -40,7 +46,7 @@ def check(
     from regard.training import checking
     from regard.training.task import Given
 
-    kind, files = told({}, source, target)
+    kind, files = told({"pictures": pictures}, source, target)
     asked, changes = sort(words or [])
     settings = recipes.order(asked, *changes, given=Given(files, kind=kind, aligned=source is not None)).settings
     if "data" not in settings:

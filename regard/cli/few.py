@@ -14,9 +14,11 @@ from regard.cli.grammar import options
 def instead(order: Any, start: str) -> list[Mapping[str, Any]]:
     """The files of an order that `--few` should take, since they hold few texts of each label; else none."""
     from regard import recipe
+    from regard.tasks import FACES
     from regard.tasks.embedding.few import FewShot, suits
 
-    if order.settings["task"] not in recipe.able(FewShot.verb):
+    task = order.settings["task"]
+    if task not in recipe.able(FewShot.verb) or getattr(FACES[task], "opens", False):  # pictures are no texts
         return []
     named = order.settings["data"]["train"]
     files = [named] if isinstance(named, Mapping) else list(named)

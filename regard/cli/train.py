@@ -42,6 +42,7 @@ word2vec            plain text: word vectors
 matching            pairs of texts: vectors in which partners lie near one another
 regression          a table: a number or a class from other columns
 pictures            labelled pictures: a classifier (ViT or CNN)
+captions            pictures with captions: a captioner
 localisation        pictures it draws itself: which digit, and where
 counting            pictures it draws itself: how many digits
 
@@ -58,6 +59,7 @@ regard train story.txt --task word2vec
 regard train --pairs pairs.tsv model.name=seq2seq training.epochs=20
 regard train --from en-fr new.en new.fr
 regard train --pictures photos/
+regard train --captions captions.csv --from runs/photos
 regard train recipes/pendulum.yaml optim.rate=0.01
 regard train --resume --out runs/a
 """
@@ -125,6 +127,12 @@ def train(
             rich_help_panel=WHAT,
         ),
     ] = None,
+    captions: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Pictures with captions: CSV, JSON lines, Flickr8k's token file.", rich_help_panel=WHAT
+        ),
+    ] = None,
     table: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="A table of numbers, its columns named.", rich_help_panel=WHAT),
@@ -163,7 +171,7 @@ def train(
     if unlabelled and not labelled:
         text, masked, unlabelled = [*(text or []), *unlabelled], True, None
     kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table, "rated": rated}
-    kinds |= {"choices": choices, "questions": questions, "pictures": pictures}
+    kinds |= {"choices": choices, "questions": questions, "pictures": pictures, "captions": captions}
     kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
     asked, changes = sort(words or [])

@@ -35,12 +35,6 @@ class Asked:
     labels: Int[Tensor, "picture"]
     boxes: Float[Tensor, "picture 4"] | None = None
 
-    def to(self, device: torch.device) -> Asked:
-        """The same elsewhere."""
-        return Asked(
-            self.pixels.to(device), self.labels.to(device), None if self.boxes is None else self.boxes.to(device)
-        )
-
     def chunks(self) -> list[Asked]:
         """Some at a time."""
         boxes = [None] * len(self.labels) if self.boxes is None else self.boxes.split(CHUNK)
@@ -48,23 +42,28 @@ class Asked:
 
 
 def grids(pixels: Tensor, labels: Tensor, count: int, *, seed: int = 0) -> Asked:
-    """So many grids of two by two pictures of different labels, one of which, at a place drawn, is asked about."""
+    """So many grids of two by two pictures, one of which, at a place drawn, alone has the label that is asked about."""
     draw = torch.Generator().manual_seed(seed)
     kinds = labels.unique().tolist()
-    if len(kinds) < 4:
-        raise ValueError(f"a grid needs pictures of 4 labels, and there are {len(kinds)}: choose deletion, or boxes")
-    own = {kind: (labels == kind).nonzero()[:, 0] for kind in kinds}
+    if len(kinds) == 1:
+        raise ValueError("a grid needs pictures of several labels that the model labels right: these have one alone")
+    own = {kind: (labels == kind).nonzero()[:, 0].tolist() for kind in kinds}
+    others = {kind: (labels != kind).nonzero()[:, 0].tolist() for kind in kinds}
+
+    def drawn(most: int) -> int:
+        return int(torch.randint(most, (), generator=draw))
+
     seen, asked, boxes = [], [], []
     for _ in range(count):
-        four = [kinds[i] for i in torch.randperm(len(kinds), generator=draw)[:4].tolist()]
-        numbers = [own[kind][int(torch.randint(len(own[kind]), (), generator=draw))] for kind in four]
-        place = int(torch.randint(4, (), generator=draw))
-        top, bottom = (torch.cat([pixels[a], pixels[b]], -1) for a, b in (numbers[:2], numbers[2:]))
+        kind, place = kinds[drawn(len(kinds))], drawn(4)
+        four = [others[kind][drawn(len(others[kind]))] for _ in range(4)]
+        four[place] = own[kind][drawn(len(own[kind]))]
+        top, bottom = (torch.cat([pixels[a], pixels[b]], -1) for a, b in (four[:2], four[2:]))
         seen.append(torch.cat([top, bottom], -2))
-        asked.append(four[place])
+        asked.append(kind)
         left, up = place % 2 / 2, place // 2 / 2
         boxes.append([left, up, left + 0.5, up + 0.5])
-    return Asked(torch.stack(seen), torch.tensor(asked), torch.tensor(boxes))
+    return Asked(torch.stack(seen), torch.tensor(asked, device=pixels.device), torch.tensor(boxes, device=pixels.device))
 
 
 def doubled(model: Any) -> Any:

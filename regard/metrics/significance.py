@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -191,16 +192,16 @@ def _interval(scores: Float[np.ndarray, "sample"]) -> Interval:
     return Interval(float(ordered.mean()), float(ordered[edge]), float(ordered[-1 - edge]))
 
 
-def _bleu(sums: Sums) -> Scores:
+def _bleu(sums: Sums, orders: int = 4, *, brief: bool = True) -> Scores:
     """exp of the mean log precision of 1- to 4-grams, zeros smoothed exponentially, times the brevity penalty."""
     written, wanted = sums[..., 0], sums[..., 1]
-    right, total = sums[..., 2:6], sums[..., 6:10]
+    right, total = sums[..., 2 : 2 + orders], sums[..., 6 : 6 + orders]
     empty = (right == 0) & (total > 0)
     halvings = 2.0 ** np.cumsum(empty, axis=-1)
     reachable = (total > 0).all(-1) & (right > 0).any(-1)
     share = np.where(empty, 1 / halvings, right) / np.maximum(total, 1)
-    logs = np.log(np.where(share > 0, 100 * share, 1.0)).sum(-1) / 4
-    penalty = np.where(written < wanted, np.exp(1 - wanted / np.maximum(written, 1)), 1.0)
+    logs = np.log(np.where(share > 0, 100 * share, 1.0)).sum(-1) / orders
+    penalty = np.where(brief & (written < wanted), np.exp(1 - wanted / np.maximum(written, 1)), 1.0)
     return np.where(reachable, penalty * np.exp(logs), 0.0)
 
 
@@ -251,6 +252,8 @@ def _matthews(sums: Sums) -> Scores:
 
 SCORES: dict[str, Callable[[Sums], Scores]] = {
     "bleu": _bleu,
+    **{f"bleu-{orders}": partial(_bleu, orders=orders) for orders in range(1, 5)},
+    **{f"bleu-{orders} without penalty": partial(_bleu, orders=orders, brief=False) for orders in range(1, 5)},
     "chrf": _chrf,
     "ter": _ter,
     "mean": _mean,

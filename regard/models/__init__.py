@@ -146,6 +146,18 @@ def _efficientnet() -> Pair:
     return EfficientNet, EfficientNetConfig
 
 
+def _captioner() -> Pair:
+    from regard.models.captioner import Captioner, CaptionerConfig
+
+    return Captioner, CaptionerConfig
+
+
+def _transformer_captioner() -> Pair:
+    from regard.models.captioner import TransformerCaptioner, TransformerCaptionerConfig
+
+    return TransformerCaptioner, TransformerCaptionerConfig
+
+
 def _word2vec() -> Pair:
     from regard.models.word2vec import Word2Vec, Word2VecConfig
 
@@ -173,6 +185,8 @@ MODELS = Models(
         "resnet": _resnet,
         "vgg": _vgg,
         "efficientnet": _efficientnet,
+        "captioner": _captioner,
+        "transformer-captioner": _transformer_captioner,
         "word2vec": _word2vec,
     }
 )

@@ -270,6 +270,14 @@ def draw(module: nn.Module) -> None:
             nn.init.zeros_(module.bias)
 
 
+def draw_evenly(module: nn.Module) -> None:
+    """Xavier weights and zero biases, as the first Transformer began with."""
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+
 class Tied(nn.Module):
     """A model that reads with one table of tokens and writes with another, or the same, as `config.share` says.
 

@@ -33,8 +33,17 @@ class EncoderDecoder(Tied):
         layouts: tuple[Layout, Layout],
     ) -> Float[Tensor, "*target width"]:
         """Features of every target position, from which `logits` predicts the next token."""
+        return self.write(self.encode(source, layouts[0]), target, layouts=layouts)
+
+    def write(
+        self,
+        memory: Float[Tensor, "*source width"],
+        target: Int[Tensor, "*target"],
+        *,
+        layouts: tuple[Layout, Layout],
+    ) -> Float[Tensor, "*target width"]:
+        """Features of every target position, each having looked at what was read."""
         source_layout, target_layout = layouts
-        memory = self.encode(source, source_layout)
         masks = between(target_layout, target_layout) & causal(), between(target_layout, source_layout)
         x = self.written(target, target_layout.place, self.decoder_positions)
         for block in self.decoder:
@@ -71,10 +80,21 @@ class EncoderDecoder(Tied):
     ) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
         """Read the source and the beginning of the target; the source is held once, whatever the beams."""
         grid = Grid(lengths, source.shape[1])
-        memory = self.encode(source, grid)
+        return self.begin(self.encode(source, grid), grid, prompt, beams=beams, limit=limit)
+
+    def begin(
+        self,
+        memory: Float[Tensor, "batch source width"],
+        grid: Grid,
+        prompt: Int[Tensor, "batch prompt"],
+        *,
+        beams: int,
+        limit: int,
+    ) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
+        """Read the beginning of a target with what was read before it in sight."""
         memories = tuple(cast(DecoderBlock, block).cross.remember(memory) for block in self.decoder)
         room = prompt.shape[1]
-        where = Stepping.begin(torch.full_like(lengths, room), beams=beams, limit=limit, room=room, even=True)
+        where = Stepping.begin(torch.full_like(grid.lengths, room), beams=beams, limit=limit, room=room, even=True)
         size = room + beams * limit
         caches = tuple(LayerCache.empty(held.keys, held.values.shape[-1], size) for held in memories)
         read = Grid(where.prompt, room)

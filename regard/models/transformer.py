@@ -13,7 +13,7 @@ from regard.attention.multihead import Heads
 from regard.attention.positions import scheme
 from regard.config.ranges import Length, Share, Small, Vocabulary, Width, affordable, divided
 from regard.config.resuming import Warned
-from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock
+from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, draw_evenly
 from regard.models.encoder_decoder import EncoderDecoder
 
 
@@ -148,12 +148,4 @@ class Transformer(EncoderDecoder):
         if config.output_bias:
             self.bias = nn.Parameter(torch.zeros(config.target_vocab or config.vocab))
         for module in (*self.encoder, *self.decoder):
-            module.apply(_initialise)
-
-
-def _initialise(module: nn.Module) -> None:
-    """Xavier weights and zero biases, as the reference implementation has them."""
-    if isinstance(module, nn.Linear):
-        nn.init.xavier_uniform_(module.weight)
-        if module.bias is not None:
-            nn.init.zeros_(module.bias)
+            module.apply(draw_evenly)

@@ -27,6 +27,8 @@ from regard.tasks.translation.respondent import Respondent
 from regard.tasks.translation.task import Translation
 from regard.tasks.translation.text_to_text import TextToText
 from regard.tasks.translation.translator import Translator
+from regard.tasks.vision.captions.task import Captions
+from regard.tasks.vision.captions.writer import CaptionWriter
 from regard.tasks.vision.classification import PictureClassification
 from regard.tasks.vision.classifier import PictureClassifier
 from regard.tasks.vision.counting import Counter, Counting
@@ -36,6 +38,7 @@ from regard.tasks.word2vec.vectors import WordVectors
 
 DEFAULT = "translation"  # what a recipe learns that does not say
 TASKS: dict[str, tuple[Any, Any]] = {
+    "captions": (Captions, CaptionWriter),
     "causal-lm": (CausalLM, GPTWriter),
     "choice": (MultipleChoice, Chooser),
     "classification": (Classification, Classifier),

@@ -5,7 +5,8 @@ The config of a model with a body that others can use says which family that is 
 prefixes) and, where fields alone do not tell, its `sizes` by the family's names. `PECULIAR` are further settings of the
 body, which only the same model goes on with, under whichever head. `scale` is what it multiplies the vectors of tokens
 by, if it does. `RESIZED` are sizes that may follow from the data anew; the model's `fitted(tensors)` then gives the
-weights for them, such as positions interpolated.
+weights for them, such as positions interpolated. `INNER` names the section of a model that is held inside another
+as it is, such as what reads the pictures of a captioner.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from regard import config, models
 from regard.checkpoint import Checkpoint, fill
 from regard.models.lora import folded
 
-FREE = ("dropout", "attention_dropout", "embedding_dropout", "word_dropout", "recurrent_dropout", "vectors")
+FREE = ("dropout", "attention_dropout", "embedding_dropout", "word_dropout", "recurrent_dropout", "vectors",
+        "tuned", "use", "softened")  # fmt: skip
 TABLES = ("positions", "embedding", "bias")  # parts that may have more rows in one model than in another
 FILLED = ("vocab", "target_vocab", "classes", "per_token")  # what follows from the data
 
@@ -36,6 +38,8 @@ def shape(parent: Checkpoint, asked: Any, *, task: str, kinds: Iterable[type]) -
         kept = {name: value for name, value in config.plain(before).items() if name not in filled}
         kept = {name: value for name, value in kept.items() if name not in FREE or name not in asked}
         return _checked(kept, asked, parent)
+    if (held := _holder(kinds, asked, before)) is not None:
+        return _held(held, asked, parent, before)
     fellows: list[Any] = [kind for kind in kinds if getattr(kind, "FAMILY", None) == getattr(before, "FAMILY", "")]
     wanted = [kind for kind in fellows if kind.name == asked.get("name")]
     kind = next(iter(wanted or [each for each in fellows if _kin(each, before)] or fellows), None)
@@ -63,6 +67,23 @@ def shape(parent: Checkpoint, asked: Any, *, task: str, kinds: Iterable[type]) -
     return _checked(section, asked, parent)
 
 
+def _holder(kinds: Iterable[type], asked: Mapping[str, Any], before: Any) -> Any:
+    """The model that has one like the parent's inside, the one asked for if there are several, or None."""
+    holders: list[Any] = [
+        kind for kind in kinds if hasattr(kind, "INNER") and type(before) in config.sections(kind, kind.INNER).values()
+    ]
+    return next((kind for kind in holders if kind.name == asked.get("name")), holders[0] if holders else None)
+
+
+def _held(kind: Any, asked: Mapping[str, Any], parent: Checkpoint, before: Any) -> dict[str, Any]:
+    """The section of a model with the parent's inside, without its head."""
+    named = asked.get(kind.INNER)
+    named = named if isinstance(named, Mapping) else {}
+    kept = {name: value for name, value in config.plain(before).items() if name not in FILLED}
+    kept = {name: value for name, value in kept.items() if name not in FREE or name not in named}
+    return {"name": kind.name, kind.INNER: _checked(kept, named, parent, f"model.{kind.INNER}")}
+
+
 def _kin(kind: Any, before: Any) -> bool:
     """Whether a model has all of the other's body: it is the same one, or the same under another head."""
     return isinstance(before, kind) or issubclass(kind, type(before))
@@ -77,7 +98,8 @@ def adopt(model: Any, parent: Checkpoint, *, same: bool) -> list[str]:
     tensors = {name: tensor for name, tensor in folded(parent.tensors()).items() if name not in passing}
     tensors = model.fitted(tensors) if hasattr(model, "fitted") else tensors
     if same:
-        fill(model, tensors)
+        state = model.state_dict()
+        fill(model, {**{name: state[name] for name in passing if name in state}, **tensors})
         return [f"starting from {parent.directory}"]
     before = parent_shape(parent)
     if not hasattr(model.config, "body") or not hasattr(before, "body"):
@@ -107,7 +129,8 @@ def _transplanted(model: nn.Module, before: Any, tensors: Mapping[str, Tensor], 
         scale = getattr(before, "scale", 1.0) / getattr(shape, "scale", 1.0) if role == "embedding" else 1.0
         mine.copy_(theirs if scale == 1.0 else theirs * scale)
         taken.add(name)
-    anew = sorted({name.split(".")[0] for name in state if name not in taken})
+    passing = getattr(model, "transient", ())
+    anew = sorted({name.split(".")[0] for name in state if name not in taken and name not in passing})
     said = f"{len(taken)} of {len(state)} tensors taken over"
     return f"{said}, made anew: {', '.join(anew)}" if anew else said
 
@@ -128,11 +151,13 @@ def _sizes(before: Any) -> dict[str, Any]:
     return {name: getattr(before, field) for name, field in before.BODY.items()}
 
 
-def _checked(kept: dict[str, Any], asked: Mapping[str, Any], parent: Checkpoint) -> dict[str, Any]:
+def _checked(
+    kept: dict[str, Any], asked: Mapping[str, Any], parent: Checkpoint, where: str = "model"
+) -> dict[str, Any]:
     for name, value in asked.items():
         if name in kept and name not in FREE and config.plain(kept[name]) != config.plain(value):
             raise ValueError(
-                f"model.{name} is {kept[name]} in {parent.directory}, not {value}: leave it out to start from there"
+                f"{where}.{name} is {kept[name]} in {parent.directory}, not {value}: leave it out to start from there"
             )
     return kept
 

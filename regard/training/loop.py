@@ -235,6 +235,8 @@ class _Loop:
         broken = self.updates[part](total, rate=rate, veto=~verdict.sound)
         self.team.add([norm.seen for norm in self.norms])
         settle(self.norms, veto=broken)
+        if hasattr(self.task, "heed"):
+            self.task.heed(loss / total, veto=broken)
         self.guard.saw(now, [(row, step.loss, step.weight) for row, step in done], verdict, broken)
         self.window.add(part, torch.where(broken, 0, loss), torch.where(broken, 0, total))
         if number == 0:

@@ -87,9 +87,10 @@ class Data(Protocol):
 class Learner(Protocol):
     """What the loop needs to know of something that can be learnt.
 
-    Three methods more are used where there are any: `origins(batch) -> list[str]`, where its examples come from (such
-    as `train.fr:1042`), longest first; `split(batch) -> list`, its halves, or only itself when it is one example; and
-    `learn(rows, rate) -> Step`, which changes the weights itself and stands for backward pass and optimizer.
+    Four methods more are used where there are any: `origins(batch) -> list[str]`, where its examples come from (such
+    as `train.fr:1042`), longest first; `split(batch) -> list`, its halves, or only itself when it is one example;
+    `heed(loss, veto)`, told after every update the mean loss of the step over all processes, and whether it does not
+    count; and `learn(rows, rate) -> Step`, which changes the weights itself and stands for backward pass and optimizer.
     """
 
     model: nn.Module

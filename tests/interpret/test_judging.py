@@ -65,7 +65,7 @@ def painted() -> tuple[torch.Tensor, torch.Tensor]:
     return torch.eye(COLOURS)[labels][:, :, None, None].repeat(1, 1, 8, 8), labels
 
 
-def test_a_grid_has_four_labels_and_the_box_is_around_the_one_asked_about() -> None:
+def test_a_grid_has_one_picture_of_the_label_and_the_box_is_around_it() -> None:
     asked = judging.grids(*painted(), 20, seed=3)
     assert asked.pixels.shape == (20, COLOURS, 16, 16)
     assert asked.boxes is not None
@@ -73,12 +73,12 @@ def test_a_grid_has_four_labels_and_the_box_is_around_the_one_asked_about() -> N
         left, top, right, bottom = (box * 16).int().tolist()
         assert pixels[label, top:bottom, left:right].all()
         assert pixels[label].sum() == 64
-        assert pixels.sum((1, 2)).tolist() == [64] * 4
+        assert pixels.sum() == 4 * 64
     assert len({tuple(box.tolist()) for box in asked.boxes}) == 4
     again = judging.grids(*painted(), 20, seed=3)
     assert torch.equal(asked.pixels, again.pixels)
-    with pytest.raises(ValueError, match="pictures of 4 labels, and there are 2"):
-        judging.grids(painted()[0][:2], torch.tensor([0, 1]), 1)
+    with pytest.raises(ValueError, match="pictures of several labels"):
+        judging.grids(painted()[0][:2], torch.tensor([1, 1]), 1)
 
 
 def test_what_is_known_is_found_and_controls_are_at_chance(colours: Colours) -> None:

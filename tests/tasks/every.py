@@ -218,12 +218,23 @@ def pictures(place: Path) -> dict[str, Line]:
     photos = fill(place / "photos", 6)
     patches = {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "patch": 4, "dropout": 0.2, "stochastic_depth": 0.2}
     mixed = {"shift": 0.1, "flip": True, "operations": 1, "mixup": 0.5, "cutmix": 1.0, "erase": 0.2}
+    captions = str(photos / "captions.csv")
+    told = (f"{path.relative_to(photos)},a {path.parent.name} thing" for path in sorted(photos.rglob("*.png")))
+    _write(captions, ["path,caption", *(f"{line}{end}" for line in told for end in ("", " is there"))])
+    written = {"attention": "hard", "width": 8, "embedding": 8, "encoder": {"name": "vit", **patches}}
     return {
         "pictures": Line(
             {"data": {"train": {"path": str(photos)}, "batch": 4, "size": 8}, "augment": mixed, "model": patches},
             [str(photos / "red" / "00.png"), str(photos / "blue" / "01.png")],
             [str(photos)],
             looks=True,
+        ),
+        "captions": Line(
+            {"data": {"train": {"path": captions}, "batch": 4, "size": 8, "longest": 12}, "model": written},
+            [str(photos / "red" / "00.png"), str(photos / "blue" / "01.png")],
+            [captions],
+            looks=True,
+            heads={"pictures": "bridge, decoder, embedding, norm"},
         ),
         "localisation": Line(settings, [str(digit)], options={"count": 4}),
         "counting": Line(settings, frames, options={"count": 4}),

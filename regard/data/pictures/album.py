@@ -54,7 +54,7 @@ class Album:
     def __len__(self) -> int:
         return len(self.places)
 
-    def check(self, share: float, name: str) -> None:
+    def check(self, share: float, name: str, *, remedy: str = "raise data.reject") -> None:
         """Stop when nothing can be used, or when more than this share of the pictures is bad."""
         bad = sum(finding.count for finding in self.refused.values())
         reasons = "; ".join(told(finding, reason) for reason, finding in self.refused.items())
@@ -63,7 +63,7 @@ class Album:
         if bad > share * self.read:
             raise ValueError(
                 f"{name}: {bad:,} of {self.read:,} pictures are refused, more than the allowed {share:.2%}: {reasons}; "
-                "mend them, or raise data.reject"
+                f"mend them, or {remedy}"
             )
 
     @property

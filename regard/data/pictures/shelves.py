@@ -77,8 +77,9 @@ class Shelf:
     def digest(self) -> str:
         """SHA-256 of the bytes of all pictures, in their order."""
         if isinstance(self.pictures, np.ndarray):
-            head = f"{self.pictures.dtype} {self.pictures.shape}".encode()
-            return hashlib.sha256(head + np.ascontiguousarray(self.pictures).tobytes()).hexdigest()
+            digest = hashlib.sha256(f"{self.pictures.dtype} {self.pictures.shape}".encode())
+            digest.update(np.ascontiguousarray(self.pictures).data)
+            return digest.hexdigest()
         with ThreadPoolExecutor(min(32, 2 * (os.cpu_count() or 1))) as pool:
             return hashlib.sha256("".join(pool.map(_digest, self.pictures, chunksize=64)).encode()).hexdigest()
 
@@ -166,17 +167,17 @@ def _table(file: PictureFile) -> Shelf:
     base = find(file.folder) if file.folder else find(file.path).parent
     shelf = Shelf(file.path, paths := list[Path](), places := list[str](), said := dict[str, list[Any]]())
     picture, labelled = "", None
-    for place, row in _rows(file.path, shelf.refused):
+    for place, row in table_rows(file.path, shelf.refused):
         if not picture:
-            picture, labelled = _column(file.path, row, file.picture, PATHS), _label(file, row)
+            picture, labelled = path_column(file.path, row, file.picture, PATHS), _label(file, row)
         text, label = value_at(row, picture), value_at(row, labelled) if labelled else None
-        if reason := _wrong(base, text):
+        if reason := path_fault(base, text):
             shelf.refused.append((place, reason))
             continue
         if labelled and (label is None or not str(label).strip()):
             shelf.refused.append((place, f"no label in column {labelled}: add one, or leave the row out"))
             continue
-        paths.append(_there(base / str(text).strip()))
+        paths.append(picture_at(base / str(text).strip()))
         places.append(place)
         for name in said.keys() | row.keys():
             said.setdefault(name, [None] * (len(paths) - 1)).append(row.get(name))
@@ -187,7 +188,7 @@ def _table(file: PictureFile) -> Shelf:
     return shelf
 
 
-def _rows(name: str, refused: list[tuple[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
+def table_rows(name: str, refused: list[tuple[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
     """(place, cells by column) of every row."""
     if suffix(name) in JSON_SUFFIXES:
         for number, line in enumerate(lines(name), start=1):
@@ -230,7 +231,7 @@ def _texts(name: str) -> Iterator[str]:
             raise ValueError(f"{name}:{number}: not UTF-8: save the table as UTF-8") from None
 
 
-def _column(name: str, row: Mapping[str, Any], asked: str | None, usual: Sequence[str]) -> str:
+def path_column(name: str, row: Mapping[str, Any], asked: str | None, usual: Sequence[str]) -> str:
     """The column with paths: the one named, one that is called so, or one whose first cell looks like a path."""
     if asked is not None:
         if value_at(row, asked) is None and asked not in row:
@@ -246,11 +247,11 @@ def _column(name: str, row: Mapping[str, Any], asked: str | None, usual: Sequenc
 def _label(file: PictureFile, row: Mapping[str, Any]) -> str | None:
     """The column with labels, if there is one."""
     if file.label is not None:
-        return _column(file.path, row, file.label, ())
+        return path_column(file.path, row, file.label, ())
     return next((column for column in row if column.lower() in LABELS), None)
 
 
-def _wrong(base: Path, text: Any) -> str | None:
+def path_fault(base: Path, text: Any) -> str | None:
     """What is wrong with the path of a picture."""
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         return "no path: name a picture, or leave the row out"
@@ -260,7 +261,7 @@ def _wrong(base: Path, text: Any) -> str | None:
     return ELSEWHERE
 
 
-def _there(path: Path) -> Path:
+def picture_at(path: Path) -> Path:
     """The path, or the same name in another format where only that is there."""
     if path.exists():
         return path
@@ -289,13 +290,8 @@ def _npz(path: Path, part: Part) -> Shelf:
     keys = _keys(path, part)
     if not keys:
         raise ValueError(f"{path} has no arrays named pictures and labels, or {part}_pictures and {part}_labels")
-    try:
-        with np.load(path, allow_pickle=False) as held:
-            pictures, labels = held[keys[0]], held[keys[1]]
-            names = held["classes"] if "classes" in held.files else np.array([], str)
-    except UNREADABLE as error:
-        reason = " ".join(str(error).split())[:80]
-        raise ValueError(f"{path} cannot be read ({reason}): make it again with numpy.savez") from None
+    pictures, labels, *others = _arrays(path, (*keys, "classes"))
+    names = others[0] if others else np.array([], str)
     if pictures.ndim == 4 and pictures.shape[1] in (1, 3) and pictures.shape[-1] not in (1, 3):
         pictures = pictures.transpose(0, 2, 3, 1)
     if names.ndim != 1 or names.dtype.kind not in "US":
@@ -306,16 +302,34 @@ def _npz(path: Path, part: Part) -> Shelf:
 def _keys(path: Path, part: Part, *, strict: bool = False) -> tuple[str, str] | None:
     """The names of the arrays with pictures and labels; `strict`, only those of this part alone."""
     try:
-        with np.load(path, allow_pickle=False) as held:
-            there = set(held.files)
+        with zipfile.ZipFile(path) as held:
+            there = {name.removesuffix(".npy") for name in held.namelist()}
     except UNREADABLE as error:
-        reason = " ".join(str(error).split())[:80]
-        raise ValueError(f"{path} cannot be read ({reason}): make it again with numpy.savez") from None
+        raise _unreadable(path, error) from None
     pairs = [(f"{name}_pictures", f"{name}_labels") for name in PARTS[part]]
     pairs += [(f"{name}_images", f"{name}_labels") for name in PARTS[part]]
     pairs += [(f"x_{name}", f"y_{name}") for name in PARTS[part]]
     pairs += [] if strict else [("pictures", "labels"), ("images", "labels"), ("x", "y")]
     return next((pair for pair in pairs if there.issuperset(pair)), None)
+
+
+def _arrays(path: Path, names: Sequence[str]) -> list[np.ndarray]:
+    """Those of these arrays that a file holds."""
+    try:
+        with zipfile.ZipFile(path) as held:
+            there = [f"{name}.npy" for name in names if f"{name}.npy" in held.namelist()]
+            found = []
+            for name in there:
+                with held.open(name) as file:
+                    found.append(np.lib.format.read_array(file, allow_pickle=False))
+            return found
+    except UNREADABLE as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: BaseException) -> ValueError:
+    reason = " ".join(str(error).split())[:80]
+    return ValueError(f"{path} cannot be read ({reason}): make it again with numpy.savez")
 
 
 def _stacked(name: str, pictures: np.ndarray, labels: np.ndarray, classes: tuple[str, ...] = ()) -> Shelf:

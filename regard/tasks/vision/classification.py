@@ -164,7 +164,7 @@ class PictureClassification:
                 "cutmix": 1.0,
                 "mixed": 0.5,
             },
-            "model": _shape(recipe.model, amount, size),
+            "model": sizes_for(recipe.model, amount, size),
             "objective": {"smoothing": 0.1},
             "optim": {"name": "adamw", "rate": 1e-3, "weight_decay": 0.05, "schedule": "cosine"},
             "training": {**pace(recipe.training, rows=rows, steps=steps, patience=20), "ema": 0.998},
@@ -298,7 +298,7 @@ def on_device(side: Side, device: torch.device) -> Tensor | None:
     return kept
 
 
-def _shape(model: Any, amount: int, size: int) -> dict[str, Any]:
+def sizes_for(model: Any, amount: int, size: int) -> dict[str, Any]:
     """The sizes of a ViT that so many pictures of this size can fill; others have sizes of their own."""
     if model.name == "resnet":
         return {"stem": "small" if size <= SMALL else "large"}

@@ -18,13 +18,13 @@ from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.data.pictures.album import Shape
 from regard.data.pictures.augment import Augment, AugmentConfig
-from regard.data.pictures.decoding import SUFFIXES, Unusable, decoded, from_array, quiet
 from regard.data.pictures.shelves import PictureFile
 from regard.interpret.items import Item
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.tasks.trained import NoOptions, chosen, described, revived
 from regard.tasks.vision import preparing
+from regard.tasks.vision.opening import Given, called, opened, patches, unfolded
 from regard.tasks.vision.scoring import measured, scores
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 CHUNK = 256  # pictures looked at at a time
 CLASS = "<class>"
-Given = str | Path | np.ndarray
 
 
 @dataclass(frozen=True)
@@ -97,12 +96,7 @@ class PictureClassifier:
 
     def unfolded(self, text: str) -> list[str]:
         """The inputs that one stands for: a folder for its pictures, at any depth, in the order of their names."""
-        if not Path(text).is_dir():
-            return [text]
-        found = sorted(str(path) for path in Path(text).rglob("*") if path.suffix.lower() in SUFFIXES)
-        if not found:
-            raise ValueError(f"{text} holds no pictures: name a folder with PNG, JPEG or WebP files")
-        return found
+        return unfolded(text)
 
     def answer(self, inputs: Sequence[Given], **options: Any) -> list[Sight]:
         """What each picture shows."""
@@ -115,9 +109,7 @@ class PictureClassifier:
         listed: list[Any] = [pictures] if alone else list(pictures)  # type: ignore[list-item, arg-type]
         files = (isinstance(each, (str, Path)) for each in listed)
         spread = [
-            one
-            for each, file in zip(listed, files, strict=True)
-            for one in (self.unfolded(str(each)) if file else [each])
+            one for each, file in zip(listed, files, strict=True) for one in (unfolded(str(each)) if file else [each])
         ]
         found: list[Sight] = []
         for first in range(0, len(spread), CHUNK):
@@ -126,22 +118,25 @@ class PictureClassifier:
             found += [self._sight(one, each) for one, each in zip(some, chances, strict=True)]
         return found
 
-    def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
-        """Scores on labelled pictures; of a source with parts, on those to test on. `changes`: columns of a table."""
-        side = self.side(*paths, **changes)
+    def evaluate(self, *paths: str | Path, name: str | None = None, reject: float = 0.0, **changes: Any) -> Scores:
+        """Scores on labelled pictures; of a source with parts, on those to test on.
+
+        Up to a share of `reject` may be unusable; `changes` are settings of the files, such as columns of a table.
+        """
+        side = self.side(*paths, reject=reject, **changes)
         parts = [
             self._logits(torch.from_numpy(side.pixels(np.arange(first, min(first + CHUNK, len(side)))))).tolist()
             for first in range(0, len(side), CHUNK)
         ]
         return scores(name or self.name, self.task, side, measured(side, self.classes, parts), self.temperature)
 
-    def side(self, *paths: str | Path, **changes: Any) -> preparing.Side:
+    def side(self, *paths: str | Path, reject: float = 0.0, **changes: Any) -> preparing.Side:
         """Labelled pictures, read as the model reads them."""
         if not paths:
             raise ValueError(f"{self.name} is measured on labelled pictures: name a folder or file of them")
         own = {**(self.data.get("file") or {}), **changes}
         files = [config.build(PictureFile, {**own, "path": str(path)}, where="file") for path in paths]
-        return preparing.read(files, self.shape, self.classes)
+        return preparing.read(files, self.shape, self.classes, reject=reject)
 
     def judge_maps(self, *paths: str | Path, **options: Any) -> Judgement:
         """How far each kind of map may be believed, beside controls: pointing, deletion, insertion and change."""
@@ -157,14 +152,7 @@ class PictureClassifier:
 
     def opened(self, pictures: Sequence[Given]) -> UInt8[Tensor, "pictures channels size size"]:
         """Pictures as the model's bytes; one that is none is named."""
-        found = []
-        for each in pictures:
-            try:
-                with quiet():
-                    found.append(_bytes(each, self.shape))
-            except Unusable as error:
-                raise ValueError(f"{_called(each)}: {error}") from None
-        return torch.from_numpy(np.stack(found))
+        return torch.from_numpy(opened(pictures, self.shape))
 
     @torch.no_grad()
     def _logits(self, pixels: UInt8[Tensor, "batch channels size size"]) -> Float[Tensor, "batch classes"]:
@@ -177,28 +165,9 @@ class PictureClassifier:
         ranked = chances.argsort(descending=True, stable=True).tolist()
         every = {self.classes[number]: float(chances[number]) for number in ranked}
         label = self.classes[ranked[0]]
-        return Sight(_called(given), label, every[label], every)
+        return Sight(called(given), label, every[label], every)
 
     def patches(self) -> list[Item]:
         """What is read, row by row, with its box as shares of the sides."""
-        rows, columns = self.model.grid
         before = [Item(CLASS, special=True)] * getattr(self.model.config, "before", 0)
-        return before + [
-            Item(
-                f"{row + 1},{column + 1}",
-                word=row * columns + column,
-                box=(column / columns, row / rows, (column + 1) / columns, (row + 1) / rows),
-            )
-            for row in range(rows)
-            for column in range(columns)
-        ]
-
-
-def _bytes(given: Given, shape: Shape) -> UInt8[np.ndarray, "channels size size"]:
-    if isinstance(given, np.ndarray):
-        return from_array(given, **shape._asdict())
-    return decoded(Path(given), **shape._asdict())[0]
-
-
-def _called(given: Given) -> str:
-    return f"an array of shape {given.shape}" if isinstance(given, np.ndarray) else str(given)
+        return before + patches(self.model.grid)

@@ -74,7 +74,7 @@ def judged(
         raise ValueError(f"{classifier.name} labels none of {len(side):,} pictures right: there is nothing to judge")
     own, known = pixels[right.to(place)], labels[right]
     asked = judging.grids(own, known.to(place), grids, seed=seed)
-    found = judging.judged(judging.doubled(classifier.model), asked.to(place), seed=seed, removes=False)
+    found = judging.judged(judging.doubled(classifier.model), asked, seed=seed, removes=False)
     chosen = torch.randperm(len(right), generator=torch.Generator().manual_seed(seed))[:singles].to(place)
     alone = judging.judged(classifier.model, judging.Asked(own[chosen], known.to(place)[chosen]), seed=seed)
     checks = {

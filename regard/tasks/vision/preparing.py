@@ -19,7 +19,6 @@ from regard.data.packing import number, shuffled
 from regard.data.pictures.album import Album, Shape, album, joined, shape_of
 from regard.data.pictures.decoding import Fit
 from regard.data.pictures.shelves import LABEL, PictureFile, Shelf, shelve
-from regard.data.pictures.shelves import Part as Portion
 from regard.training.task import evenly
 
 Size = Annotated[int, Range(8, 1024)]
@@ -140,7 +139,7 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
     notes += [f"left out of training: {apart}"] if apart else []
     train = train if config.most is None else limited(train, config.most, config.seed)
     notes += _oddities(train, valid, classes)
-    mean, std = _scales(train, given["mean"], given["std"])
+    mean, std = scales(train, given["mean"], given["std"])
     groups = {"train": config.train, "valid": config.valid or config.train}
     sides = {"train": train, "valid": valid}
     report = {
@@ -152,17 +151,19 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
     return Prepared(classes, train, valid, shape, mean, std, report, [*head, *found.summary, *own, *notes], not known)
 
 
-def read(paths: Sequence[PictureFile], shape: Shape, classes: list[str], *, part: Portion = "test") -> Side:
+def read(paths: Sequence[PictureFile], shape: Shape, classes: list[str], *, reject: float) -> Side:
     """Labelled pictures to score a model on."""
-    found = _album([shelve(file, part=part) for file in paths], shape, 0.0)
+    found = _album(
+        [shelve(file, part="test") for file in paths], shape, reject, remedy="allow a share of them: -s reject=0.05"
+    )
     return Side(found, np.arange(len(found)), numbered(found, classes))
 
 
-def _album(shelves: Sequence[Shelf], shape: Shape, reject: float) -> Album:
+def _album(shelves: Sequence[Shelf], shape: Shape, reject: float, *, remedy: str = "raise data.reject") -> Album:
     """The pictures of these shelves; too many bad ones are an error."""
     albums = [album(shelf, shape) for shelf in shelves]
     for shelf, one in zip(shelves, albums, strict=True):
-        one.check(reject, shelf.name)
+        one.check(reject, shelf.name, remedy=remedy)
         if LABEL not in one.columns:
             raise ValueError(f"{shelf.name} has no column with labels: name it, data.train.label=COLUMN")
     return joined(albums)
@@ -238,7 +239,7 @@ def _apart(train: Side, valid: Side) -> tuple[Side, str]:
     )
 
 
-def _scales(train: Side, mean: Any, std: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def scales(train: Any, mean: Any, std: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Mean and deviation of every channel, as told or as measured."""
     if mean is None or std is None:
         some = train.pixels(np.array(evenly(range(len(train)), MEASURED))) / 255

@@ -13,9 +13,11 @@ import regard
 from regard import checkpoint, recipe
 from regard.cli import run
 from regard.data.pictures.shelves import LABEL
+from regard.metrics.labels import judge
 from regard.tasks.vision import preparing
 from regard.tasks.vision.classification import PictureClassification
 from regard.tasks.vision.preparing import PicturesConfig, limited, prepare
+from regard.tasks.vision.scoring import Measured, scores
 from tests.data.pictures.drawing import draw, fill
 
 TINY = {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "patch": 4}
@@ -125,6 +127,26 @@ def test_halves_of_a_row_lose_what_the_whole_loses(photos: Path) -> None:
     assert task.origins(batch)[0] == task.prepared.train.place(int(batch.numbers[0]))
 
 
+def test_pictures_kept_on_the_device_give_the_same_loss(photos: Path) -> None:
+    task = learner(asked(photos, augment={"flip": True, "operations": 1}))
+    task.model.eval()
+    before = task.step(task.batch(3), "model").loss
+    task.kept = torch.from_numpy(task.prepared.train.pixels(np.arange(len(task.prepared.train))))
+    batch = task.batch(3)
+    assert batch.pixels is None
+    assert torch.equal(task.step(batch, "model").loss, before)
+
+
+def test_many_classes_are_scored_by_the_five_likeliest_too(photos: Path) -> None:
+    side = prepare(config(photos)).train
+    names, count = [str(number) for number in range(20)], len(side)
+    logits = np.tile(np.arange(20.0), (count, 1))
+    found = Measured(judge(side.labels, logits.argmax(-1), names), logits, np.arange(count) % 20)
+    expected = np.mean([number % 20 >= 15 for number in range(count)])
+    assert found.metrics["top5"] == pytest.approx(expected)
+    assert scores("x", "pictures", side, found, 1.0).metrics["top-5 accuracy, %"] == pytest.approx(100 * expected)
+
+
 def test_the_loss_of_a_mixture_is_that_of_both_labels(photos: Path) -> None:
     task = learner(asked(photos, augment={"mixup": 1.0}, objective={"smoothing": 0.1}))
     task.model.eval()
@@ -213,6 +235,11 @@ def test_from_a_folder_to_answers_by_commands(photos: Path, tmp_path: Path, caps
     assert len(told.split("\t")) == 1 + 2 * 3
     status, told, _ = said(capsys, "evaluate", out, photos, "--json", "--device", "cpu")
     assert json.loads(told)["metrics"]["accuracy, %"]["score"] >= 0
+    (photos / "red" / "bad.png").write_bytes(b"")
+    status, told, error = said(capsys, "evaluate", out, photos, "--device", "cpu")
+    assert (status, "red/bad.png; mend them, or allow a share of them: -s reject=0.05" in error) == (1, True)
+    status, told, error = said(capsys, "evaluate", out, photos, "-s", "reject=0.1", "--device", "cpu")
+    assert (status, "refused: 1 empty file" in told) == (0, True)
     status, told, error = said(capsys, "classify", out, one, "-o", one, "--device", "cpu")
     assert (status, "would be overwritten" in error) == (1, True)
     status, told, error = said(capsys, "classify", out, tmp_path / "cache-none", "--device", "cpu")
@@ -224,7 +251,7 @@ def test_data_check_says_what_is_odd(photos: Path, capsys: pytest.CaptureFixture
     (photos / "single").mkdir()
     Image.fromarray(draw("red", 99)).save(photos / "single" / "a.png")
     (photos / "none").mkdir()
-    words = ["data", "check", photos, "task=pictures", "data.size=8"]
+    words = ["data", "check", "--pictures", photos, "data.size=8"]
     status, told, _ = said(capsys, *words, "--json")
     report = json.loads(told)
     assert status == 1

@@ -1,0 +1,45 @@
+"""Captions of pictures, and of frames when they change: caption."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from regard.cli.answers import Asked, given_inputs, respond, writing
+from regard.cli.grammar import Answers, Device, Input, Json, Model, Settings
+
+
+def caption(
+    model: Model,
+    pictures: Annotated[
+        list[str] | None, typer.Argument(metavar="[PICTURE]...", help="Picture files, and folders of them.")
+    ] = None,
+    input: Input = None,
+    output: Answers = None,
+    changes: Annotated[
+        bool, typer.Option("--changes", help="Read frames in order; write a caption only when it changes.")
+    ] = False,
+    settings: Settings = None,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """Write captions about pictures."""
+    from regard import recipe
+
+    asked = Asked(pictures, input, output, settings, as_json, model)
+    asked.check(reads=[Path(picture) for picture in pictures or []])
+    trained = recipe.load(model, device=device, task=recipe.able("caption"))
+    if not changes:
+        return respond(trained, asked, key=None, form=_named)
+    frames = (frame for _, some in given_inputs(trained, asked) for frame in some if frame is not None)
+    with writing(replace(asked, file=None), None, _named, given=asked.options) as (write, _):
+        for frame, found in trained.changes(frames, **asked.options):
+            write(str(frame), found)
+
+
+def _named(picture: str, found: Any) -> str:
+    """A caption behind the name of its file."""
+    return f"{picture}\t{found}"

@@ -1,0 +1,336 @@
+"""Captions: a picture is read as regions, and a decoder of translation writes about them (Xu et al. 2015).
+
+The writer is recurrent, without attention (the mean of the regions starts its state), with soft attention or with hard
+attention to them; or it is a Transformer's decoder, over the regions as they are or read by encoder blocks first.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from regard.attention.cache import DecoderState, KeyValues
+from regard.attention.masks import EVERYONE, Grid, padded
+from regard.attention.multihead import Heads
+from regard.attention.positions import Learned, Positions, scheme
+from regard.config.ranges import Length, Share, Small, Vocabulary, Whole, Width, affordable, divided
+from regard.config.resuming import Warned
+from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlock, draw_evenly
+from regard.models.dropout import Dropout
+from regard.models.efficientnet import EfficientNet, EfficientNetConfig
+from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.resnet import ResNet, ResNetConfig
+from regard.models.vgg import VGG, VGGConfig
+from regard.models.vit import ViT, ViTConfig
+from regard.models.writers import (
+    Bahdanau,
+    Carried,
+    Hard,
+    Looks,
+    Plain,
+    RecurrentWriter,
+    WriterShape,
+    Writing,
+    full_precision,
+    table,
+)
+
+PACE = 0.1  # of a step in the baseline
+EncoderConfig = ViTConfig | VGGConfig | ResNetConfig | EfficientNetConfig
+ENCODERS: dict[type, Any] = {
+    ViTConfig: ViT,
+    VGGConfig: VGG,
+    ResNetConfig: ResNet,
+    EfficientNetConfig: EfficientNet,
+}
+Pixels = Float[Tensor, "batch channels rows columns"]
+Regions = Float[Tensor, "batch region features"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What all captioners share: the model that reads the picture."""
+
+    encoder: EncoderConfig = field(default_factory=ViTConfig)
+    """The model that reads the picture, chosen by its name; `--from` starts from one."""
+    tuned: bool = False
+    """Whether it learns too; otherwise its weights are frozen, and what it makes of a picture is kept."""
+    vocab: Vocabulary = 0
+    """Tokens of the vocabulary; filled in from the tokenizer."""
+
+    INNER: ClassVar[str] = "encoder"  # the section of a model that training may start from
+    share: ClassVar[str] = "all"
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights lie that another model can go on with."""
+        return {role: f"encoder.{own}" for role, own in self.encoder.body.items()}
+
+    @property
+    def reads(self) -> str:
+        """What reads the picture, in a few words."""
+        return f"{self.encoder.phrase}, {'tuned' if self.tuned else 'frozen'}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionerConfig(Reading):
+    """A recurrent writer over the regions of a picture, with or without attention."""
+
+    name: Literal["captioner"] = "captioner"
+    """Which model this is."""
+    attention: Literal["none", "soft", "hard"] = "soft"
+    """Attention to the regions: none, to all by their weights, or to one that is drawn."""
+    use: Literal["likeliest", "mean"] = "likeliest"
+    """What hard attention sees when captions are written: the region of the largest weight, or the weighted mean."""
+    softened: Share = 0.5
+    """Share of the captions in training for which hard attention sees the weighted mean."""
+    gated: bool = True
+    """A gate for what is seen, which the state opens and shuts (beta)."""
+    cell: Literal["rnn", "gru", "gru_before", "lstm"] = "lstm"
+    """Recurrent cell."""
+    width: Width = 512
+    """Features of the state."""
+    embedding: Width = 512
+    """Features of a token, and of what tokens are predicted from."""
+    decoder: Small = 1
+    """Layers of cells."""
+    dropout: Warned[Share] = 0.5
+    """Dropout rate, applied to embeddings, between layers, and to what tokens are predicted from."""
+    context: Length = 128
+    """Longest caption, in tokens."""
+
+    def __post_init__(self) -> None:
+        affordable(self.parameters, "lower width, embedding or the vocabulary")
+
+    @property
+    def parameters(self) -> int:
+        """About how many numbers are learnt or kept."""
+        cells = 4 * self.width * (self.embedding + 2 * self.decoder * self.width)
+        return self.encoder.parameters + self.vocab * self.embedding + cells
+
+    @property
+    def phrase(self) -> str:
+        """What it is, in a few words."""
+        looks = "without attention" if self.attention == "none" else f"with {self.attention} attention"
+        return f"A recurrent captioner ({self.cell}), {self.width} wide, {looks}, over {_lower(self.reads)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerCaptionerConfig(Reading):
+    """A Transformer's decoder over the regions of a picture."""
+
+    name: Literal["transformer-captioner"] = "transformer-captioner"
+    """Which model this is."""
+    width: Width = 512
+    """Features of every position."""
+    heads: Small = 8
+    """Attention heads; must divide the width."""
+    hidden: Width = 2048
+    """Features inside the feed-forward part."""
+    reader: Whole = 0
+    """Encoder blocks in which regions look at one another before the decoder looks at them; 0: none."""
+    decoder: Small = 4
+    """Decoder blocks."""
+    positions: Literal["none", "sinusoidal", "learned", "rotary", "alibi", "relative"] = "sinusoidal"
+    """Positional encoding of tokens; regions have a learned one."""
+    activation: Literal["relu", "gelu", "silu"] = "relu"
+    """Function inside the feed-forward part."""
+    dropout: Warned[Share] = 0.1
+    """Dropout rate."""
+    context: Length = 128
+    """Longest caption, in tokens."""
+
+    def __post_init__(self) -> None:
+        divided(self.width, self.heads)
+        affordable(self.parameters, "lower width, hidden, the blocks or the vocabulary")
+
+    @property
+    def parameters(self) -> int:
+        """About how many numbers are learnt or kept."""
+        blocks = self.reader * (4 * self.width + 2 * self.hidden) + self.decoder * (8 * self.width + 2 * self.hidden)
+        return self.encoder.parameters + (self.vocab + self.context + blocks) * self.width
+
+    @property
+    def phrase(self) -> str:
+        """What it is, in a few words."""
+        sizes = f"{self.reader}+{self.decoder} blocks, {self.width} wide"
+        return f"A Transformer captioner of {sizes}, over {_lower(self.reads)}"
+
+    @property
+    def shape(self) -> BlockShape:
+        """What all blocks share."""
+        return BlockShape(
+            width=self.width,
+            heads=Heads(self.heads),
+            hidden=self.hidden,
+            pre=True,
+            activation=self.activation,
+            dropout=self.dropout,
+        )
+
+
+class Reader(nn.Module):
+    """What both captioners do with a picture: its regions, by an encoder that is frozen unless it is tuned."""
+
+    config: Any
+    encoder: Any
+
+    def equip(self, config: Any) -> int:
+        """Build the encoder; how many features its regions have."""
+        self.config = config
+        self.encoder = ENCODERS[type(config.encoder)](config.encoder)
+        if not config.tuned:
+            self.encoder.requires_grad_(False)
+        return self.encoder.width
+
+    def train(self, mode: bool = True) -> Any:
+        """As any module, but a frozen encoder stays as it is in use."""
+        super().train(mode)
+        if not self.config.tuned:
+            self.encoder.eval()
+        return self
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of regions."""
+        return self.encoder.grid
+
+    def regions(self, pixels: Pixels) -> Regions:
+        """What the encoder makes of normalised pixels."""
+        with torch.set_grad_enabled(self.config.tuned and torch.is_grad_enabled()):
+            return self.encoder.regions(pixels)
+
+
+class Captioner(Reader, RecurrentWriter):
+    """Writes about the regions of a picture, token by token."""
+
+    transient: ClassVar[tuple[str, ...]] = ("baseline",)
+    baseline: Tensor
+    """Hard attention's moving mean of what a token costs; 0 before the first step."""
+
+    def __init__(self, config: CaptionerConfig):
+        super().__init__()
+        features = self.equip(config)
+        shape = WriterShape(
+            config.cell, config.embedding, config.width, config.decoder, features, dropout=config.dropout
+        )
+        self.norm = nn.LayerNorm(features)
+        self.embedding = table(config.vocab, config.embedding)
+        writer = _writer(config, shape)
+        self.decoder = nn.ModuleList([writer])
+        self.bridge = nn.Linear(features, writer.layers.parts * config.width)
+        self.dropout = nn.Dropout(config.dropout)
+        if config.attention == "hard":  # no weight, and of no use after training
+            self.register_buffer("baseline", torch.zeros(()))
+
+    @property
+    def expected(self) -> Float[Tensor, ""]:
+        """What a token is expected to cost: the baseline, or before there is one, what guessing costs."""
+        return torch.where(self.baseline > 0, self.baseline, math.log(self.config.vocab))
+
+    @torch.no_grad()
+    def heed(self, cost: Float[Tensor, ""], *, veto: Bool[Tensor, ""]) -> None:
+        """Let the baseline follow what a token cost in a step, unless the step is not to count."""
+        moved = torch.lerp(torch.where(self.baseline > 0, self.baseline, cost), cost.to(self.baseline), PACE)
+        self.baseline.copy_(torch.where(veto, self.baseline, moved))
+
+    def forward(
+        self, regions: Regions, target: Int[Tensor, "batch target"], grid: Grid
+    ) -> tuple[Float[Tensor, "batch target width"], Looks]:
+        """Features of every target position, from which `logits` predicts the next token, and what was looked at."""
+        with full_precision(regions):
+            memory, carried, sources = self._read(regions)
+            x = self.embedded(target)
+            study = self.writer.study if self.training else self._as_in_use
+            seen, looks = study(x, carried, memory, padded(sources, grid))
+            return self.dropout(self.writer.features(x, seen)), looks
+
+    @torch.no_grad()
+    def start(
+        self, regions: Regions, prompt: Int[Tensor, "batch prompt"], *, beams: int = 1, limit: int
+    ) -> tuple[Float[Tensor, "batch beam vocab"], Writing]:
+        """Read the regions and the beginning of the caption; regions are held once, whatever the beams."""
+        with full_precision(regions):
+            memory, carried, sources = self._read(regions)
+            return self.begin(prompt, carried, memory, sources, beams=beams, limit=limit)
+
+    def _as_in_use(self, *given: Any) -> tuple[Tensor, Looks]:
+        """All tokens of a text as a search would write them, where nothing is left to chance."""
+        return self.writer.read(*given)[0], Looks()
+
+    def _read(self, regions: Regions) -> tuple[KeyValues | None, Carried, Grid]:
+        """The regions as the writer looks at them, and the state it begins in."""
+        seen = self.norm(regions.float() if regions.dtype in (torch.float16, torch.bfloat16) else regions)
+        first = torch.tanh(self.bridge(seen.mean(1))).unflatten(1, (self.writer.layers.parts, -1))[:, None]
+        memory = None if isinstance(self.writer, Plain) else self.writer.cross.remember(seen)
+        return memory, Carried(first, seen.new_zeros(len(seen), 1, 0)), everywhere(seen)
+
+
+class TransformerCaptioner(Reader, EncoderDecoder):
+    """Writes about the regions of a picture with decoder blocks that look at all of them."""
+
+    def __init__(self, config: TransformerCaptionerConfig):
+        super().__init__()
+        features, shape, width = self.equip(config), config.shape, config.width
+        self.norm = nn.LayerNorm(features)
+        self.projection = nn.Linear(features, width)
+        rows, columns = self.encoder.grid
+        self.encoder_positions = Learned(rows * columns, width)
+        self.reader = nn.ModuleList(EncoderBlock(shape) for _ in range(config.reader))
+        self.reader_norm = nn.LayerNorm(width)
+        self.region_dropout = Dropout(config.dropout)
+        self.embedding = Embedding(config.vocab, width, dropout=config.dropout)
+        places = {"width": width, "heads": config.heads, "context": config.context}
+        self.decoder_positions = scheme(config.positions, causal=True, **places)
+        self.decoder = nn.ModuleList(DecoderBlock(shape) for _ in range(config.decoder))
+        self.decoder_norm = nn.LayerNorm(width)
+        for module in (self.projection, *self.reader, *self.decoder):
+            module.apply(draw_evenly)
+
+    def forward(  # type: ignore[override]
+        self, regions: Regions, target: Int[Tensor, "batch target"], grid: Grid
+    ) -> tuple[Float[Tensor, "batch target width"], Looks]:
+        """Features of every target position, from which `logits` predicts the next token."""
+        memory = self.read(regions)
+        return self.write(memory, target, layouts=(everywhere(memory), grid)), Looks()
+
+    @torch.no_grad()
+    def start(  # type: ignore[override]
+        self, regions: Regions, prompt: Int[Tensor, "batch prompt"], *, beams: int = 1, limit: int
+    ) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
+        """Read the regions and the beginning of the caption; regions are held once, whatever the beams."""
+        memory = self.read(regions)
+        return self.begin(memory, everywhere(memory), prompt, beams=beams, limit=limit)
+
+    def read(self, regions: Regions) -> Float[Tensor, "batch region width"]:
+        """Regions as the decoder looks at them, each with its place, having looked at one another or not."""
+        whole = self.projection(self.norm(regions.to(self.norm.weight.dtype)))
+        added = self.encoder_positions.embed(torch.arange(regions.shape[1], device=regions.device))
+        x = self.region_dropout(whole + added.to(whole.dtype))
+        for block in self.reader:
+            x = block(x, mask=EVERYONE, positions=Positions())
+        return self.reader_norm(x)
+
+
+def everywhere(regions: Float[Tensor, "batch region width"]) -> Grid:
+    """The layout of regions: every picture has as many."""
+    batch, count = regions.shape[:2]
+    return Grid(torch.full((batch,), count, device=regions.device), count)
+
+
+def _writer(config: CaptionerConfig, shape: WriterShape) -> Plain | Bahdanau:
+    """The decoder with the attention that was asked for."""
+    if config.attention == "none":
+        return Plain(shape, fed=0)
+    if config.attention == "soft":
+        return Bahdanau(shape, gated=config.gated)
+    return Hard(shape, gated=config.gated, soft=config.softened, expected=config.use == "mean")
+
+
+def _lower(phrase: str) -> str:
+    return phrase[:1].lower() + phrase[1:]

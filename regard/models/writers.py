@@ -1,0 +1,332 @@
+"""Recurrent decoders, with or without attention to what they write about: a sentence that was read, or a picture.
+
+Without it all a writer knows is one vector (Cho et al. 2014, Sutskever et al. 2014); with it, it looks at the memory
+before each step (Bahdanau et al. 2015, Xu et al. 2015) or after it (Luong et al. 2015).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from regard.attention.cache import DecoderState, KeyValues
+from regard.attention.hard import HardHead
+from regard.attention.masks import Grid, Mask, Padded, Stepping, Turn, padded
+from regard.attention.scores import Additive, Bilinear, Score, dot
+from regard.attention.singlehead import SingleHead
+from regard.models.blocks import Tied
+from regard.models.cells import Kind, Layers
+
+
+@dataclass(frozen=True)
+class WriterShape:
+    """The sizes of a recurrent decoder."""
+
+    cell: Kind
+    embedding: int
+    """Features of a token, and of what tokens are predicted from."""
+    width: int
+    depth: int
+    memory: int
+    """Features of each vector that is looked at."""
+    dropout: float = 0.0
+
+    def layers(self, fed: int, *, fused: bool) -> Layers:
+        """The cells, which read a token's vector and so many features more."""
+        inputs = self.embedding + fed
+        return Layers(self.cell, inputs, self.width, depth=self.depth, dropout=self.dropout, fused=fused)
+
+
+class Carried(NamedTuple):
+    """What goes from one step to the next: the state of the cells, and a vector that is read with the next token."""
+
+    state: Float[Tensor, "batch query parts width"]
+    fed: Float[Tensor, "batch query fed"]
+
+
+class Looks(NamedTuple):
+    """What a loss may ask of the looks of a text: the weights, or of places that were drawn how probable they were."""
+
+    weights: Float[Tensor, "batch time key"] | None = None
+    log_probability: Float[Tensor, "batch time"] | None = None
+    entropy: Float[Tensor, "batch time"] | None = None
+
+
+class Plain(nn.Module):
+    """`h' = cell([x ; s], h)`, where s is what the encoder ended with; tokens are predicted from h', s and x.
+
+    With nothing `fed` the encoder speaks through the first state alone.
+    """
+
+    def __init__(self, shape: WriterShape, *, fed: int):
+        super().__init__()
+        self.layers = shape.layers(fed, fused=True)
+        self.output = nn.Linear(shape.width + fed + shape.embedding, shape.embedding)
+
+    def step(self, x: Tensor, carried: Carried, memory: KeyValues | None, mask: Mask) -> tuple[Tensor, Carried]:
+        """One token of every query."""
+        h, state = self.layers.step(torch.cat([x, carried.fed], -1), carried.state)
+        return torch.cat([h, carried.fed], -1), Carried(state, carried.fed)
+
+    def read(self, x: Tensor, carried: Carried, memory: KeyValues | None, mask: Mask) -> tuple[Tensor, Carried]:
+        """All tokens of a text in one go."""
+        fed = carried.fed.expand(-1, x.shape[1], -1)
+        h, state = self.layers(torch.cat([x, fed], -1), carried.state[:, 0])
+        return torch.cat([h, fed], -1), Carried(state[:, None], carried.fed)
+
+    def study(self, x: Tensor, carried: Carried, memory: KeyValues | None, mask: Mask) -> tuple[Tensor, Looks]:
+        """All tokens of a text to learn from; it looks nowhere."""
+        return self.read(x, carried, memory, mask)[0], Looks()
+
+    def features(self, x: Tensor, seen: Tensor) -> Tensor:
+        """What the next token is predicted from."""
+        return torch.tanh(self.output(torch.cat([seen, x], -1)))
+
+
+class Bahdanau(nn.Module):
+    """Look from the last state, then step: `c = look(h), h' = cell([x ; c], h)`; predicted from h', c and x.
+
+    Gated, what is seen counts as much as the state says: `c = sigmoid(w . h) look(h)` (Xu et al. 2015).
+    """
+
+    cross: SingleHead
+
+    def __init__(self, shape: WriterShape, *, gated: bool = False):
+        super().__init__()
+        self.layers = shape.layers(shape.memory, fused=False)
+        self.cross = self.head(Additive(shape.width, shape.memory, shape.width))
+        self.output = nn.Linear(shape.width + shape.memory + shape.embedding, shape.embedding)
+        self.gate = nn.Linear(shape.width, 1) if gated else None
+
+    def head(self, score: Score) -> SingleHead:
+        """What looks."""
+        return SingleHead(score)
+
+    def step(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
+        """One token of every query."""
+        return self._after(x, carried, self.cross(self.layers.last(carried.state), memory, mask=mask))
+
+    def read(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
+        """All tokens of a text, each step after the one before it."""
+        return by_turns(self.step, x, carried, memory, mask)
+
+    def study(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Looks]:
+        """All tokens of a text to learn from, and the weights of their looks."""
+        found = []
+
+        def step(x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
+            c, weights = self.cross.weighed(self.layers.last(carried.state), memory, mask=mask)
+            found.append(weights)
+            return self._after(x, carried, c)
+
+        seen, _ = by_turns(step, x, carried, memory, mask)
+        return seen, Looks(weights=torch.cat(found, 1))
+
+    def features(self, x: Tensor, seen: Tensor) -> Tensor:
+        """What the next token is predicted from."""
+        return torch.tanh(self.output(torch.cat([seen, x], -1)))
+
+    def _after(self, x: Tensor, carried: Carried, c: Tensor) -> tuple[Tensor, Carried]:
+        """The step that follows a look."""
+        if self.gate is not None:
+            c = torch.sigmoid(self.gate(self.layers.last(carried.state))) * c
+        h, state = self.layers.step(torch.cat([x, c], -1), carried.state)
+        return torch.cat([h, c], -1), Carried(state, carried.fed)
+
+
+class Hard(Bahdanau):
+    """`Bahdanau` that looks at one place, drawn in training; `soft` is the share of texts that see the mean meanwhile.
+
+    In use it looks at the likeliest place, or at the mean if that is `expected`.
+    """
+
+    cross: HardHead
+
+    def __init__(self, shape: WriterShape, *, gated: bool = False, soft: float = 0.0, expected: bool = False):
+        super().__init__(shape, gated=gated)
+        self.soft, self.cross.expected = soft, expected
+
+    def head(self, score: Score) -> SingleHead:
+        """What looks."""
+        return HardHead(score)
+
+    def study(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Looks]:
+        """All tokens of a text to learn from, and how probable the places were that were drawn for them."""
+        logs, entropies = [], []
+        soft = torch.rand(len(x), device=x.device) < self.soft
+
+        def step(x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
+            c, log, entropy = self.cross.look(self.layers.last(carried.state), memory, mask=mask, soft=soft)
+            logs.append(log)
+            entropies.append(entropy)
+            return self._after(x, carried, c)
+
+        seen, _ = by_turns(step, x, carried, memory, mask)
+        return seen, Looks(log_probability=torch.cat(logs, 1), entropy=torch.cat(entropies, 1))
+
+
+class Luong(nn.Module):
+    """Step, then look from the new state: `h' = cell(x, h), c = look(h'), a = tanh(W [c ; h'])`; predicted from a.
+
+    Fed, the next step reads a beside its token: `cell([x ; a], h)`.
+    """
+
+    def __init__(self, shape: WriterShape, *, score: str, feed: bool = False):
+        super().__init__()
+        self.feed = feed
+        self.layers = shape.layers(shape.embedding if feed else 0, fused=not feed)
+        self.cross = SingleHead(_score(score, shape))
+        self.output = nn.Linear(shape.memory + shape.width, shape.embedding)
+
+    def step(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
+        """One token of every query."""
+        h, state = self.layers.step(torch.cat([x, carried.fed], -1), carried.state)
+        a = self._look(h, memory, mask)
+        return a, Carried(state, a if self.feed else carried.fed)
+
+    def read(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
+        """All tokens of a text; in one go, unless each step is fed what the one before it saw."""
+        if self.feed:
+            return by_turns(self.step, x, carried, memory, mask)
+        h, state = self.layers(x, carried.state[:, 0])
+        return self._look(h, memory, mask), Carried(state[:, None], carried.fed)
+
+    def _look(self, h: Tensor, memory: KeyValues, mask: Mask) -> Tensor:
+        c = self.cross(h, memory, mask=mask)
+        return torch.tanh(self.output(torch.cat([c, h], -1)))
+
+    def features(self, x: Tensor, seen: Tensor) -> Tensor:
+        """What the next token is predicted from."""
+        return seen
+
+
+@dataclass(frozen=True)
+class Writing:
+    """What a search remembers: places and the source as every decoder does, and what its own steps carry."""
+
+    past: DecoderState
+    carried: Carried
+
+    @property
+    def where(self) -> Stepping:
+        """Who stands where."""
+        return self.past.where
+
+    def reorder(self, parents: Int[Tensor, "batch beam"]) -> Writing:
+        """Beam k continues what beam `parents[k]` was."""
+        rows = torch.arange(len(parents), device=parents.device)[:, None]
+        return Writing(self.past.reorder(parents), Carried(*(each[rows, parents] for each in self.carried)))
+
+    def keep(self, rows: Int[Tensor, "kept"]) -> Writing:
+        """Only these examples go on."""
+        return Writing(self.past.keep(rows), Carried(*(each[rows] for each in self.carried)))
+
+    def join(self, other: Writing) -> Writing:
+        """The examples of another search appended, each at its own position."""
+        both = (torch.cat(pair) for pair in zip(self.carried, other.carried, strict=True))
+        return Writing(self.past.join(other.past), Carried(*both))
+
+
+class RecurrentWriter(Tied):
+    """What writes with one of these decoders, whatever it writes about.
+
+    Everything runs in full precision: states gather the errors of all steps.
+    """
+
+    compilable: ClassVar[bool] = False  # a compiler would unroll every step; recorded they cost nothing to launch
+    decoder: nn.ModuleList
+    """A list of one, so that looks have the name they have in any decoder."""
+    dropout: nn.Dropout
+
+    def write(
+        self, target: Int[Tensor, "batch target"], carried: Carried, memory: KeyValues | None, mask: Mask
+    ) -> tuple[Float[Tensor, "batch target width"], Carried]:
+        """Features of every target position, and what the next step would be given."""
+        x = self.embedded(target)
+        seen, carried = self.writer.read(x, carried, memory, mask)
+        return self.dropout(self.writer.features(x, seen)), carried
+
+    def begin(
+        self,
+        prompt: Int[Tensor, "batch prompt"],
+        carried: Carried,
+        memory: KeyValues | None,
+        grid: Grid,
+        *,
+        beams: int,
+        limit: int,
+    ) -> tuple[Float[Tensor, "batch beam vocab"], Writing]:
+        """Read the beginning of a target; the memory is held once, whatever the beams."""
+        room = prompt.shape[1]
+        where = Stepping.begin(torch.full_like(grid.lengths, room), beams=beams, limit=limit, room=room, even=True)
+        features, carried = self.write(prompt, carried, memory, padded(grid, Grid(where.prompt, room)))
+        past = DecoderState(where, (), () if memory is None else (memory,), grid)
+        beamed = Carried(*(each.expand(-1, beams, *each.shape[2:]) for each in carried))
+        return self.logits(features[:, -1:]).expand(-1, beams, -1), Writing(past, beamed)
+
+    @torch.no_grad()
+    def step(
+        self, tokens: Int[Tensor, "batch beam"], state: Writing
+    ) -> tuple[Float[Tensor, "batch beam vocab"], Writing]:
+        """Feed one more token to every beam."""
+        past = state.past.advance()
+        assert past.source is not None
+        with full_precision(tokens):
+            writer, x = self.writer, self.embedded(tokens)
+            memory = past.memories[0] if past.memories else None
+            seen, carried = writer.step(x, state.carried, memory, padded(past.source, past.where))
+            return self.logits(writer.features(x, seen)), Writing(past, carried)
+
+    @property
+    def writer(self) -> Any:
+        """The decoder."""
+        return self.decoder[0]
+
+    def embedded(self, tokens: Int[Tensor, "*batch"]) -> Float[Tensor, "*batch features"]:
+        """Vectors of target tokens."""
+        return self.dropout(self.written(tokens) * math.sqrt(self.config.embedding))
+
+
+Stepped = Callable[[Tensor, Carried, KeyValues, Mask], tuple[Tensor, Carried]]
+
+
+def by_turns(
+    step: Stepped, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask
+) -> tuple[Float[Tensor, "batch time features"], Carried]:
+    """Column after column, each looking at the memory when its turn has come."""
+    where = mask.where
+    assert isinstance(where, Padded)
+    assert isinstance(where.query, Grid)
+    seen = []
+    for at, column in enumerate(x.split(1, 1)):
+        turn = replace(mask, where=Padded(where.key, Turn(where.query, at)))  # what a mask remembers is shared by all
+        now, carried = step(column, carried, memory, turn)
+        seen.append(now)
+    return torch.cat(seen, 1), carried
+
+
+def table(vocab: int, width: int) -> nn.Embedding:
+    """Vectors of tokens, drawn so that they predict with the same matrix."""
+    vectors = nn.Embedding(vocab, width)
+    nn.init.normal_(vectors.weight, std=1 / math.sqrt(width))
+    return vectors
+
+
+def full_precision(tensor: Tensor) -> torch.autocast:
+    """No half precision inside, whatever is set outside."""
+    return torch.autocast(tensor.device.type, enabled=False)
+
+
+def _score(name: str, shape: WriterShape) -> Score:
+    """One of Luong's scores."""
+    if name == "luong_dot":
+        return dot
+    if name == "luong_general":
+        return Bilinear(shape.width, shape.memory)
+    return Additive(shape.width, shape.memory, shape.width)

@@ -1,0 +1,138 @@
+"""Pictures with captions, from files: CSV, TSV, JSON lines, and the token file that Flickr8k comes with.
+
+A picture may have several captions, in rows of their own or as a list. What is missing on either side is said in a
+line: a caption whose picture is not there, a picture that nobody wrote about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from regard.config.resuming import Free
+from regard.data.encodings import find
+from regard.data.pictures.decoding import SUFFIXES
+from regard.data.pictures.shelves import PATHS, Shelf, path_column, path_fault, picture_at, table_rows
+from regard.data.readers import LINE, lines, value_at
+
+CAPTION = "captions"  # the column of a shelf with all that was written about a picture
+COLUMNS = ("caption", "captions", "text", "sentence", "sentences", "raw", "comment")  # how it is usually called
+TOKEN = re.compile(r"(\S[^\t]*\.\w+)#\d+\t(.*)")  # Flickr8k: name.jpg#0, a tab, the caption
+SHOWN = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionFile:
+    """Where pictures and captions come from."""
+
+    SHORT: ClassVar[str] = "path"
+
+    path: Free[str]
+    """A CSV, TSV or JSON-lines file with the path of a picture and a caption in each row, or Flickr8k's token file."""
+    picture: str | None = None
+    """Column with the paths of pictures; null: the one called path, file, image or the like."""
+    caption: str | None = None
+    """Column with a caption, or in JSON lines a list of them; null: the one called caption, captions or the like."""
+    folder: Free[str | None] = None
+    """Folder in which the paths begin; null: the one the file lies in."""
+    only: Free[str | None] = None
+    """A file with the name of a picture in each line: only these are taken, such as those of a split."""
+
+
+def shelve(file: CaptionFile) -> Shelf:
+    """The pictures of a file, each with all its captions; rows that name none, or say nothing, are refused."""
+    base = find(file.folder) if file.folder else find(file.path).parent
+    wanted = None if file.only is None else _names(file.only)
+    paths, places, captions = dict[str, Path](), list[str](), dict[str, list[str]]()
+    refused: list[tuple[str, str]] = []
+    for place, path, said in _said(file, refused):
+        if fault := path_fault(base, path):
+            refused.append((place, fault))
+            continue
+        name = str(path).strip()
+        if wanted is not None and name not in wanted:
+            continue
+        texts = [" ".join(text.split()) for text in said if isinstance(text, str) and text.strip()]
+        if not texts:
+            refused.append((place, "no caption: write one, or leave the row out"))
+            continue
+        if name not in paths:
+            paths[name] = picture_at(base / name)
+            places.append(place)
+            captions[name] = []
+        captions[name] += texts
+    for name, place in (wanted or {}).items():
+        if name not in captions:
+            refused.append((place, f"no caption in {file.path}: write one, or leave the name out"))
+    if not paths and not refused:
+        raise ValueError(f"{file.path} has no captions: give the path of a picture and a caption in each row")
+    notes = () if wanted is not None else _silent(base, set(paths.values()), file)
+    return Shelf(file.path, list(paths.values()), places, {CAPTION: list(captions.values())}, refused, notes)
+
+
+def is_tokens(line: str) -> bool:
+    """Whether a line is one of Flickr8k's token file."""
+    found = TOKEN.fullmatch(line)
+    return found is not None and found[1].lower().endswith(SUFFIXES)
+
+
+def _said(file: CaptionFile, refused: list[tuple[str, str]]) -> Iterator[tuple[str, Any, list[Any]]]:
+    """(place, path, captions) of every row."""
+    texts = _lines(file.path)
+    if (first := next(texts, None)) is not None and is_tokens(first[1]):
+        for place, line in (first, *texts):
+            if found := TOKEN.fullmatch(line):
+                yield place, found[1], [found[2]]
+            elif line.strip():
+                refused.append((place, "no NAME.jpg#0, tab and caption: correct the line"))
+        return
+    columns: tuple[str, str] | None = None
+    for place, row in table_rows(file.path, refused):
+        if columns is None:
+            columns = path_column(file.path, row, file.picture, PATHS), _caption_column(file, row)
+        said = value_at(row, columns[1])
+        yield place, value_at(row, columns[0]), said if isinstance(said, list) else [said]
+
+
+def _caption_column(file: CaptionFile, row: Mapping[str, Any]) -> str:
+    """The column with captions: the one named, or one that is called so."""
+    if file.caption is not None:
+        return path_column(file.path, row, file.caption, ())
+    found = next((column for column in row if column.lower() in COLUMNS), None)
+    if found is None:
+        there = ", ".join(row)
+        raise ValueError(f"{file.path} has no column with captions, only {there}: name it, data.train.caption=COLUMN")
+    return found
+
+
+def _lines(name: str) -> Iterator[tuple[str, str]]:
+    """(place, text) of every line."""
+    for number, line in enumerate(lines(name), start=1):
+        if line is None:
+            raise ValueError(f"{name}:{number}: a line of more than {LINE:,} bytes: correct it")
+        try:
+            yield f"{name}:{number}", line.decode("utf-8")
+        except UnicodeDecodeError:
+            raise ValueError(f"{name}:{number}: not UTF-8: save the file as UTF-8") from None
+
+
+def _names(path: str) -> dict[str, str]:
+    """The names in a file, one in each line, and where they stand."""
+    found = {text.strip(): place for place, text in _lines(path) if text.strip()}
+    if not found:
+        raise ValueError(f"{path} names no picture: give a name in each line")
+    return found
+
+
+def _silent(base: Path, known: set[Path], file: CaptionFile) -> tuple[str, ...]:
+    """A note on pictures beside the others that nobody wrote about."""
+    folders = {path.parent for path in known}
+    beside = (path for folder in sorted(folders) if folder.is_dir() for path in sorted(folder.iterdir()))
+    left = [str(path) for path in beside if path.suffix.lower() in SUFFIXES and path not in known]
+    if not left:
+        return ()
+    more = f" and {len(left) - SHOWN:,} more" if len(left) > SHOWN else ""
+    return (f"{', '.join(left[:SHOWN])}{more}: no caption in {file.path}, left out",)

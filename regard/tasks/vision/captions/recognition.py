@@ -1,0 +1,40 @@
+"""Whether files hold pictures with captions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from regard.data.glimpse import Glimpse, is_folder
+from regard.data.pictures.decoding import SUFFIXES
+from regard.data.pictures.shelves import LABELS, PATHS
+from regard.tasks.vision.captions.files import COLUMNS, is_tokens
+from regard.training.task import NAMED, SURE, Claim, Given, data_section
+
+SENTENCE = "pictures with captions: training a captioner"
+
+
+def recognise(given: Given) -> Claim | None:
+    """Files that somebody calls captions, and tables with a column of paths of pictures and one of captions."""
+    if given.to is not None:
+        return None
+    if not given.told and not all(not is_folder(name) and _captions(name) for name in given.files):
+        return None
+    train, valid = ([{"path": name} for name in names] for names in (given.files, given.valid))
+    return Claim(data_section(train, valid), SENTENCE, SURE if given.told else NAMED)
+
+
+def _captions(name: str) -> bool:
+    """Whether a file names picture files and what was written about them."""
+    look = Glimpse.at(name)
+    if look.is_json:
+        first: dict[str, Any] = dict(look.records[0]) if look.records else {}
+    else:
+        if look.lines and is_tokens(look.lines[0]):
+            return True
+        first = (
+            dict(zip(*look.rows[:2], strict=True)) if len(look.rows) > 1 else {}
+        )  # names tell a heading by themselves
+    columns = [column.strip().lower() for column in first]
+    paths = [cell for column, cell in zip(columns, first.values(), strict=True) if column in PATHS]
+    named = any(column in COLUMNS for column in columns) and not any(column in LABELS for column in columns)
+    return named and any(isinstance(cell, str) and cell.lower().endswith(SUFFIXES) for cell in paths)

@@ -1,0 +1,252 @@
+"""A trained captioner in use: what it writes about pictures, scores on captioned ones, where it looked word by word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard import config
+from regard.attention.hardware import device_of
+from regard.attention.tap import Tap
+from regard.checkpoint import Checkpoint
+from regard.config.ranges import Count, Length, Range, Small, Whole
+from regard.data.normalise import TextConfig, recorded
+from regard.data.pictures.album import Shape
+from regard.data.pictures.augment import Augment, AugmentConfig
+from regard.data.tokenizers import Tokenizer
+from regard.decoding import constraints
+from regard.decoding.beam import Beam, search
+from regard.decoding.stepper import Hypothesis
+from regard.interpret.items import Item, Weights, tokens
+from regard.interpret.trace import Trace
+from regard.interpret.watch import watch
+from regard.metrics.captions import NOTE, judged
+from regard.metrics.scores import Judged, Scores
+from regard.models.inference import Ready
+from regard.tasks.trained import blind, described, revived
+from regard.tasks.vision.captions.files import CaptionFile
+from regard.tasks.vision.captions.preparing import read
+from regard.tasks.vision.opening import Given, called, opened, patches, unfolded
+
+CHUNK = 64  # pictures looked at at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionOptions:
+    """Beam search."""
+
+    beams: Small = 5
+    """Beam width: hypotheses kept side by side; 1 is greedy."""
+    length_penalty: Annotated[float, Range(-100, 100)] = 1.0
+    """Length penalty of beam search: scores are divided by the length to this power; larger prefers longer captions."""
+    longest: Length = 40
+    """Most tokens of a caption."""
+    minimum: Annotated[int, Range(0, 2**20)] = 0
+    """Fewest tokens of a caption."""
+    prefix: str = ""
+    """Text every caption must begin with."""
+    force: tuple[str, ...] = ()
+    """Phrases every caption must contain."""
+    forbid: tuple[str, ...] = ()
+    """Phrases no caption may contain."""
+    no_repeat: Whole = 0
+    """Length of token sequences that may not occur twice; 0 allows all."""
+    batch: Count = CHUNK
+    """Pictures looked at at a time; bounds the memory."""
+
+
+@dataclass(frozen=True)
+class Caption:
+    """What was written about a picture, and its log-probability."""
+
+    text: str
+    score: float
+    picture: str = ""
+
+    def __str__(self) -> str:
+        return self.text
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        return {"picture": self.picture, "caption": self.text, "score": round(self.score, 6)}
+
+
+class CaptionWriter:
+    """Writes captions about pictures."""
+
+    task: ClassVar[str] = "captions"
+    verb: ClassVar[str] = "caption"
+    kind: ClassVar[str] = "a captioner"
+    opens: ClassVar[bool] = True
+    Options: ClassVar[type] = CaptionOptions
+    __repr__ = described
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Tokenizer,
+        data: Mapping[str, Any],
+        decoding: CaptionOptions | None = None,
+        name: str = "captioner",
+    ) -> None:
+        self.model, self.tokenizer, self.data, self.name = model, tokenizer, data, name
+        self.decoding = decoding or CaptionOptions()
+        encoder = model.config.encoder
+        self.shape = Shape(encoder.size, encoder.channels, data.get("fit", "crop"))
+        scales = {name: tuple(map(float, data[name])) for name in ("mean", "std")}
+        self.scaled = Augment(AugmentConfig(), **scales, seed=0, device=device_of(model)).plain
+        self.ready = Ready(model) if hasattr(model, "stack") else None
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> CaptionWriter:
+        """The one a checkpoint directory holds."""
+        known = checkpoint.config
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])
+        decoding = config.build(CaptionOptions, known.get("decoding") or {}, where="decoding")
+        return cls(revived(checkpoint, device), read_tokenizer(checkpoint), known["data"], decoding, name)
+
+    def parse(self, text: str) -> Path:
+        """An input is the path of a picture."""
+        return Path(text)
+
+    def unfolded(self, text: str) -> list[str]:
+        """The inputs that one stands for: a folder for its pictures."""
+        return unfolded(text)
+
+    def answer(self, inputs: Sequence[Given], **options: Any) -> list[Caption]:
+        """A caption for each picture; options are those of `CaptionOptions`."""
+        settings = self.settings(**options)
+        found: list[Caption] = []
+        for first in range(0, len(inputs), settings.batch):
+            some = list(inputs[first : first + settings.batch])
+            captions = self.written(self.regions(some), settings)
+            found += [replace(one, picture=called(each)) for one, each in zip(captions, some, strict=True)]
+        return found
+
+    def caption(self, pictures: Given | Sequence[Given], **options: Any) -> list[str]:
+        """Captions: of files, folders of them, or arrays (height, width) or (height, width, 3)."""
+        alone = isinstance(pictures, (str, Path)) or (isinstance(pictures, np.ndarray) and pictures.ndim < 4)
+        listed: list[Any] = [pictures] if alone else list(pictures)  # type: ignore[list-item, arg-type]
+        spread = [one for each in listed for one in (unfolded(each) if isinstance(each, (str, Path)) else [each])]
+        return [one.text for one in self.answer(spread, **options)]
+
+    def evaluate(self, *paths: str | Path, name: str | None = None, **options: Any) -> Scores:
+        """Scores on pictures with captions: BLEU-1 to 4, with and without brevity penalty, and CIDEr-D."""
+        if not paths:
+            raise ValueError(f"{self.name} is measured on pictures with captions: name a file of them")
+        columns = {key: options.pop(key) for key in ("picture", "caption", "folder", "only") if key in options}
+        own = {**(self.data.get("file") or {}), **columns}
+        files = [config.build(CaptionFile, {**own, "path": str(path)}, where="file") for path in paths]
+        settings, side = self.settings(**options), read(files, self.shape, 0.0)
+        answers: list[str] = []
+        for first in range(0, len(side), settings.batch):
+            pixels = side.pixels(np.arange(first, min(first + settings.batch, len(side))))
+            answers += [one.text for one in self.written(self._read(torch.from_numpy(pixels)), settings)]
+        scores = judged(answers, side.texts)
+        worth = scores["CIDEr-D"].counts[:, 0]
+        examples = [
+            Judged(n + 1, side.place(n), " | ".join(side.texts[n]), answers[n], float(worth[n]))
+            for n in range(len(side))
+        ]
+        notes = (NOTE, scores["BLEU-4"].signature, f"{settings.beams} beams")
+        called = name or self.name
+        return Scores(called, self.task, scores, examples, notes=notes, unit="picture", counted="CIDEr-D")
+
+    def look(self, given: Given, **options: Any) -> Trace:
+        """Write about one picture and keep where the winning beam looked before each word."""
+        if not any(isinstance(module, Tap) for module in self.model.decoder.modules()):
+            raise blind(self, "train with model.attention=soft")
+        regions, settings = self.regions([given]), self.settings(**options)
+        with watch(self.model) as seen:
+            [best] = self.hypotheses(regions, settings)
+        written = [*best.tokens, self.tokenizer.role("end")][: len(best.path) + 1]
+        items: dict[str, list[Item]] = {
+            "source": patches(self.model.grid),
+            "target": tokens(self.tokenizer, written),
+            "fed": tokens(self.tokenizer, [self.tokenizer.opening, *written[:-1]]),
+        }
+        weights = [Weights(name, *_axes(name), values=found[0].cpu()) for name, found in seen.along([best]).items()]
+        facts = {"text": called(given), "answer": self.tokenizer.decode(best.tokens), "score": best.score}
+        return Trace(self.name, self.task, items, weights, facts)
+
+    def changes(self, frames: Iterable[Given], **options: Any) -> Iterator[tuple[Given, Caption]]:
+        """The frames, in their order, at which the caption is another than before."""
+        before, size, coming = None, self.settings(**options).batch, iter(frames)
+        while some := list(islice(coming, size)):
+            for frame, found in zip(some, self.answer(some, **options), strict=True):
+                if found.text != before:
+                    before = found.text
+                    yield frame, found
+
+    def settings(self, **changes: Any) -> CaptionOptions:
+        """Its settings with some of them changed."""
+        found = config.build(CaptionOptions, {**config.plain(self.decoding), **changes}, where="options")
+        if found.longest > self.model.config.context:
+            raise ValueError(f"longest {found.longest}: the model writes {self.model.config.context} tokens at most")
+        return found
+
+    def regions(self, pictures: Sequence[Given]) -> Float[Tensor, "picture region features"]:
+        """What the encoder makes of pictures; one that is none is named."""
+        return self._read(torch.from_numpy(opened(pictures, self.shape)))
+
+    def written(self, regions: Float[Tensor, "picture region features"], settings: CaptionOptions) -> list[Caption]:
+        """Captions about pictures that are read already."""
+        found = self.hypotheses(regions, settings, fast=True)
+        return [Caption(self.tokenizer.decode(best.tokens), best.score) for best in found]
+
+    def hypotheses(
+        self, regions: Float[Tensor, "picture region features"], settings: CaptionOptions, *, fast: bool = False
+    ) -> list[Hypothesis]:
+        """The best hypothesis of each picture; `fast`, by the copy that is made for it, if there is one."""
+        model = self.ready(len(regions)) if fast and self.ready is not None else None
+        prompt = torch.full((len(regions), 1), self.tokenizer.opening, device=regions.device)
+        beam = Beam(beams=settings.beams, length_penalty=settings.length_penalty)
+        limits = {"limit": settings.longest, "eos": self.tokenizer.role("end")}
+        found = search(model or self.model, (regions, prompt), beam, **limits, constraints=self._constraints(settings))
+        return [best for best, *_ in found]
+
+    @torch.no_grad()
+    def _read(self, pixels: Tensor) -> Float[Tensor, "picture region features"]:
+        return self.model.regions(self.scaled(pixels.to(device_of(self.model)))).float()
+
+    def _constraints(self, settings: CaptionOptions) -> list[constraints.Constraint]:
+        """What the settings demand of a caption, in tokens."""
+
+        def coded(phrases: Sequence[str]) -> list[list[int]]:
+            return [self.tokenizer.encode(phrase, written=True) for phrase in phrases]
+
+        wanted: list[constraints.Constraint] = []
+        if self.tokenizer.begin is None:  # then pad begins a caption, and never stands in it
+            wanted.append(constraints.Forbid([[self.tokenizer.opening]]))
+        if settings.prefix:
+            wanted.append(constraints.Prefix(coded([settings.prefix])[0]))
+        if settings.force:
+            wanted.append(constraints.Force(coded(settings.force)))
+        if settings.forbid:
+            wanted.append(constraints.Forbid(coded(settings.forbid)))
+        if settings.no_repeat:
+            wanted.append(constraints.NoRepeat(settings.no_repeat))
+        if settings.minimum:
+            wanted.append(constraints.MinimumLength(settings.minimum))
+        return wanted
+
+
+def read_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
+    """The tokenizer of a checkpoint."""
+    how = TextConfig(normalise=recorded(checkpoint.config.get("tokenizer"))["normalise"])
+    return Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
+
+
+def _axes(name: str) -> tuple[str, str]:
+    """Which items the queries and keys of an attention are."""
+    if name.startswith("reader"):
+        return "source", "source"
+    return ("target", "source") if ".cross" in name else ("target", "fed")

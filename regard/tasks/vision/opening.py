@@ -1,0 +1,73 @@
+"""Pictures as somebody gives them to a trained model: files, folders, arrays; and the regions it sees in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import UInt8
+
+from regard.data.pictures.album import Shape
+from regard.data.pictures.decoding import SUFFIXES, Unusable, decoded, from_array, quiet
+from regard.interpret.items import Item
+
+Given = str | Path | np.ndarray
+
+
+def unfolded(text: str | Path) -> list[str]:
+    """The pictures that one input stands for: of a folder all in it, at any depth, in the order of their names.
+
+    Numbers in them count as numbers, so that frame 10 comes after frame 9.
+    """
+    if not Path(text).is_dir():
+        return [str(text)]
+    found = sorted((str(path) for path in Path(text).rglob("*") if path.suffix.lower() in SUFFIXES), key=_counted)
+    if not found:
+        raise ValueError(f"{text} holds no pictures: name a folder with PNG, JPEG or WebP files")
+    return found
+
+
+def opened(pictures: Sequence[Given], shape: Shape) -> UInt8[np.ndarray, "pictures channels size size"]:
+    """Pictures as a model's bytes; one that is none is named."""
+    if not pictures:
+        raise ValueError("no picture was given: name at least one")
+    found = []
+    for each in pictures:
+        try:
+            with quiet():
+                found.append(_bytes(each, shape))
+        except Unusable as error:
+            raise ValueError(f"{called(each)}: {error}") from None
+    return np.stack(found)
+
+
+def called(given: Given) -> str:
+    """What to call a picture."""
+    return f"an array of shape {given.shape}" if isinstance(given, np.ndarray) else str(given)
+
+
+def patches(grid: tuple[int, int]) -> list[Item]:
+    """Regions in so many rows and columns, row by row, with their boxes as shares of the sides."""
+    rows, columns = grid
+    return [
+        Item(
+            f"{row + 1},{column + 1}",
+            word=row * columns + column,
+            box=(column / columns, row / rows, (column + 1) / columns, (row + 1) / rows),
+        )
+        for row in range(rows)
+        for column in range(columns)
+    ]
+
+
+def _bytes(given: Given, shape: Shape) -> UInt8[np.ndarray, "channels size size"]:
+    if isinstance(given, np.ndarray):
+        return from_array(given, **shape._asdict())
+    return decoded(Path(given), **shape._asdict())[0]
+
+
+def _counted(name: str) -> list[tuple[int, str]]:
+    """What names are sorted by: letters as they are, numbers by what they count."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
