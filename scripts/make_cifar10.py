@@ -32,7 +32,7 @@ def main() -> None:
     given = parser.parse_args()
     arrays = read(given.source)
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(given.out, **arrays, classes=np.array(CLASSES))
+    np.savez(given.out, allow_pickle=False, classes=np.array(CLASSES), **arrays)
     print(f"{given.out}: {len(arrays['train_labels']):,} training and {len(arrays['test_labels']):,} test pictures")
 
 

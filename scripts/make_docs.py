@@ -27,6 +27,7 @@ from regard.tasks.pretraining.masked import MaskedLM
 from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.task import SIZES, TranslationRecipe
 from regard.tasks.translation.text_to_text import TextToTextRecipe
+from regard.tasks.vision.classification import PicturesRecipe
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
@@ -35,6 +36,11 @@ PAGE = Path(__file__).parent.parent / "docs" / "recipes.md"
 PAGES = {"seq2seq": "[Recurrent networks](recurrent.md)"}  # where models of translation are described
 SIZED = ("width", "heads", "hidden", "encoder", "decoder", "dropout")
 SMALL = (
+    (
+        "Pictures",
+        "A recipe with `task: pictures` learns to [classify pictures](vision.md).",
+        PicturesRecipe,
+    ),
     (
         "Finding digits",
         "A recipe with `task: localisation` learns to [find a digit in a picture](shapes.md).",
@@ -146,7 +152,7 @@ def reference() -> str:
     asked = "A recipe with `task: text-to-text` trains a [T5 that answers texts](pretraining.md#text-to-text)."
     alike = f"{asked} Its tokenizer, optimizer and training sections are those of a translator, its tuning a GPT's."
     parts.append(_other("Text to text", alike, TextToTextRecipe, only=("data", "model", "objective", "decoding")))
-    parts += [_other(*small, only=("data", "model", "objective")) for small in SMALL]
+    parts += [_other(*small, only=("data", "augment", "model", "objective")) for small in SMALL]
     return "\n".join(parts)
 
 

@@ -71,6 +71,7 @@ TASK_NAMED = {  # "file": why it may say the name of a task
     "regard/models/__init__.py": "models had other names in version 0.1, by task",
     "regard/models/word2vec.py": "the model is called so too",
 }
+EVERYDAY = {"pictures"}  # tasks named by words that mean other things too: only who compares with one asks for it
 MACHINE_PATH = re.compile(r"""(?<![\w.~/>-])/(?:home|root|work|Users|tmp|mnt|media|opt|var|usr|data|scratch)/\w""")
 
 
@@ -131,11 +132,13 @@ def named_tasks(tree: ast.AST, *, command: bool = False) -> list[str]:
     """Where a file says the name of a task; a command of one task may, when it loads a model: `load(..., task="x")`."""
     loads = [word.value for word in ast.walk(tree) if isinstance(word, ast.keyword) and word.arg == "task"]
     excused = {id(node) for node in loads} if command else set()
+    compared = {id(each) for node in ast.walk(tree) if isinstance(node, ast.Compare) for each in ast.walk(node)}
     return [
         f"{node.lineno}: {node.value!r}"
         for node in ast.walk(tree)
         if isinstance(node, ast.Constant) and id(node) not in excused
         if isinstance(node.value, str) and node.value in tasks()
+        if node.value not in EVERYDAY or id(node) in compared
     ]
 
 

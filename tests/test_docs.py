@@ -28,6 +28,7 @@ from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.task import TranslationRecipe
 from regard.tasks.translation.text_to_text import TextToTextRecipe
+from regard.tasks.vision.classification import PicturesRecipe
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
@@ -89,6 +90,7 @@ def test_the_recipe_reference_is_what_the_code_says():
         SpanRecipe,
         ClassificationRecipe,
         TaggingRecipe,
+        PicturesRecipe,
         LocalisationRecipe,
         CountingRecipe,
         RegressionRecipe,

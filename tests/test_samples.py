@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from regard.data.holdout import sentence
 
@@ -59,6 +60,18 @@ def test_the_counts_in_the_attribution_are_those_of_the_files():
     text = (SAMPLES / "ATTRIBUTION.md").read_text(encoding="utf-8")
     for part, count in PARTS.items():
         assert f"| `tatoeba-fra-eng.{part}.tsv.gz` | {count:,} |" in text
+
+
+def test_the_photographs_are_small_and_attributed():
+    text = (SAMPLES / "ATTRIBUTION.md").read_text(encoding="utf-8")
+    paths = sorted((SAMPLES / "photographs").iterdir())
+    assert [path.name for path in paths] == ["cat.jpg", "cup.jpg", "rocket.jpg"]
+    for path in paths:
+        assert f"`{path.name}`" in text
+        with Image.open(path) as picture:
+            assert min(picture.size) == 256
+            assert not picture.getexif()
+        assert path.stat().st_size < 40_000
 
 
 def test_the_whole_sample_is_small():

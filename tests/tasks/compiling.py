@@ -1,16 +1,18 @@
-"""A step of translation in one graph, compiled once for rows of all lengths, with the loss it has uncompiled."""
+"""Steps in one graph with the loss they have uncompiled: of translation for rows of all lengths, of varied pictures."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import torch
 from torch._dynamo.testing import CompileCounter
 
-from regard import recipe
+from regard import models, recipe
 from regard.models.transformer import Transformer
 from regard.tasks.translation.task import Translation
 from tests.conftest import SMALL
+from tests.data.pictures.drawing import fill
 
 if __name__ == "__main__":
     train = {"source": sys.argv[1], "target": sys.argv[2]}
@@ -29,3 +31,21 @@ if __name__ == "__main__":
     assert counter.frame_count <= 2, (
         f"compiled {counter.frame_count} times: once for a length and once for any is enough"
     )
+
+    mixed = {"shift": 0.2, "scale": 0.6, "flip": True, "operations": 2, "mixup": 0.5, "cutmix": 1.0, "erase": 0.5}
+    settings = {
+        "task": "pictures",
+        "data": {"train": {"path": str(fill(Path(sys.argv[1]).parent / "photos"))}, "size": 8, "batch": 8},
+        "augment": mixed,
+        "model": {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "patch": 4},
+    }
+    kind, found = recipe.resolve(settings)
+    pictures = kind.prepare(found, None)
+    found = recipe.fitted(kind, settings, found, pictures)
+    seeing = kind(found, pictures, models.build(found.model).eval())
+    counter = CompileCounter()
+    compiled = torch.compile(seeing.step, backend=counter, fullgraph=True)
+    for row in range(3):
+        batch = seeing.batch(row)
+        assert torch.allclose(compiled(batch, "model").loss, seeing.step(batch, "model").loss, rtol=1e-5)
+    assert counter.frame_count == 1, "every row has the same shape"

@@ -25,8 +25,10 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # none that runs a program or r
 MOST = 1 << 24  # pixels: 16 megapixels
 LEAST = 4  # pixels on a side: the smallest patch
 HUGE = "more than 16 megapixels: make it smaller"
-DAMAGE = (OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError)  # of Pillow's
-DAMAGE += (struct.error, zlib.error)  # readers
+DAMAGE = (  # what Pillow's readers raise
+    *(OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError),
+    *(struct.error, zlib.error),
+)
 WHITE = (255, 255, 255, 255)
 ANIMATED = "animated, of which the first frame is taken"
 Fit = Literal["crop", "squeeze"]

@@ -289,13 +289,8 @@ def _npz(path: Path, part: Part) -> Shelf:
     keys = _keys(path, part)
     if not keys:
         raise ValueError(f"{path} has no arrays named pictures and labels, or {part}_pictures and {part}_labels")
-    try:
-        with np.load(path, allow_pickle=False) as held:
-            pictures, labels = held[keys[0]], held[keys[1]]
-            names = held["classes"] if "classes" in held.files else np.array([], str)
-    except UNREADABLE as error:
-        reason = " ".join(str(error).split())[:80]
-        raise ValueError(f"{path} cannot be read ({reason}): make it again with numpy.savez") from None
+    pictures, labels, *others = _arrays(path, (*keys, "classes"))
+    names = others[0] if others else np.array([], str)
     if pictures.ndim == 4 and pictures.shape[1] in (1, 3) and pictures.shape[-1] not in (1, 3):
         pictures = pictures.transpose(0, 2, 3, 1)
     if names.ndim != 1 or names.dtype.kind not in "US":
@@ -306,16 +301,34 @@ def _npz(path: Path, part: Part) -> Shelf:
 def _keys(path: Path, part: Part, *, strict: bool = False) -> tuple[str, str] | None:
     """The names of the arrays with pictures and labels; `strict`, only those of this part alone."""
     try:
-        with np.load(path, allow_pickle=False) as held:
-            there = set(held.files)
+        with zipfile.ZipFile(path) as held:
+            there = {name.removesuffix(".npy") for name in held.namelist()}
     except UNREADABLE as error:
-        reason = " ".join(str(error).split())[:80]
-        raise ValueError(f"{path} cannot be read ({reason}): make it again with numpy.savez") from None
+        raise _unreadable(path, error) from None
     pairs = [(f"{name}_pictures", f"{name}_labels") for name in PARTS[part]]
     pairs += [(f"{name}_images", f"{name}_labels") for name in PARTS[part]]
     pairs += [(f"x_{name}", f"y_{name}") for name in PARTS[part]]
     pairs += [] if strict else [("pictures", "labels"), ("images", "labels"), ("x", "y")]
     return next((pair for pair in pairs if there.issuperset(pair)), None)
+
+
+def _arrays(path: Path, names: Sequence[str]) -> list[np.ndarray]:
+    """Those of these arrays that a file holds."""
+    try:
+        with zipfile.ZipFile(path) as held:
+            there = [f"{name}.npy" for name in names if f"{name}.npy" in held.namelist()]
+            found = []
+            for name in there:
+                with held.open(name) as file:
+                    found.append(np.lib.format.read_array(file, allow_pickle=False))
+            return found
+    except UNREADABLE as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: BaseException) -> ValueError:
+    reason = " ".join(str(error).split())[:80]
+    return ValueError(f"{path} cannot be read ({reason}): make it again with numpy.savez")
 
 
 def _stacked(name: str, pictures: np.ndarray, labels: np.ndarray, classes: tuple[str, ...] = ()) -> Shelf:
