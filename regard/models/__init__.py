@@ -158,6 +158,12 @@ def _transformer_captioner() -> Pair:
     return TransformerCaptioner, TransformerCaptionerConfig
 
 
+def _spatial_transformer() -> Pair:
+    from regard.models.spatial_transformer import SpatialTransformer, SpatialTransformerConfig
+
+    return SpatialTransformer, SpatialTransformerConfig
+
+
 def _word2vec() -> Pair:
     from regard.models.word2vec import Word2Vec, Word2VecConfig
 
@@ -187,6 +193,7 @@ MODELS = Models(
         "efficientnet": _efficientnet,
         "captioner": _captioner,
         "transformer-captioner": _transformer_captioner,
+        "spatial-transformer": _spatial_transformer,
         "word2vec": _word2vec,
     }
 )

@@ -41,6 +41,14 @@ SHAPES: dict[str, dict[str, Any]] = {
     "efficientnet": {"classes": 3, "size": 32, "width_factor": 0.1, "depth_factor": 0.5},
     "captioner": {"vocab": 40, "encoder": EYE, "width": 8, "embedding": 6},
     "transformer-captioner": {"vocab": 40, "encoder": EYE, "width": 16, "heads": 2, "hidden": 24, "reader": 1},
+    "spatial-transformer": {
+        "classes": 3,
+        "size": 16,
+        "transformers": 2,
+        "searching": [4],
+        "widths": [4, 8],
+        "hidden": 8,
+    },
     "word2vec": {"vocab": 40, "width": 8},
 }
 every = pytest.mark.parametrize("name", SHAPES)
