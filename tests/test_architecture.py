@@ -33,7 +33,9 @@ MODEL_PARTS = {
     "inference",
     "lean",
     "lora",
+    "picture",
     "reader",
+    "running",
     "spread",
     "weights",
 }  # every other file is a model

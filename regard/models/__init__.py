@@ -146,6 +146,12 @@ def _efficientnet() -> Pair:
     return EfficientNet, EfficientNetConfig
 
 
+def _spatial_transformer() -> Pair:
+    from regard.models.spatial_transformer import SpatialTransformer, SpatialTransformerConfig
+
+    return SpatialTransformer, SpatialTransformerConfig
+
+
 def _word2vec() -> Pair:
     from regard.models.word2vec import Word2Vec, Word2VecConfig
 
@@ -173,6 +179,7 @@ MODELS = Models(
         "resnet": _resnet,
         "vgg": _vgg,
         "efficientnet": _efficientnet,
+        "spatial-transformer": _spatial_transformer,
         "word2vec": _word2vec,
     }
 )

@@ -38,6 +38,14 @@ SHAPES: dict[str, dict[str, Any]] = {
     "resnet": {"classes": 3, "size": 16, "stem": "small", "depths": [1, 1], "widths": [4, 8], "block": "bottleneck"},
     "vgg": {"classes": 3, "size": 16, "depths": [1, 2], "widths": [4, 8], "hidden": 6},
     "efficientnet": {"classes": 3, "size": 32, "width_factor": 0.1, "depth_factor": 0.5},
+    "spatial-transformer": {
+        "classes": 3,
+        "size": 16,
+        "transformers": 2,
+        "searching": [4],
+        "widths": [4, 8],
+        "hidden": 8,
+    },
     "word2vec": {"vocab": 40, "width": 8},
 }
 every = pytest.mark.parametrize("name", SHAPES)
