@@ -31,12 +31,15 @@ class Asked:
     as_json: bool
     model: Path | None = None
 
-    def check(self, *, reads: Sequence[Path] = (), text: bool = False) -> None:
-        """Stop before a model is loaded at what cannot be answered or written; where `text` is read, at files too."""
+    def check(self, *, reads: Sequence[Path] = (), text: bool = False, opened: tuple[str, ...] = ()) -> None:
+        """Stop before a model is loaded at what cannot be answered or written; where `text` is read, at files too.
+
+        Files whose names end in one of those `opened` are what some models read.
+        """
         if self.texts and self.file is not None:
             raise ValueError("give either inputs, or - for standard input, or -i FILE")
         if text:
-            arguments(self.texts or [], option="-i")
+            arguments([text for text in self.texts or [] if not text.lower().endswith(opened)], option="-i")
         writable(self.output, reads=(self.file, *reads))
         if self.as_json and self.output is not None and self.output.suffix.lower() == ".csv":
             raise ValueError(f"--json and {self.output} ask for two forms: leave one of them out")

@@ -31,9 +31,10 @@ def classify(
 ) -> None:
     """Classify texts or pictures, with probabilities."""
     from regard import recipe
+    from regard.data.pictures.decoding import SUFFIXES
 
     asked = Asked(texts, input, output, None, as_json, model)
-    asked.check()
+    asked.check(text=True, opened=SUFFIXES)
     trained = recipe.load(model, device=device, task=recipe.able("classify"))
     form = _every if every else _likeliest
     if getattr(trained, "opens", False):  # its inputs are files, whose names stand before the answers
