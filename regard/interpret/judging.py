@@ -63,7 +63,9 @@ def grids(pixels: Tensor, labels: Tensor, count: int, *, seed: int = 0) -> Asked
         asked.append(kind)
         left, up = place % 2 / 2, place // 2 / 2
         boxes.append([left, up, left + 0.5, up + 0.5])
-    return Asked(torch.stack(seen), torch.tensor(asked, device=pixels.device), torch.tensor(boxes, device=pixels.device))
+    return Asked(
+        torch.stack(seen), torch.tensor(asked, device=pixels.device), torch.tensor(boxes, device=pixels.device)
+    )
 
 
 def doubled(model: Any) -> Any:
