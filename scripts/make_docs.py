@@ -11,6 +11,7 @@ from typing import Any
 
 from regard import config
 from regard.data.tokenizers import derived
+from regard.models import MODELS
 from regard.models.transformer import TransformerConfig
 from regard.tasks import TASKS
 from regard.tasks.answering.task import AnsweringRecipe
@@ -34,6 +35,7 @@ from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
 
 PAGE = Path(__file__).parent.parent / "docs" / "recipes.md"
+FILLED = ("classes", "size")  # what models of pictures take from the data
 PAGES = {"seq2seq": "[Recurrent networks](recurrent.md)"}  # where models of translation are described
 SIZED = ("width", "heads", "hidden", "encoder", "decoder", "dropout")
 SMALL = (
@@ -159,6 +161,7 @@ def reference() -> str:
     alike = f"{asked} Its tokenizer, optimizer and training sections are those of a translator, its tuning a GPT's."
     parts.append(_other("Text to text", alike, TextToTextRecipe, only=("data", "model", "objective", "decoding")))
     parts += [_other(*small, only=("data", "augment", "model", "objective")) for small in SMALL]
+    parts.append(_pictured())
     return "\n".join(parts)
 
 
@@ -259,6 +262,24 @@ def _presets() -> list[str]:
     head = "`preset` names sizes; other settings of the section change them."
     rows = ((f"`{name}`", *(str(sizes[key]) for key in SIZED)) for name, sizes in TransformerConfig.PRESETS.items())
     return [head, "", *_table(("preset", *SIZED), rows)]
+
+
+def _pictured() -> str:
+    """Sizes of models of pictures by name."""
+    head = "`model.preset` names all sizes at once, for ImageNet: classes, channels and size follow from the pictures."
+    kinds = {name: MODELS[name][1] for name in ("vit", "resnet", "vgg", "efficientnet")}
+    rows = []
+    for name, kind in kinds.items():
+        for preset, settings in kind.PRESETS.items():
+            told = ", ".join(f"{key} {_short(value)}" for key, value in settings.items() if key not in FILLED)
+            count = f"{kind(**settings).parameters:,}"
+            rows.append((f"`{preset}`", f"`{name}`", told or "as above", str(settings["size"]), count))
+    table = _table(("preset", "name", "settings", "pixels", "parameters with 1,000 classes"), rows)
+    return "\n".join(["## Sizes of models of pictures", "", head, "", *table]) + "\n"
+
+
+def _short(value: object) -> str:
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _sizes() -> list[str]:

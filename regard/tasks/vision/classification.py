@@ -44,6 +44,7 @@ ROOM = 0.25  # share of free memory on the device that pictures may take
 SIZES = ((2_000, (128, 4, 4)), (20_000, (192, 6, 3)), (200_000, (256, 7, 4)))  # up to so many: width, depth, heads
 LARGE = (384, 12, 6)
 PASSES = ((2_000, 200), (20_000, 100), (200_000, 60))  # up to so many pictures, so many passes over them
+VARIED = {"shift": 0.125, "operations": 1, "magnitude": 0.3, "cutmix": 1.0, "mixed": 0.5}
 SMALL = 64  # pixels on a side up to which a picture is not halved at once
 FEW = 5_000  # pictures below which nothing is learnt well from nothing
 
@@ -156,14 +157,9 @@ class PictureClassification:
         natural = prepared.shape.channels == 3
         return {
             "data": {"size": size, "channels": prepared.shape.channels, "batch": batch},
-            "augment": {
-                "shift": 0.125,
-                "flip": natural,
-                "operations": 1,
-                "magnitude": 0.3,
-                "cutmix": 1.0,
-                "mixed": 0.5,
-            },
+            "augment": VARIED | {"flip": natural}
+            if recipe.augment == AugmentConfig()
+            else {},  # named in part: as named
             "model": sizes_for(recipe.model, amount, size),
             "objective": {"smoothing": 0.1},
             "optim": {"name": "adamw", "rate": 1e-3, "weight_decay": 0.05, "schedule": "cosine"},

@@ -147,6 +147,13 @@ def test_many_classes_are_scored_by_the_five_likeliest_too(photos: Path) -> None
     assert scores("x", "pictures", side, found, 1.0).metrics["top-5 accuracy, %"] == pytest.approx(100 * expected)
 
 
+def test_variations_are_chosen_only_where_nobody_named_any(photos: Path) -> None:
+    chosen = learner(asked(photos)).recipe.augment
+    assert (chosen.shift, chosen.flip, chosen.operations, chosen.cutmix) == (0.125, True, 1, 1.0)
+    named = learner(asked(photos, augment={"flip": True})).recipe.augment
+    assert (named.shift, named.flip, named.operations, named.cutmix) == (0.0, True, 0, 0.0)
+
+
 def test_the_loss_of_a_mixture_is_that_of_both_labels(photos: Path) -> None:
     task = learner(asked(photos, augment={"mixup": 1.0}, objective={"smoothing": 0.1}))
     task.model.eval()

@@ -164,7 +164,8 @@ class CaptionWriter:
         """Write about one picture and keep where the winning beam looked before each word."""
         if not any(isinstance(module, Tap) for module in self.model.decoder.modules()):
             raise blind(self, "train with model.attention=soft")
-        regions, settings = self.regions([given]), self.settings(**options)
+        picture, settings = opened([given], self.shape), self.settings(**options)
+        regions = self._read(torch.from_numpy(picture))
         with watch(self.model) as seen:
             [best] = self.hypotheses(regions, settings)
         written = [*best.tokens, self.tokenizer.role("end")][: len(best.path) + 1]
@@ -175,7 +176,8 @@ class CaptionWriter:
         }
         weights = [Weights(name, *_axes(name), values=found[0].cpu()) for name, found in seen.along([best]).items()]
         facts = {"text": called(given), "answer": self.tokenizer.decode(best.tokens), "score": best.score}
-        return Trace(self.name, self.task, items, weights, facts)
+        seen_picture = torch.from_numpy(picture[0]).permute(1, 2, 0)
+        return Trace(self.name, self.task, items, weights, facts, pictures={"source": seen_picture})
 
     def changes(self, frames: Iterable[Given], **options: Any) -> Iterator[tuple[Given, Caption]]:
         """The frames, in their order, at which the caption is another than before."""
