@@ -307,16 +307,10 @@ def _batch(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Ma
 
 def _open(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, way: AttentionSpec) -> Tensor:
     """The fused kernel for batches in which nothing but the future is hidden, if that."""
+    grouped, scale = query.shape[-3] != key.shape[-3], _scale(query, way)
     with sdpa_kernel(BATCHES, set_priority=True) if query.is_cuda else nullcontext():
-        return F.scaled_dot_product_attention(
-            query,
-            key,
-            value,
-            is_causal=causal,
-            dropout_p=way.dropout,
-            scale=_scale(query, way),
-            enable_gqa=query.shape[-3] != key.shape[-3],
-        )
+        how: Any = {"is_causal": causal, "dropout_p": way.dropout, "scale": scale, "enable_gqa": grouped}
+        return F.scaled_dot_product_attention(query, key, value, **how)
 
 
 def _tiled(query: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-VGG = (64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0)  # 0: the sides are halved
-
 
 @dataclass(frozen=True)
 class Published:
@@ -36,33 +34,6 @@ class Convolution:
     def operations(self) -> int:
         """Two for each multiply-add."""
         return 2 * self.inputs * self.outputs * self.size**2 * self.side**2
-
-
-def vit(width: int, depth: int, *, patch: int, image: int = 224, classes: int = 1000) -> Published:
-    """The Vision Transformer (Dosovitskiy et al. 2021): patches, a class token, pre-norm blocks, one linear head."""
-    patches, hidden, pixels = (image // patch) ** 2, 4 * width, 3 * patch**2
-    tokens = patches + 1
-    block = 4 * width * (width + 1) + hidden * (width + 1) + width * (hidden + 1) + 4 * width
-    front = (pixels + 1) * width + width + tokens * width
-    reading = tokens * (8 * width**2 + 4 * width * hidden) + 4 * tokens**2 * width
-    return Published(
-        parameters=front + depth * block + 2 * width + (width + 1) * classes,
-        forward=2 * patches * pixels * width + depth * reading + 2 * width * classes,
-    )
-
-
-def vgg16(*, image: int = 224, classes: int = 1000) -> Published:
-    """VGG16 (Simonyan and Zisserman 2015): filters of 3 by 3 with biases, then three full layers."""
-    layers, channels, side = [], 3, image
-    for outputs in VGG:
-        if outputs:
-            layers.append(Convolution(channels, outputs, 3, side, bias=True))
-            channels = outputs
-        else:
-            side //= 2
-    full = ((channels * side**2, 4096), (4096, 4096), (4096, classes))
-    flat = [Convolution(before, after, 1, 1, bias=True) for before, after in full]
-    return _summed([*layers, *flat])
 
 
 def resnet(blocks: tuple[int, int, int, int], *, factor: int, image: int = 224, classes: int = 1000) -> Published:
@@ -105,12 +76,6 @@ def _summed(layers: Iterable[Convolution]) -> Published:
 
 
 PUBLISHED = {
-    "vit-b16": vit(768, 12, patch=16),
-    "vit-b32": vit(768, 12, patch=32),
-    "vit-l16": vit(1024, 24, patch=16),
-    "vit-l32": vit(1024, 24, patch=32),
-    "vit-h14": vit(1280, 32, patch=14),
-    "vgg16": vgg16(),
     "bit-r50x1": resnet((3, 4, 6, 3), factor=1),
     "bit-r152x4": resnet((3, 8, 36, 3), factor=4),
     "xlnet-base": xlnet(768, 12),

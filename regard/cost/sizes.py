@@ -16,10 +16,11 @@ from regard.config.words import nearest
 from regard.models.blocks import Embedding, FeedForward
 from regard.models.cells import Layer
 from regard.models.running import RunningNorm, statistics
+from regard.models.vit import Patches
 
 VOCAB = 37_000  # of a preset that names none, as in the paper on the Transformer
 PARTS: dict[str, tuple[type[nn.Module], ...]] = {
-    "embedding": (Embedding, nn.Embedding),
+    "embedding": (Embedding, nn.Embedding, Patches),
     "positions": (Positions,),
     "attention": (MultiHead, SingleHead),
     "feed-forward": (FeedForward,),

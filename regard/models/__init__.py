@@ -146,6 +146,12 @@ def _efficientnet() -> Pair:
     return EfficientNet, EfficientNetConfig
 
 
+def _spatial_transformer() -> Pair:
+    from regard.models.spatial_transformer import SpatialTransformer, SpatialTransformerConfig
+
+    return SpatialTransformer, SpatialTransformerConfig
+
+
 def _captioner() -> Pair:
     from regard.models.captioner import Captioner, CaptionerConfig
 
@@ -185,6 +191,7 @@ MODELS = Models(
         "resnet": _resnet,
         "vgg": _vgg,
         "efficientnet": _efficientnet,
+        "spatial-transformer": _spatial_transformer,
         "captioner": _captioner,
         "transformer-captioner": _transformer_captioner,
         "word2vec": _word2vec,

@@ -1,0 +1,182 @@
+"""Spatial transformers: a small network says where to look, and another reads what is there (Jaderberg et al. 2015)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.config.ranges import Range, Share, Vocabulary, Width, affordable
+from regard.config.resuming import Warned
+from regard.models.picture import Channels, Convolutional, Convolved, Plane, Side, check, halvings
+
+SPOTS = 4  # rows and columns that a map is brought to before layers that see all of it
+HIDDEN = 32  # features that a map is predicted from
+IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpatialTransformerConfig:
+    """Transformers that cut out and turn upright what matters, and convolutions that read it."""
+
+    name: Literal["spatial-transformer"] = "spatial-transformer"
+    """Which model this is."""
+    classes: Vocabulary = 0
+    """Number of classes; filled in from the data. 0: no head, the pooled features are the answer."""
+    channels: Channels = 3
+    """Numbers of a pixel: 3 of colours, 1 of grey."""
+    size: Side = 0
+    """Pixels on each side of a picture; filled in from the data."""
+    transformers: Annotated[int, Range(0, 8)] = 1
+    """Spatial transformers in parallel, each with a crop of its own; 0: none, the picture is read as it is."""
+    crop: Side = 0
+    """Pixels on each side of a crop; 0: half of those of the picture."""
+    searching: tuple[Width, ...] = (16, 32)
+    """Features of each convolution that says where to look; each halves the sides, as pooling did once before."""
+    widths: tuple[Width, ...] = (32, 64, 64)
+    """Features of each convolution that reads; each but the first halves the sides."""
+    hidden: Width = 128
+    """Features of the layer below the head."""
+    dropout: Warned[Share] = 0.0
+    """Dropout rate before the head."""
+
+    FAMILY: ClassVar[str] = "spatial-transformer"
+    BODY: ClassVar[dict[str, str]] = {
+        name: name for name in ("channels", "size", "transformers", "crop", "searching", "widths", "hidden")
+    }
+
+    def __post_init__(self) -> None:
+        if not self.widths or (self.transformers and not self.searching):
+            raise ValueError("model.widths and model.searching need a width for one convolution at least")
+        if self.size and self.size < 8:
+            raise ValueError(f"a picture of {self.size} pixels is too small to look around in: give 8 or more")
+        affordable(self.parameters, "lower widths, searching or hidden")
+
+    @property
+    def features(self) -> int:
+        """Features of a region."""
+        return self.widths[-1]
+
+    @property
+    def side(self) -> int:
+        """Pixels on each side of what is read."""
+        return (self.crop or max(self.size // 2, 1)) if self.transformers else self.size
+
+    @property
+    def inputs(self) -> int:
+        """Numbers of a pixel of what is read: crops lie on top of one another."""
+        return self.channels * max(self.transformers, 1)
+
+    @property
+    def plane(self) -> Plane:
+        """Rows and columns of the last map of what is read."""
+        side = halvings(self.side, len(self.widths) - 1)
+        return side, side
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learnt."""
+        search = _convolutions(self.channels, self.searching) + (HIDDEN + 1) * len(IDENTITY)
+        search += (SPOTS**2 * (self.searching or (0,))[-1] + 1) * HIDDEN
+        read = _convolutions(self.inputs, self.widths) + (SPOTS**2 * self.features + 1) * self.hidden
+        return self.transformers * search + read + (self.hidden + 1) * self.classes
+
+    @property
+    def phrase(self) -> str:
+        """What it is, in a few words."""
+        return f"A network of {len(self.widths)} convolutions behind {self.transformers} spatial transformers"
+
+    @property
+    def body(self) -> dict[str, str]:
+        """Where the weights lie that another model can go on with."""
+        return {name: name for name in ("transformers", "layers", "hidden")}
+
+
+def _convolutions(inputs: int, widths: Sequence[int]) -> int:
+    """Numbers in convolutions of 3 x 3 with their norms."""
+    return sum((9 * before + 2) * after for before, after in zip((inputs, *widths), widths, strict=False))
+
+
+class Localiser(nn.Module):
+    """Says by an affine map where in a picture each pixel of a crop lies; before it has learnt anything, the identity.
+
+    `(x, y)` of the picture is `map (x', y', 1)` of the crop, both from -1 at the left and top to 1.
+    """
+
+    def __init__(self, channels: int, widths: Sequence[int]):
+        super().__init__()
+        pairs = zip((channels, *widths), widths, strict=False)
+        self.layers = nn.Sequential(*(Convolved(before, after, 3, activation=F.relu) for before, after in pairs))
+        self.hidden = nn.Linear(SPOTS**2 * widths[-1], HIDDEN)
+        self.map = nn.Linear(HIDDEN, len(IDENTITY))
+        nn.init.zeros_(self.map.weight)
+        with torch.no_grad():
+            self.map.bias.copy_(torch.tensor(IDENTITY))
+
+    def forward(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch 2 3"]:
+        """The matrix of each picture, in the precision of its places."""
+        x = F.avg_pool2d(pixels, 2)
+        for layer in self.layers:
+            x = F.avg_pool2d(layer(x), 2, ceil_mode=True)
+        features = F.relu(self.hidden(F.adaptive_avg_pool2d(x, SPOTS).flatten(1)))
+        with torch.autocast(x.device.type, enabled=False):
+            return self.map(features.float()).unflatten(1, (2, 3))
+
+
+def sample(
+    pixels: Float[Tensor, "batch channels rows columns"], maps: Float[Tensor, "batch 2 3"], side: int
+) -> Float[Tensor, "batch channels side side"]:
+    """What lies where an affine map says, between the centres of pixels by bilinear interpolation, beyond them zero."""
+    with torch.autocast(pixels.device.type, enabled=False):
+        pixels = pixels.to(maps.dtype)
+        grid = F.affine_grid(maps, [len(pixels), pixels.shape[1], side, side], align_corners=False)
+        return F.grid_sample(pixels, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+
+
+def corners(maps: Float[Tensor, "*batch 2 3"]) -> Float[Tensor, "*batch 4 2"]:
+    """The corners of crops as shares of the picture's sides (x, y): top left, top right, bottom right, bottom left."""
+    ends = maps.new_tensor([[-1, -1, 1], [1, -1, 1], [1, 1, 1], [-1, 1, 1]])
+    return (ends @ maps.transpose(-1, -2) + 1) / 2
+
+
+class SpatialTransformer(Convolutional):
+    """Looks where it matters, several times in parallel if there are several transformers, and says what is there."""
+
+    def __init__(self, config: SpatialTransformerConfig):
+        super().__init__()
+        self.config = config
+        search, channels = config.searching, config.channels
+        self.transformers = nn.ModuleList(Localiser(channels, search) for _ in range(config.transformers))
+        pairs = zip((config.inputs, *config.widths), config.widths, strict=False)
+        self.layers = nn.ModuleList(Convolved(before, after, 3, activation=F.relu) for before, after in pairs)
+        self.hidden = nn.Linear(SPOTS**2 * config.features, config.hidden)
+        self.dropout = nn.Dropout(config.dropout)
+        self.head = nn.Linear(config.hidden, config.classes) if config.classes else nn.Identity()
+
+    def looks(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch transformer 2 3"]:
+        """Where each transformer looks."""
+        check(self.config, pixels)
+        return torch.stack([transformer(pixels) for transformer in self.transformers], 1)
+
+    def crops(
+        self, pixels: Float[Tensor, "batch channels rows columns"]
+    ) -> Float[Tensor, "batch transformer channels side side"]:
+        """What each transformer cuts out."""
+        found = self.looks(pixels).unbind(1)
+        return torch.stack([sample(pixels, maps, self.config.side) for maps in found], 1)
+
+    def maps(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch features y x"]:
+        """The last map of what is read."""
+        x = self.crops(pixels).flatten(1, 2) if len(self.transformers) else pixels
+        for number, layer in enumerate(self.layers):
+            x = layer(F.max_pool2d(x, 2, ceil_mode=True) if number else x)
+        return x
+
+    def pooled(self, maps: Float[Tensor, "batch features y x"]) -> Float[Tensor, "batch out"]:
+        """Features of all that was read."""
+        return F.relu(self.hidden(F.adaptive_avg_pool2d(maps, SPOTS).flatten(1)))
