@@ -146,6 +146,12 @@ def _efficientnet() -> Pair:
     return EfficientNet, EfficientNetConfig
 
 
+def _spatial_transformer() -> Pair:
+    from regard.models.spatial_transformer import SpatialTransformer, SpatialTransformerConfig
+
+    return SpatialTransformer, SpatialTransformerConfig
+
+
 def _captioner() -> Pair:
     from regard.models.captioner import Captioner, CaptionerConfig
 
@@ -156,12 +162,6 @@ def _transformer_captioner() -> Pair:
     from regard.models.captioner import TransformerCaptioner, TransformerCaptionerConfig
 
     return TransformerCaptioner, TransformerCaptionerConfig
-
-
-def _spatial_transformer() -> Pair:
-    from regard.models.spatial_transformer import SpatialTransformer, SpatialTransformerConfig
-
-    return SpatialTransformer, SpatialTransformerConfig
 
 
 def _word2vec() -> Pair:
@@ -191,9 +191,9 @@ MODELS = Models(
         "resnet": _resnet,
         "vgg": _vgg,
         "efficientnet": _efficientnet,
+        "spatial-transformer": _spatial_transformer,
         "captioner": _captioner,
         "transformer-captioner": _transformer_captioner,
-        "spatial-transformer": _spatial_transformer,
         "word2vec": _word2vec,
     }
 )

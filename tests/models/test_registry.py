@@ -39,8 +39,6 @@ SHAPES: dict[str, dict[str, Any]] = {
     "resnet": {"classes": 3, "size": 16, "stem": "small", "depths": [1, 1], "widths": [4, 8], "block": "bottleneck"},
     "vgg": {"classes": 3, "size": 16, "depths": [1, 2], "widths": [4, 8], "hidden": 6},
     "efficientnet": {"classes": 3, "size": 32, "width_factor": 0.1, "depth_factor": 0.5},
-    "captioner": {"vocab": 40, "encoder": EYE, "width": 8, "embedding": 6},
-    "transformer-captioner": {"vocab": 40, "encoder": EYE, "width": 16, "heads": 2, "hidden": 24, "reader": 1},
     "spatial-transformer": {
         "classes": 3,
         "size": 16,
@@ -49,6 +47,8 @@ SHAPES: dict[str, dict[str, Any]] = {
         "widths": [4, 8],
         "hidden": 8,
     },
+    "captioner": {"vocab": 40, "encoder": EYE, "width": 8, "embedding": 6},
+    "transformer-captioner": {"vocab": 40, "encoder": EYE, "width": 16, "heads": 2, "hidden": 24, "reader": 1},
     "word2vec": {"vocab": 40, "width": 8},
 }
 every = pytest.mark.parametrize("name", SHAPES)
