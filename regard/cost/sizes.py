@@ -44,7 +44,7 @@ def learned(module: nn.Module, *, recurse: bool = True) -> list[Tensor]:
     """
     lasting = _lasting(module) - statistics(module).keys()
     kept = [buffer for name, buffer in module.named_buffers(recurse=recurse) if name in lasting]
-    return [*module.parameters(recurse=recurse), *(each for each in kept if each.dtype is torch.float32)]
+    return [*module.parameters(recurse=recurse), *(each for each in kept if each.dtype is torch.float32 and each.dim())]
 
 
 def parameters(config: Any) -> int:

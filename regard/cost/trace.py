@@ -114,6 +114,8 @@ ARGUMENTS: Mapping[str, Callable[[Any, Lengths, int], Any]] = {
     "x": lambda shape, lengths, batch: torch.zeros(batch, shape.inputs),
     "pictures": lambda shape, lengths, batch: torch.zeros(batch, shape.size, shape.size),
     "pixels": lambda shape, lengths, batch: torch.zeros(batch, shape.channels, shape.size, shape.size),
+    "regions": lambda shape, lengths, batch: torch.zeros(batch, *shape.read),
+    "grid": lambda shape, lengths, batch: _layout(batch, lengths.target),
     "frames": lambda shape, lengths, batch: torch.zeros(batch, lengths.source, shape.size, shape.size),
 }
 

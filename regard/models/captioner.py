@@ -72,6 +72,12 @@ class Reading:
         return {role: f"encoder.{own}" for role, own in self.encoder.body.items()}
 
     @property
+    def read(self) -> tuple[int, int]:
+        """How many regions a picture has, and how many features each."""
+        rows, columns = self.encoder.plane
+        return rows * columns, getattr(self.encoder, "features", None) or self.encoder.width  # type: ignore[union-attr]
+
+    @property
     def reads(self) -> str:
         """What reads the picture, in a few words."""
         return f"{self.encoder.phrase}, {'tuned' if self.tuned else 'frozen'}"

@@ -110,9 +110,9 @@ def test_what_is_there_stays_unless_it_may_be_replaced(verb, folder, imported, t
 def test_models_that_others_have_no_place_for_are_refused(tmp_path, capsys):
     said = refused(["export", "en-fr", str(tmp_path / "out")], capsys)
     assert "a model of kind transformer cannot be written for others" in said
-    (tmp_path / "model.safetensors").write_bytes(b"x")
-    file = str(tmp_path / "model.safetensors")
-    assert "is a file, name the folder" in refused(["import", file, str(tmp_path / "out")], capsys)
+    for name, words in (("model.json", "is a file, name the folder"), ("model.safetensors", "incomplete or damaged")):
+        (tmp_path / name).write_bytes(b"x")
+        assert words in refused(["import", str(tmp_path / name), str(tmp_path / "out")], capsys)
     assert "no such folder" in refused(["import", str(tmp_path / "nowhere"), str(tmp_path / "out")], capsys)
     assert run(["export", "en-fr", str(tmp_path / "out"), "--to", "onnx"]) == 2
     assert not (tmp_path / "out").exists()

@@ -75,7 +75,7 @@ def test_evaluate_scores_every_task_and_holds_two_models_together(task, cases, t
     case = cases[task]
     monkeypatch.setenv("COLUMNS", "80")
     shown = said(capsys, "evaluate", case.model, *case.files, *case.options, "--device", "cpu")
-    assert max(map(len, shown.splitlines())) <= 80 or task == "translation"  # signatures are copied whole
+    assert max(map(len, shown.splitlines())) <= 80 or task in ("translation", "captions")  # signatures are copied whole
     told = json.loads(said(capsys, "evaluate", case.model, *case.files, *case.options, "--json"))
     assert told["task"] == task
     assert all(np.isfinite(one["score"]) for one in told["metrics"].values())
@@ -131,12 +131,13 @@ def test_the_data_of_every_task_is_checked_before_anything_is_trained_on_it(task
     assert told.get("summary", True)
     if str(tmp_path) not in config.dump(settings):
         return  # drawn, or shipped
-    for path in tmp_path.iterdir():
+    for path in tmp_path.rglob("*"):
         if path.suffix != ".yaml" and path.is_file():
             path.unlink()
     assert run(["data", "check", str(tmp_path / "mine.yaml")]) == 1
     seen = capsys.readouterr()
-    assert "no file" in " ".join(f"{seen.out} {seen.err}".split())
+    said_so = " ".join(f"{seen.out} {seen.err}".split())
+    assert "no file" in said_so or "has no pictures" in said_so
 
 
 def test_runs_of_any_task_are_compared_over_time(cases, capsys, tmp_path):

@@ -146,6 +146,7 @@ def test_rollout_is_the_product_of_all_blocks(pooling: str) -> None:
 @pytest.mark.parametrize("pooling", POOLINGS)
 def test_gradient_weighted_attention_is_that_of_finite_differences(pooling: str) -> None:
     model, label, small = vit(pooling), 1, 1e-6
+    model.blocks = model.blocks[1:]  # every weight is nudged by itself: two blocks are enough
     weights, _ = watched(model)
     slopes = [torch.zeros_like(each) for each in weights]
     for layer, each in enumerate(weights):
@@ -163,7 +164,7 @@ def test_gradient_weighted_attention_is_that_of_finite_differences(pooling: str)
     found = maps.gradient(model, pictures(), torch.full((2,), label))
     for picture in range(2):
         total = np.eye(weighed[0].shape[-1])
-        for block in weighed[:3]:
+        for block in weighed[:2]:
             total = total + block[picture] @ total
         total = total - np.eye(len(total))
         row = answering(pooling, total, weighed[-1][picture])

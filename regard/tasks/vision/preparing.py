@@ -45,7 +45,7 @@ class PicturesConfig:
     """3 of colours, 1 of grey; null: 1 where all pictures are grey."""
     fit: Fit = "crop"
     """How a picture becomes a square: its middle is cut out, or it is squeezed."""
-    mean: tuple[float, ...] | None = None
+    mean: tuple[Part, ...] | None = None
     """Mean of each channel, from 0 to 1, taken off every pixel; null: that of the training pictures."""
     std: tuple[Positive, ...] | None = None
     """Deviation of each channel, by which pixels are divided; null: that of the training pictures."""

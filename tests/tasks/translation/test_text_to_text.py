@@ -147,7 +147,9 @@ def test_a_t5_of_others_goes_on_with_its_body_its_tokenizer_and_rows_to_spare(ca
     assert trained.answer(["ab cd"])[0].plain().keys() == {"text", "answer", "score"}
     assert run(["export", str(tmp_path / "run"), str(tmp_path / "adapter"), "--to", "peft"]) == 0
     told = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
-    assert (told["task_type"], told["target_modules"]) == ("SEQ_2_SEQ_LM", ["q", "v"])
+    inner = ["wi"] if case == "1.0" else ["wi_0", "wi_1"]
+    assert told["task_type"] == "SEQ_2_SEQ_LM"
+    assert told["target_modules"] == ["q", "k", "v", "o", *inner, "wo"]
 
 
 def test_an_exported_t5_begins_with_pad_as_it_learnt_to(learnt: Any, tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_methods_are_judged_beside_controls(tmp_path: Path) -> None:
     assert {"centre", "random", "untrained", "rollout", "gradient"} <= set(found["methods"])
     shown = run.invoke(app, command)
     assert shown.exit_code == 0, shown.output
-    assert "400 grids of four" in shown.output
+    assert "300 grids of four" in shown.output
     assert "gradient against rollout, pointing: p = " in shown.output
     wrong = run.invoke(app, ["explain", "en-fr", "--judge", str(tmp_path / "photos")])
     assert "--judge is for classifiers of pictures" in str(wrong.exception or wrong.output)
