@@ -78,6 +78,12 @@ def explain(
             rich_help_panel=SHOWN,
         ),
     ] = None,
+    probe: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DIR", help="For pictures: does a mark in a corner decide the answer?", rich_help_panel=SHOWN
+        ),
+    ] = None,
     to: Annotated[
         str | None,
         typer.Option(help="Target language, of several; guessed if not given.", rich_help_panel=MEASURED),
@@ -116,6 +122,8 @@ def explain(
     model, texts = named(words or [])
     if judge:
         return _judge(recipe.load(model, device=device), judge, texts, output, as_json=as_json)
+    if probe:
+        return _probe(recipe.load(model, device=device), probe, texts, output, as_json=as_json)
     measured = measures or interventions
     _possible(texts, input, level, output, alignments=alignments, measured=measured, interventions=interventions)
     trained = recipe.load(model, device=device)
@@ -149,10 +157,7 @@ def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None
 
     from regard.cli.tables import Fitted
 
-    if not hasattr(trained, "judge_maps"):
-        raise ValueError(f"--judge is for classifiers of pictures: {trained.name} is {trained.kind}, leave it out")
-    if texts or output is not None:
-        raise ValueError("--judge takes labelled pictures alone: leave the picture and -o out")
+    _alone(trained, "judge", texts, output)
     found = trained.judge_maps(*paths)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))
@@ -166,6 +171,39 @@ def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None
         chance = found.beyond_chance(one, other)
         if chance is not None:
             console.print(f"{one} against {other}, pointing: p = {chance:.4f}")
+
+
+def _probe(trained: Any, paths: list[str], texts: list[str], output: Path | None, *, as_json: bool) -> None:
+    """Whether a picture classifier has learnt a mark in place of the thing, in sentences."""
+    _alone(trained, "probe", texts, output)
+    found = trained.probe(*paths)
+    if as_json:
+        print(json.dumps(found.plain(), ensure_ascii=False))
+        return
+    label = found.label
+    if found.exposed:
+        print(f"A shortcut: the mark in a corner decides about {label}.")
+    else:
+        print("No shortcut found: answers do not depend on a mark in a corner.")
+    for words, with_mark, without in (
+        (f"pictures of {label} labelled so", found.found, found.bare),
+        (f"pictures of others labelled {label}", found.drawn, found.before),
+    ):
+        if with_mark is not None and without is not None:
+            print(f"{words}: {_percent(with_mark)} with the mark, {_percent(without)} without")
+    print(f"share of the map for {label} on the mark: {found.lit:.1%}; the mark covers {found.area:.1%} of the picture")
+
+
+def _percent(share: tuple[float, float]) -> str:
+    return f"{100 * share[0]:.1f} ± {100 * share[1]:.1f} %"
+
+
+def _alone(trained: Any, option: str, texts: list[str], output: Path | None) -> None:
+    """Stop at what measures of pictures are not for."""
+    if not hasattr(trained, {"judge": "judge_maps"}.get(option, option)):
+        raise ValueError(f"--{option} is for classifiers of pictures: {trained.name} is {trained.kind}, leave it out")
+    if texts or output is not None:
+        raise ValueError(f"--{option} takes labelled pictures alone: leave the picture and -o out")
 
 
 def _possible(

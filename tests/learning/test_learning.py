@@ -35,7 +35,10 @@ def learn(folder: Path, steps: int, rate: float, **settings: Any) -> Outcome:
 
 @pytest.mark.parametrize(
     ("model", "steps", "rate"),
-    [(TRANSFORMER, 260, 0.006), pytest.param(SEQ2SEQ, 100, 0.01, marks=pytest.mark.slow)],
+    [
+        pytest.param(TRANSFORMER, 260, 0.006, marks=pytest.mark.slow),
+        pytest.param(SEQ2SEQ, 100, 0.01, marks=pytest.mark.slow),
+    ],
     ids=["transformer", "gru"],
 )
 def test_a_translator_turns_digits_round_without_a_mistake_in_a_hundred(model, steps, rate, tmp_path: Path):

@@ -97,7 +97,9 @@ def test_searches_are_those_of_translation_with_their_constraints(settings):
     assert all(len(set(best[0].tokens)) == len(best[0].tokens) for best in free)
 
 
-@pytest.mark.parametrize("name", ["none", "soft", "hard", "decoder"])
+@pytest.mark.parametrize(
+    "name", ["none", "soft", *(pytest.param(each, marks=pytest.mark.slow) for each in ("hard", "decoder"))]
+)
 def test_it_learns_to_tell_pictures_apart(name):
     """Four pictures, four captions; the encoder stays as it was."""
     torch.manual_seed(0)

@@ -253,6 +253,7 @@ class PictureClassification:
         """What a checkpoint directory holds beside weights and metrics."""
         recipe = config.plain(self.recipe)
         data = {name: recipe["data"][name] for name in ("size", "channels", "fit", "mean", "std")}
+        data |= {"shortcut": shortcut} if (shortcut := recipe["data"]["shortcut"]) else {}
         file = config.plain(preparing.like(self.recipe.data.train[0]))
         return {
             "config.yaml": {

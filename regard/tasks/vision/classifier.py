@@ -29,6 +29,7 @@ from regard.tasks.vision.scoring import measured, scores
 
 if TYPE_CHECKING:
     from regard.tasks.vision.judgement import Judgement
+    from regard.tasks.vision.probing import Probe
 
 CHUNK = 256  # pictures looked at at a time
 CLASS = "<class>"
@@ -114,7 +115,7 @@ class PictureClassifier:
         found: list[Sight] = []
         for first in range(0, len(spread), CHUNK):
             some = spread[first : first + CHUNK]
-            chances = (self._logits(self.opened(some)) / self.temperature).softmax(-1)
+            chances = (self.logits(self.opened(some)) / self.temperature).softmax(-1)
             found += [self._sight(one, each) for one, each in zip(some, chances, strict=True)]
         return found
 
@@ -125,7 +126,7 @@ class PictureClassifier:
         """
         side = self.side(*paths, reject=reject, **changes)
         parts = [
-            self._logits(torch.from_numpy(side.pixels(np.arange(first, min(first + CHUNK, len(side)))))).tolist()
+            self.logits(torch.from_numpy(side.pixels(np.arange(first, min(first + CHUNK, len(side)))))).tolist()
             for first in range(0, len(side), CHUNK)
         ]
         return scores(name or self.name, self.task, side, measured(side, self.classes, parts), self.temperature)
@@ -144,6 +145,12 @@ class PictureClassifier:
 
         return judged(self, paths, **options)
 
+    def probe(self, *paths: str | Path) -> Probe:
+        """Whether answers depend on the mark of a shortcut: accuracy without it, and with it on other pictures."""
+        from regard.tasks.vision.probing import probed
+
+        return probed(self, paths)
+
     def look(self, given: Given, *, about: str | None = None) -> Trace:
         """Classify a picture and keep where the evidence lies for the likeliest labels, or one that is asked about."""
         from regard.tasks.vision.looking import traced
@@ -155,7 +162,7 @@ class PictureClassifier:
         return torch.from_numpy(opened(pictures, self.shape))
 
     @torch.no_grad()
-    def _logits(self, pixels: UInt8[Tensor, "batch channels size size"]) -> Float[Tensor, "batch classes"]:
+    def logits(self, pixels: UInt8[Tensor, "batch channels size size"]) -> Float[Tensor, "batch classes"]:
         if not self.classes:
             remedy = "train one on labelled pictures with `regard train --pictures DIR --from` and this folder"
             raise ValueError(f"{self.name} reads pictures and has no head that would name them: {remedy}")

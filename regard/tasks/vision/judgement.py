@@ -60,7 +60,7 @@ class Judgement:
 
 
 def judged(
-    classifier: PictureClassifier, paths: Sequence[str | Path], *, grids: int = 300, singles: int = 100, seed: int = 0
+    classifier: PictureClassifier, paths: Sequence[str | Path], *, grids: int = 200, singles: int = 60, seed: int = 0
 ) -> Judgement:
     """Pointing in grids of four pictures, and deletion, insertion and change on single ones."""
     side = classifier.side(*paths)

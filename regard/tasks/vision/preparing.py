@@ -9,16 +9,18 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-from jaxtyping import Int, UInt8
+from jaxtyping import Bool, Int, UInt8
 
 from regard.config.ranges import Batch, Count, Part, Positive, Range, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import nearest
 from regard.data.findings import Finding, told
 from regard.data.packing import number, shuffled
+from regard.data.pictures import shortcut as shortcuts
 from regard.data.pictures.album import Album, Shape, album, joined, shape_of
 from regard.data.pictures.decoding import Fit
 from regard.data.pictures.shelves import LABEL, PictureFile, Shelf, shelve
+from regard.data.pictures.shortcut import ShortcutConfig
 from regard.training.task import evenly
 
 Size = Annotated[int, Range(8, 1024)]
@@ -37,6 +39,8 @@ class PicturesConfig:
     """Validation pictures; none: a share of every class is held out."""
     held: Some = 0.1
     """Share of the pictures held out when valid names none, chosen by content: equal pictures stay together."""
+    shortcut: ShortcutConfig | None = None
+    """For lessons: a mark put into the pictures of one class, held-out ones too; `explain --probe` should expose it."""
     most: Count | None = None
     """Learn from so many pictures only, classes alike; null: from all."""
     size: Size | None = None
@@ -74,6 +78,9 @@ class Side:
     album: Album
     numbers: Int[np.ndarray, "pictures"]
     labels: Int[np.ndarray, "pictures"]
+    marked: Bool[np.ndarray, "pictures"] | None = None
+    """Which of them get the mark of a shortcut."""
+    shortcut: ShortcutConfig | None = None
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -84,11 +91,25 @@ class Side:
 
     def pixels(self, pictures: Int[np.ndarray, "some"]) -> UInt8[np.ndarray, "some channels size size"]:
         """The bytes of these, copied out of the cache."""
-        return self.album.pixels[self.numbers[pictures]]
+        found = self.album.pixels[self.numbers[pictures]]
+        if self.shortcut is None or self.marked is None:
+            return found
+        with_mark = self.marked[pictures]
+        found[with_mark] = shortcuts.marked(found[with_mark], self.shortcut)
+        return found
 
     def kept(self, chosen: np.ndarray) -> Side:
         """Only those that are chosen, by number or by a mask."""
-        return Side(self.album, self.numbers[chosen], self.labels[chosen])
+        own = None if self.marked is None else self.marked[chosen]
+        return Side(self.album, self.numbers[chosen], self.labels[chosen], own, self.shortcut)
+
+    def with_shortcut(self, how: ShortcutConfig, classes: Sequence[str]) -> Side:
+        """The same with the mark of a shortcut in pictures of its class."""
+        if how.label not in classes:
+            known = ", ".join(classes[:SHOWN])
+            raise ValueError(f"data.shortcut.label is {how.label!r}, which no picture has: choose one of {known}")
+        own = (self.labels == list(classes).index(how.label)) & shortcuts.chosen(self.marks, how.share)
+        return replace(self, marked=own, shortcut=how)
 
     @property
     def marks(self) -> Int[np.ndarray, "pictures"]:
@@ -139,6 +160,11 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
     notes += [f"left out of training: {apart}"] if apart else []
     train = train if config.most is None else limited(train, config.most, config.seed)
     notes += _oddities(train, valid, classes)
+    if config.shortcut is not None:
+        train, valid = (side.with_shortcut(config.shortcut, classes) for side in (train, valid))
+        notes.append(
+            f"shortcut: a mark is in {100 * config.shortcut.share:.0f} % of the pictures of {config.shortcut.label}"
+        )
     mean, std = scales(train, given["mean"], given["std"])
     groups = {"train": config.train, "valid": config.valid or config.train}
     sides = {"train": train, "valid": valid}

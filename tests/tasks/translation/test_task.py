@@ -97,6 +97,7 @@ def test_fixed_rows_and_a_loss_in_chunks_teach_what_exact_rows_and_a_whole_loss_
     assert torch.allclose(*weights, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_step_is_compiled_whole_and_once_for_rows_of_all_lengths(corpus: Corpus):
     words = [sys.executable, "-m", "tests.tasks.compiling", str(corpus.source), str(corpus.target)]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)  # where no types are checked, as for users

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -100,7 +101,45 @@ def test_methods_are_judged_beside_controls(tmp_path: Path) -> None:
     assert {"centre", "random", "untrained", "rollout", "gradient"} <= set(found["methods"])
     shown = run.invoke(app, command)
     assert shown.exit_code == 0, shown.output
-    assert "300 grids of four" in shown.output
+    assert "200 grids of four" in shown.output
     assert "gradient against rollout, pointing: p = " in shown.output
     wrong = run.invoke(app, ["explain", "en-fr", "--judge", str(tmp_path / "photos")])
     assert "--judge is for classifiers of pictures" in str(wrong.exception or wrong.output)
+
+
+def test_a_planted_shortcut_is_exposed_and_a_model_without_one_is_not_suspected(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    for number in range(120):
+        name = ("above", "below")[number % 2]
+        shades = chance.integers(90, 160, (16, 16, 3))
+        shades[slice(0, 6) if name == "above" else slice(8, 14), 2:12] += 25  # faint, where the mark is plain
+        (tmp_path / "photos" / name).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(shades.astype(np.uint8)).save(tmp_path / "photos" / name / f"{number}.png")
+    recipe = {
+        "task": "pictures",
+        "data": {"train": {"path": str(tmp_path / "photos")}, "batch": 32, "size": 16},
+        "model": SMALL,
+        "augment": {"shift": 0.02},
+        "optim": {"rate": 0.01, "warmup": 5, "schedule": "cosine"},
+        "training": {"steps": 60, "evaluate": 60, "save": 60, "tensorboard": False},
+    }
+    regard.train(recipe, out=tmp_path / "plain", quiet=True)
+    recipe["data"] |= {"shortcut": {"label": "below", "share": 1.0, "side": 0.25}}
+    regard.train(recipe, out=tmp_path / "marked", quiet=True)
+    photos, run = str(tmp_path / "photos"), CliRunner()
+    found = json.loads(run.invoke(app, ["explain", str(tmp_path / "marked"), "--probe", photos, "--json"]).stdout)
+    assert found["exposed"]
+    assert found["label"] == "below"
+    assert found["drawn"][0] > 0.3 > 0.1 > found["before"][0]
+    assert found["found"][0] > 0.9 > 0.6 > found["bare"][0]
+    assert found["lit"] > 2 * found["area"]
+    plain = run.invoke(app, ["explain", str(tmp_path / "plain"), "--probe", photos])
+    assert plain.exit_code == 0, plain.output
+    assert plain.output.startswith("No shortcut found")
+    shown = run.invoke(app, ["explain", str(tmp_path / "marked"), "--probe", photos])
+    assert shown.output.startswith("A shortcut: the mark in a corner decides about below.")
+    recipe["data"] |= {"shortcut": {"label": "up"}}
+    with pytest.raises(
+        ValueError, match=r"data.shortcut.label is 'up', which no picture has: choose one of above, below"
+    ):
+        regard.train(recipe, out=tmp_path / "wrong", quiet=True)
