@@ -103,7 +103,9 @@ def test_the_recipe_reference_has_every_setting_and_its_help(kind):
     page = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
     rows = config.describe(kind)
     assert not [row.name for row in rows if not row.help]
-    assert not [row.name for row in rows if f"`{row.name.rpartition('.')[2]}`" not in page or row.help not in page]
+    last = {row.name: row.name.rpartition(".")[2] for row in rows}
+    assert not [name for name, own in last.items() if f"`{own}`" not in page and f".{own}`" not in page]
+    assert not [row.name for row in rows if row.help not in page]
 
 
 # One page per command.
@@ -161,8 +163,9 @@ def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, wor
     given = command.make_context(words[0], rest).params  # an unknown option or a bad value raises here
     if words[0] == "train":
         settings = [word for word in given["words"] or [] if "=" in word]
-        of_text = "masked-lm" if given["masked"] else "causal-lm" if given["text"] else None
-        settings += [f"task={task}"] if (task := given["task"] or of_text) else []
+        kinds = {"masked": "masked-lm", "text": "causal-lm", "pictures": "pictures", "captions": "captions"}
+        told = next((task for option, task in kinds.items() if given[option]), None)
+        settings += [f"task={task}"] if (task := given["task"] or told) else []
         files = [ROOT / word for word in given["words"] or [] if word.endswith(".yaml") and (ROOT / word).is_file()]
         mapping = recipe.settings(files[0]) if files else {"data": {"train": {"path": "x"}}}
         recipe.resolve(config.override(mapping, settings))

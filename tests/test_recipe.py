@@ -87,6 +87,7 @@ def test_another_shape_than_the_parents_is_refused(trained: Path, corpus: Corpus
         recipe.train(tiny(corpus), out=tmp_path / "run", start=trained, quiet=True)
 
 
+@pytest.mark.slow
 @pytest.mark.unchecked
 def test_one_model_translates_into_several_languages_by_tag(tmp_path: Path):
     pairs = sentences()

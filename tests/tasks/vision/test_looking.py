@@ -78,6 +78,7 @@ def test_about_is_refused_where_there_are_no_pictures() -> None:
     assert "--about is for" in str(done.exception or done.output)
 
 
+@pytest.mark.slow
 def test_methods_are_judged_beside_controls(tmp_path: Path) -> None:
     colours = {"red": (200, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 200), "grey": (120, 120, 120)}
     for name, colour in colours.items():
