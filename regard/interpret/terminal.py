@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.interpret.items import Item
+from regard.interpret.items import Item, Weights
 from regard.interpret.steps import Prediction, Step
 from regard.interpret.trace import Trace
 from regard.interpret.words import Unit, merge, normalise, units
@@ -64,10 +64,7 @@ def alignment(
 ) -> str:
     """Where one attention of a trace looked (the last cross-attention, all heads' mean, unless told otherwise)."""
     seen = trace.find(name)
-    if head is not None and not 0 <= head < len(seen.values):
-        raise ValueError(f"{seen.name} has heads 0 to {len(seen.values) - 1}, not {head}")
-    weights = seen.values.float()
-    single = weights.mean(0) if head is None else weights[head]
+    weights, single = seen.values, _single(seen, head)
     rows = units(trace.items[seen.query], level=level, specials=specials)
     keys = units(trace.items[seen.key], level=level, specials=specials)
     merged = merge(single, rows, keys)
@@ -78,10 +75,18 @@ def alignment(
     return f"{title}\n{matrix(shown, rows, keys, style=style)}"
 
 
+def _single(seen: Weights, head: int | None) -> Float[Tensor, "query key"]:
+    """The weights of one head, or the mean of all."""
+    if head is not None and not 0 <= head < len(seen.values):
+        raise ValueError(f"{seen.name} has heads 0 to {len(seen.values) - 1}, not {head}")
+    weights = seen.values.float()
+    return weights.mean(0) if head is None else weights[head]
+
+
 def regions(trace: Trace, name: str | None = None, *, head: int | None = None, style: Style = STYLE) -> str:
     """Where in a picture each of those that look did: regions as they lie, as shares of the highest."""
     seen = trace.find(name)
-    weights = seen.values.float().mean(0) if head is None else seen.values[head].float()
+    weights = _single(seen, head)
     places = [(number, item.box) for number, item in enumerate(trace.items[seen.key]) if item.box is not None]
     tops = sorted({box[1] for _, box in places})
     found = [f"{seen.name}: where in the picture, not why"]

@@ -67,6 +67,8 @@ def test_the_command_shows_regions_writes_pictures_and_asks_about_labels(folder:
     with Image.open(tmp_path / "picture.png") as drawn:
         assert drawn.width > 400
     assert json.loads((tmp_path / "trace.json").read_text())["pictures"] == ["source"]
+    beyond = run.invoke(app, ["explain", str(folder / "run"), photo, "--attention", "gradcam", "--head", "7"])
+    assert "gradcam has heads 0 to 0, not 7" in str(beyond.exception)
     wrong = run.invoke(app, ["explain", str(folder / "run"), photo, "--about", "violet"])
     assert wrong.exit_code
     assert "'violet' is no label" in str(wrong.exception or wrong.output)
