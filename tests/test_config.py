@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regard import config
+from regard.config import words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,3 +337,9 @@ def test_describe_lists_every_section_to_choose_from() -> None:
     names = [row.name for row in config.describe(Choice)]
     own = ["kind", "kind.name", "kind.depth", "kind(line).name", "kind(line).slope"]
     assert names == [*own, *(name.replace("kind", "perhaps") for name in own)]
+
+
+def test_of_very_many_names_an_error_lists_the_first():
+    assert words.nearest("zebra", [f"LABEL_{n}" for n in range(1000)]).endswith("LABEL_38, LABEL_39 and 960 more")
+    assert words.nearest("LABL_7", ["LABEL_7", "x"]) == ", did you mean LABEL_7?"
+    assert words.nearest("zebra", ["a", "b"]) == "; there are a, b"

@@ -10,6 +10,8 @@ from typing import Any, Literal, get_args, get_origin
 from regard.config.fields import UNIONS, bare
 from regard.config.ranges import Range
 
+LISTED = 40  # names that an error lists
+
 
 def named(kind: Any) -> str:
     """An annotation in words: `a whole number from 1 to 8`, `one of adam, sgd`."""
@@ -41,11 +43,13 @@ def shown(value: Any) -> str:
 
 
 def nearest(name: str, names: Any) -> str:
-    """The known name that was probably meant, or all there are."""
-    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    """The known name that was probably meant, or those there are, the first of very many."""
+    names = list(names)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     if close:
         return f", did you mean {close[0]}?"
-    return f"; there are {', '.join(names)}" if names else "; there are none to set"
+    more = f" and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
+    return f"; there are {', '.join(names[:LISTED])}{more}" if names else "; there are none to set"
 
 
 def join(where: str, name: str) -> str:

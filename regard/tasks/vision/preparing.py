@@ -216,8 +216,8 @@ def numbered(found: Album, classes: Sequence[str]) -> Int[np.ndarray, "pictures"
     numbers = {label: place for place, label in enumerate(classes)}
     for place, label in zip(found.places, found.columns[LABEL], strict=True):
         if label not in numbers:
-            guess = nearest(label, classes) or f"; there are {', '.join(classes[:8])}{', ...' * (len(classes) > 8)}"
-            raise ValueError(f"{place}: the label {label!r} is never learnt: correct it, or leave it out{guess}")
+            remedy = f"correct it, or leave it out{nearest(label, classes)}"
+            raise ValueError(f"{place}: the label {label!r} is never learnt: {remedy}")
     return np.array([numbers[label] for label in found.columns[LABEL]], np.int64)
 
 
