@@ -51,10 +51,17 @@ def mapped(model: Any, pixels: Pixels, labels: Labels, method: str = "gradcam") 
     training = model.training
     model.eval()
     try:
-        found = METHODS[method](model, pixels, labels)
+        found = METHODS[method](model, pixels, labels).detach().float().unflatten(1, model.grid)
+        if hasattr(model, "laid"):  # it reads crops, and a map is to lie on the picture
+            found = model.laid(found, pixels)
     finally:
         model.train(training)
-    return shares(found.detach().float().unflatten(1, model.grid))
+    return shares(found)
+
+
+def field(model: Any) -> tuple[int, int]:
+    """Rows and columns of a map, which are those of the regions unless they are of a crop."""
+    return getattr(model, "field", model.grid)
 
 
 def methods(model: Any) -> list[str]:

@@ -30,7 +30,7 @@ WEB = Path(__file__).parent.parent / "web"
 MODULES = (
     "strings", "data", "make", "state", "matrix", "ribbon", "alignment", "heads", "score", "inside", "image", "main",
 )  # fmt: skip
-FACTS = ("text", "answer", "answers", "curves")
+FACTS = ("text", "answer", "answers", "curves", "crops")
 """What the page says beside the weights."""
 MOST = 400_000
 """Weights kept in 32 bits; a file with more of them keeps 16, whose rounding no eye sees."""

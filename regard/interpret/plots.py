@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from regard.interpret.items import SIDES
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 DARK = 0.15  # of a picture's light where nothing was looked at
 LINES = 12  # of those that look, at most
+COLOURS = ("#ffb000", "#64b5ff", "#ff6f91", "#7ee081")  # of boxes
 
 
 def alignment(
@@ -70,9 +71,49 @@ def pictured(trace: Trace, *, title: str = "") -> Figure:
             axes.imshow((shades * _light(values, regions, picture.shape)).squeeze(), cmap="gray", vmin=0, vmax=1)
             axes.set_title(one.name if row == 0 else "", fontsize=9)
     for axes in grid.flat:
+        _outline(axes, trace.facts.get("crops", ()), picture.shape)
         axes.set(xticks=[], yticks=[])
     if title:
         figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def _outline(axes: Any, crops: Sequence[Sequence[Sequence[float]]], shape: Sequence[int]) -> None:
+    """The crops that a model has cut out, as boxes; a dot where the top left of each lies."""
+    height, width, _ = shape
+    axes.autoscale(enable=False)  # a crop may reach beyond the picture
+    for number, corners in enumerate(crops):
+        x, y = [width * each - 0.5 for each, _ in corners], [height * each - 0.5 for _, each in corners]
+        colour = COLOURS[number % len(COLOURS)]
+        axes.plot([*x, x[0]], [*y, y[0]], color=colour, linewidth=1.5)
+        axes.plot(x[:1], y[:1], "o", color=colour, markersize=3)
+
+
+def crops(
+    pictures: UInt8[Tensor, "picture channels height width"],
+    corners: Float[Tensor, "picture crop 4 2"],
+    cut: Float[Tensor, "picture crop channels side side"],
+    *,
+    titles: Sequence[str] = (),
+) -> Figure:
+    """Pictures with what was cut out of each as boxes, and below them the crops themselves."""
+    from matplotlib.figure import Figure
+
+    count, several = corners.shape[:2]
+    figure = Figure(figsize=(1.3 * count, 1.3 * (1 + several) + 0.2), layout="constrained")
+    grid = figure.subplots(1 + several, count, squeeze=False)
+    for column in range(count):
+        shades = pictures[column].permute(1, 2, 0)
+        grid[0][column].imshow(shades.numpy().squeeze(), cmap="gray", vmin=0, vmax=255)
+        _outline(grid[0][column], corners[column].tolist(), shades.shape)
+        grid[0][column].set_title(titles[column] if titles else "", fontsize=9)
+        for row in range(several):
+            own = cut[column, row].permute(1, 2, 0).numpy().squeeze()
+            grid[1 + row][column].imshow(own, cmap="gray")
+            for edge in grid[1 + row][column].spines.values():
+                edge.set(color=COLOURS[row % len(COLOURS)], linewidth=2)
+    for axes in grid.flat:
+        axes.set(xticks=[], yticks=[])
     return figure
 
 

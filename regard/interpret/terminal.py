@@ -89,7 +89,7 @@ def regions(trace: Trace, name: str | None = None, *, head: int | None = None, s
     weights = _single(seen, head)
     places = [(number, item.box) for number, item in enumerate(trace.items[seen.key]) if item.box is not None]
     tops = sorted({box[1] for _, box in places})
-    found = [f"{seen.name}: where in the picture, not why"]
+    found = [f"{seen.name}: where in the picture, not why", *_crops(trace)]
     for item, row in zip(trace.items[seen.query], weights, strict=True):
         if item.special:
             continue
@@ -103,6 +103,14 @@ def regions(trace: Trace, name: str | None = None, *, head: int | None = None, s
             ]
             found.append(style.cut("".join(shown).rstrip(), style.width))
     return "\n".join(found)
+
+
+def _crops(trace: Trace) -> list[str]:
+    """What a model has cut out, by its corners in shares of the sides, left and top first."""
+    return [
+        f"crop {number}: corners at {', '.join(f'({x:.0%} {y:.0%})' for x, y in corners)}"
+        for number, corners in enumerate(trace.facts.get("crops", ()), 1)
+    ]
 
 
 def matrix(

@@ -17,6 +17,7 @@ from regard.models.picture import Channels, Convolutional, Convolved, Plane, Sid
 
 SPOTS = 4  # rows and columns that a map is brought to before layers that see all of it
 HIDDEN = 32  # features that a map is predicted from
+FLAT = 1e-6  # share of a picture's area below which a crop is taken for a line
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 
 
@@ -76,6 +77,12 @@ class SpatialTransformerConfig:
     def plane(self) -> Plane:
         """Rows and columns of the last map of what is read."""
         side = halvings(self.side, len(self.widths) - 1)
+        return side, side
+
+    @property
+    def field(self) -> Plane:
+        """Rows and columns of the whole picture, in regions as large as those of a picture that is read as it is."""
+        side = halvings(self.size, len(self.widths) - 1)
         return side, side
 
     @property
@@ -144,6 +151,15 @@ def corners(maps: Float[Tensor, "*batch 2 3"]) -> Float[Tensor, "*batch 4 2"]:
     return (ends @ maps.transpose(-1, -2) + 1) / 2
 
 
+def inverse(maps: Float[Tensor, "*batch 2 3"]) -> Float[Tensor, "*batch 2 3"]:
+    """The maps back, from places of the picture to those of a crop; a crop without an area is taken to have a little."""
+    (a, b, x), (c, d, y) = (row.unbind(-1) for row in maps.unbind(-2))
+    area = a * d - b * c
+    area = torch.where(area.abs() < FLAT, torch.full_like(area, FLAT), area)
+    a, b, c, d = d / area, -b / area, -c / area, a / area
+    return torch.stack([a, b, -a * x - b * y, c, d, -c * x - d * y], -1).unflatten(-1, (2, 3))
+
+
 class SpatialTransformer(Convolutional):
     """Looks where it matters, several times in parallel if there are several transformers, and says what is there."""
 
@@ -180,3 +196,24 @@ class SpatialTransformer(Convolutional):
     def pooled(self, maps: Float[Tensor, "batch features y x"]) -> Float[Tensor, "batch out"]:
         """Features of all that was read."""
         return F.relu(self.hidden(F.adaptive_avg_pool2d(maps, SPOTS).flatten(1)))
+
+    @property
+    def averages(self) -> bool:
+        """The head reads where the regions lie, not their mean."""
+        return False
+
+    @property
+    def field(self) -> Plane:
+        """Rows and columns of the picture that maps are laid onto."""
+        return self.config.field
+
+    @torch.no_grad()
+    def laid(
+        self, maps: Float[Tensor, "batch rows columns"], pixels: Float[Tensor, "batch channels height width"]
+    ) -> Float[Tensor, "batch y x"]:
+        """A map of what was read, laid onto the picture where it lies: of several crops, each gets the same share."""
+        if not len(self.transformers):
+            return maps
+        found = [sample(maps[:, None], inverse(each), self.config.size) for each in self.looks(pixels).unbind(1)]
+        shares = [each / each.sum((1, 2, 3), keepdim=True).clamp(min=FLAT) for each in found]
+        return F.adaptive_avg_pool2d(torch.stack(shares).sum(0), self.field)[:, 0]

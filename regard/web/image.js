@@ -6,6 +6,8 @@ import { change, state } from "./state.js";
 import { number, percent, say } from "./strings.js";
 
 const DARKEST = 0.85; // of the cover where a region got nothing
+const FINE = 600; // pixels on a side of the canvas that boxes are drawn on
+const BOXES = ["#ffb000", "#64b5ff", "#ff6f91", "#7ee081"];
 
 /** Fills the section; `tell` writes into the live line. */
 export function drawImage(section, tell) {
@@ -97,10 +99,33 @@ function stage(shown, word, region, choose) {
   const [left, top, right, bottom] = shown.regions[region].box;
   Object.assign(frame.style, { left: `${100 * left}%`, top: `${100 * top}%`, width: `${100 * (right - left)}%`, height: `${100 * (bottom - top)}%` });
   cover(over, shown, word);
-  const scaled = make("div", { class: "pictured" }, image, over, frame);
+  const crops = page.facts.crops ?? [];
+  const scaled = make("div", { class: "pictured" }, image, over, frame, ...(crops.length ? [boxes(crops)] : []));
   scaled.style.aspectRatio = `${width} / ${height}`;
   scaled.dataset.paint = state.paint;
-  return make("div", {}, scaled, make("p", { id: "keys", class: "note" }, say("regions")), legend(shown, word));
+  const notes = crops.length ? [make("p", { class: "note" }, say("crops"))] : [];
+  return make("div", {}, scaled, make("p", { id: "keys", class: "note" }, say("regions")), ...notes, legend(shown, word));
+}
+
+/** What was cut out of the picture, as boxes; a dot marks the top left of each crop. */
+function boxes(crops) {
+  const told = crops.map((corners, n) => `${n + 1}: ${corners.map(([x, y]) => `${percent(x)} ${percent(y)}`).join(", ")}`);
+  const canvas = make("canvas", { class: "crops", role: "img", "aria-label": `${say("crops")} ${told.join("; ")}` });
+  Object.assign(canvas, { width: FINE, height: FINE });
+  const context = canvas.getContext("2d");
+  context.lineWidth = 4;
+  crops.forEach((corners, n) => {
+    const places = corners.map(([x, y]) => [x * FINE, y * FINE]);
+    context.strokeStyle = context.fillStyle = BOXES[n % BOXES.length];
+    context.beginPath();
+    places.forEach(([x, y]) => context.lineTo(x, y));
+    context.closePath();
+    context.stroke();
+    context.beginPath();
+    context.arc(...places[0], 9, 0, 2 * Math.PI);
+    context.fill();
+  });
+  return canvas;
 }
 
 function under(event, shown) {

@@ -21,10 +21,11 @@ from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.metrics.calibration import fitted_temperature
 from regard.models.efficientnet import EfficientNetConfig
 from regard.models.resnet import ResNetConfig
+from regard.models.spatial_transformer import SpatialTransformerConfig
 from regard.models.vgg import VGGConfig
 from regard.models.vit import ViTConfig
 from regard.tasks.card import card
-from regard.tasks.vision import preparing
+from regard.tasks.vision import preparing, scattering
 from regard.tasks.vision.importing import imported
 from regard.tasks.vision.preparing import PicturesConfig, Prepared, Side
 from regard.tasks.vision.recognition import recognise
@@ -36,7 +37,9 @@ from regard.training.pace import between, pace, power
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
 from regard.training.tuning import TuningConfig
 
-AnyModelConfig = ViTConfig | ResNetConfig | VGGConfig | EfficientNetConfig  # the first where no name is given
+AnyModelConfig = (  # the first where no name is given
+    ViTConfig | ResNetConfig | VGGConfig | EfficientNetConfig | SpatialTransformerConfig
+)
 CHUNK = 256  # pictures looked at at a time
 ROOM = 0.25  # share of free memory on the device that pictures may take
 
@@ -87,12 +90,15 @@ class PicturesRecipe:
 
 @dataclass(frozen=True)
 class PictureBatch:
-    """Some pictures: which, their places in the order of training, labels, and bytes unless the device has them."""
+    """Some pictures: which, their places in the order of training, labels, and bytes unless the device has them.
 
-    numbers: Int[Tensor, "picture"]
+    Of a scene there are several in a line: the one it is named after and what else it is made of.
+    """
+
+    numbers: Int[Tensor, "picture *part"]
     places: Int[Tensor, "picture"]
     labels: Int[Tensor, "picture"]
-    pixels: UInt8[Tensor, "picture channels size size"] | None = None
+    pixels: UInt8[Tensor, "picture *part channels size size"] | None = None
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -133,7 +139,7 @@ class PictureClassification:
             recipe.augment, mean=prepared.mean, std=prepared.std, seed=recipe.training.seed, device=device
         )
         self.rows = math.ceil(len(prepared.train) / data.batch)
-        self.features = data.batch * prepared.shape.channels * prepared.shape.size**2
+        self.features = data.batch * prepared.shape.channels * prepared.size**2
         self.kept = on_device(prepared.train, device)
         self.notes = [f"an epoch has {self.rows:,} rows of {data.batch:,} pictures"]
         if prepared.fresh and len(prepared.train) < FEW:
@@ -144,19 +150,19 @@ class PictureClassification:
     @staticmethod
     def prepare(recipe: PicturesRecipe, known: Checkpoint | None = None) -> Prepared:
         """Read and decode the pictures, as a model to start from knows them."""
-        return preparing.prepare(recipe.data, None if known is None else known.config)
+        return scattering.prepare(recipe.data, None if known is None else known.config)
 
     @staticmethod
     def suited(recipe: PicturesRecipe, prepared: Prepared) -> dict[str, Any]:
         """Sizes, batches, variations and an end that so many pictures ask for."""
-        amount, size = len(prepared.train), prepared.shape.size
+        amount, size = len(prepared.train), prepared.size
         batch = between(16, power(amount / 10), 512)
         rows = math.ceil(amount / batch)
         passes = next((passes for most, passes in PASSES if amount <= most), 30)
         steps = between(300, passes * rows, 100_000)
         natural = prepared.shape.channels == 3
         return {
-            "data": {"size": size, "channels": prepared.shape.channels, "batch": batch},
+            "data": {"size": prepared.shape.size, "channels": prepared.shape.channels, "batch": batch},
             "augment": VARIED | {"flip": natural}
             if recipe.augment == AugmentConfig()
             else {},  # named in part: as named
@@ -173,7 +179,8 @@ class PictureClassification:
         seen: dict[str, Any] = {"size": shape.size, "channels": shape.channels}
         data = replace(recipe.data, **seen, mean=prepared.mean, std=prepared.std)
         model: Any = recipe.model
-        return replace(recipe, data=data, model=replace(model, classes=len(prepared.classes), **seen))
+        shown = {"size": prepared.size, "channels": shape.channels, "classes": len(prepared.classes)}
+        return replace(recipe, data=data, model=replace(model, **shown))
 
     @staticmethod
     def adopt(model: Any, parent: Checkpoint, prepared: Prepared) -> list[str]:
@@ -197,10 +204,17 @@ class PictureClassification:
 
     def batch(self, row: int) -> PictureBatch:
         """The pictures of a row."""
-        train, data = self.prepared.train, self.recipe.data
-        chosen, places = preparing.row(train, row, batch=data.batch, seed=self.recipe.training.seed)
-        pixels = torch.from_numpy(train.pixels(chosen)) if self.kept is None else None
-        numbers, turns, labels = map(torch.from_numpy, (chosen, places, train.labels[chosen]))
+        train, scenes, seed = self.prepared.train, self.prepared.scenes, self.recipe.training.seed
+        chosen, places = preparing.row(train, row, batch=self.recipe.data.batch, seed=seed)
+        if scenes is None:
+            shown = train.labels[chosen]
+        else:
+            chosen = scenes.chosen(train, chosen, places, seed=seed)
+            shown = scenes.labels(train, chosen, self.prepared.classes)
+        pixels = None
+        if self.kept is None:
+            pixels = torch.from_numpy(train.pixels(chosen.ravel())).unflatten(0, chosen.shape)
+        numbers, turns, labels = map(torch.from_numpy, (chosen, places, shown))
         return PictureBatch(numbers, turns, labels, pixels)
 
     def split(self, batch: PictureBatch) -> list[PictureBatch]:
@@ -209,7 +223,7 @@ class PictureClassification:
 
     def origins(self, batch: PictureBatch) -> list[str]:
         """Where these pictures stand."""
-        return [self.prepared.train.place(number) for number in batch.numbers.tolist()]
+        return [self.prepared.train.place(number) for number in batch.numbers.reshape(len(batch), -1)[:, 0].tolist()]
 
     def step(self, batch: PictureBatch, part: str) -> Step:
         """The surprise at every label, summed; of a mixture, at both by their shares."""
@@ -218,8 +232,10 @@ class PictureClassification:
         pixels = batch.pixels
         if pixels is None:
             assert self.kept is not None
-            pixels = self.kept.index_select(0, batch.numbers)
+            pixels = self.kept.index_select(0, batch.numbers.flatten()).unflatten(0, batch.numbers.shape)
         with torch.no_grad(), torch.autocast(self.device.type, enabled=False):  # places of pixels need all their bits
+            if self.prepared.scenes is not None:
+                pixels = self.prepared.scenes.made(pixels, batch.places, seed=self.recipe.training.seed)
             shown = self.augment(pixels, batch.labels, batch.places)
         logits = self.model(shown.pixels).float()
         smoothing = self.recipe.objective.smoothing
@@ -253,7 +269,7 @@ class PictureClassification:
         """What a checkpoint directory holds beside weights and metrics."""
         recipe = config.plain(self.recipe)
         data = {name: recipe["data"][name] for name in ("size", "channels", "fit", "mean", "std")}
-        data |= {"shortcut": shortcut} if (shortcut := recipe["data"]["shortcut"]) else {}
+        data |= {name: told for name in ("shortcut", "scatter") if (told := recipe["data"][name])}
         file = config.plain(preparing.like(self.recipe.data.train[0]))
         return {
             "config.yaml": {
@@ -271,10 +287,12 @@ class PictureClassification:
         """What a stranger should know about the model, in a few lines."""
         classes, data = self.prepared.classes, self.recipe.data
         known = ", ".join(classes[:20]) + ", ..." * (len(classes) > 20)
+        side = self.prepared.size
+        scattered = "" if data.scatter is None else f", scattered in scenes of {side} x {side}"
         return card(
             "Says what a picture shows",
             f"{self.recipe.model.phrase}, trained with Regard on {len(self.prepared.train):,} pictures of "
-            f"{data.size} x {data.size} pixels.\n\nIt knows the labels {known}.",
+            f"{data.size} x {data.size} pixels{scattered}.\n\nIt knows the labels {known}.",
             command="regard classify DIRECTORY picture.png",
             code='classify(["picture.png"])',
             files=[file.path for file in data.train],

@@ -18,12 +18,14 @@ from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.data.pictures.album import Shape
 from regard.data.pictures.augment import Augment, AugmentConfig
+from regard.data.pictures.scatter import ScatterConfig
 from regard.data.pictures.shelves import PictureFile
 from regard.interpret.items import Item
+from regard.interpret.maps import field
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.tasks.trained import NoOptions, chosen, described, revived
-from regard.tasks.vision import preparing
+from regard.tasks.vision import preparing, scattering
 from regard.tasks.vision.opening import Given, called, opened, patches, unfolded
 from regard.tasks.vision.scoring import measured, scores
 
@@ -122,7 +124,8 @@ class PictureClassifier:
     def evaluate(self, *paths: str | Path, name: str | None = None, reject: float = 0.0, **changes: Any) -> Scores:
         """Scores on labelled pictures; of a source with parts, on those to test on.
 
-        Up to a share of `reject` may be unusable; `changes` are settings of the files, such as columns of a table.
+        Up to a share of `reject` may be unusable; `changes` are settings of the files, such as columns of a table. A
+        model that was trained on scenes is scored on scenes made of the pictures, unless `scatter` is False.
         """
         side = self.side(*paths, reject=reject, **changes)
         parts = [
@@ -131,13 +134,19 @@ class PictureClassifier:
         ]
         return scores(name or self.name, self.task, side, measured(side, self.classes, parts), self.temperature)
 
-    def side(self, *paths: str | Path, reject: float = 0.0, **changes: Any) -> preparing.Side:
-        """Labelled pictures, read as the model reads them."""
+    def side(
+        self, *paths: str | Path, reject: float = 0.0, scatter: bool = True, **changes: Any
+    ) -> preparing.Side:
+        """Labelled pictures, read as the model reads them, or scenes made of them, the same every time."""
         if not paths:
             raise ValueError(f"{self.name} is measured on labelled pictures: name a folder or file of them")
         own = {**(self.data.get("file") or {}), **changes}
         files = [config.build(PictureFile, {**own, "path": str(path)}, where="file") for path in paths]
-        return preparing.read(files, self.shape, self.classes, reject=reject)
+        how = self.data.get("scatter")
+        if not how or not scatter:
+            return preparing.read(files, self.shape, self.classes, reject=reject)
+        shape = self.shape._replace(size=int(self.data["size"]))
+        return scattering.read(files, shape, self.classes, config.build(ScatterConfig, how, where="data.scatter"), reject=reject)
 
     def judge_maps(self, *paths: str | Path, **options: Any) -> Judgement:
         """How far each kind of map may be believed, beside controls: pointing, deletion, insertion and change."""
@@ -177,4 +186,4 @@ class PictureClassifier:
     def patches(self) -> list[Item]:
         """What is read, row by row, with its box as shares of the sides."""
         before = [Item(CLASS, special=True)] * getattr(self.model.config, "before", 0)
-        return before + patches(self.model.grid)
+        return before + patches(field(self.model))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +13,7 @@ from regard.interpret import judging, maps
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
+from regard.models.spatial_transformer import corners
 
 if TYPE_CHECKING:
     from regard.tasks.vision.classifier import PictureClassifier
@@ -32,7 +34,7 @@ def traced(classifier: PictureClassifier, given: Any, about: str | None = None) 
     asked = torch.tensor([classes.index(label) for label in labels], device=pixels.device)
     several = pixels.expand(len(asked), -1, -1, -1)
     patches = classifier.patches()
-    pad = len(patches) - model.grid[0] * model.grid[1]
+    pad = len(patches) - math.prod(maps.field(model))
     looks = _attention(model, pixels, len(patches))
     for method in maps.methods(model):
         found = maps.mapped(model, several, asked, method).flatten(1).cpu()
@@ -52,9 +54,19 @@ def traced(classifier: PictureClassifier, given: Any, about: str | None = None) 
         "probability": round(sight.probability, 6),
         "answers": [[label, round(chance, 6)] for label, chance in list(sight.all.items())[:ANSWERS]],
         "curves": curves,
+        **_crops(model, pixels),
     }
     picture = bytes_[0].permute(1, 2, 0)
     return Trace(classifier.name, classifier.task, items, looks, facts, pictures={"source": picture})
+
+
+def _crops(model: Any, pixels: torch.Tensor) -> dict[str, Any]:
+    """The corners of what spatial transformers cut out, as shares of the sides: from the top left of each crop on."""
+    if not getattr(model, "transformers", None):
+        return {}
+    with torch.no_grad():
+        found = corners(model.looks(pixels)[0].float().cpu())
+    return {"crops": [[[round(x, 6), round(y, 6)] for x, y in one] for one in found.tolist()]}
 
 
 def _attention(model: Any, pixels: torch.Tensor, patches: int) -> list[Weights]:

@@ -6,7 +6,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from jaxtyping import Bool, Int, UInt8
@@ -19,9 +19,13 @@ from regard.data.packing import number, shuffled
 from regard.data.pictures import shortcut as shortcuts
 from regard.data.pictures.album import Album, Shape, album, joined, shape_of
 from regard.data.pictures.decoding import Fit
+from regard.data.pictures.scatter import ScatterConfig
 from regard.data.pictures.shelves import LABEL, PictureFile, Shelf, shelve
 from regard.data.pictures.shortcut import ShortcutConfig
 from regard.training.task import evenly
+
+if TYPE_CHECKING:
+    from regard.tasks.vision.scattering import Scenes
 
 Size = Annotated[int, Range(8, 1024)]
 MEASURED = 4096  # pictures that mean and deviation are measured on
@@ -41,6 +45,8 @@ class PicturesConfig:
     """Share of the pictures held out when valid names none, chosen by content: equal pictures stay together."""
     shortcut: ShortcutConfig | None = None
     """For lessons: a mark put into the pictures of one class, held-out ones too; `explain --probe` should expose it."""
+    scatter: ScatterConfig | None = None
+    """Scenes made of the pictures: turned, scaled, moved on a larger canvas among scraps of others; null: none."""
     most: Count | None = None
     """Learn from so many pictures only, classes alike; null: from all."""
     size: Size | None = None
@@ -65,6 +71,8 @@ class PicturesConfig:
             raise ValueError("train needs at least one folder or file of pictures")
         if self.channels == 2:
             raise ValueError("channels must be 3, of colours, or 1, of grey")
+        if self.scatter is not None and self.shortcut is not None:
+            raise ValueError("scatter and shortcut do not go together: a mark would be turned and moved; give one")
         for name in ("mean", "std"):
             given = getattr(self, name)
             if given is not None and self.channels is not None and len(given) != self.channels:
@@ -136,6 +144,13 @@ class Prepared:
     summary: list[str]
     fresh: bool = True
     """Whether there is no model to go on from."""
+    scenes: Scenes | None = None
+    """What is made of the pictures to learn from, where they are scattered; `valid` holds scenes already."""
+
+    @property
+    def size(self) -> int:
+        """Pixels on each side of what a model sees."""
+        return self.shape.size if self.scenes is None else self.scenes.how.size
 
 
 def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> Prepared:

@@ -1,0 +1,172 @@
+"""Pictures scattered: turned, scaled and laid somewhere on a larger canvas, among scraps of others; of several, the sum.
+
+A scene is a function of a seed and of its place in an order, on any device and in any batch: which pictures it is made
+of, which of them are torn to scraps, and where everything lies. What overlaps keeps the brighter shade.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.config.ranges import Range, Seed
+from regard.data.packing import number
+from regard.data.pictures.draws import Draws
+
+CHOICE, LAYING = 11, 12  # what is drawn: which pictures, and where they lie
+TRIES = 16  # places that are tried for a picture that should lie beside others
+EDGE = 8  # scraps are torn from all but an eighth of a picture at each edge
+SUMS = 1000  # labels that sums may have
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScatterConfig:
+    """Scenes that are made of pictures while a model learns."""
+
+    size: Annotated[int, Range(8, 1024)] = 60
+    """Pixels on each side of a scene."""
+    count: Annotated[int, Range(1, 4)] = 1
+    """Whole pictures in a scene, beside one another; the label of several is the sum of theirs."""
+    turn: Annotated[float, Range(0, 180)] = 45.0
+    """Degrees by which a picture is turned at most, either way."""
+    scale: tuple[Annotated[float, Range(0.1, 4)], Annotated[float, Range(0.1, 4)]] = (0.7, 1.2)
+    """How much smaller or larger it becomes, from and to."""
+    scraps: tuple[Annotated[int, Range(0, 64)], Annotated[int, Range(0, 64)]] = (6, 16)
+    """How many scraps of other pictures lie about, from and to."""
+    scrap: Annotated[int, Range(1, 256)] = 8
+    """Pixels on each side of a scrap."""
+    seed: Seed = 0
+    """Random seed of the scenes that are measured on; those of training have that of the run."""
+
+    def __post_init__(self) -> None:
+        for name in ("scale", "scraps"):
+            low, high = getattr(self, name)
+            if low > high:
+                raise ValueError(f"{name} goes from {low} to {high}: give the smaller number first")
+        if self.scrap > self.size:
+            raise ValueError(f"a scrap of {self.scrap} pixels is larger than a scene of {self.size}: give fewer")
+
+    @property
+    def others(self) -> int:
+        """Pictures that a scene may take something of, beside the one it is named after."""
+        return self.count - 1 + self.scraps[1]
+
+    def check(self, size: int) -> None:
+        """Stop where pictures of this size do not fit into a scene."""
+        largest = math.ceil(size * self.scale[1])
+        if largest > self.size:
+            raise ValueError(
+                f"data.scatter.size is {self.size}, and pictures of {size} become up to {largest} pixels: "
+                f"give data.scatter.size={largest} or more, or a smaller data.scatter.scale"
+            )
+        if self.scraps[1] and self.scrap > size - 2 * (size // EDGE):
+            most = size - 2 * (size // EDGE)
+            raise ValueError(
+                f"data.scatter.scrap is {self.scrap}, and pictures of {size} have {most} pixels to tear it from: "
+                f"give {most} or fewer"
+            )
+
+
+def companions(
+    how: ScatterConfig, own: Int[Tensor, "scene"], places: Int[Tensor, "scene"], pictures: int, *, seed: int
+) -> Int[Tensor, "scene picture"]:
+    """Numbers of all pictures that scenes are made of: their own, those beside it, and those that scraps are of."""
+    draws = Draws(number(seed, CHOICE), places)
+    further = [(own + 1 + draws.whole(max(pictures - 1, 1))) % pictures for _ in range(how.others)]
+    return torch.stack([own, *further], 1)
+
+
+def scenes(
+    how: ScatterConfig,
+    pictures: UInt8[Tensor, "scene picture channels size size"],
+    places: Int[Tensor, "scene"],
+    *,
+    seed: int,
+) -> UInt8[Tensor, "scene channels side side"]:
+    """The scenes at these places of an order, made of these pictures."""
+    draws = Draws(number(seed, LAYING), places)
+    found = _scraps(how, pictures[:, how.count :], draws)
+    for picture, maps in zip(pictures.unbind(1), _layout(how, draws, pictures.shape[-1]), strict=False):
+        grid = F.affine_grid(maps, [*found.shape], align_corners=False)
+        laid = F.grid_sample(picture.float(), grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+        found = torch.maximum(found, laid)
+    return found.round().clamp(0, 255).to(torch.uint8)
+
+
+def _layout(how: ScatterConfig, draws: Draws, size: int) -> list[Float[Tensor, "scene 2 3"]]:
+    """For each whole picture the map from the scene's places to its own, both from -1 to 1."""
+    maps: list[Tensor] = []
+    laid: list[tuple[Tensor, Tensor, Tensor]] = []
+    for _ in range(how.count):
+        turn = draws.uniform(-how.turn, how.turn) * (math.pi / 180)
+        half = draws.uniform(*how.scale) * (size / how.size)  # of its side, where half of the scene's is 1
+        x, y = _place(draws, half, laid)
+        laid.append((x, y, half))
+        cos, sin = turn.cos() / half, turn.sin() / half
+        maps.append(torch.stack([cos, sin, -cos * x - sin * y, -sin, cos, sin * x - cos * y], -1).unflatten(-1, (2, 3)))
+    return maps
+
+
+def _place(draws: Draws, half: Tensor, laid: Sequence[tuple[Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """The middle of a picture inside the scene, beside those that lie there: the first that is, else the farthest."""
+    room = 1 - half
+    if not laid:
+        return room * draws.uniform(-1.0, 1.0), room * draws.uniform(-1.0, 1.0)
+    tries = [(room * draws.uniform(-1.0, 1.0), room * draws.uniform(-1.0, 1.0)) for _ in range(TRIES)]
+    worth = []
+    for turn, (x, y) in enumerate(tries):
+        gaps = [torch.maximum((x - a).abs(), (y - b).abs()) - half - other for a, b, other in laid]
+        gap = torch.stack(gaps).amin(0)
+        worth.append(torch.where(gap >= 0, float(TRIES - turn), gap))
+    best = torch.stack(worth).argmax(0, keepdim=True)
+    x, y = (torch.stack(each).gather(0, best)[0] for each in zip(*tries, strict=True))
+    return x, y
+
+
+def _scraps(
+    how: ScatterConfig, pictures: UInt8[Tensor, "scene scrap channels size size"], draws: Draws
+) -> Float[Tensor, "scene channels side side"]:
+    """A canvas with squares torn from pictures, somewhere on it."""
+    scenes, scraps, channels, size, _ = pictures.shape
+    canvas = torch.zeros(scenes, channels, how.size**2, device=pictures.device)
+    few, most = how.scraps
+    count = few + draws.whole(most - few + 1)
+    if not scraps:
+        return canvas.unflatten(2, (how.size, how.size))
+    edge, side = size // EDGE, how.scrap
+    places = [[draws.whole(size - 2 * edge - side + 1) + edge for _ in range(2)] for _ in range(scraps)]
+    goals = [[draws.whole(how.size - side + 1) for _ in range(2)] for _ in range(scraps)]
+    inside = torch.arange(side, device=pictures.device)
+
+    def cells(corners: list[list[Tensor]], wide: int) -> Int[Tensor, "scene scrap 1 cell"]:
+        top, left = (torch.stack([corner[axis] for corner in corners], 1)[:, :, None] + inside for axis in (0, 1))
+        return (top[:, :, :, None] * wide + left[:, :, None, :]).flatten(2)[:, :, None]
+
+    spread = (-1, -1, channels, -1)
+    torn = pictures.flatten(3).gather(3, cells(places, size).expand(spread)).float()
+    torn *= (torch.arange(scraps, device=pictures.device) < count[:, None])[:, :, None, None]
+    goal = cells(goals, how.size).expand(spread)
+    flat = [each.transpose(1, 2).flatten(2) for each in (goal, torn)]
+    return canvas.scatter_reduce(2, flat[0], flat[1], "amax").unflatten(2, (how.size, how.size))
+
+
+def sums(classes: Sequence[str], count: int) -> list[str]:
+    """The labels that so many pictures together may have; what is no whole number cannot be added up."""
+    if odd := [label for label in classes if not label.isdecimal()]:
+        raise ValueError(
+            f"data.scatter.count is {count}, whose labels are added up, and {odd[0]!r} is no whole number: "
+            "give pictures labelled by numbers, or data.scatter.count=1"
+        )
+    found = {0}
+    for _ in range(count):
+        found = {total + int(label) for total in found for label in classes}
+        if len(found) > SUMS:
+            raise ValueError(f"data.scatter.count is {count}, with more than {SUMS:,} sums of labels: give fewer")
+    return [str(total) for total in sorted(found)]

@@ -1,0 +1,119 @@
+"""Scenes in the place of single pictures: what they are made of, how they are labelled, and those measured on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int, UInt8
+from torch import Tensor
+
+from regard.data.packing import number
+from regard.data.pictures.album import Shape
+from regard.data.pictures.scatter import ScatterConfig, companions, scenes, sums
+from regard.data.pictures.shelves import PictureFile
+from regard.tasks.vision import preparing
+from regard.tasks.vision.preparing import PicturesConfig, Prepared, Side
+from regard.training.task import evenly
+
+CHUNK = 512  # scenes made at a time
+FIXED = 13  # the order of scenes that are measured on, which no training has
+
+
+@dataclass(frozen=True)
+class Scenes:
+    """How scenes are made of the pictures of a side, and what they show."""
+
+    how: ScatterConfig
+    singles: Sequence[str]
+    """Labels of single pictures, in their order."""
+
+    @property
+    def classes(self) -> list[str]:
+        """Labels of scenes."""
+        return list(self.singles) if self.how.count == 1 else sums(self.singles, self.how.count)
+
+    def chosen(
+        self, side: Side, own: Int[np.ndarray, "scene"], places: Int[np.ndarray, "scene"], *, seed: int
+    ) -> Int[np.ndarray, "scene picture"]:
+        """Numbers of the pictures that make scenes, their own first."""
+        return companions(self.how, *map(torch.from_numpy, (own, places)), len(side), seed=seed).numpy()
+
+    def labels(
+        self, side: Side, chosen: Int[np.ndarray, "scene picture"], classes: Sequence[str]
+    ) -> Int[np.ndarray, "scene"]:
+        """What scenes made of these show: the label of one picture, or the sum of several."""
+        shown = side.labels[chosen[:, : self.how.count]]
+        if self.how.count == 1:
+            return shown[:, 0]
+        totals = np.array([int(label) for label in self.singles])[shown].sum(1)
+        known = {label: place for place, label in enumerate(classes)}
+        if odd := [str(total) for total in np.unique(totals) if str(total) not in known]:
+            raise ValueError(f"{side.place(0)}: the sum {odd[0]!r} is never learnt: measure on labels that were")
+        return np.array([known[str(total)] for total in totals])
+
+    def made(
+        self,
+        pictures: UInt8[Tensor, "scene picture channels size size"],
+        places: Int[Tensor, "scene"],
+        *,
+        seed: int,
+    ) -> UInt8[Tensor, "scene channels side side"]:
+        """The scenes at these places of an order."""
+        return scenes(self.how, pictures, places, seed=seed)
+
+    def fixed(self, side: Side, classes: Sequence[str]) -> Side:
+        """One scene for each picture, always the same: what a model is measured on."""
+        seed, pixels, labels = number(self.how.seed, FIXED), list[np.ndarray](), list[np.ndarray]()
+        for first in range(0, len(side), CHUNK):
+            own = np.arange(first, min(first + CHUNK, len(side)))
+            chosen = self.chosen(side, own, own, seed=seed)
+            pictures = side.pixels(chosen.ravel()).reshape(*chosen.shape, *side.album.pixels.shape[1:])
+            pixels.append(self.made(*map(torch.from_numpy, (pictures, own)), seed=seed).numpy())
+            labels.append(self.labels(side, chosen, classes))
+        album = replace(
+            side.album,
+            pixels=np.concatenate(pixels),
+            marks=side.marks,
+            places=[side.place(picture) for picture in range(len(side))],
+        )
+        return Side(album, np.arange(len(side)), np.concatenate(labels))
+
+
+def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> Prepared:
+    """Pictures to learn from, and where they are to be scattered, scenes to measure on."""
+    how = config.scatter
+    if how is None:
+        return preparing.prepare(config, known)
+    single = {**(known or {}), **({"labels": ()} if how.count > 1 else {})}  # sums are no labels of single pictures
+    found = replace(preparing.prepare(config, single), fresh=not known)
+    how.check(found.shape.size)
+    made = Scenes(how, found.classes)
+    classes, before = made.classes, (known or {}).get("data") or {}
+    some = made.fixed(found.train.kept(np.array(evenly(range(len(found.train)), preparing.MEASURED))), classes)
+    mean, std = preparing.scales(some, *(getattr(config, name) or before.get(name) for name in ("mean", "std")))
+    few, most = how.scraps
+    note = f"scattered: scenes of {how.size} x {how.size} with {how.count} of them and {few} to {most} scraps of others"
+    return replace(
+        found,
+        classes=classes,
+        valid=made.fixed(found.valid, classes),
+        mean=mean,
+        std=std,
+        summary=[*found.summary, note],
+        scenes=made,
+    )
+
+
+def read(paths: Sequence[PictureFile], shape: Shape, classes: list[str], how: ScatterConfig, *, reject: float) -> Side:
+    """Scenes to score a model on, made of labelled pictures."""
+    singles = classes
+    if how.count > 1:  # the least sum and the greatest are those of equal labels
+        least, greatest = (int(each) // how.count for each in (classes[0], classes[-1]))
+        singles = [str(label) for label in range(least, greatest + 1)]
+    side = preparing.read(paths, shape, singles, reject=reject)
+    how.check(shape.size)
+    return Scenes(how, singles).fixed(side, classes)
