@@ -54,11 +54,12 @@ LABELLING = ("agreement", "imdb", "names", "word-class", "task=tagging", "task=c
 LABELLING += ("entailment", "alike", "reviews", "endings", "questions")
 SKETCHED = ["training.steps=2", "data.valid=4", "data.batch=2"]  # for models of drawn pictures
 DRAWN = ("locate", "count")
-PICTURED = ("mnist", "fashion", "cifar10", "cifar10-resnet")
+PICTURED = ("mnist", "fashion", "cifar10", "cifar10-resnet", "scattered", "scattered-cnn", "digit-sum")
 CAPTIONED = ["model.width=16", "training.steps=2", "training.epochs=null", "data.batch=4", "optim.warmup=1", *BARE[1:]]
 SEEN = {  # for models of pictures, by their names
     "vit": ["model.width=16", "model.heads=2", "model.hidden=16", "model.depth=1"],
     "resnet": ["model.depths=[1]", "model.widths=[4]"],
+    "spatial-transformer": ["model.widths=[4]", "model.searching=[4]", "model.hidden=8"],
 }
 SEEN = {
     name: [*sizes, "training.steps=2", "training.epochs=null", "data.batch=4", *BARE[1:]]
@@ -338,7 +339,9 @@ class Desk:
             return [*words, *CAPTIONED, *([] if "--from" in words else SEEN_INSIDE)]
         if "--pictures" in words or any(Path(word).stem in PICTURED for word in words):
             self.make_room(words)
-            return [*words, *SEEN["resnet" if any("resnet" in word for word in words) else "vit"]]
+            kinds = {"resnet": "resnet", "scattered": "spatial-transformer", "digit-sum": "spatial-transformer"}
+            kind = next((kind for part, kind in kinds.items() if any(part in word for word in words)), "vit")
+            return [*words, *SEEN[kind]]
         if not {"--resume", "--overwrite"} & set(words):
             self.make_room(words)
         if "--text" in words or any(Path(word).stem.endswith(BLOCKS) for word in words):

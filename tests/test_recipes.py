@@ -67,6 +67,7 @@ WORDS = ["word2vec-imdb"]
 PICTURES = ["locate-digits", "count-digits"]
 CAPTIONS = ["flickr8k-hard", "flickr8k-none", "flickr8k-soft", "flickr8k-transformer"]
 SEEN_RECIPES = ["cifar10", "cifar10-resnet", "fashion", "mnist"]
+SCATTERED = ["scattered", "scattered-cnn", "digit-sum", "digit-sum-one", "digit-sum-cnn"]
 TABLES = ["pendulum"]
 TAGS = ["agreement-attention", "agreement-lstm", "agreement-rnn"]
 LABELS = ["imdb-cnn", "imdb-lstm", "imdb-transformer", "names", "word-class"]
@@ -86,6 +87,7 @@ ALL = [
     *WORDS,
     *PICTURES,
     *SEEN_RECIPES,
+    *SCATTERED,
     *CAPTIONS,
     *TABLES,
     *LANGUAGE,
@@ -101,6 +103,7 @@ TRAINED = [  # one of every task and model
     *PICTURES,
     "mnist",
     "cifar10-resnet",
+    "digit-sum",
     "flickr8k-hard",
     "flickr8k-transformer",
     *TABLES,
@@ -179,6 +182,14 @@ def test_a_recipe_reads_its_data_and_its_model_is_built(name, desk):
     assert isinstance(learner, Task)
     if name in RECIPES:
         assert list(data.source_tokenizer.tags) == RECIPES[name].get("languages", [])
+
+
+def test_networks_that_are_compared_on_scenes_have_as_many_parameters():
+    for names in (SCATTERED[:2], SCATTERED[2:]):
+        found = [(resolved(name), 10 if len(names) == 2 else 19) for name in names]
+        counts = [replace(one.model, size=60, channels=1, classes=classes).parameters for one, classes in found]
+        assert max(counts) < 1.005 * min(counts)
+        assert len({str((one.data, one.optim, one.training)) for one, _ in found}) == 1, "all else is alike"
 
 
 @pytest.mark.parametrize("name", TRAINED)

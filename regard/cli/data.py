@@ -101,6 +101,36 @@ def agreement(
         print(f"  {line}")
 
 
+@make.command()
+def scenes(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A classifier that was trained on scattered pictures.")
+    ],
+    pictures: Annotated[Path, typer.Argument(metavar="PICTURES", help="Labelled pictures, as for train.")],
+    out: Folder,
+    count: Annotated[int, typer.Option(min=1, max=100_000, help="Scenes to write.")] = 20,
+) -> None:
+    """The first scenes that `regard evaluate` scores a model on, as PNG files with a table of labels."""
+    import numpy as np
+    from PIL import Image
+
+    from regard import recipe
+
+    _folder(out)
+    trained = recipe.load(model, device="cpu")
+    if not getattr(trained, "data", {}).get("scatter"):
+        raise ValueError(f"{model} was not trained on scattered pictures: train a model with data.scatter.size=60")
+    side = trained.side(pictures)  # type: ignore[attr-defined]
+    numbers = np.arange(min(count, len(side)))
+    out.mkdir(parents=True, exist_ok=True)
+    for number, pixels in zip(numbers, side.pixels(numbers), strict=True):
+        Image.fromarray(pixels.transpose(1, 2, 0).squeeze()).save(out / f"{number:05}.png")
+    labels = (trained.classes[label] for label in side.labels[numbers])  # type: ignore[attr-defined]
+    lines = [f"{number:05}.png,{label}" for number, label in zip(numbers, labels, strict=True)]
+    (out / "labels.csv").write_text("\n".join(["path,label", *lines]) + "\n", encoding="utf-8")
+    print(f"{out}: {len(numbers):,} scenes, and labels.csv with what they show")
+
+
 def _folder(path: Path) -> None:
     """Stop at a name that cannot be a folder's."""
     if path.exists() and not path.is_dir():

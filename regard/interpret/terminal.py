@@ -106,9 +106,9 @@ def regions(trace: Trace, name: str | None = None, *, head: int | None = None, s
 
 
 def _crops(trace: Trace) -> list[str]:
-    """What a model has cut out, by its corners in shares of the sides, left and top first."""
+    """What a model has cut out, by its corners, in shares of the picture's width and height."""
     return [
-        f"crop {number}: corners at {', '.join(f'({x:.0%} {y:.0%})' for x, y in corners)}"
+        f"crop {number}: corners at {', '.join(f'{round(100 * x)} {round(100 * y)} %' for x, y in corners)}"
         for number, corners in enumerate(trace.facts.get("crops", ()), 1)
     ]
 

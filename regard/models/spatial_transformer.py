@@ -152,7 +152,7 @@ def corners(maps: Float[Tensor, "*batch 2 3"]) -> Float[Tensor, "*batch 4 2"]:
 
 
 def inverse(maps: Float[Tensor, "*batch 2 3"]) -> Float[Tensor, "*batch 2 3"]:
-    """The maps back, from places of the picture to those of a crop; a crop without an area is taken to have a little."""
+    """The maps back, from places of the picture to those of a crop; one without an area is taken to have a little."""
     (a, b, x), (c, d, y) = (row.unbind(-1) for row in maps.unbind(-2))
     area = a * d - b * c
     area = torch.where(area.abs() < FLAT, torch.full_like(area, FLAT), area)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +141,24 @@ def test_the_other_screens_are_there_and_a_page_without_pictures_has_none(
     one.go(without, "#screen=image")
     assert "Picture" not in one.page.locator("#screens a").all_inner_texts()
     assert one.page.locator("#matrix").count() == 1
+
+
+def test_crops_are_boxes_that_let_the_pointer_through(visit: Callable[..., Any], file: Path) -> None:
+    whole, boxed = trace(), file.with_name("boxed.html")
+    crops = [[[0.25, 0.25], [0.75, 0.25], [0.75, 0.75], [0.25, 0.75]], [[0.1, 0.5], [0.5, 0.1], [0.9, 0.5], [0.5, 0.9]]]
+    page.save(replace(whole, facts={**whole.facts, "crops": crops}), boxed)
+    one = visit(boxed)
+    script = """places => {
+      const canvas = document.querySelector(".crops"), context = canvas.getContext("2d");
+      return places.map(([x, y]) => [...context.getImageData(x * canvas.width, y * canvas.height, 1, 1).data]);
+    }"""
+    first, second = [255, 176, 0, 255], [100, 181, 255, 255]
+    on, off = [[0.25, 0.25], [0.5, 0.25], [0.75, 0.6], [0.1, 0.5], [0.7, 0.3]], [[0.5, 0.5], [0.95, 0.05]]
+    found = one.page.evaluate(script, [*on, *off])
+    assert found == [first, first, first, second, second, [0, 0, 0, 0], [0, 0, 0, 0]]
+    assert "50% 10%" in one.page.locator(".crops").get_attribute("aria-label")
+    area = one.page.locator("#over").bounding_box()
+    one.page.mouse.click(area["x"] + area["width"] * 0.6, area["y"] + area["height"] * 0.9)
+    assert "row 3, column 3 " in one.told()
+    assert visit(file).page.locator(".crops").count() == 0
+    assert not one.wrong

@@ -1,4 +1,4 @@
-"""Pictures scattered: turned, scaled and laid somewhere on a larger canvas, among scraps of others; of several, the sum.
+"""Scattered pictures: turned, scaled and laid somewhere on a larger canvas, among scraps of others.
 
 A scene is a function of a seed and of its place in an order, on any device and in any batch: which pictures it is made
 of, which of them are torn to scraps, and where everything lies. What overlaps keeps the brighter shade.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Annotated
 
 import torch
@@ -21,7 +22,8 @@ from regard.data.packing import number
 from regard.data.pictures.draws import Draws
 
 CHOICE, LAYING = 11, 12  # what is drawn: which pictures, and where they lie
-TRIES = 16  # places that are tried for a picture that should lie beside others
+TRIES = 16  # layouts that are tried of pictures that should lie beside one another
+INK = 0.75  # share of a picture's side that should not be covered; MNIST's digits have blank edges
 EDGE = 8  # scraps are torn from all but an eighth of a picture at each edge
 SUMS = 1000  # labels that sums may have
 
@@ -102,32 +104,37 @@ def scenes(
 
 def _layout(how: ScatterConfig, draws: Draws, size: int) -> list[Float[Tensor, "scene 2 3"]]:
     """For each whole picture the map from the scene's places to its own, both from -1 to 1."""
-    maps: list[Tensor] = []
-    laid: list[tuple[Tensor, Tensor, Tensor]] = []
-    for _ in range(how.count):
-        turn = draws.uniform(-how.turn, how.turn) * (math.pi / 180)
-        half = draws.uniform(*how.scale) * (size / how.size)  # of its side, where half of the scene's is 1
-        x, y = _place(draws, half, laid)
-        laid.append((x, y, half))
+    turns = [draws.uniform(-how.turn, how.turn) * (math.pi / 180) for _ in range(how.count)]
+    halves = [draws.uniform(*how.scale) * (size / how.size) for _ in range(how.count)]  # of sides: the scene's has 1
+    maps = []
+    for turn, half, (x, y) in zip(turns, halves, _places(draws, halves), strict=True):
         cos, sin = turn.cos() / half, turn.sin() / half
         maps.append(torch.stack([cos, sin, -cos * x - sin * y, -sin, cos, sin * x - cos * y], -1).unflatten(-1, (2, 3)))
     return maps
 
 
-def _place(draws: Draws, half: Tensor, laid: Sequence[tuple[Tensor, Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    """The middle of a picture inside the scene, beside those that lie there: the first that is, else the farthest."""
-    room = 1 - half
-    if not laid:
-        return room * draws.uniform(-1.0, 1.0), room * draws.uniform(-1.0, 1.0)
-    tries = [(room * draws.uniform(-1.0, 1.0), room * draws.uniform(-1.0, 1.0)) for _ in range(TRIES)]
+def _places(draws: Draws, halves: Sequence[Float[Tensor, "scene"]]) -> list[tuple[Tensor, Tensor]]:
+    """Middles of pictures inside the scene; of several the first draw in which they lie apart, else the farthest."""
+    layouts = [
+        [((1 - half) * draws.uniform(-1.0, 1.0), (1 - half) * draws.uniform(-1.0, 1.0)) for half in halves]
+        for _ in range(TRIES if len(halves) > 1 else 1)
+    ]
+    if len(layouts) == 1:
+        return layouts[0]
     worth = []
-    for turn, (x, y) in enumerate(tries):
-        gaps = [torch.maximum((x - a).abs(), (y - b).abs()) - half - other for a, b, other in laid]
+    for turn, places in enumerate(layouts):
+        gaps = [
+            torch.maximum((x - a).abs(), (y - b).abs()) - INK * (half + other)
+            for ((x, y), half), ((a, b), other) in combinations(zip(places, halves, strict=True), 2)
+        ]
         gap = torch.stack(gaps).amin(0)
         worth.append(torch.where(gap >= 0, float(TRIES - turn), gap))
     best = torch.stack(worth).argmax(0, keepdim=True)
-    x, y = (torch.stack(each).gather(0, best)[0] for each in zip(*tries, strict=True))
-    return x, y
+    chosen = [
+        [torch.stack([places[number][axis] for places in layouts]).gather(0, best)[0] for axis in (0, 1)]
+        for number in range(len(halves))
+    ]
+    return [(x, y) for x, y in chosen]
 
 
 def _scraps(

@@ -134,9 +134,7 @@ class PictureClassifier:
         ]
         return scores(name or self.name, self.task, side, measured(side, self.classes, parts), self.temperature)
 
-    def side(
-        self, *paths: str | Path, reject: float = 0.0, scatter: bool = True, **changes: Any
-    ) -> preparing.Side:
+    def side(self, *paths: str | Path, reject: float = 0.0, scatter: bool = True, **changes: Any) -> preparing.Side:
         """Labelled pictures, read as the model reads them, or scenes made of them, the same every time."""
         if not paths:
             raise ValueError(f"{self.name} is measured on labelled pictures: name a folder or file of them")
@@ -146,7 +144,9 @@ class PictureClassifier:
         if not how or not scatter:
             return preparing.read(files, self.shape, self.classes, reject=reject)
         shape = self.shape._replace(size=int(self.data["size"]))
-        return scattering.read(files, shape, self.classes, config.build(ScatterConfig, how, where="data.scatter"), reject=reject)
+        return scattering.read(
+            files, shape, self.classes, config.build(ScatterConfig, how, where="data.scatter"), reject=reject
+        )
 
     def judge_maps(self, *paths: str | Path, **options: Any) -> Judgement:
         """How far each kind of map may be believed, beside controls: pointing, deletion, insertion and change."""
