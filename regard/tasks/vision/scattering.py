@@ -40,7 +40,8 @@ class Scenes:
         self, side: Side, own: Int[np.ndarray, "scene"], places: Int[np.ndarray, "scene"], *, seed: int
     ) -> Int[np.ndarray, "scene picture"]:
         """Numbers of the pictures that make scenes, their own first."""
-        return companions(self.how, *map(torch.from_numpy, (own, places)), len(side), seed=seed).numpy()
+        numbers, turns = torch.from_numpy(own), torch.from_numpy(places)
+        return companions(self.how, numbers, turns, len(side), seed=seed).numpy()
 
     def labels(
         self, side: Side, chosen: Int[np.ndarray, "scene picture"], classes: Sequence[str]
