@@ -41,6 +41,8 @@ class SpatialTransformerConfig:
     """Features of each convolution that says where to look; each halves the sides, as pooling did once before."""
     widths: tuple[Width, ...] = (32, 64, 64)
     """Features of each convolution that reads; each but the first halves the sides."""
+    pace: Annotated[float, Range(most=10, above=0)] = 0.2
+    """How fast transformers learn to look elsewhere: what is added to the identity is multiplied by this."""
     hidden: Width = 128
     """Features of the layer below the head."""
     dropout: Warned[Share] = 0.0
@@ -48,7 +50,7 @@ class SpatialTransformerConfig:
 
     FAMILY: ClassVar[str] = "spatial-transformer"
     BODY: ClassVar[dict[str, str]] = {
-        name: name for name in ("channels", "size", "transformers", "crop", "searching", "widths", "hidden")
+        name: name for name in ("channels", "size", "transformers", "crop", "searching", "pace", "widths", "hidden")
     }
 
     def __post_init__(self) -> None:
@@ -115,24 +117,27 @@ class Localiser(nn.Module):
     `(x, y)` of the picture is `map (x', y', 1)` of the crop, both from -1 at the left and top to 1.
     """
 
-    def __init__(self, channels: int, widths: Sequence[int]):
+    identity: Tensor
+
+    def __init__(self, channels: int, widths: Sequence[int], *, pace: float = 1.0):
         super().__init__()
+        self.pace = pace
+        self.register_buffer("identity", torch.tensor(IDENTITY), persistent=False)
         pairs = zip((channels, *widths), widths, strict=False)
         self.layers = nn.Sequential(*(Convolved(before, after, 3, activation=F.relu) for before, after in pairs))
         self.hidden = nn.Linear(SPOTS**2 * widths[-1], HIDDEN)
         self.map = nn.Linear(HIDDEN, len(IDENTITY))
         nn.init.zeros_(self.map.weight)
-        with torch.no_grad():
-            self.map.bias.copy_(torch.tensor(IDENTITY))
+        nn.init.zeros_(self.map.bias)
 
     def forward(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch 2 3"]:
         """The matrix of each picture, in the precision of its places."""
         x = F.avg_pool2d(pixels, 2)
         for layer in self.layers:
             x = F.avg_pool2d(layer(x), 2, ceil_mode=True)
-        features = F.relu(self.hidden(F.adaptive_avg_pool2d(x, SPOTS).flatten(1)))
+        features = self.hidden(F.adaptive_avg_pool2d(x, SPOTS).flatten(1)).tanh()  # all units of a ReLU may die
         with torch.autocast(x.device.type, enabled=False):
-            return self.map(features.float()).unflatten(1, (2, 3))
+            return (self.identity + self.pace * self.map(features.float())).unflatten(1, (2, 3))
 
 
 def sample(
@@ -167,7 +172,9 @@ class SpatialTransformer(Convolutional):
         super().__init__()
         self.config = config
         search, channels = config.searching, config.channels
-        self.transformers = nn.ModuleList(Localiser(channels, search) for _ in range(config.transformers))
+        self.transformers = nn.ModuleList(
+            Localiser(channels, search, pace=config.pace) for _ in range(config.transformers)
+        )
         pairs = zip((config.inputs, *config.widths), config.widths, strict=False)
         self.layers = nn.ModuleList(Convolved(before, after, 3, activation=F.relu) for before, after in pairs)
         self.hidden = nn.Linear(SPOTS**2 * config.features, config.hidden)

@@ -121,6 +121,8 @@ def test_it_learns_and_every_weight_is_asked(count):
     looks = [module for module in model.modules() if isinstance(module, Localiser)]
     assert len(looks) == count
     assert all(each.map.weight.abs().sum() > 0 for each in looks), "nobody has learnt where to look"
+    if count:
+        assert model.looks(pixels).std(0).amax() > 1e-3, "it looks at the same place in every picture"
     if count == 2:
         first, second = looks
         assert not torch.equal(first.map.bias, second.map.bias), "two transformers look to the same places"

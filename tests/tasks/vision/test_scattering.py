@@ -143,7 +143,7 @@ def test_crops_are_told_and_drawn_as_boxes(digits: Path, run: Path, tmp_path: Pa
     assert scored.exit_code == 0, scored.output
     with torch.no_grad():
         for number, transformer in enumerate(model.model.transformers):
-            transformer.map.bias.copy_(torch.tensor([0.4, 0.1, -0.3 + 0.5 * number, -0.1, 0.4, 0.2]))
+            transformer.identity.copy_(torch.tensor([0.4, 0.1, -0.3 + 0.5 * number, -0.1, 0.4, 0.2]))
     trace = model.look(written[0])
     pixels = model.scaled(model.opened([written[0]]))
     truth = corners(model.model.looks(pixels))[0]
@@ -166,8 +166,8 @@ def test_crops_are_told_and_drawn_as_boxes(digits: Path, run: Path, tmp_path: Pa
 def test_a_map_of_a_crop_lies_on_the_picture_where_the_crop_does(run: Path) -> None:
     model = regard.load(run).model
     for transformer in model.transformers:
-        transformer.map.weight.zero_()
-        transformer.map.bias.copy_(torch.tensor([0.5, 0, -0.5, 0, 0.5, 0.5]))  # the lower left quarter
+        transformer.pace = 0.0
+        transformer.identity.copy_(torch.tensor([0.5, 0, -0.5, 0, 0.5, 0.5]))  # the lower left quarter
     maps = torch.zeros(1, *model.grid)
     maps[0, 0, -1] = 1.0  # its upper right corner, in the middle of the picture
     found = model.laid(maps, torch.randn(1, 1, 32, 32))[0]
