@@ -33,9 +33,11 @@ if __name__ == "__main__":
     )
 
     mixed = {"shift": 0.2, "scale": 0.6, "flip": True, "operations": 2, "mixup": 0.5, "cutmix": 1.0, "erase": 0.5}
+    scatter = {"size": 16, "scraps": [1, 4], "scrap": 3}
+    photos = {"path": str(fill(Path(sys.argv[1]).parent / "photos"))}
     settings = {
         "task": "pictures",
-        "data": {"train": {"path": str(fill(Path(sys.argv[1]).parent / "photos"))}, "size": 8, "batch": 8},
+        "data": {"train": photos, "size": 8, "batch": 8, "scatter": scatter},
         "augment": mixed,
         "model": {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "patch": 4},
     }

@@ -18,10 +18,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.config.ranges import Range, Seed
-from regard.data.packing import number
 from regard.data.pictures.draws import Draws
 
-CHOICE, LAYING = 11, 12  # what is drawn: which pictures, and where they lie
+CHOICE, LAYING = 0x5CA77E4ED0D16175, 0xC1077E4ED5CE4E5A  # seeds apart: which pictures are drawn, and where they lie
 TRIES = 16  # layouts that are tried of pictures that should lie beside one another
 INK = 0.75  # share of a picture's side that should not be covered; MNIST's digits have blank edges
 EDGE = 8  # scraps are torn from all but an eighth of a picture at each edge
@@ -80,7 +79,7 @@ def companions(
     how: ScatterConfig, own: Int[Tensor, "scene"], places: Int[Tensor, "scene"], pictures: int, *, seed: int
 ) -> Int[Tensor, "scene picture"]:
     """Numbers of all pictures that scenes are made of: their own, those beside it, and those that scraps are of."""
-    draws = Draws(number(seed, CHOICE), places)
+    draws = Draws(seed ^ CHOICE, places)
     further = [(own + 1 + draws.whole(max(pictures - 1, 1))) % pictures for _ in range(how.others)]
     return torch.stack([own, *further], 1)
 
@@ -93,7 +92,7 @@ def scenes(
     seed: int,
 ) -> UInt8[Tensor, "scene channels side side"]:
     """The scenes at these places of an order, made of these pictures."""
-    draws = Draws(number(seed, LAYING), places)
+    draws = Draws(seed ^ LAYING, places)
     found = _scraps(how, pictures[:, how.count :], draws)
     for picture, maps in zip(pictures.unbind(1), _layout(how, draws, pictures.shape[-1]), strict=False):
         grid = F.affine_grid(maps, [*found.shape], align_corners=False)
