@@ -17,10 +17,13 @@ from regard.cli.lines import PICTURES, guessed, lines_of, writable
 from regard.cli.views import PAGES, View, judged, links, show
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from regard.interpret.trace import Trace
     from regard.metrics.alignment import Gold
 
 KINDS = ("html", "png", "json", "csv", "npy", "htm", *PICTURES)
+RIVALS = (("gradient", "rollout"), ("gradcam", "centre"))  # methods that are compared
 SHOWN, MEASURED = "What is shown", "For translators"
 
 
@@ -78,6 +81,12 @@ def explain(
             rich_help_panel=SHOWN,
         ),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MODEL", help="With --judge: a model trained on boxes, to compare with.", rich_help_panel=SHOWN
+        ),
+    ] = None,
     probe: Annotated[
         list[str] | None,
         typer.Option(
@@ -120,8 +129,11 @@ def explain(
     from regard import recipe
 
     model, texts = named(words or [])
+    if against is not None and not judge:
+        raise ValueError(f"--against {against} is for --judge: name labelled pictures with it, or leave it out")
     if judge:
-        return _judge(recipe.load(model, device=device), judge, texts, output, as_json=as_json)
+        other = None if against is None else recipe.load(against, device=device)
+        return _judge(recipe.load(model, device=device), judge, texts, output, other=other, as_json=as_json)
     if probe:
         return _probe(recipe.load(model, device=device), probe, texts, output, as_json=as_json)
     measured = measures or interventions
@@ -151,14 +163,16 @@ def explain(
         show(trace, view, output=output, step=step, gold=gold, extra=extra)
 
 
-def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None, *, as_json: bool) -> None:
+def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None, *, other: Any, as_json: bool) -> None:
     """Which maps of a picture classifier may be believed, as a table."""
     from rich.console import Console
 
     from regard.cli.tables import Fitted
 
     _alone(trained, "judge", texts, output)
-    found = trained.judge_maps(*paths)
+    if other is not None and not hasattr(other, "boxes"):
+        raise ValueError(f"--against is for models that find digits: {other.name} is {other.kind}, leave it out")
+    found = trained.judge_maps(*paths, against=other)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))
         return
@@ -167,10 +181,27 @@ def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None
     seen = f"{found.grids} grids of four, {found.right:,} of {found.pictures:,} pictures labelled right"
     note = "Chance: pointing and inside 0.250. Less deletion is better, more of all others. ± 95 % by bootstrap."
     console.print(Fitted(columns, found.rows(), seen, note))
-    for one, other in (("gradient", "rollout"), ("gradcam", "centre")):
-        chance = found.beyond_chance(one, other)
+    for one, rival in RIVALS:
+        chance = found.beyond_chance(one, rival)
         if chance is not None:
-            console.print(f"{one} against {other}, pointing: p = {chance:.4f}")
+            console.print(f"{one} against {rival}, pointing: p = {chance:.4f}")
+    if found.boxes:
+        _boxed(console, found, trained_on_boxes=other)
+
+
+def _boxed(console: Console, found: Any, *, trained_on_boxes: Any) -> None:
+    """The same of single pictures with boxes, beside a model that was trained on boxes."""
+    from regard.cli.tables import Fitted
+
+    columns = ["method", "pointing", "inside", "overlap"]
+    note = f"Boxes cover {found.covered:.3f} of a picture. A map's box is drawn at the level best for other pictures."
+    if trained_on_boxes is not None:
+        note += f" {trained_on_boxes.name} was trained on boxes, the maps were not."
+    console.print("", Fitted(columns, found.boxed_rows(), f"{found.boxes} pictures with boxes", note))
+    for one, rival in RIVALS:
+        chance = found.beyond_chance(one, rival, "overlap", boxed=True)
+        if chance is not None:
+            console.print(f"{one} against {rival}, overlap: p = {chance:.4f}")
 
 
 def _probe(trained: Any, paths: list[str], texts: list[str], output: Path | None, *, as_json: bool) -> None:
