@@ -53,7 +53,7 @@ class Judgement:
     def beyond_chance(self, name: str, other: str, check: str = "pointing", *, boxed: bool = False) -> float | None:
         """How probable so large a difference between two methods is by chance, on the same pictures."""
         checks = self.boxed if boxed else self.checks
-        both = {each: checks[each][check] for each in (other, name) if each in checks}
+        both = {each: checks[each][check] for each in (other, name) if check in checks.get(each, ())}
         return paired(both, test="randomisation")[1].p if len(both) == 2 else None
 
     def plain(self) -> dict[str, Any]:
@@ -85,18 +85,21 @@ def judged(
         raise ValueError(f"{classifier.name} labels none of {len(side):,} pictures right: there is nothing to judge")
     boxes = _boxes(side, against)
     order = torch.randperm(len(right), generator=torch.Generator().manual_seed(seed))
-    own, known = pixels[right.to(place)], labels[right].to(place)
-    asked = judging.grids(own, known, grids, seed=seed)
-    found = judging.judged(judging.doubled(classifier.model), asked, seed=seed, removes=False)
+    pictures, known = pixels[right.to(place)], labels[right].to(place)
+    found: dict[str, judging.Checked] = {}
+    if boxes is None or len(known.unique()) > 1:  # with boxes there is something to judge without grids
+        asked = judging.grids(pictures, known, grids, seed=seed)
+        found = judging.judged(judging.doubled(classifier.model), asked, seed=seed, removes=False)
     some = order[:singles].to(place)
-    alone = judging.judged(classifier.model, judging.Asked(own[some], known[some]), seed=seed)
+    alone = judging.judged(classifier.model, judging.Asked(pictures[some], known[some]), seed=seed)
     checks = {
-        name: {check: averaged(found[name][check]) for check in PLACED}
-        | {check: averaged(alone[name][check], lower=check in LOWER) for check in SINGLE if check in alone[name]}
-        for name in found
+        name: {check: averaged(values) for check, values in found.get(name, {}).items() if check in PLACED}
+        | {check: averaged(values, lower=check in LOWER) for check, values in own.items() if check in SINGLE}
+        for name, own in alone.items()
     }
+    counts = grids if found else 0, len(side), len(right)
     if boxes is None:
-        return Judgement(checks, grids, len(side), len(right))
+        return Judgement(checks, *counts)
     chosen = right[order[:grids]]
     true = boxes[chosen]
     seen = judging.Asked(pixels[chosen.to(place)], labels[chosen].to(place), true.to(place))
@@ -106,7 +109,7 @@ def judged(
         boxed[against.name] = _supervised(against.boxes(shades), true)
     placed = {name: {check: averaged(values) for check, values in own.items()} for name, own in boxed.items()}
     covered = float((true[:, 2:] - true[:, :2]).prod(1).mean())
-    return Judgement(checks, grids, len(side), len(right), placed, len(chosen), covered)
+    return Judgement(checks, *counts, placed, len(chosen), covered)
 
 
 def _boxes(side: Any, against: Locator | None) -> Tensor | None:

@@ -174,7 +174,8 @@ class Locator:
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Locator:
         """The locator a checkpoint directory holds."""
-        return cls(revived(checkpoint, device), checkpoint.directory.name, checkpoint.config.get("data"))
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        return cls(revived(checkpoint, device), name, checkpoint.config.get("data"))
 
     def parse(self, text: str) -> Path:
         """An input is the path of a picture."""
