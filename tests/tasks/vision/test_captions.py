@@ -20,11 +20,13 @@ from regard.tasks.recognition import understood
 from regard.tasks.vision.captions.files import CAPTION, CaptionFile, shelve
 from regard.tasks.vision.captions.preparing import Lines
 from regard.tasks.vision.captions.task import IGNORE, Captions
+from regard.tasks.vision.captions.writer import Caption
 from regard.tasks.vision.opening import unfolded
 from regard.training.task import Given
 from tests.data.pictures.drawing import COLOURS, fill
 
 EYE = {"patch": 4, "width": 16, "heads": 2, "hidden": 16, "depth": 1}
+WHO = ("man", "woman", "dog")
 BRIEF = {"steps": 2, "log": 1, "evaluate": 2, "save": 2, "threads": 1, "device": "cpu", "tensorboard": False}
 
 
@@ -282,6 +284,21 @@ def test_scores_are_those_of_the_metrics_with_intervals(photos, trained):
     assert set(scores.intervals) == set(scores.metrics)
     assert len([name for name in scores.metrics if name.startswith("BLEU")]) == 8
     assert scores.metrics["CIDEr-D"] == pytest.approx(np.mean([one.score for one in scores.examples]))
+
+
+def test_an_evaluation_tells_man_from_woman_where_references_do(photos, trained, tmp_path, monkeypatch):
+    (tmp_path / "people.csv").write_text(
+        "image,caption\n" + "".join(f"{colour}/00.png,a {who} runs\n" for colour, who in zip(COLOURS, WHO, strict=True))
+    )
+    model = regard.load(trained, device="cpu")
+    assert not model.evaluate(tmp_path / "people.csv", folder=str(photos)).tables  # it speaks of walls
+    monkeypatch.setattr(model, "written", lambda seen, settings: [Caption("a man runs", 0.0)] * len(seen))
+    scores = model.evaluate(tmp_path / "people.csv", folder=str(photos))
+    assert scores.tables[0].rows[0][:2] == ("all", "3")
+    people = scores.plain()["people"]["all"]
+    assert people["wrong"]["score"] == pytest.approx(1 / 3)
+    assert people["guessed"]["score"] == pytest.approx(1 / 3)
+    assert "wrong against all references" in scores.notes[-1]
 
 
 def test_where_it_looked_is_a_trace_with_the_boxes_of_regions(photos, trained):
