@@ -250,6 +250,28 @@ def test_a_classifier_becomes_the_encoder_and_stays_as_it_was(photos, tmp_path):
         recipe.train(asked, out=tmp_path / "other", start=parent, quiet=True)
 
 
+def test_hidden_layers_of_a_whole_vgg_begin_a_caption_and_are_taken_over(photos, tmp_path):
+    eye = {"name": "vgg", "depths": [1, 1], "widths": [4, 6], "hidden": 10}
+    pictures = {"task": "pictures", "data": {"train": {"path": str(photos)}, "size": 8, "batch": 6}, "training": BRIEF}
+    whole, bare = (
+        recipe.train({**pictures, "model": {**eye, **more}}, out=tmp_path / name, quiet=True).best
+        for name, more in (("whole", {}), ("bare", {"hidden": 0}))
+    )
+    asked = settings(photos)
+    asked["model"] = {"width": 12, "embedding": 12, "attention": "none", "begins": "hidden"}
+    outcome = recipe.train(asked, out=tmp_path / "run", start=whole, quiet=True)
+    before, after = (recipe.opened(each).tensors() for each in (whole, outcome.best))
+    for name in ("hidden.0.weight", "hidden.1.bias", "stages.0.0.weight"):
+        assert torch.equal(after[f"encoder.{name}"], before[name])
+    learner = _started(asked, whole)
+    assert learner.batch(0).seen.shape[1:] == (1, 10)
+    mean = _started({**asked, "model": {**asked["model"], "begins": "mean"}}, whole)
+    assert mean.batch(0).seen.shape[1:] == (16, 6), "kept apart from the others"
+    assert regard.load(tmp_path / "run", device="cpu").caption(photos / "red" / "00.png")
+    with pytest.raises(ValueError, match=r"model.begins=hidden needs an encoder with hidden layers .* a VGG of 2"):
+        recipe.train(asked, out=tmp_path / "none", start=bare, quiet=True)
+
+
 # In use.
 
 
