@@ -93,6 +93,14 @@ def explain(
             metavar="DIR", help="For pictures: does a mark in a corner decide the answer?", rich_help_panel=SHOWN
         ),
     ] = None,
+    anatomy: Annotated[
+        bool,
+        typer.Option(
+            "--anatomy",
+            help="For a ViT: patch filters, likeness of positions, how far heads look.",
+            rich_help_panel=SHOWN,
+        ),
+    ] = False,
     to: Annotated[
         str | None,
         typer.Option(help="Target language, of several; guessed if not given.", rich_help_panel=MEASURED),
@@ -136,6 +144,8 @@ def explain(
         return _judge(recipe.load(model, device=device), judge, texts, output, other=other, as_json=as_json)
     if probe:
         return _probe(recipe.load(model, device=device), probe, texts, output, as_json=as_json)
+    if anatomy:
+        return _anatomy(model, texts, output, device=device, as_json=as_json)
     measured = measures or interventions
     _possible(texts, input, level, output, alignments=alignments, measured=measured, interventions=interventions)
     trained = recipe.load(model, device=device)
@@ -223,6 +233,37 @@ def _probe(trained: Any, paths: list[str], texts: list[str], output: Path | None
         if with_mark is not None and without is not None:
             print(f"{words}: {_percent(with_mark)} with the mark, {_percent(without)} without")
     print(f"share of the map for {label} on the mark: {found.lit:.1%}; the mark covers {found.area:.1%} of the picture")
+
+
+def _anatomy(model: Path | None, texts: list[str], output: Path | None, *, device: str, as_json: bool) -> None:
+    """Inside a ViT, as a picture, as JSON, or the distances as a table."""
+    from rich.console import Console
+
+    from regard import recipe
+    from regard.cli.tables import Fitted
+    from regard.interpret import plots
+    from regard.interpret.anatomy import lines
+
+    writable(output, ("json", *PICTURES), reads=[*map(Path, texts)])
+    trained = recipe.load(model, device=device)
+    if not hasattr(trained, "anatomy"):
+        raise ValueError(f"--anatomy is for classifiers of pictures: {trained.name} is {trained.kind}, leave it out")
+    if not texts:
+        raise ValueError("--anatomy needs pictures for attention to look at: name some, or a folder of them")
+    found = trained.anatomy(texts)
+    whole = json.dumps(found.plain(), ensure_ascii=False)
+    if output is not None:
+        if output.suffix.lower() == ".json":
+            output.write_text(f"{whole}\n", encoding="utf-8")
+        else:
+            plots.save(plots.anatomy(found, title=f"{trained.name}, {found.pictures:,} pictures"), output)
+        print(f"{output}: inside the model")
+    elif as_json:
+        print(whole)
+    else:
+        title = f"Attention distance in pixels, {found.pictures:,} pictures"
+        note = f"A head that looks at all patches alike: {found.even:.1f}. Filters and positions: -o anatomy.png"
+        Console(highlight=False).print(Fitted(["block", "heads, the nearest first"], lines(found), title, note))
 
 
 def _percent(share: tuple[float, float]) -> str:
