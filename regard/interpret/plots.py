@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regard.interpret.anatomy import Anatomy
     from regard.interpret.trace import Trace
 
+GROUND = "#dde5ef"  # between small pictures, and none of their shades
 DARK = 0.15  # of a picture's light where nothing was looked at
 ACROSS = 7  # filters in a row
 LINES = 12  # of those that look, at most
@@ -82,7 +83,7 @@ def anatomy(found: Anatomy, *, title: str = "") -> Figure:
     """Inside a ViT: patch filters, likeness of positions, and how far each head of each block looks."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(15, 4.6), layout="constrained")
+    figure = Figure(figsize=(16, 4.6), layout="constrained")
     left, middle, right = figure.subplots(1, 3, width_ratios=(1.3, 1, 1.2))
     left.imshow(_tiled(_shades(found.filters), across=ACROSS), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
     left.set_title(f"patch filters: {found.explained.sum():.0%} of their variance in {len(found.filters)} components")
@@ -97,12 +98,14 @@ def anatomy(found: Anatomy, *, title: str = "") -> Figure:
         middle.set_title("likeness of positions: each patch with all others")
         figure.colorbar(shown, ax=middle, shrink=0.8, label="cosine")
     for axes in (left, middle):
-        axes.set(xticks=[], yticks=[])
+        axes.set(xticks=[], yticks=[], facecolor=GROUND)
+        axes.spines[:].set_visible(False)
     for block, heads in enumerate(found.distances.tolist()):
         right.scatter([block] * len(heads), heads, s=18, color="C0", alpha=0.7)
-    right.axhline(found.even, color="0.4", linestyle="--", linewidth=1)
-    right.text(0, found.even, "a look at all alike", va="bottom", ha="left", fontsize=8, color="0.3")
-    right.set(xlabel="block", ylabel="mean distance, pixels", ylim=(0, None), xticks=range(len(found.distances)))
+    right.axhline(found.even, color="0.4", linestyle="--", linewidth=1, label="all patches alike")
+    highest = 1.1 * max(found.even, float(found.distances.max()))
+    right.set(xlabel="block", ylabel="mean distance, pixels", ylim=(0, highest), xticks=range(len(found.distances)))
+    right.legend(loc="lower right", frameon=False)
     right.set_title("attention distance, each head a dot")
     if title:
         figure.suptitle(title, fontsize=10)
@@ -119,11 +122,12 @@ def _shades(filters: Float[Tensor, "filter channels y x"]) -> Any:
 def _tiled(tiles: Any, *, across: int) -> Any:
     """Small pictures, channels last, side by side in rows, with gaps between them."""
     import numpy as np
+    from matplotlib.colors import to_rgb
 
     count, height, width, channels = tiles.shape
     gap, rows = max(1, height // 8), -(-count // across)
     size = rows * (height + gap) - gap, min(count, across) * (width + gap) - gap
-    whole = np.full((*size, channels), np.nan if channels == 1 else 1.0)
+    whole = np.full((*size, channels), np.nan) if channels == 1 else np.tile(to_rgb(GROUND), (*size, 1))
     for number, tile in enumerate(tiles):
         top, start = (number // across) * (height + gap), (number % across) * (width + gap)
         whole[top : top + height, start : start + width] = tile
