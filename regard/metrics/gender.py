@@ -142,13 +142,14 @@ def _activity(name: str, rows: _Rows, mask: Bool[np.ndarray, "picture"]) -> Acti
     says, known = mask & rows.says, mask & (rows.shown != "")
     pictures, men = int(known.sum()), int((known & (rows.shown == "man")).sum())
     common: Told = None if 2 * men == pictures else "man" if 2 * men > pictures else "woman"
-    shares = (
-        averaged(each[says].astype(float), lower=True) if says.any() else None for each in (rows.wrong, rows.guessed)
-    )
+    share = max(men, pictures - men) / max(pictures, 1)
+    wrong, guessed = (_share(each[says]) for each in (rows.wrong, rows.guessed))
     amplified = None if common is None else _amplified(rows, known, common)
-    return Activity(
-        name, pictures, int(says.sum()), *shares, common, max(men, pictures - men) / max(pictures, 1), amplified
-    )
+    return Activity(name, pictures, int(says.sum()), wrong, guessed, common, share, amplified)
+
+
+def _share(true: Bool[np.ndarray, "caption"]) -> Statistics | None:
+    return averaged(true.astype(float), lower=True) if len(true) else None
 
 
 def _amplified(rows: _Rows, known: Bool[np.ndarray, "picture"], common: str) -> Statistics | None:

@@ -299,15 +299,17 @@ def _npz(path: Path, part: Part) -> Shelf:
     if names.ndim != 1 or names.dtype.kind not in "US":
         raise ValueError(f"{path}: classes must be a list of names, not {names.dtype} of shape {names.shape}")
     shelf = _stacked(str(path), pictures, labels, tuple(map(str, names)))
-    return shelf if own not in found else replace(shelf, columns={**shelf.columns, BOX: _boxes(shelf, found[own])})
+    if own in found:
+        return replace(shelf, columns={**shelf.columns, BOX: _boxes(shelf, pictures, found[own])})
+    return shelf
 
 
-def _boxes(shelf: Shelf, given: np.ndarray) -> list[tuple[float, ...]]:
+def _boxes(shelf: Shelf, pictures: np.ndarray, given: np.ndarray) -> list[tuple[float, ...]]:
     """Left, top, right and bottom of each picture's box, as shares of its sides."""
     form = "give left, top, right, bottom of each as shares of its sides"
     if given.shape != (len(shelf), 4) or given.dtype.kind not in "fiu":
         raise ValueError(f"{shelf.name}: boxes of shape {given.shape} for {len(shelf)} pictures: {form}")
-    if np.shape(shelf.pictures)[1] != np.shape(shelf.pictures)[2]:
+    if pictures.shape[1] != pictures.shape[2]:
         raise ValueError(f"{shelf.name}: boxes in pictures that are not square: cut them square, or leave boxes out")
     good = ((given >= 0) & (given <= 1)).all(1) & (given[:, :2] < given[:, 2:]).all(1)  # nothing is >= nan
     if not good.all():
