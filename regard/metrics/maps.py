@@ -49,7 +49,7 @@ def overlap(maps: Maps, boxes: Boxes) -> Float[Tensor, "picture"]:
 
 def largest(cells: Bool[Tensor, "rows columns"]) -> Bool[Tensor, "rows columns"]:
     """The largest of the patches that hang together by their sides; of equal ones the first."""
-    left, best = {(int(row), int(column)) for row, column in cells.nonzero()}, set[tuple[int, int]]()
+    left, best = {(row, column) for row, column in cells.nonzero().tolist()}, set[tuple[int, int]]()
     for start in sorted(left):
         if start not in left:
             continue
@@ -63,8 +63,9 @@ def largest(cells: Bool[Tensor, "rows columns"]) -> Bool[Tensor, "rows columns"]
             waiting += near
         best = max(best, patch, key=len)
     found = torch.zeros_like(cells)
-    for row, column in best:
-        found[row, column] = True
+    if best:
+        rows, columns = zip(*best, strict=True)
+        found[list(rows), list(columns)] = True
     return found
 
 
