@@ -18,12 +18,17 @@ from typing import Any
 from regard import checkpoint, recipe
 from regard.data.encodings import find
 from regard.metrics.scores import Scores, compare
+from regard.models.reader import BERTEncoderConfig
 from regard.training import distributed
 from regard.training import run as runs
 
 TESTED = 0.1  # of the texts, where no file names those to be scored on
 CHANCE = 0.05  # below which a difference is not called chance
 TRIALS = 2000
+STEADY = 0.15  # highest rate times width at which a BERT of several blocks learns from scratch
+SAME = ("width", "heads", "hidden", "depth", "context", "dropout", "norm", "positions", "activation", "embedding_norm")
+KIND = {"norm": "pre", "positions": "rotary"}  # learns from few texts where norms after the blocks learn nothing
+POOLED = {"pool": "mean"}  # its first token, which masked tokens teach nothing, is a poor vector of a text
 SHARED = ("task", "data", "training")  # sections of settings that may be given: what is learnt follows from the data
 COMMONEST, LINEAR, SCRATCH, PRETRAINED, TUNED = "commonest label", "linear", "scratch", "pretrained", "tuned"
 OWN = (LINEAR, SCRATCH, PRETRAINED, TUNED, "best", "best.new", "data")  # folders of a comparison
@@ -141,7 +146,7 @@ def contest(
     entries.append(all_runs.entry(LINEAR, {"model": {"name": "linear"}, "tokenizer": {"kind": "words"}}))
     before = all_runs.pretrained(unlabelled)
     entries.append(all_runs.entry(SCRATCH, all_runs.alike(before)))
-    entries.append(all_runs.entry(TUNED, {}, start=before, more=all_runs.seconds(PRETRAINED)))
+    entries.append(all_runs.entry(TUNED, {"model": POOLED}, start=before, more=all_runs.seconds(PRETRAINED)))
     found = Contest(folder, entries, _beaten(entries), task.usage)
     _keep(found)
     return found
@@ -173,15 +178,20 @@ class _Team:
         """A BERT that has read all training text; held-out texts are not among it, wherever they come from."""
         files = [str(self.folder / "data" / "text.jsonl"), *unlabelled]
         data = {"train": files, "valid": [str(self.folder / "data" / "held-out.jsonl")]}
-        return self._run(PRETRAINED, {**self._shared(), "task": recipe.able("fill")[0], "data": data})
+        asked = {"task": recipe.able("fill")[0], "model": KIND, "data": data}
+        return self._run(PRETRAINED, {**self._shared(), **asked})
 
     def alike(self, other: Path) -> dict[str, Any]:
-        """Settings of a network of the same sizes and tokens that begins with nothing."""
+        """Settings of the same network with the same tokens that begins with nothing."""
         known = checkpoint.peek(other).config
-        sizes = {name: known["model"][name] for name in ("width", "heads", "hidden", "depth", "context", "dropout")}
+        same = {name: known["model"][name] for name in SAME}
         tokens = {name: known["tokenizer"][name] for name in ("kind", "vocab") if name in known["tokenizer"]}
-        tokens["longest"] = min(sizes["context"], 512)
-        return {"model": {"name": "bert-encoder", "segments": 0, "pooler": False, **sizes}, "tokenizer": tokens}
+        tokens["longest"] = min(same["context"], 512)
+        return {
+            "model": {"name": "bert-encoder", "segments": 0, "pooler": False, **same, **POOLED},
+            "tokenizer": tokens,
+            "optim": {"rate": min(BERTEncoderConfig.RATE, STEADY / same["width"])},
+        }
 
     def seconds(self, name: str) -> float:
         """How long a run took."""

@@ -326,6 +326,8 @@ class Desk:
             return [*words, "--steps", "10"]
         if words[:3] == ["data", "make", "agreement"]:
             return [*words, "--count", "40"]
+        if words[:3] == ["data", "make", "digits"]:
+            return [*words, "--count", "400"]
         if words[:2] == ["lab", "agreement"]:
             return [*words, "--count", "5", "--distances", "1,4"]
         if words[:1] == ["evaluate"] and any(Path(word).name.startswith(DRAWN) for word in words):
@@ -368,7 +370,9 @@ class Desk:
     def make_room(self, words: list[str]) -> None:
         """Remove the run that was laid on the desk before the reader came, if this one takes its place."""
         named = [
-            word for word in words[1:] if word.endswith((".yaml", ".fr", ".en", ".txt", ".csv", "photos", "photos/"))
+            word
+            for word in words[1:]
+            if word.endswith((".yaml", ".fr", ".en", ".txt", ".csv", ".npz", "photos", "photos/"))
         ]
         out = Path(words[words.index("--out") + 1]) if "--out" in words else Path("runs") / Path(named[0]).stem
         if out not in self.trained:

@@ -12,6 +12,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from tests.training.together import difference, finished, measured, together
 
 BRIEF = {"steps": 2, "accumulate": 4, "log": 1, "evaluate": 2, "save": 1, "threads": 1}
 BRIEF |= {"device": "cpu", "tensorboard": False}
+ONCE = {"training": BRIEF | {"steps": 1, "accumulate": 1, "evaluate": 1}}  # one step shows that a body can be trained
 STILL = 1e-20  # a rate at which nothing is learnt
 SHARED = {"translation": (2, 4), "masked-lm": (2, 4)}  # sizes of teams; two processes train the other tasks
 
@@ -42,9 +44,14 @@ def life(task: str, line: Line, place: Path) -> dict[str, Any]:
 def settings_of(task: str, line: Line) -> dict[str, Any]:
     """The recipe of a line; adam would make much of the order in which gradients are added up."""
     optim = {"name": "sgd", "momentum": 0.9, "rate": 0.05, "warmup": 1, "last": 0.01}
-    known = {field.name for field in config.describe(TASKS[task][0].Recipe)}
-    chosen = {name: value for name, value in optim.items() if f"optim.{name}" in known}
+    chosen = {name: value for name, value in optim.items() if f"optim.{name}" in known(task)}
     return {"task": task, **line.settings, "optim": chosen, "training": BRIEF}
+
+
+@cache
+def known(task: str) -> set[str]:
+    """The settings of a task."""
+    return {field.name for field in config.describe(TASKS[task][0].Recipe)}
 
 
 def train(settings: Any, out: Path, **how: Any) -> recipe.Outcome:
@@ -171,7 +178,7 @@ def bodies(table: dict[str, Line], place: Path) -> dict[str, dict[str, Any]]:
             out = place / task / f"from-{parent}"
             start = place / parent / "whole"
             try:
-                no = refusal(train, bare(settings_of(task, line)), out, start=start)
+                no = refusal(train, bare(settings_of(task, line)) | ONCE, out, start=start)
                 seen[task][parent] = {"refused": no} if no else {"said": said(out)}
             except Exception:
                 seen[task][parent] = {"failed": traceback.format_exc()}

@@ -51,7 +51,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
         steps = {"steps": 6, "evaluate": 6, "save": 3, "tensorboard": False, "device": "cpu"}
         changed = {**settings, "training": {**settings.get("training", {}), **steps}}
         if settings["task"] == "masked-lm":
-            changed |= {"model": SMALL, "data": {**settings["data"], "context": 32, "windows": 4}}
+            changed |= {
+                "model": {**settings.get("model", {}), **SMALL},
+                "data": {**settings["data"], "context": 32, "windows": 4},
+            }
             changed["tokenizer"] = {"vocab": 400}
         return train(changed, **options)
 
@@ -84,6 +87,19 @@ def test_all_are_scored_on_the_same_texts_which_none_of_them_saw(
     assert found.winner.accuracy == max(one.accuracy for one in found.entries[1:])
     assert [row[0] for row in found.rows()] == list(contests.SAYS.values())
     assert "pre-training was" in found.verdict
+
+
+def test_from_scratch_is_the_same_network_at_a_rate_that_suits_its_width(
+    texts: Path, quick: list[tuple[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SMALL, "width", 160)
+    contest(order(texts), [str(texts / "more.jsonl")], out=tmp_path / "run", quiet=True)
+    known = {name: recipe.opened(tmp_path / "run" / name).config["model"] for name in ("scratch", "tuned")}
+    same = [{name: own[name] for name in ("width", "heads", "hidden", "depth")} for own in known.values()]
+    assert same[0] == same[1]
+    kinds = [(own["norm"], own["positions"], own["pool"]) for own in known.values()]
+    assert kinds == [("pre", "rotary", "mean")] * 2
+    assert dict(quick)["scratch"]["optim"]["rate"] == pytest.approx(0.15 / 160)
 
 
 def test_what_is_done_is_not_done_again_and_what_was_interrupted_goes_on(

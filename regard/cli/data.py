@@ -131,6 +131,29 @@ def scenes(
     print(f"{out}: {len(numbers):,} scenes, and labels.csv with what they show")
 
 
+@make.command()
+def digits(
+    out: Folder,
+    count: Annotated[
+        int, typer.Option(min=10, max=1_000_000, help="Training pictures; a tenth more to test on.")
+    ] = 5000,
+    size: Annotated[int, typer.Option(min=16, max=1024, help="Pixels on each side.")] = 48,
+    glyphs: Annotated[
+        Path | None,
+        typer.Option(
+            "--digits", metavar="FOLDER", help="MNIST's four idx files; else four hands that come with Regard."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.", show_default=False)] = 0,
+) -> None:
+    """Drawn digits somewhere in a picture, with labels and boxes, to judge the maps of a classifier by."""
+    from regard.tasks.vision import digits
+
+    _folder(out)
+    known = None if glyphs is None else str(glyphs)
+    print(f"{digits.write(out, count=count, size=size, digits=known, seed=seed)}: {count:,} pictures to learn from")
+
+
 def _folder(path: Path) -> None:
     """Stop at a name that cannot be a folder's."""
     if path.exists() and not path.is_dir():

@@ -17,10 +17,13 @@ from regard.cli.lines import PICTURES, guessed, lines_of, writable
 from regard.cli.views import PAGES, View, judged, links, show
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from regard.interpret.trace import Trace
     from regard.metrics.alignment import Gold
 
 KINDS = ("html", "png", "json", "csv", "npy", "htm", *PICTURES)
+RIVALS = (("gradient", "rollout"), ("gradcam", "centre"))  # methods that are compared
 SHOWN, MEASURED = "What is shown", "For translators"
 
 
@@ -78,12 +81,26 @@ def explain(
             rich_help_panel=SHOWN,
         ),
     ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MODEL", help="With --judge: a model trained on boxes, to compare with.", rich_help_panel=SHOWN
+        ),
+    ] = None,
     probe: Annotated[
         list[str] | None,
         typer.Option(
             metavar="DIR", help="For pictures: does a mark in a corner decide the answer?", rich_help_panel=SHOWN
         ),
     ] = None,
+    anatomy: Annotated[
+        bool,
+        typer.Option(
+            "--anatomy",
+            help="For a ViT: patch filters, likeness of positions, how far heads look.",
+            rich_help_panel=SHOWN,
+        ),
+    ] = False,
     to: Annotated[
         str | None,
         typer.Option(help="Target language, of several; guessed if not given.", rich_help_panel=MEASURED),
@@ -120,10 +137,15 @@ def explain(
     from regard import recipe
 
     model, texts = named(words or [])
+    if against is not None and not judge:
+        raise ValueError(f"--against {against} is for --judge: name labelled pictures with it, or leave it out")
     if judge:
-        return _judge(recipe.load(model, device=device), judge, texts, output, as_json=as_json)
+        other = None if against is None else recipe.load(against, device=device)
+        return _judge(recipe.load(model, device=device), judge, texts, output, other=other, as_json=as_json)
     if probe:
         return _probe(recipe.load(model, device=device), probe, texts, output, as_json=as_json)
+    if anatomy:
+        return _anatomy(model, texts, output, device=device, as_json=as_json)
     measured = measures or interventions
     _possible(texts, input, level, output, alignments=alignments, measured=measured, interventions=interventions)
     trained = recipe.load(model, device=device)
@@ -151,14 +173,16 @@ def explain(
         show(trace, view, output=output, step=step, gold=gold, extra=extra)
 
 
-def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None, *, as_json: bool) -> None:
+def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None, *, other: Any, as_json: bool) -> None:
     """Which maps of a picture classifier may be believed, as a table."""
     from rich.console import Console
 
     from regard.cli.tables import Fitted
 
     _alone(trained, "judge", texts, output)
-    found = trained.judge_maps(*paths)
+    if other is not None and not hasattr(other, "boxes"):
+        raise ValueError(f"--against is for models that find digits: {other.name} is {other.kind}, leave it out")
+    found = trained.judge_maps(*paths, against=other)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))
         return
@@ -167,10 +191,27 @@ def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None
     seen = f"{found.grids} grids of four, {found.right:,} of {found.pictures:,} pictures labelled right"
     note = "Chance: pointing and inside 0.250. Less deletion is better, more of all others. ± 95 % by bootstrap."
     console.print(Fitted(columns, found.rows(), seen, note))
-    for one, other in (("gradient", "rollout"), ("gradcam", "centre")):
-        chance = found.beyond_chance(one, other)
+    for one, rival in RIVALS:
+        chance = found.beyond_chance(one, rival)
         if chance is not None:
-            console.print(f"{one} against {other}, pointing: p = {chance:.4f}")
+            console.print(f"{one} against {rival}, pointing: p = {chance:.4f}")
+    if found.boxes:
+        _boxed(console, found, trained_on_boxes=other)
+
+
+def _boxed(console: Console, found: Any, *, trained_on_boxes: Any) -> None:
+    """The same of single pictures with boxes, beside a model that was trained on boxes."""
+    from regard.cli.tables import Fitted
+
+    columns = ["method", "pointing", "inside", "overlap"]
+    note = f"Boxes cover {found.covered:.3f} of a picture. A map's box is drawn at the level best for other pictures."
+    if trained_on_boxes is not None:
+        note += f" {trained_on_boxes.name} was trained on boxes, the maps were not."
+    console.print("", Fitted(columns, found.boxed_rows(), f"{found.boxes} pictures with boxes", note))
+    for one, rival in RIVALS:
+        chance = found.beyond_chance(one, rival, "overlap", boxed=True)
+        if chance is not None:
+            console.print(f"{one} against {rival}, overlap: p = {chance:.4f}")
 
 
 def _probe(trained: Any, paths: list[str], texts: list[str], output: Path | None, *, as_json: bool) -> None:
@@ -192,6 +233,37 @@ def _probe(trained: Any, paths: list[str], texts: list[str], output: Path | None
         if with_mark is not None and without is not None:
             print(f"{words}: {_percent(with_mark)} with the mark, {_percent(without)} without")
     print(f"share of the map for {label} on the mark: {found.lit:.1%}; the mark covers {found.area:.1%} of the picture")
+
+
+def _anatomy(model: Path | None, texts: list[str], output: Path | None, *, device: str, as_json: bool) -> None:
+    """Inside a ViT, as a picture, as JSON, or the distances as a table."""
+    from rich.console import Console
+
+    from regard import recipe
+    from regard.cli.tables import Fitted
+    from regard.interpret import plots
+    from regard.interpret.anatomy import lines
+
+    writable(output, ("json", *PICTURES), reads=[*map(Path, texts)])
+    trained = recipe.load(model, device=device)
+    if not hasattr(trained, "anatomy"):
+        raise ValueError(f"--anatomy is for classifiers of pictures: {trained.name} is {trained.kind}, leave it out")
+    if not texts:
+        raise ValueError("--anatomy needs pictures for attention to look at: name some, or a folder of them")
+    found = trained.anatomy(texts)
+    whole = json.dumps(found.plain(), ensure_ascii=False)
+    if output is not None:
+        if output.suffix.lower() == ".json":
+            output.write_text(f"{whole}\n", encoding="utf-8")
+        else:
+            plots.save(plots.anatomy(found, title=f"{trained.name}, {found.pictures:,} pictures"), output)
+        print(f"{output}: inside the model")
+    elif as_json:
+        print(whole)
+    else:
+        title = f"Attention distance in pixels, {found.pictures:,} pictures"
+        note = f"A head that looks at all patches alike: {found.even:.1f}. Filters and positions: -o anatomy.png"
+        Console(highlight=False).print(Fitted(["block", "heads, the nearest first"], lines(found), title, note))
 
 
 def _percent(share: tuple[float, float]) -> str:

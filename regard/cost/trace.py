@@ -8,6 +8,7 @@ each feature.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -48,6 +49,7 @@ class Trace:
     """Bytes that it keeps once, however many sequences there are: half-precision copies of weights."""
 
 
+@functools.lru_cache(maxsize=64)
 def trace(config: Any, lengths: Lengths, precision: Precision = "fp32") -> Trace:
     """Count what a training step does with one sequence, as the difference between two and one."""
     with FakeTensorMode():
@@ -57,6 +59,7 @@ def trace(config: Any, lengths: Lengths, precision: Precision = "fp32") -> Trace
     return Trace(two.body - one.body, two.head - one.head, kept, one.kept - kept)
 
 
+@functools.lru_cache(maxsize=64)
 def operations(config: Any, lengths: Lengths) -> tuple[int, int]:
     """Operations of one sequence's forward pass, up to its features and from there to its logits."""
     with FakeTensorMode():

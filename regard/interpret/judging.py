@@ -94,7 +94,7 @@ def judged(
     draw = torch.Generator().manual_seed(seed)
     found: dict[str, list[dict[str, Tensor]]] = {}
     for some in asked.chunks():
-        own, new = ({name: mapped(each, some.pixels, some.labels, name) for name in names} for each in (model, other))
+        own, new = (_mapped(each, some, names) for each in (model, other))
         for name, maps in (own | _controls(own[names[0]], new[names[0]], draw)).items():
             checks = checked(model, some, maps, removes=removes)
             if name in own:
@@ -104,6 +104,25 @@ def judged(
         name: {check: np.concatenate([part[check].cpu().numpy() for part in parts]) for check in parts[0]}
         for name, parts in found.items()
     }
+
+
+def located(model: Any, asked: Asked, names: Sequence[str] | None = None, *, seed: int = 0) -> dict[str, Checked]:
+    """Whether the maps of each method and each control lie in the boxes that are known, for every picture."""
+    assert asked.boxes is not None
+    other, names = untrained(model, seed=seed), names or methods(model)
+    draw = torch.Generator().manual_seed(seed)
+    found: dict[str, list[Tensor]] = {}
+    for some in asked.chunks():
+        own, new = _mapped(model, some, names), _mapped(other, some, names[:1])
+        for name, maps in (own | _controls(own[names[0]], new[names[0]], draw)).items():
+            found.setdefault(name, []).append(maps.cpu())
+    whole, boxes = {name: torch.cat(parts) for name, parts in found.items()}, asked.boxes.cpu()
+    checks = {"pointing": measures.pointing, "inside": measures.inside, "overlap": measures.overlap}
+    return {name: {check: how(maps, boxes).numpy() for check, how in checks.items()} for name, maps in whole.items()}
+
+
+def _mapped(model: Any, asked: Asked, names: Sequence[str]) -> dict[str, Tensor]:
+    return {name: mapped(model, asked.pixels, asked.labels, name) for name in names}
 
 
 def checked(

@@ -14,9 +14,12 @@ from regard.interpret.items import SIDES
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from regard.interpret.anatomy import Anatomy
     from regard.interpret.trace import Trace
 
+GROUND = "#dde5ef"  # between small pictures, and none of their shades
 DARK = 0.15  # of a picture's light where nothing was looked at
+ACROSS = 7  # filters in a row
 LINES = 12  # of those that look, at most
 COLOURS = ("#ffb000", "#64b5ff", "#ff6f91", "#7ee081")  # of boxes
 
@@ -115,6 +118,61 @@ def crops(
     for axes in grid.flat:
         axes.set(xticks=[], yticks=[])
     return figure
+
+
+def anatomy(found: Anatomy, *, title: str = "") -> Figure:
+    """Inside a ViT: patch filters, likeness of positions, and how far each head of each block looks."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(16, 4.6), layout="constrained")
+    left, middle, right = figure.subplots(1, 3, width_ratios=(1.3, 1, 1.2))
+    left.imshow(_tiled(_shades(found.filters), across=ACROSS), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+    left.set_title(f"patch filters: {found.explained.sum():.0%} of their variance in {len(found.filters)} components")
+    if found.likeness is None:
+        middle.text(0.5, 0.5, "no positional encoding\nis added to patches", ha="center", va="center")
+        middle.set_title("likeness of positions")
+    else:
+        maps = found.likeness.unflatten(1, found.grid)[..., None].numpy()
+        shown = middle.imshow(
+            _tiled(maps, across=found.grid[1]), cmap="viridis", vmin=-1, vmax=1, interpolation="nearest"
+        )
+        middle.set_title("likeness of positions: each patch with all others")
+        figure.colorbar(shown, ax=middle, shrink=0.8, label="cosine")
+    for axes in (left, middle):
+        axes.set(xticks=[], yticks=[], facecolor=GROUND)
+        axes.spines[:].set_visible(False)
+    for block, heads in enumerate(found.distances.tolist()):
+        right.scatter([block] * len(heads), heads, s=18, color="C0", alpha=0.7)
+    right.axhline(found.even, color="0.4", linestyle="--", linewidth=1, label="all patches alike")
+    highest = 1.1 * max(found.even, float(found.distances.max()))
+    right.set(xlabel="block", ylabel="mean distance, pixels", ylim=(0, highest), xticks=range(len(found.distances)))
+    right.legend(loc="lower right", frameon=False)
+    right.set_title("attention distance, each head a dot")
+    if title:
+        figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def _shades(filters: Float[Tensor, "filter channels y x"]) -> Any:
+    """Filters as pictures: 0 is grey, each as strong as it can be; channels other than one or three are averaged."""
+    seen = filters if filters.shape[1] in (1, 3) else filters.mean(1, keepdim=True)
+    most = seen.abs().amax((1, 2, 3), keepdim=True).clamp(min=1e-12)
+    return (0.5 + 0.5 * seen / most).permute(0, 2, 3, 1).numpy()
+
+
+def _tiled(tiles: Any, *, across: int) -> Any:
+    """Small pictures, channels last, side by side in rows, with gaps between them."""
+    import numpy as np
+    from matplotlib.colors import to_rgb
+
+    count, height, width, channels = tiles.shape
+    gap, rows = max(1, height // 8), -(-count // across)
+    size = rows * (height + gap) - gap, min(count, across) * (width + gap) - gap
+    whole = np.full((*size, channels), np.nan) if channels == 1 else np.tile(to_rgb(GROUND), (*size, 1))
+    for number, tile in enumerate(tiles):
+        top, start = (number // across) * (height + gap), (number % across) * (width + gap)
+        whole[top : top + height, start : start + width] = tile
+    return whole.squeeze(-1) if channels == 1 else whole
 
 
 def _light(

@@ -227,6 +227,11 @@ def _mean(sums: Sums) -> Scores:
     return sums[..., 0] / np.maximum(sums[..., 1], 1e-12)
 
 
+def _difference(sums: Sums) -> Scores:
+    """One share less another."""
+    return _mean(sums[..., :2]) - _mean(sums[..., 2:])
+
+
 def _f1(sums: Sums) -> Scores:
     """In percent, of what was right, what was said and what was there."""
     return 100 * 2 * sums[..., 0] / np.maximum(sums[..., 1] + sums[..., 2], 1e-12)
@@ -257,6 +262,7 @@ SCORES: dict[str, Callable[[Sums], Scores]] = {
     "chrf": _chrf,
     "ter": _ter,
     "mean": _mean,
+    "difference": _difference,
     "f1": _f1,
     "correlation": _correlation,
     "matthews": _matthews,

@@ -1,7 +1,8 @@
 """Captions: a picture is read as regions, and a decoder of translation writes about them (Xu et al. 2015).
 
-The writer is recurrent, without attention (the mean of the regions starts its state), with soft attention or with hard
-attention to them; or it is a Transformer's decoder, over the regions as they are or read by encoder blocks first.
+The writer is recurrent, without attention (the mean of the regions starts its state, or what hidden layers make of the
+whole picture), with soft attention or with hard attention to them; or it is a Transformer's decoder, over the regions
+as they are or read by encoder blocks first.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from regard.models.blocks import BlockShape, DecoderBlock, Embedding, EncoderBlo
 from regard.models.dropout import Dropout
 from regard.models.efficientnet import EfficientNet, EfficientNetConfig
 from regard.models.encoder_decoder import EncoderDecoder
+from regard.models.picture import check
 from regard.models.resnet import ResNet, ResNetConfig
 from regard.models.vgg import VGG, VGGConfig
 from regard.models.vit import ViT, ViTConfig
@@ -91,6 +93,9 @@ class CaptionerConfig(Reading):
     """Which model this is."""
     attention: Literal["none", "soft", "hard"] = "soft"
     """Attention to the regions: none, to all by their weights, or to one that is drawn."""
+    begins: Literal["mean", "hidden"] = "mean"
+    """What a writer without attention begins with: the mean of the regions, or the hidden layer below the head of the
+    encoder, such as the 4096 features of a whole VGG16."""
     use: Literal["likeliest", "mean"] = "likeliest"
     """What hard attention sees when captions are written: the region of the largest weight, or the weighted mean."""
     softened: Share = 0.5
@@ -112,6 +117,26 @@ class CaptionerConfig(Reading):
 
     def __post_init__(self) -> None:
         affordable(self.parameters, "lower width, embedding or the vocabulary")
+        if self.begins == "hidden" and self.attention != "none":
+            looks = f"{self.attention} attention looks at regions"
+            raise ValueError(
+                f"model.begins=hidden is one vector, and {looks}: set model.attention=none, or begins=mean"
+            )
+        if self.begins == "hidden" and self.encoder.size and not self._whole:  # the encoder is known with its size
+            need = "an encoder with hidden layers below its head, such as a whole VGG16"
+            raise ValueError(
+                f"model.begins=hidden needs {need}, and {_lower(self.encoder.phrase)}, has none: set model.begins=mean"
+            )
+
+    @property
+    def _whole(self) -> int:
+        """Features of the hidden layer below the encoder's head; 0 where there is none."""
+        return self.encoder.hidden if isinstance(self.encoder, VGGConfig) else 0
+
+    @property
+    def read(self) -> tuple[int, int]:
+        """How many regions a picture has, and how many features each; as a whole it is one."""
+        return (1, self._whole) if self.begins == "hidden" else super().read
 
     @property
     def parameters(self) -> int:
@@ -221,7 +246,8 @@ class Captioner(Reader, RecurrentWriter):
 
     def __init__(self, config: CaptionerConfig):
         super().__init__()
-        features = self.equip(config)
+        self.equip(config)
+        features = config.read[1]
         shape = WriterShape(
             config.cell, config.embedding, config.width, config.decoder, features, dropout=config.dropout
         )
@@ -233,6 +259,19 @@ class Captioner(Reader, RecurrentWriter):
         self.dropout = nn.Dropout(config.dropout)
         if config.attention == "hard":  # no weight, and of no use after training
             self.register_buffer("baseline", torch.zeros(()))
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of regions; one where the picture is read as a whole."""
+        return (1, 1) if self.config.begins == "hidden" else super().grid
+
+    def regions(self, pixels: Pixels) -> Regions:
+        """What the encoder makes of normalised pixels: its regions, or its hidden layer as the only one."""
+        if self.config.begins == "mean":
+            return super().regions(pixels)
+        with torch.set_grad_enabled(self.config.tuned and torch.is_grad_enabled()):
+            check(self.config.encoder, pixels)
+            return self.encoder.pooled(self.encoder.maps(pixels))[:, None]
 
     @property
     def expected(self) -> Float[Tensor, ""]:

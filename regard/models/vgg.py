@@ -87,7 +87,7 @@ class VGGConfig:
     @property
     def body(self) -> dict[str, str]:
         """Where the weights lie that another model can go on with."""
-        return {"stages": "stages"}
+        return {"stages": "stages", **({"hidden": "hidden"} if self.hidden else {})}
 
 
 class VGG(Convolutional):

@@ -38,3 +38,13 @@ def test_a_box_is_around_the_largest_patch_that_hangs_together() -> None:
 
 def test_an_area_is_that_of_trapezoids() -> None:
     assert maps.area(torch.tensor([[1.0, 0.0], [0.5, 0.0], [0.0, 1.0]])).tolist() == [0.5, 0.25]
+
+
+def test_a_level_is_chosen_on_the_other_pictures() -> None:
+    maps_ = torch.zeros(4, 4, 4)
+    maps_[:, 0, 0], maps_[:, 0, 1] = 1.0, 0.25
+    narrow, wide = [0.0, 0.0, 0.25, 0.25], [0.0, 0.0, 0.5, 0.25]
+    assert maps.overlap(maps_, torch.tensor([wide] * 4)).tolist() == [1, 1, 1, 1]  # any level up to a quarter
+    assert maps.overlap(maps_, torch.tensor([narrow] * 4)).tolist() == [1, 1, 1, 1]  # any level above it
+    assert maps.overlap(maps_, torch.tensor([narrow, wide] * 2)).tolist() == [0.5, 0.5, 0.5, 0.5]
+    assert maps.overlap(maps_[:1], torch.tensor([wide])).tolist() == [1]

@@ -20,10 +20,12 @@ from tests.models.test_stepping import Beams
 
 EYE = {"name": "vit", "size": 8, "patch": 4, "width": 12, "heads": 2, "hidden": 16, "depth": 1, "channels": 1}
 SMALL = {"vocab": 23, "encoder": EYE, "dropout": 0.0, "context": 24}
+WHOLE = {"name": "vgg", "size": 8, "channels": 1, "depths": [1, 1], "widths": [4, 6], "hidden": 10}
 RECURRENT = {"name": "captioner", "width": 8, "embedding": 6, **SMALL}
 BLOCKS = {"name": "transformer-captioner", "width": 8, "heads": 2, "hidden": 16, "decoder": 2, **SMALL}
 WRITERS = {
     "none": {**RECURRENT, "attention": "none"},
+    "none, from hidden layers": {**RECURRENT, "attention": "none", "begins": "hidden", "encoder": WHOLE},
     "soft": {**RECURRENT, "attention": "soft"},
     "soft, no gate": {**RECURRENT, "attention": "soft", "gated": False, "decoder": 2},
     "hard": {**RECURRENT, "attention": "hard"},
@@ -134,6 +136,29 @@ def test_a_frozen_encoder_has_no_gradient_and_a_tuned_one_has():
         )
         features.sum().backward()
         assert all((weight.grad is not None) == tuned for weight in model.encoder.blocks.parameters())
+
+
+def test_a_picture_as_a_whole_is_what_the_head_of_its_encoder_would_read():
+    model = made(WRITERS["none, from hidden layers"])
+    whole = build(config_of({**WHOLE, "classes": 3})).eval()
+    whole.load_state_dict({**whole.state_dict(), **model.encoder.state_dict()})
+    seen = model.regions(pictures(2))
+    assert seen.shape == (2, 1, 10) == (2, *model.config.read)
+    assert model.grid == (1, 1)
+    assert torch.allclose(whole.head(seen[:, 0]), whole(pictures(2)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"attention": "soft"}, "model.begins=hidden is one vector, and soft attention looks at regions"),
+        ({"encoder": {**WHOLE, "hidden": 0}}, "a VGG of 2 convolutions, 6 features, has none: set model.begins=mean"),
+        ({"encoder": {"name": "vit", "size": 8, "patch": 4, "channels": 1}}, "such as a whole VGG16, and a ViT"),
+    ],
+)
+def test_an_encoder_without_hidden_layers_below_a_head_cannot_begin_with_them(change, message):
+    with pytest.raises(ValueError, match=message):
+        config_of({**WRITERS["none, from hidden layers"], **change})
 
 
 @pytest.mark.parametrize("name", ["soft", "hard", "decoder"])

@@ -65,7 +65,9 @@ def texts(place: Path) -> dict[str, Line]:
         ends,
         ["premise\tchoice1\tchoice2\tlabel", *(f"film {n}\t{a}\t{b}\t{1 + n % 2}" for n, (a, b) in enumerate(sides))],
     )
+    some = str(place / "some.tsv")
     _write(pairs, ("\t".join(pair) for pair in sentences()))
+    _write(some, ("\t".join(pair) for pair in sentences()[:30]))
     _write(labels, (f"{word} film {n}\t{word}" for word, n in judged))
     _write(tags, (f"the/D film{n}/N is/V {word}/A" for word, n in judged))
     _write(text, ["masse masse"] * 40)
@@ -81,7 +83,7 @@ def texts(place: Path) -> dict[str, Line]:
         "translation": Line(
             translation,
             ["Le roi dort.", "Le loup dort."],
-            [pairs],
+            [some],
             looks=True,
             heads=dict.fromkeys((*LABELLING, *SCORING, "language"), "bridge, decoder"),
         ),
@@ -150,7 +152,7 @@ def texts(place: Path) -> dict[str, Line]:
                 "model": {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "dropout": 0.2, "context": 512},
             },
             ["Le roi dort.", "Le loup dort."],
-            [pairs],
+            [some],
             looks=True,
             heads={"causal-lm": "", "masked-lm": ""},
         ),
@@ -162,7 +164,7 @@ def texts(place: Path) -> dict[str, Line]:
                 "tuning": {"way": "full"},
             },
             ["Le roi dort.", "en: Le loup dort."],
-            [pairs],
+            [some],
             looks=True,
             heads={"span-corruption": ""},
         ),

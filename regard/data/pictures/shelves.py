@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -28,6 +28,7 @@ from regard.data.readers import JSON_SUFFIXES, LINE, Refusal, lines, parsed, suf
 
 Part = Literal["train", "test"]
 LABEL = "label"
+BOX = "box"
 PATHS = ("path", "file", "filename", "file_name", "image", "picture")  # how columns with paths are usually called
 LABELS = ("label", "class", "category")
 PARTS: dict[str, tuple[str, ...]] = {"train": ("train", "training"), "test": ("test", "t10k", "valid", "val")}
@@ -64,7 +65,7 @@ class Shelf:
     """Files, or all pictures as one array: (pictures, height, width), channels last where there are any."""
     places: Sequence[str]
     columns: Mapping[str, Sequence[Any]]
-    """What is said of each picture, by column; LABEL is its label, as a text."""
+    """What is said of each picture, by column; LABEL is its label, as a text, BOX where it is: shares of the sides."""
     refused: list[tuple[str, str]] = field(default_factory=list)
     """(place, reason) of rows that name no picture."""
     notes: tuple[str, ...] = ()
@@ -290,13 +291,31 @@ def _npz(path: Path, part: Part) -> Shelf:
     keys = _keys(path, part)
     if not keys:
         raise ValueError(f"{path} has no arrays named pictures and labels, or {part}_pictures and {part}_labels")
-    pictures, labels, *others = _arrays(path, (*keys, "classes"))
-    names = others[0] if others else np.array([], str)
+    own = keys[1].replace("labels", "boxes") if "labels" in keys[1] else keys[1].replace("y", "boxes", 1)
+    found = _arrays(path, (*keys, "classes", own))
+    pictures, labels, names = found[keys[0]], found[keys[1]], found.get("classes", np.array([], str))
     if pictures.ndim == 4 and pictures.shape[1] in (1, 3) and pictures.shape[-1] not in (1, 3):
         pictures = pictures.transpose(0, 2, 3, 1)
     if names.ndim != 1 or names.dtype.kind not in "US":
         raise ValueError(f"{path}: classes must be a list of names, not {names.dtype} of shape {names.shape}")
-    return _stacked(str(path), pictures, labels, tuple(map(str, names)))
+    shelf = _stacked(str(path), pictures, labels, tuple(map(str, names)))
+    if own in found:
+        return replace(shelf, columns={**shelf.columns, BOX: _boxes(shelf, pictures, found[own])})
+    return shelf
+
+
+def _boxes(shelf: Shelf, pictures: np.ndarray, given: np.ndarray) -> list[tuple[float, ...]]:
+    """Left, top, right and bottom of each picture's box, as shares of its sides."""
+    form = "give left, top, right, bottom of each as shares of its sides"
+    if given.shape != (len(shelf), 4) or given.dtype.kind not in "fiu":
+        raise ValueError(f"{shelf.name}: boxes of shape {given.shape} for {len(shelf)} pictures: {form}")
+    if pictures.shape[1] != pictures.shape[2]:
+        raise ValueError(f"{shelf.name}: boxes in pictures that are not square: cut them square, or leave boxes out")
+    good = ((given >= 0) & (given <= 1)).all(1) & (given[:, :2] < given[:, 2:]).all(1)  # nothing is >= nan
+    if not good.all():
+        first = int(np.argmin(good))
+        raise ValueError(f"{shelf.places[first]}: {given[first].tolist()} is no box: {form}, from 0 to 1")
+    return [tuple(each) for each in given.astype(float).tolist()]
 
 
 def _keys(path: Path, part: Part, *, strict: bool = False) -> tuple[str, str] | None:
@@ -313,15 +332,14 @@ def _keys(path: Path, part: Part, *, strict: bool = False) -> tuple[str, str] | 
     return next((pair for pair in pairs if there.issuperset(pair)), None)
 
 
-def _arrays(path: Path, names: Sequence[str]) -> list[np.ndarray]:
+def _arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Those of these arrays that a file holds."""
     try:
         with zipfile.ZipFile(path) as held:
-            there = [f"{name}.npy" for name in names if f"{name}.npy" in held.namelist()]
-            found = []
-            for name in there:
-                with held.open(name) as file:
-                    found.append(np.lib.format.read_array(file, allow_pickle=False))
+            found = {}
+            for name in (name for name in names if f"{name}.npy" in held.namelist()):
+                with held.open(f"{name}.npy") as file:
+                    found[name] = np.lib.format.read_array(file, allow_pickle=False)
             return found
     except UNREADABLE as error:
         raise _unreadable(path, error) from None

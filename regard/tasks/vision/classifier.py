@@ -28,12 +28,15 @@ from regard.tasks.trained import NoOptions, chosen, described, revived
 from regard.tasks.vision import preparing, scattering
 from regard.tasks.vision.opening import Given, called, opened, patches, unfolded
 from regard.tasks.vision.scoring import measured, scores
+from regard.training.task import evenly
 
 if TYPE_CHECKING:
+    from regard.interpret.anatomy import Anatomy
     from regard.tasks.vision.judgement import Judgement
     from regard.tasks.vision.probing import Probe
 
 CHUNK = 256  # pictures looked at at a time
+LOOKED = 128  # pictures over which distances of attention are averaged
 CLASS = "<class>"
 
 
@@ -108,12 +111,7 @@ class PictureClassifier:
 
     def classify(self, pictures: Given | Sequence[Given]) -> list[Sight]:
         """What each picture shows: files, folders of them, or arrays (height, width) or (height, width, 3)."""
-        alone = isinstance(pictures, (str, Path)) or (isinstance(pictures, np.ndarray) and pictures.ndim < 4)
-        listed: list[Any] = [pictures] if alone else list(pictures)  # type: ignore[list-item, arg-type]
-        files = (isinstance(each, (str, Path)) for each in listed)
-        spread = [
-            one for each, file in zip(listed, files, strict=True) for one in (unfolded(str(each)) if file else [each])
-        ]
+        spread = _spread(pictures)
         found: list[Sight] = []
         for first in range(0, len(spread), CHUNK):
             some = spread[first : first + CHUNK]
@@ -160,6 +158,13 @@ class PictureClassifier:
 
         return probed(self, paths)
 
+    def anatomy(self, pictures: Given | Sequence[Given]) -> Anatomy:
+        """Inside a ViT: patch filters, likeness of positions, and how far heads look in some of these pictures."""
+        from regard.interpret.anatomy import anatomy
+
+        some = self.opened(evenly(_spread(pictures), LOOKED))
+        return anatomy(self.model, self.scaled(some.to(device_of(self.model))))
+
     def look(self, given: Given, *, about: str | None = None) -> Trace:
         """Classify a picture and keep where the evidence lies for the likeliest labels, or one that is asked about."""
         from regard.tasks.vision.looking import traced
@@ -187,3 +192,10 @@ class PictureClassifier:
         """What is read, row by row, with its box as shares of the sides."""
         before = [Item(CLASS, special=True)] * getattr(self.model.config, "before", 0)
         return before + patches(field(self.model))
+
+
+def _spread(pictures: Given | Sequence[Given]) -> list[Given]:
+    """One by one: files, arrays, and what lies in folders."""
+    alone = isinstance(pictures, (str, Path)) or (isinstance(pictures, np.ndarray) and pictures.ndim < 4)
+    listed: list[Any] = [pictures] if alone else list(pictures)  # type: ignore[list-item, arg-type]
+    return [one for each in listed for one in (unfolded(each) if isinstance(each, (str, Path)) else [each])]

@@ -3,66 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from regard.attention.hardware import device_of
+from regard.data.pictures.shelves import BOX
 from regard.interpret import judging
+from regard.metrics.boxes import iou
 from regard.metrics.significance import Statistics, averaged, interval, paired
 
 if TYPE_CHECKING:
     from regard.tasks.vision.classifier import PictureClassifier
+    from regard.tasks.vision.localisation import Locator
 
 LOWER = ("deletion",)  # checks in which less is better
-GRIDDED = ("pointing", "inside", "overlap")
+PLACED = ("pointing", "inside", "overlap")
 SINGLE = ("deletion", "insertion", "change")
+Checks = Mapping[str, Mapping[str, Statistics]]
 
 
 @dataclass(frozen=True)
 class Judgement:
     """What each method and each control reaches in each check."""
 
-    checks: Mapping[str, Mapping[str, Statistics]]
+    checks: Checks
     grids: int
     pictures: int
     right: int
     """Of the pictures, those that are labelled right, which alone are asked about."""
+    boxed: Checks = field(default_factory=dict)
+    """The same in pictures with boxes; a model that was trained on boxes has a line too."""
+    boxes: int = 0
+    covered: float = 0.0
+    """Which share of a picture its box covers, on average."""
 
     def rows(self) -> list[list[str]]:
         """A line for each method: means, with half of a 95 % interval."""
-        return [
-            [name, *(_told(found.get(check)) for check in (*GRIDDED, *SINGLE))] for name, found in self.checks.items()
-        ]
+        return _rows(self.checks, (*PLACED, *SINGLE))
 
-    def beyond_chance(self, name: str, other: str, check: str = "pointing") -> float | None:
+    def boxed_rows(self) -> list[list[str]]:
+        """The same of pictures with boxes."""
+        return _rows(self.boxed, PLACED)
+
+    def beyond_chance(self, name: str, other: str, check: str = "pointing", *, boxed: bool = False) -> float | None:
         """How probable so large a difference between two methods is by chance, on the same pictures."""
-        both = {each: self.checks[each][check] for each in (other, name) if each in self.checks}
+        checks = self.boxed if boxed else self.checks
+        both = {each: checks[each][check] for each in (other, name) if check in checks.get(each, ())}
         return paired(both, test="randomisation")[1].p if len(both) == 2 else None
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
-        return {
-            "grids": self.grids,
-            "pictures": self.pictures,
-            "right": self.right,
-            "methods": {
-                name: {
-                    check: {"mean": one.score, "low": interval(one).low, "high": interval(one).high}
-                    for check, one in found.items()
-                }
-                for name, found in self.checks.items()
-            },
-        }
+        told = {"grids": self.grids, "pictures": self.pictures, "right": self.right, "methods": _plain(self.checks)}
+        return told | (
+            {"boxes": self.boxes, "covered": self.covered, "boxed": _plain(self.boxed)} if self.boxes else {}
+        )
 
 
 def judged(
-    classifier: PictureClassifier, paths: Sequence[str | Path], *, grids: int = 200, singles: int = 60, seed: int = 0
+    classifier: PictureClassifier,
+    paths: Sequence[str | Path],
+    *,
+    against: Locator | None = None,
+    grids: int = 200,
+    singles: int = 60,
+    seed: int = 0,
 ) -> Judgement:
-    """Pointing in grids of four pictures, and deletion, insertion and change on single ones."""
+    """Pointing in grids of four pictures and in boxes that are known; deletion, insertion and change on single ones."""
     side = classifier.side(*paths)
     labels = torch.from_numpy(np.asarray(side.labels)).long()
     place = device_of(classifier.model)
@@ -72,21 +83,74 @@ def judged(
     right = (said == labels).nonzero()[:, 0]
     if not len(right):
         raise ValueError(f"{classifier.name} labels none of {len(side):,} pictures right: there is nothing to judge")
-    own, known = pixels[right.to(place)], labels[right]
-    asked = judging.grids(own, known.to(place), grids, seed=seed)
-    found = judging.judged(judging.doubled(classifier.model), asked, seed=seed, removes=False)
-    chosen = torch.randperm(len(right), generator=torch.Generator().manual_seed(seed))[:singles].to(place)
-    alone = judging.judged(classifier.model, judging.Asked(own[chosen], known.to(place)[chosen]), seed=seed)
+    boxes = _boxes(side, against)
+    order = torch.randperm(len(right), generator=torch.Generator().manual_seed(seed))
+    pictures, known = pixels[right.to(place)], labels[right].to(place)
+    found: dict[str, judging.Checked] = {}
+    if boxes is None or len(known.unique()) > 1:  # with boxes there is something to judge without grids
+        asked = judging.grids(pictures, known, grids, seed=seed)
+        found = judging.judged(judging.doubled(classifier.model), asked, seed=seed, removes=False)
+    some = order[:singles].to(place)
+    alone = judging.judged(classifier.model, judging.Asked(pictures[some], known[some]), seed=seed)
     checks = {
-        name: {check: averaged(found[name][check]) for check in GRIDDED}
-        | {check: averaged(alone[name][check], lower=check in LOWER) for check in SINGLE if check in alone[name]}
-        for name in found
+        name: {check: averaged(values) for check, values in found.get(name, {}).items() if check in PLACED}
+        | {check: averaged(values, lower=check in LOWER) for check, values in own.items() if check in SINGLE}
+        for name, own in alone.items()
     }
-    return Judgement(checks, grids, len(side), len(right))
+    counts = grids if found else 0, len(side), len(right)
+    if boxes is None:
+        return Judgement(checks, *counts)
+    chosen = right[order[:grids]]
+    true = boxes[chosen]
+    seen = judging.Asked(pixels[chosen.to(place)], labels[chosen].to(place), true.to(place))
+    boxed = judging.located(classifier.model, seen, seed=seed)
+    if against is not None:
+        shades = torch.from_numpy(side.pixels(chosen.numpy())).float().mean(1) / 255
+        boxed[against.name] = _supervised(against.boxes(shades), true)
+    placed = {name: {check: averaged(values) for check, values in own.items()} for name, own in boxed.items()}
+    covered = float((true[:, 2:] - true[:, :2]).prod(1).mean())
+    return Judgement(checks, *counts, placed, len(chosen), covered)
+
+
+def _boxes(side: Any, against: Locator | None) -> Tensor | None:
+    """The boxes of all pictures, where all have one; what cannot be compared with them is refused."""
+    given = [side.album.columns.get(BOX, [None] * len(side.album))[number] for number in side.numbers]
+    known = None if None in given else torch.tensor(given)
+    if against is None:
+        return known
+    size = side.album.pixels.shape[-1]
+    if known is None:
+        raise ValueError("--against needs pictures whose boxes are known: `regard data make digits FOLDER` makes some")
+    if against.model.config.size != size:
+        reads = f"{against.name} reads pictures of {against.model.config.size} pixels"
+        raise ValueError(
+            f"{reads} and these have {size}: make them, or train one of the two, with the size of the other"
+        )
+    return known
+
+
+def _supervised(guesses: Tensor, true: Tensor) -> judging.Checked:
+    """What boxes reach that somebody was trained to draw: a box points with its centre."""
+    left, top, right, bottom = true.unbind(1)
+    across, down = ((guesses[:, low] + guesses[:, low + 2]) / 2 for low in (0, 1))
+    points = (across >= left) & (across < right) & (down >= top) & (down < bottom)
+    return {"pointing": points.double().numpy(), "overlap": iou(guesses, true).numpy()}
 
 
 def _some(count: int) -> list[np.ndarray]:
     return np.array_split(np.arange(count), max(1, -(-count // judging.CHUNK)))
+
+
+def _rows(checks: Checks, columns: Sequence[str]) -> list[list[str]]:
+    return [[name, *(_told(found.get(check)) for check in columns)] for name, found in checks.items()]
+
+
+def _plain(checks: Checks) -> dict[str, Any]:
+    def spread(one: Statistics) -> dict[str, float]:
+        found = interval(one)
+        return {"mean": one.score, "low": found.low, "high": found.high}
+
+    return {name: {check: spread(one) for check, one in own.items()} for name, own in checks.items()}
 
 
 def _told(one: Statistics | None) -> str:

@@ -174,7 +174,8 @@ class Locator:
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Locator:
         """The locator a checkpoint directory holds."""
-        return cls(revived(checkpoint, device), checkpoint.directory.name, checkpoint.config.get("data"))
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        return cls(revived(checkpoint, device), name, checkpoint.config.get("data"))
 
     def parse(self, text: str) -> Path:
         """An input is the path of a picture."""
@@ -188,8 +189,7 @@ class Locator:
     def evaluate(self, *files: str | Path, count: int = 1000, name: str | None = None) -> Scores:
         """Scores on so many freshly drawn pictures."""
         seen, labels, boxes = fresh_pictures(self, PictureConfig, count, files).parts
-        found = [self.model(chunk.to(_device(self.model))) for chunk in seen.split(CHUNK)]
-        logits, guesses = (torch.cat(part).float().cpu() for part in zip(*found, strict=True))
+        logits, guesses = self._answers(seen)
         right, shared = (logits.argmax(-1) == labels).float(), iou(guesses, boxes)
         metrics = {
             "accuracy, %": averaged((100 * right).tolist()),
@@ -203,6 +203,16 @@ class Locator:
             for i in range(len(labels))
         ]  # fmt: skip
         return Scores(name or self.name, self.task, metrics, examples, unit="picture", counted="class and IoU")
+
+    def boxes(self, shades: Float[Tensor, "picture height width"]) -> Float[Tensor, "picture 4"]:
+        """The box in each picture of shades from 0, black, to 1, as shares of the sides."""
+        return self._answers(shades)[1]
+
+    @torch.no_grad()
+    def _answers(self, shades: Float[Tensor, "picture height width"]) -> tuple[Tensor, Tensor]:
+        found = [self.model(chunk.to(_device(self.model))) for chunk in shades.split(CHUNK)]
+        logits, guesses = (torch.cat(part).float().cpu() for part in zip(*found, strict=True))
+        return logits, guesses
 
     def look(self, given: Any, **options: Any) -> Trace:
         """There is nothing to look at in a convolution."""

@@ -20,11 +20,13 @@ from regard.tasks.recognition import understood
 from regard.tasks.vision.captions.files import CAPTION, CaptionFile, shelve
 from regard.tasks.vision.captions.preparing import Lines
 from regard.tasks.vision.captions.task import IGNORE, Captions
+from regard.tasks.vision.captions.writer import Caption
 from regard.tasks.vision.opening import unfolded
 from regard.training.task import Given
 from tests.data.pictures.drawing import COLOURS, fill
 
 EYE = {"patch": 4, "width": 16, "heads": 2, "hidden": 16, "depth": 1}
+WHO = ("man", "woman", "dog")
 BRIEF = {"steps": 2, "log": 1, "evaluate": 2, "save": 2, "threads": 1, "device": "cpu", "tensorboard": False}
 
 
@@ -248,6 +250,28 @@ def test_a_classifier_becomes_the_encoder_and_stays_as_it_was(photos, tmp_path):
         recipe.train(asked, out=tmp_path / "other", start=parent, quiet=True)
 
 
+def test_hidden_layers_of_a_whole_vgg_begin_a_caption_and_are_taken_over(photos, tmp_path):
+    eye = {"name": "vgg", "depths": [1, 1], "widths": [4, 6], "hidden": 10}
+    pictures = {"task": "pictures", "data": {"train": {"path": str(photos)}, "size": 8, "batch": 6}, "training": BRIEF}
+    whole, bare = (
+        recipe.train({**pictures, "model": {**eye, **more}}, out=tmp_path / name, quiet=True).best
+        for name, more in (("whole", {}), ("bare", {"hidden": 0}))
+    )
+    asked = settings(photos)
+    asked["model"] = {"width": 12, "embedding": 12, "attention": "none", "begins": "hidden"}
+    outcome = recipe.train(asked, out=tmp_path / "run", start=whole, quiet=True)
+    before, after = (recipe.opened(each).tensors() for each in (whole, outcome.best))
+    for name in ("hidden.0.weight", "hidden.1.bias", "stages.0.0.weight"):
+        assert torch.equal(after[f"encoder.{name}"], before[name])
+    learner = _started(asked, whole)
+    assert learner.batch(0).seen.shape[1:] == (1, 10)
+    mean = _started({**asked, "model": {**asked["model"], "begins": "mean"}}, whole)
+    assert mean.batch(0).seen.shape[1:] == (16, 6), "kept apart from the others"
+    assert regard.load(tmp_path / "run", device="cpu").caption(photos / "red" / "00.png")
+    with pytest.raises(ValueError, match=r"model.begins=hidden needs an encoder with hidden layers .* a VGG of 2"):
+        recipe.train(asked, out=tmp_path / "none", start=bare, quiet=True)
+
+
 # In use.
 
 
@@ -282,6 +306,21 @@ def test_scores_are_those_of_the_metrics_with_intervals(photos, trained):
     assert set(scores.intervals) == set(scores.metrics)
     assert len([name for name in scores.metrics if name.startswith("BLEU")]) == 8
     assert scores.metrics["CIDEr-D"] == pytest.approx(np.mean([one.score for one in scores.examples]))
+
+
+def test_an_evaluation_tells_man_from_woman_where_references_do(photos, trained, tmp_path, monkeypatch):
+    (tmp_path / "people.csv").write_text(
+        "image,caption\n" + "".join(f"{colour}/00.png,a {who} runs\n" for colour, who in zip(COLOURS, WHO, strict=True))
+    )
+    model = regard.load(trained, device="cpu")
+    assert not model.evaluate(tmp_path / "people.csv", folder=str(photos)).tables  # it speaks of walls
+    monkeypatch.setattr(model, "written", lambda seen, settings: [Caption("a man runs", 0.0)] * len(seen))
+    scores = model.evaluate(tmp_path / "people.csv", folder=str(photos))
+    assert scores.tables[0].rows[0][:2] == ("all", "3")
+    people = scores.plain()["people"]["all"]
+    assert people["wrong"]["score"] == pytest.approx(1 / 3)
+    assert people["guessed"]["score"] == pytest.approx(1 / 3)
+    assert "wrong against all references" in scores.notes[-1]
 
 
 def test_where_it_looked_is_a_trace_with_the_boxes_of_regions(photos, trained):

@@ -74,6 +74,32 @@ def test_the_command_shows_regions_writes_pictures_and_asks_about_labels(folder:
     assert "'violet' is no label" in str(wrong.exception or wrong.output)
 
 
+def test_the_anatomy_of_a_vit_is_drawn_told_and_refused_to_others(folder: Path, tmp_path: Path) -> None:
+    photos, run = str(folder / "photos" / "red"), CliRunner()
+    asked = ["explain", str(folder / "run"), photos, "--anatomy"]
+    told = run.invoke(app, [*asked, "--json"])
+    if folder.name.startswith("resnet"):
+        assert "resnet reads no patches, and this is the anatomy of a ViT" in str(told.exception)
+        return
+    plain = json.loads(told.stdout)
+    assert (plain["pictures"], plain["grid"], len(plain["distances"])) == (6, [4, 4], 2)
+    shown = run.invoke(app, asked)
+    assert "Attention distance in pixels, 6 pictures" in shown.output
+    assert f"{max(plain['distances'][0]):.1f}" in shown.output
+    for name in ("anatomy.png", "anatomy.json"):
+        done = run.invoke(app, [*asked, "-o", str(tmp_path / name)])
+        assert done.exit_code == 0, done.output
+    assert json.loads((tmp_path / "anatomy.json").read_text()) == plain
+    with Image.open(tmp_path / "anatomy.png") as drawn:
+        assert drawn.width > 1000
+    for words, message in (
+        (["explain", str(folder / "run"), "--anatomy"], "--anatomy needs pictures"),
+        ([*asked, "-o", str(tmp_path / "a.html")], "cannot draw a html file, choose json, png or svg"),
+        (["explain", "en-fr", "Good morning.", "--anatomy"], "--anatomy is for classifiers of pictures"),
+    ):
+        assert message in str(run.invoke(app, words).exception)
+
+
 def test_about_is_refused_where_there_are_no_pictures() -> None:
     done = CliRunner().invoke(app, ["explain", "en-fr", "Good morning.", "--about", "dog"])
     assert done.exit_code

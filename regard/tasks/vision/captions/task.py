@@ -149,8 +149,8 @@ class Captions:
         self.kept = {side: Kept(model, own, self.augment) for side, own in self._sides.items()} if kept else {}
         self.notes = [f"an epoch has {self.rows:,} rows of {data.batch:,} captions"]
         if kept:
-            rows, columns = model.grid
-            size = 2 * rows * columns * model.encoder.width * (len(prepared.train) + len(prepared.valid))
+            regions, features = recipe.model.read
+            size = 2 * regions * features * (len(prepared.train) + len(prepared.valid))
             self.notes.append(f"the encoder is frozen: {size / 1e6:,.0f} MB of regions are computed once and cached")
 
     @property

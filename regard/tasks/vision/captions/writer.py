@@ -28,6 +28,7 @@ from regard.decoding.stepper import Hypothesis
 from regard.interpret.items import Item, Weights, tokens
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
+from regard.metrics import gender
 from regard.metrics.captions import NOTE, judged
 from regard.metrics.scores import Judged, Scores
 from regard.models.inference import Ready
@@ -156,9 +157,12 @@ class CaptionWriter:
             Judged(n + 1, side.place(n), " | ".join(side.texts[n]), answers[n], float(worth[n]))
             for n in range(len(side))
         ]
-        notes = (NOTE, scores["BLEU-4"].signature, f"{settings.beams} beams")
-        called = name or self.name
-        return Scores(called, self.task, scores, examples, notes=notes, unit="picture", counted="CIDEr-D")
+        people = gender.measured(answers, side.texts)
+        tables = [gender.table(people)] if any(one.captions for one in people) else []
+        details = {"people": {one.name: one.plain() for one in people}} if tables else {}
+        notes = (NOTE, scores["BLEU-4"].signature, f"{settings.beams} beams", *([gender.NOTE] if tables else []))
+        told: dict[str, Any] = {"tables": tables, "notes": notes, "details": details, "unit": "picture"}
+        return Scores(name or self.name, self.task, scores, examples, **told, counted="CIDEr-D")
 
     def look(self, given: Given, **options: Any) -> Trace:
         """Write about one picture and keep where the winning beam looked before each word."""

@@ -1,0 +1,118 @@
+"""Inside a ViT: what its patches are compared with, which positions it takes for alike, how far each head looks.
+
+The three pictures of Dosovitskiy et al. 2021, figure 7: principal components of the patch embedding, cosines between
+positional encodings, and the mean distance between a patch and those it looks at, by block and head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard.attention.hardware import device_of
+from regard.interpret.watch import watch
+from regard.models.vit import ViT
+
+FILTERS = 28
+CHUNK = 8  # pictures looked at at a time: a large model has a hundred thousand weights of each head
+Plane = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """What can be seen inside a ViT."""
+
+    filters: Float[Tensor, "filter channels y x"]
+    """Principal components of the patch embedding, the largest first, of length 1."""
+    explained: Float[Tensor, "filter"]
+    """Which share of the variance among its filters each accounts for."""
+    likeness: Float[Tensor, "patch other"] | None
+    """Cosines of the positional encodings of patches, row by row; None where none is added to them."""
+    distances: Float[Tensor, "block head"]
+    """Pixels between the centres of a patch and of those it looks at, weighted by attention."""
+    even: float
+    """The same of a head that looks at all patches alike."""
+    grid: Plane
+    pictures: int
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON, without the filters."""
+        return {
+            "pictures": self.pictures,
+            "grid": list(self.grid),
+            "distances": _rounded(self.distances),
+            "even": round(self.even, 4),
+            "explained": _rounded(self.explained),
+            "likeness": None if self.likeness is None else _rounded(self.likeness),
+        }
+
+
+@torch.no_grad()
+def anatomy(model: Any, pixels: Float[Tensor, "picture channels height width"]) -> Anatomy:
+    """What can be seen inside a ViT, its distances averaged over some pictures."""
+    if not isinstance(model, ViT):
+        raise ValueError(f"{model.config.name} reads no patches, and this is the anatomy of a ViT: choose such a model")
+    shape, (rows, columns) = model.config, model.grid
+    seen = model.patches.weight.float().cpu().unflatten(1, (shape.channels, shape.patch, shape.patch))
+    added = model.positions.embed(torch.arange(shape.before + rows * columns, device=device_of(model)))
+    apart = shape.patch * steps(model.grid)
+    total = torch.zeros(shape.depth, shape.heads)
+    for some in pixels.split(CHUNK):
+        with watch(model) as found:
+            model(some)
+        blocks = [torch.stack(found[name]).float().cpu() for name in found if name.startswith("blocks.")]
+        total += torch.stack([distance(each[..., shape.before :, shape.before :], apart).sum(0) for each in blocks])
+    return Anatomy(
+        *components(seen),
+        None if added is None else likeness(added[shape.before :].float().cpu()),
+        total / len(pixels),
+        float(apart.mean()),
+        model.grid,
+        len(pixels),
+    )
+
+
+def components(
+    filters: Float[Tensor, "width channels y x"], count: int = FILTERS
+) -> tuple[Float[Tensor, "filter channels y x"], Float[Tensor, "filter"]]:
+    """The principal components of filters, brightest where they are strongest, and the variance each accounts for."""
+    flat = filters.flatten(1)
+    _, sizes, found = torch.linalg.svd(flat - flat.mean(0), full_matrices=False)
+    strongest = found.gather(1, found.abs().argmax(1, keepdim=True))
+    shares = sizes.square() / sizes.square().sum().clamp(min=torch.finfo(sizes.dtype).tiny)
+    return (found * strongest.sign()).unflatten(1, filters.shape[1:])[:count], shares[:count]
+
+
+def likeness(positions: Float[Tensor, "place width"]) -> Float[Tensor, "place other"]:
+    """The cosine of every positional encoding with every other."""
+    unit = torch.nn.functional.normalize(positions, dim=1)
+    return unit @ unit.T
+
+
+def steps(grid: Plane) -> Float[Tensor, "patch other"]:
+    """How far apart the centres of patches lie, in patches, row by row."""
+    places = torch.cartesian_prod(*(torch.arange(side, dtype=torch.float32) for side in grid))
+    return torch.cdist(places, places, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def distance(
+    weights: Float[Tensor, "*batch patch other"], apart: Float[Tensor, "patch other"]
+) -> Float[Tensor, "*batch"]:
+    """The mean way from a patch to those it looks at; what it gives to other tokens than patches does not count."""
+    shares = weights / weights.sum(-1, keepdim=True).clamp(min=torch.finfo(weights.dtype).tiny)
+    return (shares * apart).sum(-1).mean(-1)
+
+
+def lines(found: Anatomy) -> list[list[str]]:
+    """A line for each block: its heads, the nearest first."""
+    ordered: Sequence[Sequence[float]] = found.distances.sort(1).values.tolist()
+    return [[f"{block}", " ".join(f"{each:.1f}" for each in own)] for block, own in enumerate(ordered)]
+
+
+def _rounded(values: Tensor) -> Any:
+    return [_rounded(each) for each in values] if values.dim() > 1 else [round(each, 4) for each in values.tolist()]

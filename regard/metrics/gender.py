@@ -1,0 +1,176 @@
+"""Do captions say man and woman as people did? Words that are wrong, guessed or said more often, by activity.
+
+A picture shows a man, or a woman, where references say so and none says the other. A caption that says the other there
+is wrong; one that says either where no reference does is a guess (Hendricks et al. 2018). A captioner amplifies where
+an activity that goes with one of the two in the references goes with it still more often in the captions: by the share
+of the commoner one among captions, less that among references (Zhao et al. 2017). An activity is a word in -ing that
+half of the references have. The words are English; pronouns are none of them, since dogs have them too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Bool
+
+from regard.metrics.captions import words
+from regard.metrics.scores import Table
+from regard.metrics.significance import Statistics, averaged, interval
+
+Told = Literal["man", "woman"] | None
+MEN = (
+    "man men male males boy boys guy guys gentleman gentlemen father fathers dad son sons brother brothers husband "
+    "groom businessman fireman policeman sportsman cowboy cowboys"
+)
+WOMEN = (
+    "woman women female females girl girls lady ladies mother mothers mom mum daughter daughters sister sisters wife "
+    "bride businesswoman policewoman sportswoman cowgirl cowgirls"
+)
+WORDS = {"man": frozenset(MEN.split()), "woman": frozenset(WOMEN.split())}
+THINGS = (  # in -ing, and nothing that somebody does
+    "according anything awning being bring building ceiling clothing duckling during earring evening everything "
+    "including king lightning lining morning nothing offspring painting paneling railing ring sibling sing sling "
+    "something spring stocking string surrounding swing thing topping wearing wedding wing"
+)
+ENDING = "ing"
+LEAST = 20  # pictures of an activity for which it has a line
+SHOWN = 12
+ALL = "all"
+NOTE = (
+    "man or woman: of the captions that say either, wrong against all references or guessed without one; amplified: "
+    "the commoner one's share in captions less that in references"
+)
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What captions say about the pictures of one activity, or about all."""
+
+    name: str
+    pictures: int
+    """Those that show a man or a woman by their references."""
+    captions: int
+    """Those that say either, of whatever picture."""
+    wrong: Statistics | None
+    """Share of these that say the one where references say the other alone; None where no caption says either."""
+    guessed: Statistics | None
+    """Share of these that say one where no reference says either."""
+    common: Told
+    """Which of the two is commoner in the references; None where both are equally common."""
+    references: float
+    """Its share of the pictures."""
+    amplified: Statistics | None
+    """By how much larger its share is in their captions; None where these say neither."""
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        found: dict[str, Any] = {"pictures": self.pictures, "captions": self.captions}
+        found |= {"common": self.common, "references": self.references}
+        for name in ("wrong", "guessed", "amplified"):
+            one: Statistics | None = getattr(self, name)
+            found[name] = None if one is None else {"score": one.score}
+            if one is not None and len(one) > 1:
+                spread = interval(one)
+                found[name] |= {"low": spread.low, "high": spread.high}
+        return found
+
+
+def told(text: str) -> set[str]:
+    """Which of man and woman a text speaks of."""
+    own = set(words(text))
+    return {kind for kind, known in WORDS.items() if own & known}
+
+
+def measured(answers: Sequence[str], references: Sequence[Sequence[str]], *, least: int = LEAST) -> list[Activity]:
+    """All pictures, then the commonest activities that enough of them show; nothing if no reference says either."""
+    if len(answers) != len(references):
+        raise ValueError(f"{len(answers)} captions but references for {len(references)}: there must be as many")
+    shown, said = [set().union(*map(told, own)) for own in references], [told(answer) for answer in answers]
+    rows = _Rows(
+        shown=np.array([_only(each) for each in shown]),
+        said=np.array([_only(each) for each in said]),
+        says=np.array([bool(each) for each in said]),
+        wrong=np.array([len(own) == 1 and bool(each - own) for each, own in zip(said, shown, strict=True)]),
+        guessed=np.array([bool(each) and not own for each, own in zip(said, shown, strict=True)]),
+    )
+    doing = [activities(own) for own in references]
+    counts = Counter(name for own, kind in zip(doing, rows.shown, strict=True) if kind for name in own)
+    if not (rows.shown != "").any():
+        return []
+    named = [name for name, count in counts.most_common(SHOWN) if count >= least]
+    masks = {ALL: np.ones(len(answers), bool)} | {name: np.array([name in own for own in doing]) for name in named}
+    return [_activity(name, rows, mask) for name, mask in masks.items()]
+
+
+def activities(references: Sequence[str]) -> set[str]:
+    """What somebody does by at least half of these references: words in -ing."""
+    counts = Counter(word for text in references for word in set(words(text)) if _doing(word))
+    return {word for word, count in counts.items() if 2 * count >= len(references)}
+
+
+def table(found: Sequence[Activity]) -> Table:
+    """A line for all pictures and for every activity."""
+    head = ("activity", "captions", "wrong, %", "guessed, %", "commoner", "in references, %", "amplified, points")
+    rows = []
+    for one in found:
+        shares = _percent(one.wrong), _percent(one.guessed)
+        common = one.common or "neither", f"{100 * one.references:.0f}"
+        rows.append((one.name, f"{one.captions:,}", *shares, *common, _percent(one.amplified, sign="+")))
+    return Table("Man or woman, against the references", head, rows)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What references and captions say of each picture."""
+
+    shown: np.ndarray
+    """man or woman; an empty text where references say neither or both."""
+    said: np.ndarray
+    """The same of the caption."""
+    says: Bool[np.ndarray, "picture"]
+    """Whether the caption says either."""
+    wrong: Bool[np.ndarray, "picture"]
+    guessed: Bool[np.ndarray, "picture"]
+
+
+def _activity(name: str, rows: _Rows, mask: Bool[np.ndarray, "picture"]) -> Activity:
+    """What is counted of the pictures of an activity."""
+    says, known = mask & rows.says, mask & (rows.shown != "")
+    pictures, men = int(known.sum()), int((known & (rows.shown == "man")).sum())
+    common: Told = None if 2 * men == pictures else "man" if 2 * men > pictures else "woman"
+    share = max(men, pictures - men) / max(pictures, 1)
+    wrong, guessed = (_share(each[says]) for each in (rows.wrong, rows.guessed))
+    amplified = None if common is None else _amplified(rows, known, common)
+    return Activity(name, pictures, int(says.sum()), wrong, guessed, common, share, amplified)
+
+
+def _share(true: Bool[np.ndarray, "caption"]) -> Statistics | None:
+    return averaged(true.astype(float), lower=True) if len(true) else None
+
+
+def _amplified(rows: _Rows, known: Bool[np.ndarray, "picture"], common: str) -> Statistics | None:
+    """The share of the commoner one in the captions less that in the references, resampled over the pictures."""
+    told = known & (rows.said != "")
+    if not told.any():
+        return None
+    counts = [told & (rows.said == common), told, known & (rows.shown == common), known]
+    return Statistics("difference", np.column_stack(counts)[known].astype(float), lower=True)
+
+
+def _only(kinds: set[str]) -> str:
+    return next(iter(kinds)) if len(kinds) == 1 else ""
+
+
+def _doing(word: str) -> bool:
+    return word.endswith(ENDING) and len(word) > len(ENDING) + 1 and word.isalpha() and word not in THINGS.split()
+
+
+def _percent(one: Statistics | None, *, sign: str = "") -> str:
+    if one is None:
+        return ""
+    spread = f" ± {100 * interval(one).half:.1f}" if len(one) > 1 else ""
+    return f"{100 * one.score:{sign}.1f}{spread}"
