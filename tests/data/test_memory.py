@@ -93,7 +93,7 @@ def growth(told: list[dict], name: str) -> list[float]:
 
 
 @linux
-@pytest.mark.parametrize(("megabytes", "lines"), [(30, 4), pytest.param(100, 60, marks=pytest.mark.faults)])
+@pytest.mark.parametrize(("megabytes", "lines"), [(20, 2), pytest.param(100, 60, marks=pytest.mark.faults)])
 def test_lines_of_megabytes_take_the_memory_of_an_ordinary_corpus(tmp_path, megabytes, lines):
     meddlers = {
         "ordinary": nothing,
