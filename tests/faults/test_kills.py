@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-QUICK = {"translation": 2, "regression": 6}
+QUICK = {"translation": 2, "regression": 8}
 LONG = {"translation": 150, "regression": 500}
 
 
