@@ -35,9 +35,12 @@ def install() -> None:
     def checked(*, typechecker: Any) -> Callable[[Any], Any]:
         def decorate(thing: Any) -> Any:
             if not inspect.isclass(thing):
-                return sparing(thing, beartype(thing) if plain(thing) else jaxtyped(thing, typechecker=typechecker))
+                return sparing(
+                    thing, lambda: beartype(thing) if plain(thing) else jaxtyped(thing, typechecker=typechecker)
+                )
             if dataclasses.is_dataclass(thing) and plain(thing.__init__):
-                thing.__init__ = sparing(thing.__init__, beartype(thing.__init__))
+                begin = thing.__init__
+                thing.__init__ = sparing(begin, lambda: beartype(begin))
                 return thing
             return jaxtyped(thing, typechecker=typechecker)
 
@@ -47,21 +50,27 @@ def install() -> None:
     jaxtyping.install_import_hook([f"regard.{package}" for package in PACKAGES], "beartype.beartype")
 
 
-def sparing(function: Callable[..., Any], strict: Callable[..., Any]) -> Callable[..., Any]:
-    """The function with its checks, where they are not turned off, in its first calls of every test."""
-    if strict is function:  # nothing to check
+def sparing(function: Callable[..., Any], strictly: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """The function with its checks, where they are not turned off, in its first calls of every test.
+
+    The checks are made when they are first needed: most functions are not called in most processes.
+    """
+    if not function.__annotations__:  # nothing to check
         return function
-    own, calls = -1, 0
+    own, calls, strict = -1, 0, None
 
     @wraps(function)
     def called(*given: Any, **named: Any) -> Any:
-        nonlocal own, calls
+        nonlocal own, calls, strict
         if config.jaxtyping_disable:
             return function(*given, **named)
         if own != TEST.number:
             own, calls = TEST.number, 0
         calls += 1
-        return (strict if calls <= ENOUGH else function)(*given, **named)
+        if calls > ENOUGH:
+            return function(*given, **named)
+        strict = strict or strictly()
+        return strict(*given, **named)
 
     return called
 

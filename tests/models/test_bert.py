@@ -145,7 +145,9 @@ def test_a_head_for_the_next_sentence_needs_the_pooler():
 
 
 @pytest.mark.unchecked
-@pytest.mark.parametrize("settings", VARIANTS[:3], ids=str)
+@pytest.mark.parametrize(
+    "settings", [VARIANTS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in VARIANTS[1:3])], ids=str
+)
 def test_it_learns_one_batch_by_heart(settings):
     model = BERT(BERTConfig(**{**TINY, "width": 32, **settings}))
     row, layout = packed(texts([12, 9, 14], VOCAB))

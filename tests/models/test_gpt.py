@@ -252,7 +252,9 @@ def test_dropout_of_embeddings_may_differ_and_comes_after_their_norm():
 
 
 @pytest.mark.unchecked
-@pytest.mark.parametrize("settings", [VARIANTS[0], VARIANTS[1], VARIANTS[2], LLAMA], ids=str)
+@pytest.mark.parametrize(
+    "settings", [VARIANTS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in VARIANTS[1:3]), LLAMA], ids=str
+)
 def test_it_learns_one_batch_by_heart(settings):
     model = GPT(GPTConfig(**{**TINY, "width": 32, **settings}))
     row, layout = packed(texts([12, 20, 9], VOCAB))
