@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from typer.testing import CliRunner
 
 from regard import models, recipe
@@ -20,51 +18,16 @@ from regard.tasks.vision import drawn
 from regard.tasks.vision.classifier import PictureClassifier
 from regard.tasks.vision.drawn import PictureConfig
 from regard.tasks.vision.localisation import Locator
+from tests.interpret.colours import Colours, ColoursConfig
 
 SIZE = 16
 NAMES = ["red", "green", "blue"]
 
 
-@dataclass(frozen=True)
-class ColoursConfig:
-    """As many classes as colours."""
-
-    size: int = SIZE
-    channels: int = 3
-
-
-class Colours(nn.Module):
-    """Means of colours in squares of two pixels, and a head that reads the mean of those."""
-
-    averages = True
-
-    def __init__(self, config: ColoursConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.head = nn.Linear(3, 3)
-
-    @property
-    def grid(self) -> tuple[int, int]:
-        return self.config.size // 2, self.config.size // 2
-
-    def regions(self, pixels: torch.Tensor) -> torch.Tensor:
-        return nn.functional.avg_pool2d(pixels, 2).flatten(2).mT
-
-    early = regions
-
-    def late(self, tokens: torch.Tensor) -> torch.Tensor:
-        return self.head(tokens.mean(1))
-
-    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
-        return self.late(self.early(pixels))
-
-
 @pytest.fixture
 def colours(monkeypatch: pytest.MonkeyPatch) -> PictureClassifier:
-    monkeypatch.setattr(models, "build", Colours)
-    model = Colours(ColoursConfig())
-    nn.init.eye_(model.head.weight).data.mul_(20)
-    nn.init.zeros_(model.head.bias)
+    monkeypatch.setattr(models, "build", lambda config: Colours(config, trained=False))
+    model = Colours(ColoursConfig(size=SIZE, channels=3))
     return PictureClassifier(model, NAMES, {"mean": [0, 0, 0], "std": [1, 1, 1]}, "colours")
 
 

@@ -15,10 +15,10 @@ from regard.cli import run
 from regard.data.pictures.shelves import LABEL
 from regard.metrics.labels import judge
 from regard.tasks.vision import preparing
-from regard.tasks.vision.classification import PictureClassification
 from regard.tasks.vision.preparing import PicturesConfig, limited, prepare
 from regard.tasks.vision.scoring import Measured, scores
 from tests.data.pictures.drawing import draw, fill
+from tests.tasks.vision.learner import learner
 
 TINY = {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "patch": 4}
 SHORT = {"steps": 2, "device": "cpu", "tensorboard": False, "threads": 1}
@@ -32,14 +32,6 @@ def photos(tmp_path: Path) -> Path:
 def asked(path: Any, **sections: Any) -> dict[str, Any]:
     data = {"train": {"path": str(path)}, "size": 8, "batch": 4, **sections.pop("data", {})}
     return {"task": "pictures", "data": data, "model": TINY, "training": SHORT, **sections}
-
-
-def learner(settings: dict[str, Any]) -> PictureClassification:
-    task, found = recipe.resolve(settings)
-    data = task.prepare(found, None)
-    found = recipe.fitted(task, settings, found, data)
-    torch.manual_seed(0)
-    return task(found, data, regard.models.build(found.model))
 
 
 def config(path: Path, **more: Any) -> PicturesConfig:

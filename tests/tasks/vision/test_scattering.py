@@ -13,11 +13,11 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import regard
-from regard import checkpoint, recipe
+from regard import checkpoint
 from regard.cli import app
 from regard.interpret.trace import load as reload
 from regard.models.spatial_transformer import corners
-from regard.tasks.vision.classification import PictureClassification
+from tests.tasks.vision.learner import learner
 
 SMALL = {"name": "spatial-transformer", "searching": [4], "widths": [4, 4], "hidden": 8}
 SHORT = {"steps": 2, "evaluate": 2, "save": 1, "device": "cpu", "tensorboard": False, "threads": 1}
@@ -41,14 +41,6 @@ def asked(path: Path, count: int = 2, **sections: Any) -> dict[str, Any]:
     data = {"train": {"path": str(path)}, "size": 12, "batch": 6, "held": 0.25, "scatter": scatter}
     model = SMALL | {"transformers": count}
     return {"task": "pictures", "data": data, "model": model, "training": SHORT, **sections}
-
-
-def learner(settings: dict[str, Any]) -> PictureClassification:
-    task, found = recipe.resolve(settings)
-    data = task.prepare(found, None)
-    found = recipe.fitted(task, settings, found, data)
-    torch.manual_seed(0)
-    return task(found, data, regard.models.build(found.model))
 
 
 @pytest.fixture(scope="module")
