@@ -207,7 +207,7 @@ def _boxed(console: Console, found: Any, *, trained_on_boxes: Any) -> None:
     note = f"Boxes cover {found.covered:.3f} of a picture. A map's box is drawn at the level best for other pictures."
     if trained_on_boxes is not None:
         note += f" {trained_on_boxes.name} was trained on boxes, the maps were not."
-    console.print("", Fitted(columns, found.boxed_rows(), f"{found.boxes} pictures with boxes", note))
+    console.print("", Fitted(columns, found.boxed_rows(), f"pictures with boxes: {found.boxes}", note))
     for one, rival in RIVALS:
         chance = found.beyond_chance(one, rival, "overlap", boxed=True)
         if chance is not None:
@@ -256,12 +256,12 @@ def _anatomy(model: Path | None, texts: list[str], output: Path | None, *, devic
         if output.suffix.lower() == ".json":
             output.write_text(f"{whole}\n", encoding="utf-8")
         else:
-            plots.save(plots.anatomy(found, title=f"{trained.name}, {found.pictures:,} pictures"), output)
+            plots.save(plots.anatomy(found, title=f"{trained.name}, pictures: {found.pictures:,}"), output)
         print(f"{output}: inside the model")
     elif as_json:
         print(whole)
     else:
-        title = f"Attention distance in pixels, {found.pictures:,} pictures"
+        title = f"Attention distance in pixels, pictures: {found.pictures:,}"
         note = f"A head that looks at all patches alike: {found.even:.1f}. Filters and positions: -o anatomy.png"
         Console(highlight=False).print(Fitted(["block", "heads, the nearest first"], lines(found), title, note))
 

@@ -134,3 +134,12 @@ def test_bad_sizes_are_refused_in_a_line():
     with pytest.raises(ValueError, match="need a width for one convolution at least"):
         build(widths=())
     assert build(transformers=0, searching=()).config.side == 20
+
+
+def test_units_that_are_far_below_zero_for_every_picture_still_learn_where_to_look():
+    finder = Localiser(1, (4,))
+    torch.nn.init.normal_(finder.map.weight)
+    torch.nn.init.constant_(finder.hidden.bias, -3.0)
+    torch.nn.init.normal_(finder.hidden.weight, std=1e-3)
+    finder(torch.rand(5, 1, 20, 20)).square().sum().backward()
+    assert finder.hidden.weight.grad.abs().amax() > 0, "no unit learns any more"

@@ -156,4 +156,4 @@ def _plain(checks: Checks) -> dict[str, Any]:
 def _told(one: Statistics | None) -> str:
     if one is None:
         return ""
-    return f"{one.score:.3f} ± {interval(one).half:.3f}"
+    return f"{one.score:.3f}" + (f" ± {interval(one).half:.3f}" if len(one) > 1 else "")  # one picture has no spread

@@ -72,6 +72,11 @@ def test_maps_are_held_against_boxes_beside_a_model_that_draws_some(colours: Pic
     assert found.boxed_rows()[-1][2] == ""
 
 
+def test_a_single_picture_has_a_score_and_no_spread(colours: PictureClassifier, tmp_path: Path) -> None:
+    found = colours.judge_maps(painted(tmp_path / "one.npz", 1), grids=4, singles=1)
+    assert found.boxed_rows()[0] == ["cam", "1.000", "1.000", "1.000"]
+
+
 def test_without_boxes_there_is_nothing_to_hold_maps_against(colours: PictureClassifier, tmp_path: Path) -> None:
     with np.load(painted(tmp_path / "a.npz")) as held:
         np.savez(tmp_path / "b.npz", **{name: held[name] for name in held if name != "boxes"})
@@ -137,7 +142,7 @@ def test_the_command_prints_both_tables(
     asked = ["explain", str(tmp_path / "colours"), "--judge", str(path)]
     shown = CliRunner().invoke(app, [*asked, "--against", str(tmp_path / "locator")], env={"COLUMNS": "120"})
     assert shown.exit_code == 0, shown.output
-    assert "24 pictures with boxes" in shown.output
+    assert "pictures with boxes: 24" in shown.output
     assert "locator was trained on boxes, the maps were not." in " ".join(shown.output.split())
     assert "gradcam against centre, overlap: p = " in shown.output
     wrong = CliRunner().invoke(app, [*asked, "--against", str(tmp_path / "colours")])

@@ -84,7 +84,7 @@ def test_the_anatomy_of_a_vit_is_drawn_told_and_refused_to_others(folder: Path, 
     plain = json.loads(told.stdout)
     assert (plain["pictures"], plain["grid"], len(plain["distances"])) == (6, [4, 4], 2)
     shown = run.invoke(app, asked)
-    assert "Attention distance in pixels, 6 pictures" in shown.output
+    assert "Attention distance in pixels, pictures: 6" in shown.output
     assert f"{max(plain['distances'][0]):.1f}" in shown.output
     for name in ("anatomy.png", "anatomy.json"):
         done = run.invoke(app, [*asked, "-o", str(tmp_path / name)])
