@@ -36,7 +36,8 @@ from regard.tasks.omics import importance as importances
 from regard.tasks.omics import samples as joining
 
 MODELS = ("moma", "deeprog")
-STEPS = (75, 150)  # of training, one of which is chosen
+STEPS = (100, 150)  # of training, one of which is chosen
+WHOLE = 4  # times five folds in which single omics and uniform attention are measured too
 PENALTIES = [1e-3, 1e-2, 1e-1, 1.0]
 SECTIONS = ("public", "folds", "breast")
 Score = dict[str, float]
@@ -60,7 +61,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--repeats", type=int, nargs="+", default=list(range(10)), help="which times five folds")
     parser.add_argument("--sections", nargs="+", choices=SECTIONS, default=list(SECTIONS))
     asked = parser.parse_args()
     torch.set_num_threads(1)
@@ -93,42 +94,52 @@ def public(train: Cohort, test: Cohort, seeds: Sequence[int], *, hide: float = 0
             trained = fitted(train, model, steps=steps, seed=seed, hide=hide)
             samples = given(test, trained.omics)
             scores.append(measured(trained.probabilities(samples).numpy(), test.labels) | {"steps": steps})
-            one = importances.judge(trained.model, samples, trained.omics)
-            judged.append({"all": one.whole, "without": one.without, "random": float(np.mean(one.drawn))})
+            judged.append(judgement(trained, samples))
             alone.append({train.names[place]: one_omic(trained, samples, place) for place in both})
         found[model] = told(model, scores)
         found[model]["importance"] = {name: spread([each[name] for each in judged]) for name in judged[0]}
-        found[model]["fell_more"] = sum(each["without"] < each["random"] for each in judged)
+        ways = [name for name in judged[0] if name not in ("all", "random")]
+        found[model]["fell more"] = {way: sum(each[way] < each["random"] for each in judged) for way in ways}
         found[model]["one omic given"] = {name: spread([each[name] for each in alone]) for name in alone[0]}
-        print(f"  {found[model]['importance']} {found[model]['fell_more']} of {len(judged)}", flush=True)
+        print(f"  {found[model]['importance']} {found[model]['fell more']} of {len(judged)}", flush=True)
     return found
 
 
-def folds(cohort: Cohort, repeats: int) -> dict[str, Any]:
+def judgement(trained: Any, samples: joining.Samples) -> dict[str, float]:
+    """AUC with all features, without 20 random ones, and without the 20 top ones by every way to rank them."""
+    ways: list[importances.Way] = ["gradient", "along"] if isinstance(trained.model, networks.MOMA) else ["gradient"]
+    each = {way: importances.judge(trained.model, samples, trained.omics, way=way) for way in ways}
+    one = each["gradient"]
+    found = {way: found.without for way, found in each.items()}
+    return {"all": one.whole, "random": float(np.mean(one.drawn)), **found}
+
+
+def folds(cohort: Cohort, repeats: Sequence[int]) -> dict[str, Any]:
     """Ten times five folds: all systems on the same ones; a score is that of all samples, answered once a repeat."""
-    names = ["regression, all", *(f"regression, {name}" for name in cohort.names)]
-    names += [*MODELS, *(f"{model}, uniform attention" for model in MODELS)]
-    scores: dict[str, list[Score]] = {name: [] for name in names}
+    beside = [*(f"regression, {name}" for name in cohort.names), *(f"{model}, uniform attention" for model in MODELS)]
+    scores: dict[str, list[Score]] = {name: [] for name in ("regression, all", *MODELS, *beside)}
     everything = list(range(len(cohort.names)))
-    for repeat in range(repeats):
-        answers = {name: np.zeros((len(cohort.labels), 2)) for name in names}
+    for repeat in repeats:
+        whole = repeat < WHOLE
+        answers = {name: np.zeros((len(cohort.labels), 2)) for name in scores if whole or name not in beside}
         splits = StratifiedKFold(5, shuffle=True, random_state=repeat).split(cohort.labels, cohort.labels)
         for fold, (inside, outside) in enumerate(splits):
             train, test, seed = cohort.some(inside), cohort.some(outside), 5 * repeat + fold
             answers["regression, all"][outside] = regressed(train, test, everything)
-            for place, name in enumerate(cohort.names):
+            for place, name in enumerate(cohort.names if whole else ()):
                 answers[f"regression, {name}"][outside] = regressed(train, test, [place])
             for model in MODELS:
                 steps = chosen(train, model, seed=seed)
-                for name, how in ((model, attentive), (f"{model}, uniform attention", uniform)):
+                ways = {model: attentive, f"{model}, uniform attention": uniform}
+                for name, how in list(ways.items())[: 1 + whole]:
                     with how():
                         trained = fitted(train, model, steps=steps, seed=seed)
                         found = trained.probabilities(given(test, trained.omics)).numpy()
                     answers[name][outside] = found
         for name, each in answers.items():
             scores[name].append(measured(each, cohort.labels))
-        print(f"repeat {repeat}: {', '.join(f'{name} {all_[-1]}' for name, all_ in scores.items())}", flush=True)
-    return {name: told(name, each) for name, each in scores.items()}
+            print(f"repeat {repeat}, {name}: {scores[name][-1]}", flush=True)
+    return {name: told(name, each) | {"each": each} for name, each in scores.items() if each}
 
 
 def chosen(train: Cohort, model: str, *, seed: int, hide: float = 0.1) -> int:
@@ -136,7 +147,7 @@ def chosen(train: Cohort, model: str, *, seed: int, hide: float = 0.1) -> int:
     with tempfile.TemporaryDirectory() as place:
         settings = asked_for(train, model, Path(place), steps=STEPS[-1], seed=seed, hide=hide)
         settings["data"] |= {"held": 0.2}
-        settings["training"] |= {"evaluate": STEPS[0]}
+        settings["training"] |= {"evaluate": 50}
         folder = regard.train(settings, out=Path(place) / "run", quiet=True).folder
         told = map(json.loads, (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
         areas = {each["step"]: each["auc"] for each in told if "auc" in each}

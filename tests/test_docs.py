@@ -42,6 +42,7 @@ from tests.documents import (
     blocks,
     lay,
     lay_labels,
+    lay_omics,
     lay_others,
     lay_pictures,
     lay_texts,
@@ -203,6 +204,7 @@ def test_a_reader_can_follow_the_document(document, model, few_aligned, tmp_path
     lay_texts(tmp_path)
     lay_labels(tmp_path)
     lay_pictures(tmp_path)
+    lay_omics(tmp_path)
     lay_others(tmp_path)
     Desk(tmp_path, monkeypatch).follow(document)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -101,8 +102,10 @@ def _important(trained: Any, words: list[str], path: Path) -> None:
         return trained.draw(inputs, path)
     with path.open("w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["omic", "feature", "importance"])
-        rows.writerows([one.omic, one.name, f"{one.importance:.6g}"] for one in trained.importance(inputs))
+        found = [asdict(one) for one in trained.importance(inputs)]
+        found = [{name: value for name, value in one.items() if value is not None} for one in found]
+        rows.writerow(found[0])
+        rows.writerows([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in one.values()] for one in found)
 
 
 def _named(text: str, answer: Any) -> str:

@@ -54,7 +54,7 @@ class MOMAConfig:
     """Features of each omic; filled in from the tables."""
     classes: Vocabulary = 0
     """Classes to choose from; filled in from the labels."""
-    modules: Small = 32
+    modules: Small = 16
     """Modules of each omic: unit vectors in the plane, each made of all features."""
     own: bool = True
     """Let an omic's answer read its own modules too, beside what other omics see in them; false: as published, where an

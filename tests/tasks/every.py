@@ -250,14 +250,14 @@ def others(place: Path) -> dict[str, Line]:
     text, questions = words.write(place / "words.txt", lines=300), str(place / "questions.txt")
     _write(questions, [": classes", "nouna nounb verba verbb"])
     learnt = {name: value for name, value in words.recipe(text).items() if name in ("data", "model")}
-    tables = cohorts.write(place / "omics", lacking={"protein": 4})
-    omics = {"data": {**cohorts.data(place / "omics"), "batch": 8}, "model": {"modules": 4, "dropout": 0.2}}
+    tables = cohorts.write(place / "cohort", lacking={"protein": 4})
+    omics = {"data": {**cohorts.data(place / "cohort"), "batch": 8}, "model": {"modules": 4, "dropout": 0.2}}
     return {
         "omics": Line(
             omics,
             [f"{' '.join(tables)} sample=s3", f"{tables[1]} {tables[0]} sample=s39"],
             tables,
-            options={"labels": str(place / "omics" / "labels.csv")},
+            options={"labels": str(place / "cohort" / "labels.csv")},
             looks=True,
         ),
         "regression": Line(

@@ -57,6 +57,9 @@ class Feature:
     omic: str
     name: str
     importance: float
+    """Gradient times input, as a share of all features."""
+    along: float | None = None
+    """The same by MOMA's vectors along attended modules; None: the model has no modules."""
 
 
 class OmicsClassifier:
@@ -170,7 +173,11 @@ class OmicsClassifier:
         samples = _together(inputs)
         values, present = torch.from_numpy(self.omics.scaled(samples)), torch.from_numpy(samples.present)
         weights = importances.importance(self.model, values, present).tolist()
-        found = [Feature(*column, weight) for column, weight in zip(self.omics.columns, weights, strict=True)]
+        along: list[Any] = [None] * len(weights)
+        if isinstance(self.model, MOMA):
+            along = importances.importance(self.model, values, present, "along").tolist()
+        columns = zip(self.omics.columns, weights, along, strict=True)
+        found = [Feature(*column, weight, other) for column, weight, other in columns]
         return sorted(found, key=lambda feature: -feature.importance)
 
     def draw(self, inputs: Sequence[Samples], path: str | Path) -> None:

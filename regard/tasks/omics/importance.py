@@ -1,14 +1,14 @@
 """Which features an answer rests on, and whether that may be believed: without the first ones it should be worse.
 
-In MOMA, feature g pulls module i of its omic along a vector of the plane, `x_g w_gi`. Its importance is the part of
-this vector along the module's direction, as a share of the module's length, by how much the module is attended to. In
-DeePROG it is the gradient of the answer's log-odds times the feature.
+Two ways. `gradient`: the gradient of the answer's log-odds times the feature, for any model. `along`, as MOMA's authors
+have it: feature g pulls module i of its omic along a vector of the plane, `x_g w_gi`, and counts by the part of this
+vector along the module's direction, as a share of the module's length, times the attention that the module gets.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -23,22 +23,22 @@ from regard.tasks.omics.samples import Omics, Samples
 
 AT_ONCE = 16  # samples whose vectors are held together
 DRAWS, TOP = 20, 20
+Way = Literal["gradient", "along"]
 
 
 def importance(
-    model: Any, values: Float[Tensor, "samples features"], present: Bool[Tensor, "samples omics"]
+    model: Any,
+    values: Float[Tensor, "samples features"],
+    present: Bool[Tensor, "samples omics"],
+    way: Way = "gradient",
 ) -> Float[Tensor, "features"]:
-    """The mean importance of every feature over samples that have it; in each omic, importances add up to one."""
-    device, sizes = device_of(model), model.config.inputs
-    of = along if isinstance(model, MOMA) else gradient
+    """The importance of every feature in the mean over samples; all add up to one."""
+    device, of = device_of(model), {"gradient": gradient, "along": along}[way]
     total = torch.zeros(values.shape[1], dtype=torch.float64)
     for start in range(0, len(values), AT_ONCE):
         some = slice(start, start + AT_ONCE)
         total += of(model, values[some].to(device), present[some].to(device)).double().sum(0).cpu()
-    parts = [part / part.sum().clamp(min=1e-12) for part in total.split(sizes)]
-    if not isinstance(model, MOMA):  # of one answer: omics share it
-        parts = [total / total.sum().clamp(min=1e-12)]
-    return torch.cat(parts).float()
+    return (total / total.sum().clamp(min=1e-12)).float()
 
 
 @torch.no_grad()
@@ -112,7 +112,7 @@ class Judgement:
 
 
 def judge(
-    model: Any, samples: Samples, omics: Omics, *, top: int = TOP, draws: int = DRAWS, seed: int = 0
+    model: Any, samples: Samples, omics: Omics, *, way: Way = "gradient", top: int = TOP, draws: int = DRAWS
 ) -> Judgement:
     """Take the top features away, which means putting their mean in their place, and as many random ones."""
     truths = samples.targets
@@ -120,8 +120,8 @@ def judge(
     values, present = torch.from_numpy(omics.scaled(samples)), torch.from_numpy(samples.present)
     if top > values.shape[1]:
         raise ValueError(f"{top} features cannot be taken away from {values.shape[1]}: choose fewer")
-    order = importance(model, values, present).argsort(descending=True).numpy()
-    generator = np.random.default_rng(seed)
+    order = importance(model, values, present, way).argsort(descending=True).numpy()
+    generator = np.random.default_rng(0)
 
     def score(removed: np.ndarray) -> float:
         left = values.clone()

