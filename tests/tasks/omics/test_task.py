@@ -13,6 +13,7 @@ import torch
 
 import regard
 from regard.cli import run
+from regard.tasks.omics import drawing
 from regard.tasks.omics import importance as importances
 from regard.tasks.omics import samples as joining
 from tests.tasks.omics import cohorts
@@ -71,6 +72,18 @@ def test_the_features_that_tell_the_class_are_the_most_important_and_removing_th
 def labelled(model: Any, place: Path) -> Any:
     found, tables = joining.given(files(place), model.omics)
     return joining.labelled(found, tables, labels(place), model.omics)
+
+
+def test_what_features_add_to_a_module_along_it_is_all_of_its_length(trained: tuple[Any, Path]) -> None:
+    model, place = trained
+    if model.model.config.name != "moma":
+        pytest.skip("a model without modules")
+    samples = labelled(model, place)
+    values, present = torch.from_numpy(model.omics.scaled(samples)), torch.from_numpy(samples.present)
+    for omic, size in enumerate(cohorts.OMICS.values()):
+        _, added = drawing.pulls(model.model, values, present, omic)
+        assert added.shape == (size, 2)
+        assert torch.allclose(added.sum(0), torch.tensor([1.0, 0.0]), atol=1e-4)
 
 
 def test_a_look_shows_modules_or_omics_and_only_those_that_are_there(trained: tuple[Any, Path]) -> None:
