@@ -175,7 +175,14 @@ def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, wor
         assert [template(name, given["settings"] or []) for name in shipped or ["topic"]]
     elif "settings" in given:
         settings = config.override({}, given["settings"] or [])
-        for name in ("tokenize", "stride", "document", "rating", "scatter"):  # of the score, not of the search
+        for name in (
+            "tokenize",
+            "stride",
+            "document",
+            "rating",
+            "scatter",
+            "labels",
+        ):  # of the score, not of the search
             settings.pop(name, None)
         kinds = {"cost": Plan, "embed": EmbeddingConfig, "search": EmbeddingConfig}
         config.build(kinds.get(words[0], DecodingConfig), settings)
