@@ -21,6 +21,7 @@ from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.similarity import SimilarityRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.language.task import LanguageRecipe
+from regard.tasks.omics.task import OmicsRecipe
 from regard.tasks.pretraining.causal import CausalLM
 from regard.tasks.pretraining.corruption import SpanCorruption
 from regard.tasks.pretraining.learning import Pretraining
@@ -63,6 +64,11 @@ SMALL = (
         "Tables",
         "A recipe with `task: regression` learns to [predict a column of a table](shapes.md).",
         RegressionRecipe,
+    ),
+    (
+        "Omics",
+        "A recipe with `task: omics` learns the [classes of samples from several tables](omics.md).",
+        OmicsRecipe,
     ),
 )
 PRETRAINING: tuple[tuple[str, str, type[Pretraining], Sequence[str]], ...] = (

@@ -28,6 +28,7 @@ from regard.lab.agreement import sentences as agreement
 from regard.models.gpt import GPTConfig
 from regard.tasks.word2vec.vectors import WordVectors
 from tests.data.pictures.drawing import draw, fill
+from tests.tasks.omics import cohorts
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "regard" / "samples" / "tatoeba-fra-eng.valid.tsv.gz"
@@ -54,6 +55,7 @@ LABELLING = ("agreement", "imdb", "names", "word-class", "task=tagging", "task=c
 LABELLING += ("entailment", "alike", "reviews", "endings", "questions")
 SKETCHED = ["training.steps=2", "data.valid=4", "data.batch=2"]  # for models of drawn pictures
 DRAWN = ("locate", "count")
+COHORTS = ("rosmap", "breast")
 PICTURED = ("mnist", "fashion", "cifar10", "cifar10-resnet", "scattered", "scattered-cnn", "digit-sum")
 CAPTIONED = ["model.width=16", "training.steps=2", "training.epochs=null", "data.batch=4", "optim.warmup=1", *BARE[1:]]
 SEEN = {  # for models of pictures, by their names
@@ -235,6 +237,25 @@ def lay_pictures(desk: Path) -> None:
     lay_captions(desk)
 
 
+def lay_omics(desk: Path) -> None:
+    """Put tables of omics where the recipes and documents look for them."""
+    cohorts.write(desk, count=24)
+    chance = np.random.default_rng(0)
+    rosmap, breast = desk / "data" / "multiomics-rosmap", desk / "data" / "multiomics-breast-tcga"
+    for part, count in (("tr", 24), ("te", 10)):
+        for omic in (1, 2, 3):
+            rows = [",".join(f"{value:.6e}" for value in row) for row in chance.random((count, 6))]
+            _write(rosmap / f"{omic}_{part}.csv", rows)
+            _write(rosmap / f"{omic}_featname.csv", [f"gene{omic}{number}" for number in range(6)])
+        _write(rosmap / f"labels_{part}.csv", [f"{number % 2:.6e}" for number in range(count)])
+    for part, omics in (("train", ("mrna", "mirna", "protein")), ("test", ("mrna", "mirna"))):
+        for omic in omics:
+            head = ",".join(["sample", *(f"{omic}{number}" for number in range(5))])
+            rows = [f"{part}{n}," + ",".join(f"{value:.4f}" for value in chance.random(5)) for n in range(12)]
+            _write(breast / f"{part}_{omic}.csv.gz", [head, *rows])
+        _write(breast / f"{part}_subtype.csv", [("Basal", "Her2", "LumA")[number % 3] for number in range(12)])
+
+
 def lay_captions(desk: Path) -> None:
     """Put captions where the recipes and documents look for them: of the photographs, and of a small Flickr8k."""
     names = sorted(path.relative_to(desk).as_posix() for path in (desk / "photos").rglob("*.png"))
@@ -362,7 +383,7 @@ class Desk:
             return [*words, *BARE]
         if any(Path(word).name.startswith(DRAWN) for word in words):
             return [*words, *SKETCHED]
-        if any(Path(word).name.startswith("pendulum") for word in words):
+        if "--tables" in words or any(Path(word).name.startswith(("pendulum", *COHORTS)) for word in words):
             return [*words, "training.steps=2"]
         sizes = [setting for word in words if word.endswith(".yaml") for setting in small(word)]
         return [*words, *BRIEF, *sizes]

@@ -42,6 +42,7 @@ from tests.documents import (
     blocks,
     lay,
     lay_labels,
+    lay_omics,
     lay_others,
     lay_pictures,
     lay_texts,
@@ -174,7 +175,14 @@ def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, wor
         assert [template(name, given["settings"] or []) for name in shipped or ["topic"]]
     elif "settings" in given:
         settings = config.override({}, given["settings"] or [])
-        for name in ("tokenize", "stride", "document", "rating", "scatter"):  # of the score, not of the search
+        for name in (
+            "tokenize",
+            "stride",
+            "document",
+            "rating",
+            "scatter",
+            "labels",
+        ):  # of the score, not of the search
             settings.pop(name, None)
         kinds = {"cost": Plan, "embed": EmbeddingConfig, "search": EmbeddingConfig}
         config.build(kinds.get(words[0], DecodingConfig), settings)
@@ -203,6 +211,7 @@ def test_a_reader_can_follow_the_document(document, model, few_aligned, tmp_path
     lay_texts(tmp_path)
     lay_labels(tmp_path)
     lay_pictures(tmp_path)
+    lay_omics(tmp_path)
     lay_others(tmp_path)
     Desk(tmp_path, monkeypatch).follow(document)
 

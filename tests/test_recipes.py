@@ -14,6 +14,7 @@ import torch
 import regard
 from regard import checkpoint, cost, models, recipe
 from regard.models.text_classifier import Labeller
+from regard.tasks.omics.samples import Samples
 from regard.tasks.trained import SENTENCES
 from regard.training.task import Task
 from tests.documents import (
@@ -31,6 +32,7 @@ from tests.documents import (
     TINY,
     lay,
     lay_labels,
+    lay_omics,
     lay_pictures,
     lay_texts,
     lay_words,
@@ -69,6 +71,7 @@ CAPTIONS = ["flickr8k-hard", "flickr8k-none", "flickr8k-soft", "flickr8k-transfo
 SEEN_RECIPES = ["cifar10", "cifar10-resnet", "fashion", "mnist"]
 SCATTERED = ["scattered", "scattered-cnn", "digit-sum", "digit-sum-one", "digit-sum-cnn"]
 TABLES = ["pendulum"]
+OMICS = ["breast-deeprog", "breast-moma", "rosmap-deeprog", "rosmap-moma"]
 TAGS = ["agreement-attention", "agreement-lstm", "agreement-rnn"]
 LABELS = ["imdb-cnn", "imdb-lstm", "imdb-transformer", "names", "word-class"]
 PRETRAINING = [
@@ -90,6 +93,7 @@ ALL = [
     *SCATTERED,
     *CAPTIONS,
     *TABLES,
+    *OMICS,
     *LANGUAGE,
     *PRETRAINING,
     *MATCHING,
@@ -107,6 +111,8 @@ TRAINED = [  # one of every task and model
     "flickr8k-hard",
     "flickr8k-transformer",
     *TABLES,
+    "breast-deeprog",
+    "rosmap-moma",
     "masse",
     "imdb-bert",
     *MATCHING,
@@ -122,6 +128,7 @@ BRIEFLY = {
     "localisation": SKETCHED,
     "counting": SKETCHED,
     "regression": ["training.steps=2"],
+    "omics": ["training.steps=2"],
     "language": TINY,
     "causal-lm": [*READING, "writing.length=8"],
     "masked-lm": [*READING, "tokenizer.vocab=320"],
@@ -140,7 +147,7 @@ def resolved(name: str):
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Small files under the names that the recipes use, where REGARD_DATA points or in the folder itself."""
     folder = tmp_path_factory.mktemp("desk")
-    for put in (lay, lay_words, lay_texts, lay_labels, lay_pictures):
+    for put in (lay, lay_words, lay_texts, lay_labels, lay_pictures, lay_omics):
         put(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -220,6 +227,9 @@ def asked_of(model: Any) -> Sequence[Any]:
         return [np.zeros((model.model.config.size,) * 2, np.float32)] * 2
     if model.task == "regression":
         return [dict.fromkeys(model.columns.inputs, 1.0)]
+    if model.task == "omics":
+        values, present = np.zeros((2, sum(model.omics.sizes))), np.ones((2, len(model.omics.names)), bool)
+        return [Samples((name,), values[:1], present[:1]) for name in ("a", "b")]
     if model.task == "masked-lm":
         return ["a [MASK] film", "[MASK]"]
     return model.words[:2] if model.task == "word2vec" else [""] if model.verb == "write" else SENTENCES

@@ -81,6 +81,10 @@ def given_inputs(trained: Any, asked: Asked, done: int = 0) -> Iterator[tuple[li
         rows = trained.read(asked.file)[done:]
         yield [asked.file.name] * len(rows), rows
         return
+    if asked.texts and hasattr(trained, "joined"):  # several files hold the inputs together
+        rows = trained.joined(asked.texts)[done:]
+        yield [row.names[0] for row in rows], rows
+        return
     if asked.texts and any(not text.strip() for text in asked.texts):
         raise ValueError("one of the texts is empty: there is nothing to answer in it")
     reads = lines_of(asked.file) if asked.file is not None else typed(trained, asked.texts or ["-"])

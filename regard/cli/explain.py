@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -158,7 +159,8 @@ def explain(
         if other := [name for name, value in given.items() if value]:
             raise ValueError(f"{other[0]} is for translators: {trained.name} is {trained.kind}, leave it out")
         asked = {} if about is None else {"about": about}
-        trace = trained.look(trained.parse(_only(lines)), **asked)
+        together = hasattr(trained, "joined")  # several files hold the input
+        trace = trained.look(trained.parse(shlex.join(texts) if together else _only(lines)), **asked)
         show(trace, view, output=output, step=step, gold=None, extra={})
     elif alignments:
         _link(trained, lines, to, view)
@@ -278,6 +280,11 @@ def _alone(trained: Any, option: str, texts: list[str], output: Path | None) -> 
         raise ValueError(f"--{option} takes labelled pictures alone: leave the picture and -o out")
 
 
+def _table(text: str) -> bool:
+    """Whether it names a table, of which several may hold one input."""
+    return text.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
+
+
 def _possible(
     texts: list[str],
     input: Path | None,
@@ -299,7 +306,7 @@ def _possible(
         raise ValueError("-i reads many lines, which only --alignments shows: add it, or give one input")
     if measured and (bool(texts) != page or (page and interventions)):
         raise ValueError("--measures takes no text, or a text and -o page.html to put them into")
-    if len(texts) != 1 and not measured and not (alignments and (texts or input)):
+    if len(texts) != 1 and not measured and not (alignments and (texts or input)) and not any(map(_table, texts)):
         raise ValueError(f"give one input to explain, not {len(texts)}")
 
 

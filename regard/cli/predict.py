@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,7 +11,7 @@ import typer
 
 from regard.cli.answers import Asked, respond
 from regard.cli.grammar import Answers, Device, Input, Json, Model, Settings
-from regard.cli.lines import writable
+from regard.cli.lines import PICTURES, writable
 
 DRAWN = ("png", "jpg", "webp", "jpeg", "bmp", "gif", "tif", "tiff")
 Pictures = Annotated[list[str] | None, typer.Argument(metavar="PICTURE...", help="Picture files of the model's size.")]
@@ -20,10 +22,18 @@ def predict(
     model: Model,
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[INPUT]...", help="Texts, words, picture files or rows; - reads standard input."),
+        typer.Argument(
+            metavar="[INPUT]...", help="Texts, words, picture files, tables or rows; - reads standard input."
+        ),
     ] = None,
     input: Input = None,
     output: Answers = None,
+    importance: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="For omics: what answers rest on, as a table (.csv) or vectors (.png, .svg)."
+        ),
+    ] = None,
     settings: Settings = None,
     device: Device = "auto",
     as_json: Json = False,
@@ -33,7 +43,10 @@ def predict(
 
     asked = Asked(inputs, input, output, settings, as_json, model)
     asked.check()
-    respond(recipe.load(model, device=device), asked)
+    trained = recipe.load(model, device=device)
+    if importance is not None:
+        _important(trained, inputs or [], importance)
+    respond(trained, asked)
 
 
 def locate(
@@ -77,6 +90,22 @@ def count(
     asked.check(reads=[Path(frame) for frame in frames or []])
     trained = recipe.load(model, device=device, task="counting")
     respond(trained, asked, key="frame", form=_named, invert=invert)
+
+
+def _important(trained: Any, words: list[str], path: Path) -> None:
+    """Write how much answers rest on each feature."""
+    if not hasattr(trained, "importance"):
+        raise ValueError(f"--importance is for models of omics: {trained.name} is {trained.kind}, leave it out")
+    writable(path, ("csv", *PICTURES), reads=[Path(word.rpartition("=")[2]) for word in words])
+    inputs = trained.joined(words)
+    if path.suffix.lower() != ".csv":
+        return trained.draw(inputs, path)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        found = [asdict(one) for one in trained.importance(inputs)]
+        found = [{name: value for name, value in one.items() if value is not None} for one in found]
+        rows.writerow(found[0])
+        rows.writerows([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in one.values()] for one in found)
 
 
 def _named(text: str, answer: Any) -> str:

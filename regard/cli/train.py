@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,6 +42,7 @@ language            plain text: a recurrent language model
 word2vec            plain text: word vectors
 matching            pairs of texts: vectors in which partners lie near one another
 regression          a table: a number or a class from other columns
+omics               several tables of the same samples: their classes
 pictures            labelled pictures: a classifier (ViT or CNN)
 captions            pictures with captions: a captioner
 localisation        pictures it draws itself: which digit, and where
@@ -60,6 +62,7 @@ regard train --pairs pairs.tsv model.name=seq2seq training.epochs=20
 regard train --from en-fr new.en new.fr
 regard train --pictures photos/
 regard train --captions captions.csv --from runs/photos
+regard train --tables mrna.csv mirna.csv --labels labels.csv
 regard train recipes/pendulum.yaml optim.rate=0.01
 regard train --resume --out runs/a
 """
@@ -137,6 +140,13 @@ def train(
         list[Path] | None,
         typer.Option(metavar="FILE", help="A table of numbers, its columns named.", rich_help_panel=WHAT),
     ] = None,
+    tables: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Tables of the same samples, one per omic.", rich_help_panel=WHAT),
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="With --tables: the labels of the samples.", rich_help_panel=WHAT)
+    ] = None,
     valid: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Validation files; else some data is held out.", rich_help_panel=WHAT),
@@ -172,8 +182,12 @@ def train(
         text, masked, unlabelled = [*(text or []), *unlabelled], True, None
     kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table, "rated": rated}
     kinds |= {"choices": choices, "questions": questions, "pictures": pictures, "captions": captions}
+    kinds |= {"tables": tables}
+    if labels is not None and not tables:
+        raise ValueError(f"--labels {labels} goes with --tables: name the tables whose samples it labels")
     kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
+    given = replace(given, labels=None if labels is None else str(labels))
     asked, changes = sort(words or [])
     how: Any = {"start": start, "out": out, "valid": valid or [], "overwrite": overwrite, "device": device}
     if few:

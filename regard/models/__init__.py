@@ -170,6 +170,18 @@ def _word2vec() -> Pair:
     return Word2Vec, Word2VecConfig
 
 
+def _moma() -> Pair:
+    from regard.models.omics import MOMA, MOMAConfig
+
+    return MOMA, MOMAConfig
+
+
+def _deeprog() -> Pair:
+    from regard.models.omics import DeePROG, DeePROGConfig
+
+    return DeePROG, DeePROGConfig
+
+
 MODELS = Models(
     {
         "transformer": _transformer,
@@ -195,6 +207,8 @@ MODELS = Models(
         "captioner": _captioner,
         "transformer-captioner": _transformer_captioner,
         "word2vec": _word2vec,
+        "moma": _moma,
+        "deeprog": _deeprog,
     }
 )
 

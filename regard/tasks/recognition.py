@@ -11,6 +11,7 @@ WORDS = {
     "labelled": "labelled texts",
     "tagged": "tagged words",
     "table": "a table",
+    "tables": "tables of omics",
     "rated": "rated pairs",
     "choices": "questions with choices",
     "questions": "questions about texts",

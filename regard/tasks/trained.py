@@ -35,7 +35,8 @@ class Trained(Protocol):
 
     Where inputs are files, it says `opens = True`; where one of them may stand for several, as a folder for its
     pictures, `unfolded(text)` gives those; where they belong together, as the frames of a film do, `together = True`;
-    where a file of inputs is more than its lines, `read(file)` gives them. Where answers can be scored that
+    where a file of inputs is more than its lines, `read(file)` gives them, and where inputs lie in several files at
+    once, as samples do in tables, `joined(words)` does. Where answers can be scored that
     somebody else wrote into a file, `judge(file, *files, name, ...)` is a static method that does. Where it writes, and
     speed is told in tokens, `workloads(inputs, batches, ...)` gives what to time. Where models of other tasks can be
     used in the same way, `serves(model)`, a class method, tells it by the settings of one. A language model that can be

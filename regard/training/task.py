@@ -43,6 +43,8 @@ class Given:
     """Whether there are two, line n of the second belonging to line n of the first."""
     to: str | None = None
     """The language of the second texts."""
+    labels: str | None = None
+    """A file with the labels of what the others hold."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What was named beside them."""
 

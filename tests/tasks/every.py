@@ -15,6 +15,7 @@ from regard.tasks.vision.drawn import FramesConfig, PictureConfig
 from tests.conftest import sentences
 from tests.data.pictures.drawing import fill
 from tests.tasks import words
+from tests.tasks.omics import cohorts
 
 ROOT = Path(__file__).parent.parent.parent
 TABLE = ROOT / "regard" / "samples" / "pendulum.csv"
@@ -249,7 +250,16 @@ def others(place: Path) -> dict[str, Line]:
     text, questions = words.write(place / "words.txt", lines=300), str(place / "questions.txt")
     _write(questions, [": classes", "nouna nounb verba verbb"])
     learnt = {name: value for name, value in words.recipe(text).items() if name in ("data", "model")}
+    tables = cohorts.write(place / "cohort", lacking={"protein": 4})
+    omics = {"data": {**cohorts.data(place / "cohort"), "batch": 8}, "model": {"modules": 4, "dropout": 0.2}}
     return {
+        "omics": Line(
+            omics,
+            [f"{' '.join(tables)} sample=s3", f"{tables[1]} {tables[0]} sample=s39"],
+            tables,
+            options={"labels": str(place / "cohort" / "labels.csv")},
+            looks=True,
+        ),
         "regression": Line(
             {"data": {"train": str(TABLE), "batch": 16, **columns}, "model": {"hidden": [8]}},
             ["length=1,angle=10,gravity=9.81"],

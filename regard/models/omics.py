@@ -1,0 +1,203 @@
+"""Several tables of the same samples, one answer: modules look across omics (MOMA), or omics at omics (DeePROG).
+
+Both read the features of all omics side by side and which omics a sample has; one that is missing is neither looked at
+nor asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.attend import AttentionSpec, attend
+from regard.attention.masks import Mask
+from regard.attention.multihead import MultiHead
+from regard.attention.scores import dot
+from regard.attention.tap import Tap
+from regard.config.ranges import Share, Small, Vocabulary, Width, affordable, divided
+from regard.config.resuming import Warned
+
+PLANE = 2  # numbers of a module's vector
+
+
+class Answers(NamedTuple):
+    """What a model answers: logits, and which of the answers of a sample count."""
+
+    logits: Float[Tensor, "batch answers classes"]
+    counted: Bool[Tensor, "batch answers"]
+
+    @property
+    def probabilities(self) -> Float[Tensor, "batch classes"]:
+        """The mean over the answers that count."""
+        share = self.counted / self.counted.sum(-1, keepdim=True)
+        return (self.logits.float().softmax(-1) * share[..., None]).sum(-2)
+
+    def loss(self, targets: Tensor) -> Float[Tensor, "batch"]:
+        """The cross-entropies of the answers that count, added up sample by sample."""
+        several = targets[:, None].expand(self.counted.shape)
+        lost = F.cross_entropy(self.logits.float().flatten(0, 1), several.flatten(), reduction="none")
+        return (lost.view(self.counted.shape) * self.counted).sum(-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MOMAConfig:
+    """Omics as modules that look at one another (Moon and Lee 2022)."""
+
+    name: Literal["moma"] = "moma"
+    """Which model this is."""
+    inputs: tuple[Vocabulary, ...] = ()
+    """Features of each omic; filled in from the tables."""
+    classes: Vocabulary = 0
+    """Classes to choose from; filled in from the labels."""
+    modules: Small = 16
+    """Modules of each omic: unit vectors in the plane, each made of all features."""
+    own: bool = True
+    """Let an omic's answer read its own modules too, beside what other omics see in them; false: as published, where an
+    omic alone cannot answer."""
+    dropout: Warned[Share] = 0.0
+    """Dropout rate of features."""
+    hide: Warned[Share] = 0.1
+    """Share of omics hidden from the model in training, so that it can answer when one is missing."""
+
+    def __post_init__(self) -> None:
+        affordable(PLANE * self.modules * sum(self.inputs), "lower modules")
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that are learnt."""
+        omics, read = len(self.inputs), len(self.inputs) - (not self.own)
+        return PLANE * self.modules * (sum(self.inputs) + omics * read * self.classes) + omics * self.classes
+
+
+class Across(nn.Module):
+    """Modules of every omic look at the modules of each: `softmax(cos(b, a)) a`, for all omics a and b."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = Tap()
+
+    def forward(
+        self, vectors: Float[Tensor, "batch omics modules 2"], present: Bool[Tensor, "batch omics"]
+    ) -> Float[Tensor, "batch omics looking modules 2"]:
+        """What the modules of each omic that looks see in each omic; a missing one sees nothing."""
+        omics, modules = vectors.shape[1:3]
+        query = vectors.flatten(1, 2)[:, None].expand(-1, omics, -1, -1)  # a head for each omic that is looked at
+        sees = present.repeat_interleave(modules, 1)[..., None].expand(-1, -1, modules)
+        mixed = attend(query, vectors, vectors, mask=Mask(boolean=sees), way=AttentionSpec(score=dot, tap=self.weights))
+        return mixed.unflatten(2, (omics, modules))
+
+
+class MOMA(nn.Module):
+    """MOMA, a multi-task attention network: each omic answers by itself, from what the others see in its modules.
+
+    Module i of omic a is `m = (U x, V x) / |(U x, V x)|`. Of these the modules of another omic b see
+    `sum_i softmax_i(cos(b_j, a_i)) a_i`, and from all that is seen in a, a linear map answers for a.
+    """
+
+    capturable: ClassVar[bool] = False  # trained before a compiler would be done
+
+    def __init__(self, config: MOMAConfig):
+        super().__init__()
+        self.config = config
+        omics = len(config.inputs)
+        self.maps = nn.ModuleList(nn.Linear(size, PLANE * config.modules, bias=False) for size in config.inputs)
+        self.attention = Across()
+        read = (omics - (not config.own)) * config.modules * PLANE
+        self.heads = nn.ModuleList(nn.Linear(read, config.classes) for _ in config.inputs)
+
+    def forward(self, values: Float[Tensor, "batch features"], present: Bool[Tensor, "batch omics"]) -> Answers:
+        """An answer for each omic; those of missing ones do not count."""
+        with torch.autocast(values.device.type, enabled=False):
+            if self.training:
+                values, present = F.dropout(values, self.config.dropout), hidden(present, self.config.hide)
+            vectors = F.normalize(self.vectors(values), dim=-1)
+            seen = self.attention(vectors, present)
+            logits = torch.stack([head(self._read(vectors, seen, a)) for a, head in enumerate(self.heads)], 1)
+        return Answers(logits, present)
+
+    def vectors(self, values: Float[Tensor, "batch features"]) -> Float[Tensor, "batch omics modules 2"]:
+        """The vectors of all modules before they are brought to unit length."""
+        parts = values.split(self.config.inputs, -1)
+        return torch.stack(
+            [own(part).unflatten(-1, (-1, PLANE)) for own, part in zip(self.maps, parts, strict=True)], 1
+        )
+
+    def _read(self, vectors: Tensor, seen: Tensor, omic: int) -> Float[Tensor, "batch read"]:
+        """What the answer of an omic is made of."""
+        others = [seen[:, omic, looking] for looking in range(seen.shape[1]) if looking != omic]
+        return torch.stack([*([vectors[:, omic]] if self.config.own else []), *others], 1).flatten(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeePROGConfig:
+    """An encoder for each omic and self-attention over omics (Dutta, Patra and Saha 2021)."""
+
+    name: Literal["deeprog"] = "deeprog"
+    """Which model this is."""
+    inputs: tuple[Vocabulary, ...] = ()
+    """Features of each omic; filled in from the tables."""
+    classes: Vocabulary = 0
+    """Classes to choose from; filled in from the labels."""
+    width: Width = 32
+    """Features of an encoded omic."""
+    heads: Small = 1
+    """Attention heads; must divide the width."""
+    dropout: Warned[Share] = 0.0
+    """Dropout rate of features and of what the answer is made of."""
+    hide: Warned[Share] = 0.1
+    """Share of omics hidden from the model in training, so that it can answer when one is missing."""
+
+    def __post_init__(self) -> None:
+        divided(self.width, self.heads)
+        affordable(self.width * (sum(self.inputs) + 4 * self.width), "lower width")
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that are learnt."""
+        encoders = self.width * (sum(self.inputs) + len(self.inputs))
+        return encoders + 4 * self.width * (self.width + 1) + 2 * self.width + (self.width + 1) * self.classes
+
+
+class DeePROG(nn.Module):
+    """Each omic is encoded, all look at one another, and their mean answers.
+
+    `z_k = gelu(E_k x_k + e_k)`, `h = norm(z + attention(z))`, and the answer is `W mean_k(h_k) + w`, over the omics
+    that a sample has.
+    """
+
+    capturable: ClassVar[bool] = False
+
+    def __init__(self, config: DeePROGConfig):
+        super().__init__()
+        self.config = config
+        self.encoders = nn.ModuleList(nn.Linear(size, config.width) for size in config.inputs)
+        self.attention = MultiHead(config.width, config.heads)
+        self.norm = nn.LayerNorm(config.width)
+        self.output = nn.Linear(config.width, config.classes)
+
+    def forward(self, values: Float[Tensor, "batch features"], present: Bool[Tensor, "batch omics"]) -> Answers:
+        """One answer for each sample."""
+        with torch.autocast(values.device.type, enabled=False):
+            if self.training:
+                values, present = F.dropout(values, self.config.dropout), hidden(present, self.config.hide)
+            parts = values.split(self.config.inputs, -1)
+            encoded = [F.gelu(own(part)) for own, part in zip(self.encoders, parts, strict=True)]
+            x = torch.stack(encoded, 1)
+            x = self.norm(x + self.attention(x, mask=Mask(boolean=present[:, None].expand(-1, len(parts), -1))))
+            share = present / present.sum(-1, keepdim=True)
+            mean = (x * share[..., None]).sum(1)
+            logits = self.output(F.dropout(mean, self.config.dropout, self.training))
+        return Answers(logits[:, None], present.any(-1, keepdim=True))
+
+
+def hidden(present: Bool[Tensor, "batch omics"], share: float) -> Bool[Tensor, "batch omics"]:
+    """Some omics taken away at random; a sample that would lose all keeps all."""
+    if not share:
+        return present
+    left = present & (torch.rand(present.shape, device=present.device) >= share)
+    return torch.where(left.any(-1, keepdim=True), left, present)

@@ -1,0 +1,1 @@
+"""Classes of samples of which several tables are known."""

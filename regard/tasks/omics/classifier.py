@@ -1,0 +1,239 @@
+"""A trained model of omics in use: answers for samples, scores, what it rests on, and where it looked."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from regard import config
+from regard.attention.hardware import device_of
+from regard.checkpoint import Checkpoint
+from regard.interpret.items import Item, Weights
+from regard.interpret.trace import Trace
+from regard.interpret.watch import watch
+from regard.metrics import labels as labelling
+from regard.metrics.auc import mean_auc
+from regard.metrics.scores import Judged, Scores, Table
+from regard.metrics.significance import averaged
+from regard.models.omics import MOMA
+from regard.tasks.omics import importance as importances
+from regard.tasks.omics import samples as joining
+from regard.tasks.omics.samples import Omics, Samples
+from regard.tasks.trained import NoOptions, chosen, described, revived
+
+OMICS = "omics.json"
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """The class of a sample, how probable it is, and every other."""
+
+    sample: str
+    label: str
+    probability: float
+    all: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.sample}\t{self.label}\t{self.probability:.4f}"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        every = {label: round(chance, 6) for label, chance in self.all.items()}
+        return {"label": self.label, "probability": round(self.probability, 6), "all": every}
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A feature of an omic, and how much answers rest on it."""
+
+    omic: str
+    name: str
+    importance: float
+    """Gradient times input, as a share of all features."""
+    along: float | None = None
+    """The same by MOMA's vectors along attended modules; None: the model has no modules."""
+
+
+class OmicsClassifier:
+    """Tells the classes of samples with a trained model."""
+
+    task: ClassVar[str] = "omics"
+    verb: ClassVar[str] = "predict"
+    kind: ClassVar[str] = "a model of omics"
+    opens: ClassVar[bool] = True
+    Options: ClassVar[type] = NoOptions
+    __repr__ = described
+
+    def __init__(self, model: Any, omics: Omics, name: str = "omics") -> None:
+        self.model, self.omics, self.name = model, omics, name
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> OmicsClassifier:
+        """The model that a checkpoint directory holds."""
+        return cls(revived(checkpoint, device), read_omics(checkpoint), name=checkpoint.directory.name)
+
+    def parse(self, text: str) -> Samples:
+        """An input is one sample: the tables, and which of their samples, such as `mrna.csv mirna.csv sample=A54N`."""
+        found = self.joined(shlex.split(text))
+        if len(found) > 1:
+            names = ", ".join(one.names[0] for one in found[:3])
+            raise ValueError(
+                f"{len(found)} samples in these tables ({names} ...): choose one, sample={found[0].names[0]}"
+            )
+        return found[0]
+
+    def joined(self, words: Sequence[str]) -> list[Samples]:
+        """The samples of several tables, one by one: files, `omic=FILE`, and `sample=NAME` for a single one."""
+        found, _ = joining.given(words, self.omics)
+        return [found.chosen([row]) for row in range(len(found))]
+
+    def answer(self, inputs: Sequence[Samples], **options: Any) -> list[Diagnosis]:
+        """The class of each sample."""
+        chosen(self, options)
+        if not inputs:
+            return []
+        classes = self.omics.classes
+        rows = self.probabilities(_together(inputs)).tolist()
+        found = []
+        for given, row in zip(inputs, rows, strict=True):
+            order = sorted(range(len(classes)), key=lambda label: -row[label])
+            every = {classes[label]: row[label] for label in order}
+            found.append(Diagnosis(given.names[0], classes[order[0]], row[order[0]], every))
+        return found
+
+    def predict(self, *tables: str | Path) -> list[Diagnosis]:
+        """The class of every sample in some tables."""
+        return self.answer(self.joined([str(table) for table in tables]))
+
+    def evaluate(
+        self, *files: str | Path, labels: str | None = None, importance: bool = False, name: str | None = None
+    ) -> Scores:
+        """Scores on the samples of tables; `importance` also judges whether the most important features matter most."""
+        if labels is None:
+            raise ValueError("labels are needed to score by: name their file, -s labels=FILE")
+        found, tables = joining.given([str(file) for file in files], self.omics)
+        samples = joining.labelled(found, tables, labels, self.omics)
+        assert samples.targets is not None
+        chances = self.probabilities(samples).numpy()
+        answers, classes = chances.argmax(-1), self.omics.classes
+        right = answers == samples.targets
+        judged = labelling.judge(samples.targets, answers, classes)
+        area = mean_auc(chances, samples.targets)
+        measures = {"auc": f"{area:.4f}", "macro F1": f"{judged.f1:.4f}"}
+        lacking = [omic for omic, there in zip(self.omics.names, samples.present.T, strict=True) if not there.any()]
+        if lacking:
+            measures["missing"] = ", ".join(lacking)
+        if importance:
+            top = min(importances.TOP, max(1, len(self.omics.columns) // 4))
+            measures[f"auc without top {top}"] = str(importances.judge(self.model, samples, self.omics, top=top))
+        rows = [(each.name, f"{each.count}", f"{each.precision:.3f}", f"{each.recall:.3f}") for each in judged.labels]
+        examples = [
+            Judged(n + 1, samples.names[n], classes[truth], classes[said], float(chances[n, truth]))
+            for n, (truth, said) in enumerate(zip(samples.targets.tolist(), answers.tolist(), strict=True))
+        ]
+        return Scores(
+            name or self.name,
+            self.task,
+            {"accuracy, %": averaged(100 * right)},
+            examples,
+            measures=measures,
+            tables=[Table("Classes", ("class", "samples", "precision", "recall"), rows)],
+            details={"auc": area},
+            unit="sample",
+            counted="probability of the right class",
+        )
+
+    def look(self, given: Samples, **options: Any) -> Trace:
+        """Classify a sample and keep the attention between its modules (MOMA) or its omics (DeePROG)."""
+        chosen(self, options)
+        [found] = self.answer([given])
+        there = [omic for omic, has in enumerate(given.present[0]) if has]
+        with watch(self.model) as seen, torch.no_grad():
+            self._model(given)
+        weights = seen["attention"][0].cpu()
+        names = self.omics.names
+        facts = {"text": f"sample {found.sample}", "answer": f"{found.label} ({found.probability:.3f})"}
+        if isinstance(self.model, MOMA):
+            items, looks = self._modules(weights, there)
+        else:
+            items = {"omics": [Item(names[omic], word=place) for place, omic in enumerate(there)]}
+            looks = [Weights("attention", "omics", "omics", weights[:, there][:, :, there])]
+        return Trace(self.name, self.task, items, looks, facts)
+
+    def importance(self, inputs: Sequence[Samples]) -> list[Feature]:
+        """Every feature by how much the answers for these samples rest on it, the most important first."""
+        samples = _together(inputs)
+        values, present = torch.from_numpy(self.omics.scaled(samples)), torch.from_numpy(samples.present)
+        weights = importances.importance(self.model, values, present).tolist()
+        along: list[Any] = [None] * len(weights)
+        if isinstance(self.model, MOMA):
+            along = importances.importance(self.model, values, present, "along").tolist()
+        columns = zip(self.omics.columns, weights, along, strict=True)
+        found = [Feature(*column, weight, other) for column, weight, other in columns]
+        return sorted(found, key=lambda feature: -feature.importance)
+
+    def draw(self, inputs: Sequence[Samples], path: str | Path) -> None:
+        """The vectors of the most important features on the direction of the module that is attended to most."""
+        from regard.interpret import plots
+        from regard.tasks.omics.drawing import vectors
+
+        plots.save(vectors(self, _together(inputs)), Path(path))
+
+    @torch.no_grad()
+    def probabilities(self, samples: Samples) -> Float[Tensor, "samples classes"]:
+        """How probable each class is for each sample."""
+        return self._model(samples).probabilities.cpu()
+
+    def scores(self, samples: Samples) -> dict[str, float]:
+        """Loss, accuracy and AUC on samples with labels."""
+        assert samples.targets is not None
+        truths = torch.from_numpy(samples.targets)
+        with torch.no_grad():
+            answers = self._model(samples)
+        lost = answers.loss(truths.to(answers.logits.device)).mean()
+        chances = answers.probabilities.cpu().numpy()
+        right = float((chances.argmax(-1) == samples.targets).mean())
+        area = mean_auc(chances, samples.targets)
+        return {"loss": float(lost), "accuracy": right, **({"auc": area} if np.isfinite(area) else {})}
+
+    def _model(self, samples: Samples) -> Any:
+        device = device_of(self.model)
+        values, present = torch.from_numpy(self.omics.scaled(samples)), torch.from_numpy(samples.present)
+        return self.model(values.to(device), present.to(device))
+
+    def _modules(self, weights: Tensor, there: Sequence[int]) -> tuple[dict[str, list[Item]], list[Weights]]:
+        """Weights (omics, looking modules, modules) as one matrix for each two omics, and the modules by name."""
+        names, size = self.omics.names, weights.shape[-1]
+        items = {names[omic]: [Item(f"{names[omic]} {m + 1}", word=m) for m in range(size)] for omic in there}
+        looks = [
+            Weights(f"{names[by]} to {names[at]}", names[by], names[at], weights[None, at, by * size : (by + 1) * size])
+            for by in there
+            for at in there
+            if by != at
+        ]
+        if not looks:
+            raise ValueError(
+                f"{self.name} looks from one omic at another and this sample has one only: give two tables"
+            )
+        return items, looks
+
+
+def read_omics(checkpoint: Checkpoint) -> Omics:
+    """Omics, features, scales and classes that a model was trained on."""
+    return config.build(Omics, checkpoint.json(OMICS), where=OMICS)
+
+
+def _together(inputs: Sequence[Samples]) -> Samples:
+    """Samples that were given one by one."""
+    names = tuple(name for one in inputs for name in one.names)
+    return Samples(
+        names, np.concatenate([one.values for one in inputs]), np.concatenate([one.present for one in inputs])
+    )

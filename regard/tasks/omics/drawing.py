@@ -1,0 +1,82 @@
+"""Features as vectors: how the most important ones pull the module that others look at most."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.attention.hardware import device_of
+from regard.models.omics import MOMA
+from regard.tasks.omics import importance as importances
+from regard.tasks.omics.samples import Samples
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from regard.tasks.omics.classifier import OmicsClassifier
+
+SHOWN = 10  # features of an omic
+FEATURE, MODULE, FAINT = "#1f6feb", "#1a1a1a", "#9aa4b2"
+ABOUT = "features as vectors, in the mean over samples, each turned so that the module points to the right"
+
+
+@torch.no_grad()
+def vectors(classifier: OmicsClassifier, samples: Samples) -> Figure:
+    """For each omic the module that gets most attention, and the features that move it furthest along its direction."""
+    from matplotlib.figure import Figure
+
+    model, omics = classifier.model, classifier.omics
+    if not isinstance(model, MOMA):
+        raise ValueError(f"{classifier.name} has no modules to draw vectors on: write its importance as .csv")
+    device = device_of(model)
+    values, present = torch.from_numpy(omics.scaled(samples)).to(device), torch.from_numpy(samples.present).to(device)
+    shown = [omic for omic in range(len(omics.names)) if present[:, omic].any()]
+    figure = Figure(figsize=(4.4 * len(shown), 4.2), layout="constrained")
+    for axes, omic in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
+        module, added = pulls(model, values, present, omic)
+        top = added[:, 0].argsort(descending=True)[:SHOWN].tolist()
+        _arrows(axes, added[top].cpu(), [omics.features[omic][row] for row in top])
+        axes.set_title(f"{omics.names[omic]}, module {module + 1}", fontsize=10)
+    figure.suptitle(ABOUT, fontsize=9)
+    return figure
+
+
+def pulls(
+    model: MOMA, values: Float[Tensor, "samples features"], present: Bool[Tensor, "samples omics"], omic: int
+) -> tuple[int, Float[Tensor, "own 2"]]:
+    """The module of an omic that gets most attention, and what each feature adds to it: along its direction, across it.
+
+    In shares of the module's length, in the mean over samples; the parts along add up to one, those across to nothing.
+    """
+    has = present[:, omic]
+    own = values.split(model.config.inputs, -1)[omic][has]
+    module = int(importances.attention(model, values, present)[has, omic].mean(0).argmax())
+    whole = model.vectors(values[has])[:, omic, module]
+    direction = F.normalize(whole, dim=-1)
+    across = torch.stack([-direction[:, 1], direction[:, 0]], -1)
+    added = own[..., None] * importances.feature_vectors(model, omic)[module]  # (samples, own, 2)
+    frame = torch.stack([direction, across], -1) / whole.norm(dim=-1).clamp(min=1e-12)[:, None, None]
+    return module, (added @ frame).mean(0)
+
+
+def _arrows(axes: Any, ends: Float[Tensor, "features 2"], names: list[str]) -> None:
+    """Arrows from the origin, their parts along the module below them, and their names in a column beside."""
+    reach = 1.1 * float(ends.abs().max())
+    axes.annotate("", (reach, 0), (0, 0), arrowprops={"arrowstyle": "-|>", "color": MODULE, "linestyle": "--"})
+    lines = ends[:, 1].argsort().tolist()
+    for line, row in enumerate(lines):
+        x, y = ends[row].tolist()
+        height = reach * (2 * (line + 0.5) / len(lines) - 1)
+        axes.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "-|>", "color": FEATURE, "lw": 1.3})
+        axes.plot([x, x], [y, 0], ":", color=FEATURE, linewidth=0.8)
+        axes.plot([x], [0], "o", color=MODULE, markersize=2.5)
+        axes.plot([x, 1.15 * reach], [y, height], color=FAINT, linewidth=0.5)
+        axes.text(1.17 * reach, height, names[row], fontsize=7, va="center", color=FEATURE)
+    axes.set(xlim=(-0.1 * reach, 2.0 * reach), ylim=(-1.05 * reach, 1.05 * reach))
+    axes.set_xlabel("along the module (share of its length)", fontsize=8)
+    axes.set_ylabel("across it", fontsize=8)
+    axes.tick_params(labelsize=7)

@@ -1,0 +1,155 @@
+"""Learning the classes of samples from several tables, by MOMA or DeePROG.
+
+Features are brought to mean 0 and deviation 1 before a network sees them, as they are in the samples learnt from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from math import ceil
+from typing import Any, ClassVar, Literal
+
+import torch
+from torch import nn
+
+from regard import config
+from regard.attention.hardware import device_of
+from regard.checkpoint import Checkpoint
+from regard.config.resuming import Fingerprinted, Fixed
+from regard.data.examples import Examples
+from regard.models.omics import DeePROGConfig, MOMAConfig
+from regard.tasks.card import card
+from regard.tasks.omics import samples as joining
+from regard.tasks.omics.classifier import OMICS, OmicsClassifier, read_omics
+from regard.tasks.omics.files import OmicsConfig
+from regard.tasks.omics.recognition import recognise
+from regard.tasks.omics.samples import Prepared
+from regard.training.loop import TrainingConfig
+from regard.training.optim import OptimConfig
+from regard.training.pace import between, pace, power
+from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
+
+SHOWN = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class OmicsRecipe:
+    """One run that learns the classes of samples from tables of omics."""
+
+    task: Fixed[Literal["omics"]] = "omics"
+    """What is learnt."""
+    data: Fingerprinted[OmicsConfig]
+    """Which tables, and the labels of their samples."""
+    model: Fixed[MOMAConfig | DeePROGConfig] = field(default_factory=MOMAConfig)
+    """Which model, and its size."""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    """The optimizer and its learning rate."""
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+    """How long, how often, where."""
+
+
+class OmicsClassification:
+    """The task of telling classes of samples."""
+
+    Recipe = OmicsRecipe
+    takes: ClassVar[str] = "tables"
+    usage: ClassVar[str] = "regard predict {folder} TABLE..."
+    shared: ClassVar[bool] = True
+    recognise = staticmethod(recognise)
+
+    def __init__(self, recipe: OmicsRecipe, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:
+        self.recipe, self.prepared, self.model = recipe, prepared, model
+        self.goal: Goal | None = ("loss", "min") if prepared.apart else None
+        self.rows = prepared.rows(recipe.data.batch)
+        train = prepared.train
+        assert train.targets is not None
+        self.values, self.present = torch.from_numpy(prepared.omics.scaled(train)), torch.from_numpy(train.present)
+        self.targets = torch.from_numpy(train.targets)
+        self.features = recipe.data.batch * sum(recipe.model.inputs)
+        self.notes: list[str] = []
+
+    @staticmethod
+    def prepare(recipe: OmicsRecipe, known: Checkpoint | None = None) -> Prepared:
+        """Read the tables; a model to start from gives its features, their scales and the classes."""
+        kept = None if known is None or OMICS not in known.files else read_omics(known)
+        return joining.prepare(recipe.data, kept)
+
+    @staticmethod
+    def suited(recipe: OmicsRecipe, prepared: Prepared) -> dict[str, Any]:
+        """Batches and an end that suit so many samples."""
+        amount = len(prepared.train)
+        batch = between(8, power(amount / 3), 256)
+        rows = ceil(amount / batch)
+        steps = between(200, 50 * rows, 10_000)
+        return {
+            "data": {"batch": batch},
+            "optim": {"name": "adamw", "rate": 0.001, "weight_decay": 0.1, "schedule": "cosine"},
+            "training": pace(recipe.training, rows=rows, steps=steps, patience=20),
+        }
+
+    @staticmethod
+    def sized(recipe: OmicsRecipe, prepared: Prepared) -> OmicsRecipe:
+        """The recipe with the number of features of each omic, and of classes."""
+        omics = prepared.omics
+        return replace(recipe, model=replace(recipe.model, inputs=omics.sizes, classes=len(omics.classes)))
+
+    def parts(self) -> dict[str, list[nn.Parameter]]:
+        """One set of weights, one optimizer."""
+        return every_weight(self.model)
+
+    def batch(self, row: int) -> Examples:
+        """Some samples; each comes once in an epoch."""
+        data = self.recipe.data
+        chosen = self.prepared.row(row, batch=data.batch, seed=data.seed)
+        return Examples(chosen.tolist(), (self.values[chosen], self.present[chosen], self.targets[chosen]))
+
+    def split(self, batch: Examples) -> list[Examples]:
+        """A row that does not fit the memory, as two of half the size."""
+        return batch.halves()
+
+    def origins(self, batch: Examples) -> list[str]:
+        """Which samples these are."""
+        return [f"sample {self.prepared.train.names[number]}" for number in batch.numbers]
+
+    def step(self, batch: Examples, part: str) -> Step:
+        """The cross-entropy of each answer, added up, and summed over the samples."""
+        values, present, targets = batch.to(device_of(self.model)).parts
+        lost = self.model(values, present).loss(targets).sum()
+        return Step(loss=lost, weight=len(batch), counts={"samples": len(batch)})
+
+    def evaluate(self, spread: Spread = alone) -> Evaluation:
+        """How good answers are in held-out samples."""
+        valid, classifier = self.prepared.valid, self.classifier()
+        metrics = classifier.scores(valid)
+        answers = classifier.answer([valid.chosen([row]) for row in range(min(SHOWN, len(valid)))])
+        assert valid.targets is not None
+        classes = self.prepared.omics.classes
+        samples = [
+            {"sample": answer.sample, "truth": classes[int(truth)], "answer": answer.label}
+            for answer, truth in zip(answers, valid.targets, strict=False)
+        ]
+        return Evaluation(metrics, samples)
+
+    def classifier(self) -> OmicsClassifier:
+        """The model as it is now, ready to use."""
+        return OmicsClassifier(self.model, self.prepared.omics)
+
+    def contents(self) -> dict[str, Any]:
+        """What a checkpoint directory holds beside weights and metrics."""
+        recipe = config.plain(self.recipe)
+        kept = {name: recipe[name] for name in ("task", "model")}
+        omics = config.plain(asdict(self.prepared.omics))
+        return {"config.yaml": {"format": 1, **kept}, OMICS: omics, "README.md": _card(self.recipe, self.prepared)}
+
+
+def _card(recipe: OmicsRecipe, prepared: Prepared) -> str:
+    omics = prepared.omics
+    what = ", ".join(f"{name} ({size} features)" for name, size in zip(omics.names, omics.sizes, strict=True))
+    names = ", ".join(omics.classes[:8])
+    return card(
+        f"Tells {names}",
+        f"From tables of {what}, of which one may be missing. A model called {recipe.model.name}, trained with Regard "
+        f"on {len(prepared.train):,} samples. It was made to study such models, not to decide about patients.",
+        command=f"regard predict DIRECTORY {' '.join(f'{name}.csv' for name in omics.names)}",
+        code=f"predict({', '.join(f'{name}.csv'.__repr__() for name in omics.names)})",
+    )

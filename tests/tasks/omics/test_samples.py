@@ -1,0 +1,224 @@
+"""Tables joined by name or by line, labels, held-out samples, and what is refused, in one line with a remedy."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from regard import config
+from regard.tasks.omics import samples as joining
+from regard.tasks.omics.files import OmicsConfig
+from regard.tasks.omics.samples import Prepared
+from tests.tasks.omics import cohorts
+
+
+def prepared(folder: Path, **more: object) -> Prepared:
+    return joining.prepare(config.build(OmicsConfig, {**cohorts.data(folder), **more}))
+
+
+def test_samples_are_joined_by_name_whatever_their_order(tmp_path: Path) -> None:
+    cohorts.write(tmp_path / "a")
+    straight = prepared(tmp_path / "a", held=0)
+    head, *rows = (tmp_path / "a" / "mirna.csv").read_text().splitlines()
+    (tmp_path / "a" / "mirna.csv").write_text("\n".join([head, *rows[::-1]]))
+    turned = prepared(tmp_path / "a", held=0)
+    assert straight.train.names == turned.train.names
+    assert np.array_equal(straight.train.values, turned.train.values)
+    assert np.array_equal(straight.train.targets, turned.train.targets)
+    assert straight.omics.classes == ("ill", "well")
+    assert straight.train.targets.tolist()[:4] == [1, 0, 1, 0]
+
+
+def test_a_sample_that_an_omic_lacks_is_masked_and_does_not_move_its_scale(tmp_path: Path) -> None:
+    cohorts.write(tmp_path, lacking={"protein": 10})
+    found = prepared(tmp_path, held=0)
+    assert found.train.present[:, 2].tolist() == [True] * 30 + [False] * 10
+    assert "10 samples lack protein: masked" in found.summary
+    protein = found.train.values[:30, -4:]
+    np.testing.assert_allclose(found.omics.means[-4:], protein.mean(0))
+    np.testing.assert_allclose(found.omics.deviations[-4:], protein.std(0))
+    scaled = found.omics.scaled(found.train)
+    assert (scaled[30:, -4:] == 0).all()
+    np.testing.assert_allclose(scaled[:30, -4:].std(0), 1, atol=1e-5)
+
+
+def test_tables_without_any_names_are_joined_by_line(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    for name in ("one", "two"):
+        np.savetxt(tmp_path / f"{name}.csv", draw.normal(size=(8, 3)), delimiter=",")
+    np.savetxt(tmp_path / "labels.csv", np.arange(8) % 2)  # as 1.000e+00
+    (tmp_path / "names.csv").write_text("TP53\nBRCA1\nEGFR\n")
+    first = {"path": str(tmp_path / "one.csv"), "features": str(tmp_path / "names.csv"), "name": "rna"}
+    settings = {"train": [first, str(tmp_path / "two.csv")], "labels": str(tmp_path / "labels.csv"), "held": 0}
+    found = joining.prepare(config.build(OmicsConfig, settings))
+    assert found.omics.names == ("rna", "two")
+    assert found.omics.features == (("TP53", "BRCA1", "EGFR"), ("two.1", "two.2", "two.3"))
+    assert found.omics.classes == ("0", "1")
+    assert found.train.names == tuple("12345678")
+
+
+def test_every_class_is_held_out_in_proportion_and_scales_are_those_of_the_rest(tmp_path: Path) -> None:
+    cohorts.write(tmp_path)
+    found = prepared(tmp_path, held=0.2)
+    assert np.bincount(found.valid.targets).tolist() == [4, 4]
+    assert not set(found.valid.names) & set(found.train.names)
+    assert len(found.valid) + len(found.train) == 40
+    np.testing.assert_allclose(found.omics.means, found.train.values.mean(0))
+    assert prepared(tmp_path, held=0.2, seed=1).valid.names != found.valid.names
+
+
+def test_every_sample_comes_once_in_an_epoch_and_rows_are_even(tmp_path: Path) -> None:
+    cohorts.write(tmp_path)
+    found = prepared(tmp_path, held=0)
+    rows = [found.row(row, batch=16, seed=0) for row in range(found.rows(16))]
+    assert sorted(np.concatenate(rows).tolist()) == list(range(40))
+    assert {len(row) for row in rows} <= {13, 14}
+
+
+def test_files_are_known_by_their_features_by_name_or_by_order(tmp_path: Path) -> None:
+    mrna, mirna, protein = cohorts.write(tmp_path)
+    omics = prepared(tmp_path, held=0).omics
+    whole, _ = joining.given([mrna, mirna, protein], omics)
+    mixed, _ = joining.given([protein, mrna, f"mirna={mirna}"], omics)
+    assert np.array_equal(whole.values, mixed.values)
+    lacking, _ = joining.given([mirna], omics)
+    assert lacking.present[0].tolist() == [False, True, False]
+    one, _ = joining.given([mrna, mirna, "sample=s7"], omics)
+    assert one.names == ("s7",)
+    assert np.array_equal(one.values[0, :11], whole.values[7, :11])
+
+
+def test_features_in_another_order_are_put_in_the_models(tmp_path: Path) -> None:
+    paths = cohorts.write(tmp_path)
+    omics = prepared(tmp_path, held=0).omics
+    whole, _ = joining.given(paths, omics)
+    cells = [line.split(",") for line in Path(paths[0]).read_text().splitlines()]
+    with gzip.open(tmp_path / "turned.csv.gz", "wt") as file:
+        file.write("\n".join(",".join([row[0], *row[:0:-1]]) for row in cells))
+    turned, _ = joining.given([str(tmp_path / "turned.csv.gz"), *paths[1:]], omics)
+    assert np.array_equal(whole.values, turned.values)
+
+
+def edit(path: Path, line: int, old: str, new: str) -> None:
+    """One cell of one line, counted from 1."""
+    rows = path.read_text().splitlines()
+    assert old in rows[line - 1]
+    rows[line - 1] = rows[line - 1].replace(old, new, 1)
+    path.write_text("\n".join(rows) + "\n")
+
+
+def column(path: Path, place: int, value: str | None) -> None:
+    """A column made constant, or, without a value, a copy of the one before it."""
+    head, *rows = [line.split(",") for line in path.read_text().splitlines()]
+    for row in rows:
+        row[place] = row[place - 1] if value is None else value
+    path.write_text("\n".join(map(",".join, [head, *rows])))
+
+
+DAMAGE = {
+    "word": (lambda f: edit(f / "mrna.csv", 4, "s2,", "s2,high"), "mrna.csv:4: 'high"),
+    "constant": (
+        lambda f: column(f / "mirna.csv", 2, "7"),
+        "mirna.csv: column mirna1 is 7 in every sample: take it out",
+    ),
+    "repeated": (
+        lambda f: column(f / "mirna.csv", 3, None),
+        "mirna.csv: column mirna2 repeats column mirna1: take it out",
+    ),
+    "doubled": (
+        lambda f: edit(f / "mrna.csv", 1, "mrna1", "mrna0"),
+        "mrna.csv:1: two columns are named 'mrna0': rename",
+    ),
+    "alone": (
+        lambda f: edit(f / "mrna.csv", 3, "s1,", "elsewhere,"),
+        "mrna.csv:3: sample 'elsewhere' stands in this table only",
+    ),
+    "twice": (lambda f: edit(f / "mrna.csv", 3, "s1,", "s0,"), "mrna.csv:3: sample 's0' stands here a second time"),
+    "unlabelled": (lambda f: edit(f / "labels.csv", 5, "s3,", "x3,"), "labels.csv: no label for sample 's3': give one"),
+    "empty label": (lambda f: edit(f / "labels.csv", 5, "ill", ""), "labels.csv:5: the label is missing: give one"),
+    "one of a class": (
+        lambda f: edit(f / "labels.csv", 5, "ill", "odd"),
+        "labels.csv: class 'odd' has one sample, s3: give",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_what_cannot_be_learnt_from_is_refused_with_its_place(what: str, tmp_path: Path) -> None:
+    cohorts.write(tmp_path)
+    damage, said = DAMAGE[what]
+    damage(tmp_path)
+    with pytest.raises(ValueError) as caught:
+        prepared(tmp_path)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_number_is_named_with_its_column_and_remedy(tmp_path: Path) -> None:
+    cohorts.write(tmp_path)
+    column(tmp_path / "mrna.csv", 2, "NaN")
+    with pytest.raises(
+        ValueError, match=r"mrna.csv:2: 'NaN' in column mrna1 is no number: .* a missing omic is masked"
+    ):
+        prepared(tmp_path)
+
+
+def test_columns_that_say_nothing_can_be_kept(tmp_path: Path) -> None:
+    cohorts.write(tmp_path)
+    column(tmp_path / "mirna.csv", 2, "7")
+    found = prepared(tmp_path, columns="keep")
+    assert np.isfinite(found.omics.scaled(found.train)).all()
+
+
+def test_files_that_do_not_fit_a_model_are_refused(tmp_path: Path) -> None:
+    mrna, mirna, _ = cohorts.write(tmp_path)
+    omics = prepared(tmp_path, held=0).omics
+    edit(tmp_path / "mrna.csv", 1, "mrna1", "TP53")
+    np.savetxt(tmp_path / "bare.csv", np.ones((3, 2)), delimiter=",")
+    (tmp_path / "other.csv").write_text("sample,a,b\ns1,1,2\n")
+    cases = {
+        (mrna, mirna): "mrna.csv:1: no column mrna1, which mrna was trained with",
+        (mirna, f"mirna={mirna}"): "both stand for mirna",
+        (str(tmp_path / "other.csv"),): "other.csv:1: no feature of mrna, mirna, protein",
+        (str(tmp_path / "bare.csv"),): "bare.csv: 2 columns and mrna has 6 features",
+        (mirna, str(tmp_path / "labels.csv")): "labels.csv:2: 'well' in column label is no number",
+        (mirna, "sample=s99"): "no sample s99",
+        (): "no table: give one for each omic, mrna, mirna, protein",
+    }
+    for words, said in cases.items():
+        with pytest.raises(ValueError) as caught:
+            joining.given(words, omics)
+        assert said in str(caught.value)
+
+
+def test_tables_by_line_need_as_many_lines(tmp_path: Path) -> None:
+    for name, count in (("a", 5), ("b", 4)):
+        np.savetxt(tmp_path / f"{name}.csv", np.random.default_rng(count).random((count, 3)), delimiter=",")
+    (tmp_path / "labels.csv").write_text("0\n1\n" * 2)
+    tables = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+    settings = config.build(OmicsConfig, {"train": tables, "labels": str(tmp_path / "labels.csv")})
+    with pytest.raises(ValueError, match=r"a.csv has 5 samples and .*b.csv 4: joined by line they need as many"):
+        joining.prepare(settings)
+    np.savetxt(tmp_path / "b.csv", np.random.default_rng(1).random((5, 3)), delimiter=",")
+    with pytest.raises(ValueError, match=r"labels.csv has 4 labels for 5 samples"):
+        joining.prepare(settings)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"train": ["a.csv"]}, "give two omics or more"),
+        ({"train": ["a.csv", "x/a.csv"]}, "two tables are called a"),
+        ({"train": ["a.csv", "b.csv"], "valid": ["c.csv", "d.csv"]}, "valid and valid_labels go together"),
+        (
+            {"train": ["a.csv", "b.csv"], "valid": ["c.csv"], "valid_labels": "l.csv"},
+            "1 tables in valid for 2 in train",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(more: dict[str, object], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        config.build(OmicsConfig, {"labels": "labels.csv", **more})
