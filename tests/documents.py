@@ -28,6 +28,7 @@ from regard.lab.agreement import sentences as agreement
 from regard.models.gpt import GPTConfig
 from regard.tasks.word2vec.vectors import WordVectors
 from tests.data.pictures.drawing import draw, fill
+from tests.tasks.graphs import small as graphs
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "regard" / "samples" / "tatoeba-fra-eng.valid.tsv.gz"
@@ -235,6 +236,13 @@ def lay_pictures(desk: Path) -> None:
     lay_captions(desk)
 
 
+def lay_graphs(desk: Path) -> None:
+    """Put graphs where the recipes and documents look for them."""
+    for name in ("cora", "citeseer"):
+        graphs.arrays(desk / "data" / "planetoid", f"{name}.npz")
+    graphs.tables(desk)
+
+
 def lay_captions(desk: Path) -> None:
     """Put captions where the recipes and documents look for them: of the photographs, and of a small Flickr8k."""
     names = sorted(path.relative_to(desk).as_posix() for path in (desk / "photos").rglob("*.png"))
@@ -362,7 +370,7 @@ class Desk:
             return [*words, *BARE]
         if any(Path(word).name.startswith(DRAWN) for word in words):
             return [*words, *SKETCHED]
-        if any(Path(word).name.startswith("pendulum") for word in words):
+        if any(Path(word).name.startswith(("pendulum", "cora", "citeseer", "edges")) for word in words):
             return [*words, "training.steps=2"]
         sizes = [setting for word in words if word.endswith(".yaml") for setting in small(word)]
         return [*words, *BRIEF, *sizes]

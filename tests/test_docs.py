@@ -41,6 +41,7 @@ from tests.documents import (
     Desk,
     blocks,
     lay,
+    lay_graphs,
     lay_labels,
     lay_others,
     lay_pictures,
@@ -203,6 +204,7 @@ def test_a_reader_can_follow_the_document(document, model, few_aligned, tmp_path
     lay_texts(tmp_path)
     lay_labels(tmp_path)
     lay_pictures(tmp_path)
+    lay_graphs(tmp_path)
     lay_others(tmp_path)
     Desk(tmp_path, monkeypatch).follow(document)
 

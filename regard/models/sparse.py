@@ -45,8 +45,11 @@ class Sparse:
 
     def to(self, device: torch.device | str) -> Sparse:
         """The same elsewhere."""
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: part.to(device) for name, part in parts.items() if isinstance(part, Tensor)})
+        parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        moved: dict[str, Any] = {
+            name: part.to(device) if isinstance(part, Tensor) else part for name, part in parts.items()
+        }
+        return Sparse(**moved)
 
     def dropped(self, rate: float) -> Sparse:
         """After dropout, which leaves zeros what they are."""

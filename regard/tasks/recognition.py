@@ -15,6 +15,7 @@ WORDS = {
     "choices": "questions with choices",
     "questions": "questions about texts",
     "pictures": "labelled pictures",
+    "graph": "a graph",
 }
 
 

@@ -6,27 +6,21 @@ an error with its file and line.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
 
 from regard.config.ranges import Batch, Seed, Some
 from regard.config.resuming import Free, Warned
-from regard.config.words import nearest
 from regard.data.packing import number, shuffled
-from regard.data.readers import LINE, digest, lines
+from regard.data.readers import digest
+from regard.data.sheets import Sheet, known_in, number_in
 
-DELIMITERS = ",;\t"
 CLASSES = 1000  # different targets that are still believed to be classes
-UNREADABLE = "no cells, correct the line and its quotation marks"
-LARGEST = 1e30  # what single precision still has room for after scaling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +133,7 @@ def prepare(config: TableConfig, known: Columns | None = None) -> Tables:
     if not inputs:
         raise ValueError(f"{first.name} has no column but {config.target}: there is nothing to predict it from")
     for sheet in sheets:
-        _know(sheet.name, sheet.header, (*inputs, config.target))
+        known_in(sheet.name, sheet.header, (*inputs, config.target))
     if known is not None and (known.inputs, known.target) != (inputs, config.target):
         learnt = f"{known.target} from {', '.join(known.inputs)}"
         raise ValueError(f"{first.name}: the model to start from predicts {learnt}: name the same columns")
@@ -170,68 +164,9 @@ def read(name: str, columns: Columns) -> Rows:
     """The rows of a table that a model can answer; targets too where the table has them all."""
     sheet = Sheet.read(name)
     header = sheet.header
-    _know(name, header, columns.inputs)
+    known_in(name, header, columns.inputs)
     known = columns.target in header and all(row[header.index(columns.target)].strip() for _, row in sheet.lines)
     return _rows(sheet, columns.inputs, columns.target if known else None, columns.classes)
-
-
-class Sheet(NamedTuple):
-    """A table as it stands in a file."""
-
-    name: str
-    header: list[str]
-    lines: list[tuple[str, list[str]]]
-    """The place and the cells of every line below the header."""
-
-    @classmethod
-    def read(cls, name: str) -> Sheet:
-        """The table in a file."""
-        cells = _cells(name)
-        return cls(name, next(cells)[1], list(cells))
-
-
-def _cells(name: str) -> Iterator[tuple[str, list[str]]]:
-    """Every line as its place and its cells, the header first."""
-    texts = _texts(name)
-    first = next(texts, "")
-    delimiter = max(DELIMITERS, key=first.count)
-    try:
-        header = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter, strict=True), [])]
-    except csv.Error as error:
-        raise ValueError(f"{name}:1: {UNREADABLE} ({error})") from None
-    if not any(header):
-        raise ValueError(f"{name} is empty: give a table with the names of its columns in the first line")
-    if twice := [cell for cell, count in Counter(header).items() if count > 1]:
-        raise ValueError(f"{name}:1: two columns are named {twice[0]!r}: rename one")
-    yield f"{name}:1", header
-    reader = csv.reader(texts, delimiter=delimiter, strict=True)
-    place = f"{name}:2"
-    try:
-        for row in reader:
-            if len(row) not in (0, len(header)):
-                raise ValueError(f"{place}: {len(row)} cells under {len(header)} columns: correct the line")
-            if row:
-                yield place, row
-            place = f"{name}:{reader.line_num + 2}"  # where the next row begins: a quoted cell may go over lines
-    except csv.Error as error:
-        raise ValueError(f"{place}: {UNREADABLE} ({error})") from None
-
-
-def _texts(name: str) -> Iterator[str]:
-    for place, line in enumerate(lines(name), start=1):
-        if line is None:
-            raise ValueError(f"{name}:{place}: a line of more than {LINE:,} bytes: correct it")
-        try:
-            yield f"{line.decode('utf-8')}\n"
-        except UnicodeDecodeError:
-            raise ValueError(f"{name}:{place}: not UTF-8: save the table as UTF-8") from None
-
-
-def _know(name: str, header: Sequence[str], columns: Sequence[str]) -> None:
-    """Stop at a column that the table does not have."""
-    for column in columns:
-        if column not in header:
-            raise ValueError(f"{name} has no column {column}{nearest(column, header)}")
 
 
 def _rows(sheet: Sheet, inputs: Sequence[str], target: str | None, classes: Sequence[str]) -> Rows:
@@ -239,7 +174,7 @@ def _rows(sheet: Sheet, inputs: Sequence[str], target: str | None, classes: Sequ
     if not texts:
         raise ValueError(f"{name} holds no rows below its header: give at least one")
     at = [header.index(column) for column in inputs]
-    values = np.array([[_number(row[place], header[place], where) for place in at] for where, row in texts])
+    values = np.array([[number_in(row[place], header[place], where) for place in at] for where, row in texts])
     targets = None
     if target:
         place = header.index(target)
@@ -255,25 +190,12 @@ def _joined(parts: Sequence[Rows]) -> Rows:
 
 def _target(cell: str, column: str, classes: Sequence[str], where: str) -> float | int:
     if not classes:
-        return _number(cell, column, where, remedy="set data.predicts=class")
+        return number_in(cell, column, where, remedy="set data.predicts=class")
     if cell not in classes:
         raise ValueError(
             f"{where}: {cell!r} in column {column} is none of the training classes: {', '.join(classes[:8])}"
         )
     return classes.index(cell)
-
-
-def _number(cell: str, column: str, where: str, *, remedy: str = "leave the column out") -> float:
-    try:
-        value = float(cell)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        what = f"{cell.strip()[:40]!r}" if cell.strip() else "an empty cell"
-        raise ValueError(f"{where}: {what} in column {column} is no number: correct it, or {remedy}")
-    if abs(value) > LARGEST:
-        raise ValueError(f"{where}: {cell.strip()[:40]} in column {column} is beyond {LARGEST:g}: choose another unit")
-    return value
 
 
 def _classes(target: str, sheets: Sequence[Sheet]) -> tuple[str, ...]:

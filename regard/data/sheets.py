@@ -1,0 +1,89 @@
+"""Tables as CSV files: a header, and below it cells between commas, semicolons or tabs, each line with its place."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from regard.config.words import nearest
+from regard.data.readers import LINE, lines
+
+DELIMITERS = ",;\t"
+UNREADABLE = "no cells, correct the line and its quotation marks"
+LARGEST = 1e30  # what single precision still has room for after scaling
+
+
+class Sheet(NamedTuple):
+    """A table as it stands in a file."""
+
+    name: str
+    header: list[str]
+    lines: list[tuple[str, list[str]]]
+    """The place and the cells of every line below the header."""
+
+    @classmethod
+    def read(cls, name: str) -> Sheet:
+        """The table in a file."""
+        cells = _cells(name)
+        return cls(name, next(cells)[1], list(cells))
+
+
+def _cells(name: str) -> Iterator[tuple[str, list[str]]]:
+    """Every line as its place and its cells, the header first."""
+    texts = _texts(name)
+    first = next(texts, "")
+    delimiter = max(DELIMITERS, key=first.count)
+    try:
+        header = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter, strict=True), [])]
+    except csv.Error as error:
+        raise ValueError(f"{name}:1: {UNREADABLE} ({error})") from None
+    if not any(header):
+        raise ValueError(f"{name} is empty: give a table with the names of its columns in the first line")
+    if twice := [cell for cell, count in Counter(header).items() if count > 1]:
+        raise ValueError(f"{name}:1: two columns are named {twice[0]!r}: rename one")
+    yield f"{name}:1", header
+    reader = csv.reader(texts, delimiter=delimiter, strict=True)
+    place = f"{name}:2"
+    try:
+        for row in reader:
+            if len(row) not in (0, len(header)):
+                raise ValueError(f"{place}: {len(row)} cells under {len(header)} columns: correct the line")
+            if row:
+                yield place, row
+            place = f"{name}:{reader.line_num + 2}"  # where the next row begins: a quoted cell may go over lines
+    except csv.Error as error:
+        raise ValueError(f"{place}: {UNREADABLE} ({error})") from None
+
+
+def _texts(name: str) -> Iterator[str]:
+    for place, line in enumerate(lines(name), start=1):
+        if line is None:
+            raise ValueError(f"{name}:{place}: a line of more than {LINE:,} bytes: correct it")
+        try:
+            yield f"{line.decode('utf-8')}\n"
+        except UnicodeDecodeError:
+            raise ValueError(f"{name}:{place}: not UTF-8: save the table as UTF-8") from None
+
+
+def known_in(name: str, header: Sequence[str], columns: Sequence[str]) -> None:
+    """Stop at a column that the table does not have."""
+    for column in columns:
+        if column not in header:
+            raise ValueError(f"{name} has no column {column}{nearest(column, header)}")
+
+
+def number_in(cell: str, column: str, where: str, *, remedy: str = "leave the column out") -> float:
+    """A cell as a number; what is none is an error with its place."""
+    try:
+        value = float(cell)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        what = f"{cell.strip()[:40]!r}" if cell.strip() else "an empty cell"
+        raise ValueError(f"{where}: {what} in column {column} is no number: correct it, or {remedy}")
+    if abs(value) > LARGEST:
+        raise ValueError(f"{where}: {cell.strip()[:40]} in column {column} is beyond {LARGEST:g}: choose another unit")
+    return value
