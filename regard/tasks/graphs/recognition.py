@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
-from regard.data.encodings import find
-from regard.data.glimpse import Glimpse
+from regard.data.glimpse import Glimpse, arrays_in
 from regard.tasks.graphs.files import sides
 from regard.training.task import NAMED, SURE, Claim, Given
 
@@ -31,11 +29,7 @@ def _arrays(files: tuple[str, ...]) -> bool:
     """Whether there is an array of edges in the one file."""
     if len(files) != 1 or Path(files[0]).suffix.lower() != ".npz":
         return False
-    try:
-        with zipfile.ZipFile(find(files[0])) as file:
-            return {"edges.npy", "labels.npy"} <= set(file.namelist())
-    except (zipfile.BadZipFile, OSError):
-        return False
+    return {"edges", "labels"} <= arrays_in(files[0])
 
 
 def _tables(files: tuple[str, ...]) -> bool:
@@ -43,5 +37,5 @@ def _tables(files: tuple[str, ...]) -> bool:
     if len(files) != 2 or any(Path(name.removesuffix(".gz")).suffix.lower() not in (".csv", ".tsv") for name in files):
         return False
     looks = [Glimpse.at(name) for name in files]
-    heads = [[cell.lower() for cell in look.heading or ()] for look in looks]
+    heads = [[cell.strip().lower() for cell in (look.rows or [()])[0]] for look in looks]
     return any(len(edges) == 2 and {"id", "label"} <= set(nodes) for edges, nodes in (heads, heads[::-1]))

@@ -28,6 +28,14 @@ SHOWN = 4
 
 
 @dataclass(frozen=True, kw_only=True)
+class ObjectiveConfig:
+    """What is looked at to choose the best weights."""
+
+    best: Literal["loss", "accuracy"] = "loss"
+    """The measure on validation nodes by which the best weights are chosen: the lowest loss or the highest accuracy."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeRecipe:
     """One run that learns classes of nodes."""
 
@@ -37,6 +45,8 @@ class NodeRecipe:
     """Which graph, and how it is read."""
     model: Fixed[GATConfig] = field(default_factory=GATConfig)
     """Its size."""
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    """How the best weights are chosen."""
     optim: OptimConfig = field(default_factory=OptimConfig)
     """The optimizer and its learning rate."""
     training: TrainingConfig = field(default_factory=TrainingConfig)
@@ -56,12 +66,13 @@ class NodeClassification:
     usage: ClassVar[str] = "regard classify {folder} --node NAME"
     shared: ClassVar[bool] = False
     single: ClassVar[str] = "an epoch is one row, the whole graph"
-    goal: Goal = ("loss", "min")
+    goal: Goal
     recognise = staticmethod(recognise)
 
     def __init__(self, recipe: NodeRecipe, prepared: Graphs, model: Any, *, fixed: bool = False) -> None:
         self.recipe, self.graph, self.model = recipe, prepared.graph, model
         self.rows = 1
+        self.goal = (recipe.objective.best, "min" if recipe.objective.best == "loss" else "max")
         self.features = len(self.graph) * recipe.model.heads * recipe.model.width
         self.notes: list[str] = []
         self.classifier = NodeClassifier(model, self.graph)
