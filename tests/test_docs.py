@@ -16,6 +16,7 @@ from regard.lab import complexity
 from regard.tasks.answering.task import AnsweringRecipe
 from regard.tasks.embedding.matching import MatchingRecipe
 from regard.tasks.embedding.pooling import EmbeddingConfig
+from regard.tasks.graphs.task import NodeRecipe
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.language.task import LanguageRecipe
@@ -95,6 +96,7 @@ def test_the_recipe_reference_is_what_the_code_says():
         LocalisationRecipe,
         CountingRecipe,
         RegressionRecipe,
+        NodeRecipe,
         MatchingRecipe,
         AnsweringRecipe,
         TextToTextRecipe,
