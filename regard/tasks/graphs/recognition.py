@@ -37,5 +37,5 @@ def _tables(files: tuple[str, ...]) -> bool:
     if len(files) != 2 or any(Path(name.removesuffix(".gz")).suffix.lower() not in (".csv", ".tsv") for name in files):
         return False
     looks = [Glimpse.at(name) for name in files]
-    heads = [[cell.strip().lower() for cell in (look.rows or [()])[0]] for look in looks]
+    heads = [[cell.strip().lower() for cell in (look.rows or [[]])[0]] for look in looks]
     return any(len(edges) == 2 and {"id", "label"} <= set(nodes) for edges, nodes in (heads, heads[::-1]))
