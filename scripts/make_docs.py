@@ -16,6 +16,7 @@ from regard.models.transformer import TransformerConfig
 from regard.tasks import TASKS
 from regard.tasks.answering.task import AnsweringRecipe
 from regard.tasks.embedding.matching import MatchingRecipe
+from regard.tasks.graphs.task import NodeRecipe
 from regard.tasks.labels.choosing import ChoiceRecipe
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.similarity import SimilarityRecipe
@@ -64,6 +65,11 @@ SMALL = (
         "Tables",
         "A recipe with `task: regression` learns to [predict a column of a table](shapes.md).",
         RegressionRecipe,
+    ),
+    (
+        "Graphs",
+        "A recipe with `task: node-classification` learns to [classify the nodes of a graph](graphs.md).",
+        NodeRecipe,
     ),
     (
         "Omics",

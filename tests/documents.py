@@ -28,6 +28,7 @@ from regard.lab.agreement import sentences as agreement
 from regard.models.gpt import GPTConfig
 from regard.tasks.word2vec.vectors import WordVectors
 from tests.data.pictures.drawing import draw, fill
+from tests.tasks.graphs import small as graphs
 from tests.tasks.omics import cohorts
 
 ROOT = Path(__file__).parent.parent
@@ -256,6 +257,13 @@ def lay_omics(desk: Path) -> None:
         _write(breast / f"{part}_subtype.csv", [("Basal", "Her2", "LumA")[number % 3] for number in range(12)])
 
 
+def lay_graphs(desk: Path) -> None:
+    """Put graphs where the recipes and documents look for them."""
+    for name in ("cora", "citeseer"):
+        graphs.arrays(desk / "data" / "planetoid", f"{name}.npz")
+    graphs.tables(desk)
+
+
 def lay_captions(desk: Path) -> None:
     """Put captions where the recipes and documents look for them: of the photographs, and of a small Flickr8k."""
     names = sorted(path.relative_to(desk).as_posix() for path in (desk / "photos").rglob("*.png"))
@@ -383,7 +391,9 @@ class Desk:
             return [*words, *BARE]
         if any(Path(word).name.startswith(DRAWN) for word in words):
             return [*words, *SKETCHED]
-        if "--tables" in words or any(Path(word).name.startswith(("pendulum", *COHORTS)) for word in words):
+        if "--tables" in words or any(
+            Path(word).name.startswith(("pendulum", "cora", "citeseer", "edges", *COHORTS)) for word in words
+        ):
             return [*words, "training.steps=2"]
         sizes = [setting for word in words if word.endswith(".yaml") for setting in small(word)]
         return [*words, *BRIEF, *sizes]

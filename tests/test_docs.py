@@ -16,6 +16,7 @@ from regard.lab import complexity
 from regard.tasks.answering.task import AnsweringRecipe
 from regard.tasks.embedding.matching import MatchingRecipe
 from regard.tasks.embedding.pooling import EmbeddingConfig
+from regard.tasks.graphs.task import NodeRecipe
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.language.task import LanguageRecipe
@@ -41,6 +42,7 @@ from tests.documents import (
     Desk,
     blocks,
     lay,
+    lay_graphs,
     lay_labels,
     lay_omics,
     lay_others,
@@ -95,6 +97,7 @@ def test_the_recipe_reference_is_what_the_code_says():
         LocalisationRecipe,
         CountingRecipe,
         RegressionRecipe,
+        NodeRecipe,
         MatchingRecipe,
         AnsweringRecipe,
         TextToTextRecipe,
@@ -212,6 +215,7 @@ def test_a_reader_can_follow_the_document(document, model, few_aligned, tmp_path
     lay_labels(tmp_path)
     lay_pictures(tmp_path)
     lay_omics(tmp_path)
+    lay_graphs(tmp_path)
     lay_others(tmp_path)
     Desk(tmp_path, monkeypatch).follow(document)
 

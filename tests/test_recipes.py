@@ -31,6 +31,7 @@ from tests.documents import (
     SMALL,
     TINY,
     lay,
+    lay_graphs,
     lay_labels,
     lay_omics,
     lay_pictures,
@@ -72,6 +73,7 @@ SEEN_RECIPES = ["cifar10", "cifar10-resnet", "fashion", "mnist"]
 SCATTERED = ["scattered", "scattered-cnn", "digit-sum", "digit-sum-one", "digit-sum-cnn"]
 TABLES = ["pendulum"]
 OMICS = ["breast-deeprog", "breast-moma", "rosmap-deeprog", "rosmap-moma"]
+GRAPHS = ["citeseer", "cora"]
 TAGS = ["agreement-attention", "agreement-lstm", "agreement-rnn"]
 LABELS = ["imdb-cnn", "imdb-lstm", "imdb-transformer", "names", "word-class"]
 PRETRAINING = [
@@ -94,6 +96,7 @@ ALL = [
     *CAPTIONS,
     *TABLES,
     *OMICS,
+    *GRAPHS,
     *LANGUAGE,
     *PRETRAINING,
     *MATCHING,
@@ -113,6 +116,7 @@ TRAINED = [  # one of every task and model
     *TABLES,
     "breast-deeprog",
     "rosmap-moma",
+    "cora",
     "masse",
     "imdb-bert",
     *MATCHING,
@@ -129,6 +133,7 @@ BRIEFLY = {
     "counting": SKETCHED,
     "regression": ["training.steps=2"],
     "omics": ["training.steps=2"],
+    "node-classification": ["training.steps=2", "training.device=cpu"],
     "language": TINY,
     "causal-lm": [*READING, "writing.length=8"],
     "masked-lm": [*READING, "tokenizer.vocab=320"],
@@ -147,7 +152,7 @@ def resolved(name: str):
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Small files under the names that the recipes use, where REGARD_DATA points or in the folder itself."""
     folder = tmp_path_factory.mktemp("desk")
-    for put in (lay, lay_words, lay_texts, lay_labels, lay_pictures, lay_omics):
+    for put in (lay, lay_words, lay_texts, lay_labels, lay_pictures, lay_graphs, lay_omics):
         put(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -225,6 +230,8 @@ def asked_of(model: Any) -> Sequence[Any]:
         return [np.zeros((28, 28), np.uint8), np.zeros((40, 60, 3), np.float32)]
     if model.task in ("localisation", "counting"):
         return [np.zeros((model.model.config.size,) * 2, np.float32)] * 2
+    if model.task == "node-classification":
+        return ["0", "7"]
     if model.task == "regression":
         return [dict.fromkeys(model.columns.inputs, 1.0)]
     if model.task == "omics":

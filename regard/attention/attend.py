@@ -21,9 +21,10 @@ from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from regard.attention.cache import LayerCache
+from regard.attention.edge_list import Edges
 from regard.attention.edges import attend_edges, shared
 from regard.attention.hardware import kernels_run
-from regard.attention.masks import EVERYONE, Edges, Grid, Mask, Packed, Padded, Stepping
+from regard.attention.masks import EVERYONE, Grid, Mask, Packed, Padded, Stepping
 from regard.attention.positions import Positions, Rotary
 from regard.attention.scores import Score, scale_of, scaled_dot
 from regard.attention.tap import Tap

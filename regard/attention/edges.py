@@ -1,43 +1,180 @@
-"""Attention along the edges of a graph, and keys that several heads share."""
+"""Attention along the edges of a graph, and keys that several heads share.
+
+Edges stand query by query, so a softmax or a sum over the edges of a node is one over neighbours in memory: nothing is
+added up in an order that changes from run to run, nothing of a step asks the device for a size, and no vector is
+repeated for each edge on the way forth. Numbers are float32 at least.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention.masks import Edges, Mask
+from regard.attention.edge_list import Edges
+from regard.attention.masks import Mask
 
 
 def attend_edges(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: Any) -> Tensor:
     """Attention along the edges of a graph: (heads, node, depth) in and out, nothing of size node x node."""
-    where = mask.where
+    where, heads = mask.where, query.shape[-3]
     assert isinstance(where, Edges)
     assert mask.boolean is None, "edges are all that a graph allows"
     assert (mask.causal, mask.window) == (False, None), "nodes of a graph stand nowhere"
     assert way.bias is None, "a graph has no distances to add a bias by"
-    key, value = shared(key, query.shape[-3]), shared(value, query.shape[-3])
-    ends = query.index_select(-2, where.query).transpose(0, 1)[:, :, None]  # (edge, heads, 1, depth)
-    starts = key.index_select(-2, where.key).transpose(0, 1)[:, :, None]
-    scores = way.score(ends, starts)[..., 0, 0].T  # (heads, edge)
-    index = where.query.expand_as(scores)
-    blank = scores.new_full((len(scores), where.nodes), torch.finfo(scores.dtype).min)
-    highest = blank.scatter_reduce(1, index, scores.detach(), "amax")
-    shares = (scores - highest.gather(1, index)).exp()
-    total = scores.new_zeros(len(scores), where.nodes).scatter_add(1, index, shares)
-    weights = shares / total.gather(1, index)
+    key, value = shared(key, heads), shared(value, heads)
+    scores = edge_scores(way.score, query, key, where)
+    weights = _Softmax.apply(_exact(scores), where)
     if way.tap is not None:
         weights = way.tap(weights, mask)
     if way.dropout:
         weights = F.dropout(weights, way.dropout)
-    sent = weights[..., None] * value.index_select(-2, where.key)
-    nothing = sent.new_zeros(len(sent), where.nodes, sent.shape[-1])
-    return nothing.index_add(1, where.query, sent)
+    lanes = mask.once(("lanes", heads), lambda: Lanes.of(where, heads))
+    return _Sum.apply(weights, _exact(value), lanes).to(value.dtype)
+
+
+def edge_scores(
+    score: Any, query: Float[Tensor, "heads node depth"], key: Float[Tensor, "heads node other"], where: Edges
+) -> Float[Tensor, "heads edge"]:
+    """The score of each edge; where it is made of a number for either end, only numbers are gathered."""
+    if hasattr(score, "halves"):
+        left, right = score.halves(query, key)
+        return score.meet(_Ends.apply(_exact(left), _exact(right), where))
+    ends = query.index_select(-2, where.query).transpose(0, 1)[:, :, None]  # (edge, heads, 1, depth)
+    starts = key.index_select(-2, where.key).transpose(0, 1)[:, :, None]
+    return score(ends, starts)[..., 0, 0].T
 
 
 def shared(vectors: Tensor, heads: int) -> Tensor:
     """Keys or values of a group, repeated for each head that shares it."""
     repeats = heads // vectors.shape[-3]
     return vectors.repeat_interleave(repeats, dim=-3) if repeats > 1 else vectors
+
+
+def gathered(
+    table: Float[Tensor, "row depth"],
+    index: Int[Tensor, "pick"],
+    offsets: Int[Tensor, "bounds"],
+    weights: Float[Tensor, "pick"],
+) -> Float[Tensor, "group depth"]:
+    """For each group the sum of its picks of the table, weighted: a product with a sparse matrix, row by row."""
+    return F.embedding_bag(index, table, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """The edges of a graph once for each head, as picks from (heads * node) rows of vectors."""
+
+    starts: Int[Tensor, "pick"]
+    """The row that each edge reads."""
+    offsets: Int[Tensor, "bounds"]
+    back: Int[Tensor, "pick"]
+    """The edges by the rows that they read."""
+    back_ends: Int[Tensor, "pick"]
+    """The rows that these add to."""
+    back_offsets: Int[Tensor, "bounds"]
+    where: Edges
+
+    @classmethod
+    def of(cls, where: Edges, heads: int) -> Lanes:
+        """Numbers are of 32 bits while they fit."""
+        edges = len(where.query)
+        short = heads * max(edges, where.nodes) < 2**31
+        head = torch.arange(heads, device=where.query.device)[:, None]
+
+        def spread(numbers: Tensor, size: int) -> Tensor:
+            found = (head * size + numbers).flatten()
+            return found.int() if short else found
+
+        def bounds(offsets: Tensor) -> Tensor:
+            return torch.cat([spread(offsets[:-1], edges), offsets.new_full((1,), heads * edges)])
+
+        return cls(
+            spread(where.key, where.nodes),
+            bounds(where.offsets).to(torch.int32 if short else torch.int64),
+            spread(where.back, edges),
+            spread(where.query[where.back], where.nodes),
+            bounds(where.back_offsets).to(torch.int32 if short else torch.int64),
+            where,
+        )
+
+
+class _Ends(torch.autograd.Function):
+    """`left[query] + right[key]` of every edge; gradients are added up node by node."""
+
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor, where: Edges) -> Tensor:
+        ctx.where = where
+        return left.index_select(1, where.query) + right.index_select(1, where.key)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        where = ctx.where
+        by_key = gradient.index_select(1, where.back)
+        return _totals(gradient, where.offsets), _totals(by_key, where.back_offsets), None
+
+
+class _Softmax(torch.autograd.Function):
+    """Softmax over the edges of each query."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, where: Edges) -> Tensor:
+        highest = _segments(scores, where.offsets, "max")
+        shares = (scores - highest.index_select(1, where.query)).exp_()
+        weights = shares.div_(_totals(shares, where.offsets).index_select(1, where.query))
+        ctx.where = where
+        ctx.save_for_backward(weights)
+        return weights
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        (weights,), where = ctx.saved_tensors, ctx.where
+        pull = weights * gradient
+        return pull - weights * _totals(pull, where.offsets).index_select(1, where.query), None
+
+
+class _Sum(torch.autograd.Function):
+    """For each node and head the sum of the values at the other ends of its edges, weighted."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, value: Tensor, lanes: Lanes) -> Tensor:
+        ctx.lanes = lanes
+        ctx.save_for_backward(weights, value)
+        return gathered(value.flatten(0, 1), lanes.starts, lanes.offsets, weights.flatten()).view_as(value)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        (weights, value), lanes = ctx.saved_tensors, ctx.lanes
+        to_value, to_weights = None, None
+        if ctx.needs_input_grad[1]:
+            along = weights.flatten().index_select(0, lanes.back)
+            to_value = gathered(gradient.flatten(0, 1), lanes.back_ends, lanes.back_offsets, along).view_as(value)
+        if ctx.needs_input_grad[0]:
+            ends = _by_node(gradient).index_select(0, lanes.where.query)
+            starts = _by_node(value).index_select(0, lanes.where.key)
+            to_weights = ends.mul_(starts).unflatten(1, (len(value), -1)).sum(-1).T
+        return to_weights, to_value, None
+
+
+def _by_node(vectors: Float[Tensor, "heads node depth"]) -> Float[Tensor, "node features"]:
+    """The heads of a node side by side: a long row is gathered faster than several short ones."""
+    return vectors.transpose(0, 1).flatten(1)
+
+
+def _totals(numbers: Float[Tensor, "heads edge"], offsets: Int[Tensor, "bounds"]) -> Float[Tensor, "heads node"]:
+    """The sum over each node's edges."""
+    return _segments(numbers, offsets, "sum")
+
+
+def _segments(numbers: Tensor, offsets: Tensor, how: str) -> Tensor:
+    bounds = offsets.expand(len(numbers), -1).contiguous()
+    return torch.segment_reduce(numbers.contiguous(), how, offsets=bounds, axis=1, unsafe=True)
+
+
+def _exact(numbers: Tensor) -> Tensor:
+    """In single precision where it was half."""
+    return numbers.float() if numbers.dtype in (torch.bfloat16, torch.float16) else numbers

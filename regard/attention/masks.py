@@ -18,6 +18,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from regard.attention.edge_list import Edges
 from regard.attention.lazy import cached
 
 Made = TypeVar("Made")
@@ -245,24 +246,6 @@ class Stepping:
         return newest, torch.cat([prompt, generated.repeat_interleave(self.beams, dim=1)], dim=1)
 
 
-@dataclass(frozen=True, eq=False)
-class Edges:
-    """Queries and keys are nodes; a query sees the keys at the other end of its edges."""
-
-    query: Int[Tensor, "edge"]
-    key: Int[Tensor, "edge"]
-    nodes: int
-
-    def allowed(self) -> Bool[Tensor, "nodes nodes"]:
-        """True where an edge leads from key to query."""
-        dense = torch.zeros(self.nodes, self.nodes, dtype=torch.bool, device=self.query.device)
-        return dense.index_put((self.query, self.key), torch.ones_like(self.query, dtype=torch.bool))
-
-    def places(self, queries: int, keys: int) -> tuple[Tensor, Tensor]:
-        """Nodes of a graph stand nowhere."""
-        raise ValueError("a graph has no positions: use no positional encoding on edges")
-
-
 Where = Packed | Padded | Stepping | Edges
 
 
@@ -382,7 +365,7 @@ def stepping(where: Stepping) -> Mask:
 
 def neighbours(query: Int[Tensor, "edge"], key: Int[Tensor, "edge"], *, nodes: int) -> Mask:
     """A node sees those it shares an edge with."""
-    return Mask(where=Edges(query, key, nodes))
+    return Mask(where=Edges.of(query, key, nodes))
 
 
 def allow(boolean: Bool[Tensor, "*batch query key"]) -> Mask:

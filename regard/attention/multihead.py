@@ -12,7 +12,8 @@ from torch.nn import functional as F
 
 from regard.attention.attend import AttentionSpec, attend
 from regard.attention.cache import KeyValues, LayerCache
-from regard.attention.masks import EVERYONE, Edges, Mask, Packed
+from regard.attention.edge_list import Edges
+from regard.attention.masks import EVERYONE, Mask, Packed
 from regard.attention.positions import Positions
 from regard.attention.scores import Score, scaled_dot
 from regard.attention.tap import Tap

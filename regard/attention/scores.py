@@ -91,7 +91,27 @@ class Graph(nn.Module):
         self, query: Float[Tensor, "*q heads query depth"], key: Float[Tensor, "*k heads key depth"]
     ) -> Float[Tensor, "*s heads query key"]:
         """One number per pair."""
-        return F.leaky_relu(_by_head(query, self.query) + _by_head(key, self.key).mT, self.slope)
+        return self.compare(query, self.project(key))
+
+    def project(self, key: Float[Tensor, "*k heads key depth"]) -> Float[Tensor, "*p heads key 1"]:
+        """The key's part of `a . [q ; k]`, which a node that is looked at many times needs only once."""
+        return _by_head(key, self.key)
+
+    def compare(
+        self, query: Float[Tensor, "*q heads query depth"], projected: Float[Tensor, "*k heads key 1"]
+    ) -> Float[Tensor, "*s heads query key"]:
+        """The score of keys that are projected already."""
+        return self.meet(_by_head(query, self.query) + projected.mT)
+
+    def halves(
+        self, query: Float[Tensor, "heads query depth"], key: Float[Tensor, "heads key depth"]
+    ) -> tuple[Float[Tensor, "heads query"], Float[Tensor, "heads key"]]:
+        """One number for each node that looks and for each that is looked at; the score is `meet` of their sum."""
+        return _by_head(query, self.query)[..., 0], self.project(key)[..., 0]
+
+    def meet(self, total: Float[Tensor, "*pairs"]) -> Float[Tensor, "*pairs"]:
+        """The score of pairs whose halves are added up."""
+        return F.leaky_relu(total, self.slope)
 
 
 def _by_head(

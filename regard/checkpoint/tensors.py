@@ -38,7 +38,8 @@ def serialised(name: str, tensors: Mapping[str, Tensor]) -> Pieces:
             raise CheckpointError(f"{name}: {owner} and {key} share memory, save only one of them")
         if tensor.dtype not in DTYPES:
             raise CheckpointError(f"{name}: {key} is of {tensor.dtype}, which the format does not know")
-        pieces.append(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        pieces.append(flat.view(torch.uint8).numpy().data if len(flat) else b"")
         start, end = end, end + tensor.nbytes
         header[key] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [start, end]}
     head = json.dumps(header).encode("utf-8")

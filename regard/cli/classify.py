@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.answers import Asked, respond
-from regard.cli.grammar import Answers, Device, Input, Json, Model, Texts
+from regard.cli.grammar import Answers, Device, Input, Json, Model, Node, Texts
 
 Seen = Annotated[
     list[str] | None,
@@ -25,22 +25,32 @@ def classify(
     texts: Seen = None,
     input: Input = None,
     output: Answers = None,
+    node: Node = None,
     every: Annotated[bool, typer.Option("--all", help="Every label with its probability.")] = False,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Classify texts or pictures, with probabilities."""
+    """Classify texts, pictures or nodes of a graph, with probabilities."""
     from regard import recipe
     from regard.data.pictures.decoding import SUFFIXES
 
-    asked = Asked(texts, input, output, None, as_json, model)
-    asked.check(text=True, opened=SUFFIXES)
+    asked = Asked([*(texts or []), *(node or [])], input, output, None, as_json, model)
+    asked.check(text=not node, opened=SUFFIXES)
     trained = recipe.load(model, device=device, task=recipe.able("classify"))
     form = _every if every else _likeliest
+    if node:
+        of_graphs(trained)
+        form = _named_every if every else _named
     if getattr(trained, "opens", False):  # its inputs are files, whose names stand before the answers
         asked.check(reads=[Path(text) for text in texts or []])
         form = _named_every if every else _named
     respond(trained, asked, key=None, form=form, blank=BLANK)
+
+
+def of_graphs(trained: Any) -> None:
+    """Stop at --node for a model that knows no nodes."""
+    if not hasattr(trained, "graph"):
+        raise ValueError(f"--node is for models of graphs: {trained.name} is {trained.kind}, leave it out")
 
 
 def tag(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.answers import typed
+from regard.cli.classify import of_graphs
 from regard.cli.grammar import Device, named
 from regard.cli.lines import PICTURES, guessed, lines_of, writable
 from regard.cli.views import PAGES, View, judged, links, show
@@ -102,6 +103,10 @@ def explain(
             rich_help_panel=SHOWN,
         ),
     ] = False,
+    node: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="For graphs: the node whose neighbourhood to show.", rich_help_panel=SHOWN),
+    ] = None,
     to: Annotated[
         str | None,
         typer.Option(help="Target language, of several; guessed if not given.", rich_help_panel=MEASURED),
@@ -138,6 +143,7 @@ def explain(
     from regard import recipe
 
     model, texts = named(words or [])
+    texts = [*texts, *([] if node is None else [node])]
     if against is not None and not judge:
         raise ValueError(f"--against {against} is for --judge: name labelled pictures with it, or leave it out")
     if judge:
@@ -151,6 +157,8 @@ def explain(
     _possible(texts, input, level, output, alignments=alignments, measured=measured, interventions=interventions)
     trained = recipe.load(model, device=device)
     lines = lines_of(input) if input is not None else typed(trained, texts, option=None)
+    if node is not None:
+        of_graphs(trained)
     view = View(attention, head, level, specials, numbers, as_json)
     if about is not None and "about" not in inspect.signature(trained.look).parameters:
         raise ValueError(f"--about is for classifiers of pictures: {trained.name} is {trained.kind}, leave it out")

@@ -33,6 +33,10 @@ Settings = Annotated[
     typer.Option("--set", "-s", metavar="NAME=VALUE", help="Set an option of the model; again for more."),
 ]
 Device = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda or mps.")]
+Node = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="A node of the graph that the model was trained on; again for more."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Labels = Annotated[
     str | None, typer.Option(metavar="NAMES", help="Names for the models, in their order, between commas.")

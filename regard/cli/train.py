@@ -43,6 +43,7 @@ word2vec            plain text: word vectors
 matching            pairs of texts: vectors in which partners lie near one another
 regression          a table: a number or a class from other columns
 omics               several tables of the same samples: their classes
+node-classification a graph: classes of its nodes (GAT)
 pictures            labelled pictures: a classifier (ViT or CNN)
 captions            pictures with captions: a captioner
 localisation        pictures it draws itself: which digit, and where
@@ -63,6 +64,7 @@ regard train --from en-fr new.en new.fr
 regard train --pictures photos/
 regard train --captions captions.csv --from runs/photos
 regard train --tables mrna.csv mirna.csv --labels labels.csv
+regard train --edges edges.csv --nodes nodes.csv
 regard train recipes/pendulum.yaml optim.rate=0.01
 regard train --resume --out runs/a
 """
@@ -136,6 +138,16 @@ def train(
             metavar="FILE", help="Pictures with captions: CSV, JSON lines, Flickr8k's token file.", rich_help_panel=WHAT
         ),
     ] = None,
+    graph: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="A graph with labelled nodes: npz.", rich_help_panel=WHAT),
+    ] = None,
+    edges: Annotated[
+        Path | None, typer.Option(help="Edges of a graph: CSV, both ends named.", rich_help_panel=WHAT)
+    ] = None,
+    nodes: Annotated[
+        Path | None, typer.Option(help="Its nodes: CSV with id, label and features.", rich_help_panel=WHAT)
+    ] = None,
     table: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="A table of numbers, its columns named.", rich_help_panel=WHAT),
@@ -185,6 +197,7 @@ def train(
     kinds |= {"tables": tables}
     if labels is not None and not tables:
         raise ValueError(f"--labels {labels} goes with --tables: name the tables whose samples it labels")
+    kinds["graph"] = joined(graph, edges, nodes)
     kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
     given = replace(given, labels=None if labels is None else str(labels))
@@ -276,6 +289,15 @@ def sort(words: list[str]) -> tuple[list[str], list[str]]:
     """Files and settings, whichever come first."""
     changes = [word for word in words if SETTING.match(word) and not Path(word).exists()]
     return [word for word in words if word not in changes], changes
+
+
+def joined(graph: list[Path] | None, edges: Path | None, nodes: Path | None) -> list[Path] | None:
+    """The files of a graph."""
+    if edges is None and nodes is None:
+        return graph
+    if edges is None or nodes is None or graph:
+        raise ValueError("--edges and --nodes go together, without --graph: give both files")
+    return [edges, nodes]
 
 
 def told(

@@ -55,6 +55,8 @@ def matrix(trace: Trace, view: View) -> str:
     """Where one attention looked, in shades."""
     from regard.interpret import terminal
 
+    if "graph" in trace.facts:
+        return _neighbours(trace, view)
     if trace.find(view.attention).query in UNLIKE and trace.pictures:
         return terminal.regions(trace, view.attention, head=view.head, style=_style(numbers=view.numbers))
     return terminal.alignment(
@@ -65,6 +67,23 @@ def matrix(trace: Trace, view: View) -> str:
         specials=view.specials,
         style=_style(numbers=view.numbers),
     )
+
+
+def _neighbours(trace: Trace, view: View) -> str:
+    """The edges of a node in a table."""
+    from rich.console import Console
+
+    from regard.cli.tables import Fitted
+    from regard.interpret import neighbourhood
+
+    seen = trace.find(view.attention)
+    head = None if view.head is None else _known(view.head, len(seen.values))
+    rows = neighbourhood.table(trace, seen.name, head=head)
+    console = Console(highlight=False)
+    which = "mean of all heads" if view.head is None else f"head {view.head}"
+    with console.capture() as shown:
+        console.print(Fitted(neighbourhood.HEAD, rows, f"{seen.name}, {which}"))
+    return shown.get().rstrip("\n")
 
 
 def links(trace: Trace, view: View) -> str:
@@ -114,6 +133,8 @@ def write(trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> Non
 
         numpy.save(path, seen.values.numpy())
         return
+    if "graph" in trace.facts:
+        return _neighbourhood(trace, path, view)
     weights, rows, columns = _shown(trace, view)
     if kind == ".csv":
         lines = ([row, *(round(each, 6) for each in line)] for row, line in zip(rows, weights.tolist(), strict=True))
@@ -124,6 +145,18 @@ def write(trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> Non
         return plots.save(plots.pictured(trace, title=title), path)
     sides = seen.query, seen.key
     plots.save(plots.alignment(weights, queries=rows, keys=columns, title=title, sides=sides), path)
+
+
+def _neighbourhood(trace: Trace, path: Path, view: View) -> None:
+    """The edges of a node as a table, or drawn."""
+    from regard.interpret import neighbourhood, plots
+
+    head = None if view.head is None else _known(view.head, len(trace.find(view.attention).values))
+    if path.suffix.lower() == ".csv":
+        rows = neighbourhood.table(trace, trace.find(view.attention).name, head=head)
+        return _table([list(neighbourhood.HEAD), *map(list, rows)], path)
+    title = f"{trace.facts['text']}: {trace.facts['answer']}"
+    plots.save(neighbourhood.picture(trace, head=head, title=title), path)
 
 
 def _shown(trace: Trace, view: View) -> tuple[Tensor, list[str], list[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,15 @@ from regard.data.readers import JSON_SUFFIXES, LINE, Refusal, lines, parsed, suf
 LINES = 1000  # looked at
 TABLES = {".csv": ",;\t", ".tsv": "\t"}  # how tables are named, and what lies between their cells
 WORDS = 3  # of a label, at most
+
+
+def arrays_in(name: str) -> set[str]:
+    """The names of the arrays in an npz file; of what is none, nothing."""
+    try:
+        with zipfile.ZipFile(locate(name)) as file:
+            return {member.removesuffix(".npy") for member in file.namelist()}
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return set()
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import csv
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from regard.config.words import nearest
 from regard.data.readers import LINE, lines
 
 DELIMITERS = ",;\t"
@@ -70,6 +71,13 @@ def _texts(name: str) -> Iterator[str]:
             yield f"{line.decode('utf-8')}\n"
         except UnicodeDecodeError:
             raise ValueError(f"{name}:{place}: not UTF-8: save the table as UTF-8") from None
+
+
+def known_in(name: str, header: Sequence[str], columns: Sequence[str]) -> None:
+    """Stop at a column that the table does not have."""
+    for column in columns:
+        if column not in header:
+            raise ValueError(f"{name} has no column {column}{nearest(column, header)}")
 
 
 def number_in(cell: str, column: str, where: str, *, remedy: str = "leave the column out") -> float:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from regard.interpret.items import Item, Weights
+from regard.interpret.neighbourhood import for_page
 from regard.interpret.spread import diagonality, entropy
 from regard.interpret.steps import Inside, Steps
 from regard.interpret.words import merge, units
@@ -28,7 +29,8 @@ from regard.metrics.alignment import parse
 
 WEB = Path(__file__).parent.parent / "web"
 MODULES = (
-    "strings", "data", "make", "state", "matrix", "ribbon", "alignment", "heads", "score", "inside", "image", "main",
+    "strings", "data", "make", "state", "matrix", "ribbon", "alignment", "heads", "score", "inside", "image", "graph",
+    "main",
 )  # fmt: skip
 FACTS = ("text", "answer", "answers", "curves", "crops")
 """What the page says beside the weights."""
@@ -125,6 +127,7 @@ def render(
         "facts": {name: trace.facts[name] for name in FACTS if name in trace.facts},
         "items": {name: [_item(item) for item in items] for name, items in trace.items.items()},
         "pictures": {name: _picture(pixels) for name, pixels in trace.pictures.items()},
+        "graph": for_page(trace) if "graph" in trace.facts else None,
         "level": "word"
         if any(item.word is not None for items in trace.items.values() for item in items)
         else "subword",

@@ -197,7 +197,10 @@ def inside(
     idle = sorted(name for name, each in looks.items() if not each)
     if idle:
         raise ValueError(f"{idle[0]} did not run: leave it out of the names")
-    return {name: _open(name, module, inputs[name], Seen(looks)[name]) for name, module in found.items()}, answer
+    return {
+        name: _open(name, module, inputs[name], [each.to_dense() for each in Seen(looks)[name]])
+        for name, module in found.items()
+    }, answer
 
 
 def predictions(

@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from regard.attention.masks import Edges, Grid, Mask, Padded, Stepping, Turn
+from regard.attention.edge_list import Edges
+from regard.attention.masks import Grid, Mask, Padded, Stepping, Turn
 from regard.attention.tap import Tap
 
 
@@ -40,7 +41,10 @@ class Seen:
     looks: dict[str, list[Look]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> list[Float[Tensor, "heads query key"]]:
-        """The weights of one attention, example by example; of a decoding step, one query per beam."""
+        """The weights of one attention, example by example; of a decoding step, one query per beam.
+
+        Those along the edges of a graph are a sparse tensor of the same shape.
+        """
         if name not in self.looks:
             raise KeyError(f"no attention called {name} was seen; there are {', '.join(self.looks)}")
         return [weights for look in _whole(self.looks[name]) for weights in _by_example(look)]
@@ -122,15 +126,21 @@ def _by_example(look: Look) -> list[Tensor]:
         rows = range(len(weights))
         return [torch.stack([_own(look, row, beam) for beam in range(where.beams)], dim=1) for row in rows]
     if isinstance(where, Edges):
-        dense = weights.new_zeros(len(weights), where.nodes, where.nodes)
-        dense[:, where.query, where.key] = weights
-        return [dense]
+        return [_sparse(weights, where)]
     if isinstance(where, Padded):
         keys = where.key.lengths.tolist()
         queries = where.query.lengths.tolist() if isinstance(where.query, Grid) else [weights.shape[-2]] * len(keys)
         count = _count(where)
         return [weights[i, :, : queries[i], : keys[i]] for i in range(count)]
     return list(weights) if weights.dim() == 4 else [weights]
+
+
+def _sparse(weights: Float[Tensor, "heads edge"], where: Edges) -> Float[Tensor, "heads query key"]:
+    """A sparse tensor, which holds the edges alone: a matrix of all pairs of nodes would not fit for long."""
+    heads = torch.arange(len(weights), device=weights.device).repeat_interleave(len(where.query))
+    ends = torch.stack([where.query, where.key]).repeat(1, len(weights))
+    size = (len(weights), where.nodes, where.nodes)
+    return torch.sparse_coo_tensor(torch.cat([heads[None], ends]), weights.flatten(), size, check_invariants=False)
 
 
 def _count(where: Padded) -> int:

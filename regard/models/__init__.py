@@ -104,6 +104,12 @@ def _linear() -> Pair:
     return LinearText, LinearConfig
 
 
+def _gat() -> Pair:
+    from regard.models.gat import GAT, GATConfig
+
+    return GAT, GATConfig
+
+
 def _perceptron() -> Pair:
     from regard.models.perceptron import Perceptron, PerceptronConfig
 
@@ -197,6 +203,7 @@ MODELS = Models(
         "gpt-encoder": _gpt_encoder,
         "linear": _linear,
         "perceptron": _perceptron,
+        "gat": _gat,
         "class-and-box": _class_and_box,
         "count-per-frame": _count_per_frame,
         "vit": _vit,

@@ -7,6 +7,8 @@ from regard.tasks.answering.task import Answering
 from regard.tasks.embedding.embedder import Embedder
 from regard.tasks.embedding.few import FewShot
 from regard.tasks.embedding.matching import Matching
+from regard.tasks.graphs.classifier import NodeClassifier
+from regard.tasks.graphs.task import NodeClassification
 from regard.tasks.labels.chooser import Chooser
 from regard.tasks.labels.choosing import MultipleChoice
 from regard.tasks.labels.classification import Classification
@@ -50,6 +52,7 @@ TASKS: dict[str, tuple[Any, Any]] = {
     "masked-lm": (MaskedLM, Filler),
     "matching": (Matching, Embedder),
     "omics": (OmicsClassification, OmicsClassifier),
+    "node-classification": (NodeClassification, NodeClassifier),
     "pictures": (PictureClassification, PictureClassifier),
     "question-answering": (Answering, Answerer),
     "regression": (Regression, Predictor),

@@ -16,6 +16,7 @@ WORDS = {
     "choices": "questions with choices",
     "questions": "questions about texts",
     "pictures": "labelled pictures",
+    "graph": "a graph",
 }
 
 

@@ -134,7 +134,8 @@ class Task(Learner, Protocol):
     usage: ClassVar[str]
     """The command that uses a trained model; `{folder}` is its run."""
     shared: ClassVar[bool]
-    """Whether several processes may share a step's rows: not where a row carries a state to the next one."""
+    """Whether several processes may share a step's rows: not where a row carries a state to the next one, or where the
+    task says in `single` why else."""
 
     recipe: Any
     features: int

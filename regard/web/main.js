@@ -4,12 +4,13 @@ import { make } from "./make.js";
 import { attentionOf, form, page, pictured, whenRecoloured } from "./data.js";
 import { addressOf, change, onChange, readAddress, state } from "./state.js";
 import { drawAlignment } from "./alignment.js";
+import { drawGraph } from "./graph.js";
 import { drawHeads, kindOf } from "./heads.js";
 import { drawImage } from "./image.js";
 import { drawInside, visible } from "./inside.js";
 import { say, speak } from "./strings.js";
 
-const SCREENS = { ...(pictured.length ? { image: drawImage } : {}), alignment: drawAlignment, heads: drawHeads, inside: drawInside };
+const SCREENS = { ...(page.graph ? { graph: drawGraph } : {}), ...(pictured.length ? { image: drawImage } : {}), alignment: drawAlignment, heads: drawHeads, inside: drawInside };
 const find = (id) => document.getElementById(id);
 
 /** The live line; a hint on how to use the page means nothing on paper. */
@@ -21,8 +22,8 @@ function tell(text, { hint = false } = {}) {
 
 /** Which choices each screen offers, and what there is to choose. */
 const CHOICES = {
-  attention: { on: ["image", "alignment", "inside"], options: () => names().map((name) => [name, say(name)]) },
-  head: { on: ["image", "alignment", "inside"], options: headOptions },
+  attention: { on: ["graph", "image", "alignment", "inside"], options: () => names().map((name) => [name, say(name)]) },
+  head: { on: ["graph", "image", "alignment", "inside"], options: headOptions },
   token: { on: ["inside"], options: tokenOptions },
   kind: { on: ["heads"], options: () => ["all", ...new Set(page.attentions.map((one) => kindOf(one.name)))].map((name) => [name, say(name)]) },
   sort: { on: ["heads"], options: () => ["place", ...Object.keys(page.measures)].map((name) => [name, say(name)]) },

@@ -4,7 +4,7 @@ import { page, pictured } from "./data.js";
 import { LANGUAGES, preferred } from "./strings.js";
 
 export const DEFAULTS = {
-  screen: pictured.length ? "image" : "alignment", attention: page.attentions[page.first]?.name ?? "", head: "mean", level: page.level,
+  screen: page.graph ? "graph" : pictured.length ? "image" : "alignment", attention: page.attentions[page.first]?.name ?? "", head: "mean", level: page.level,
   specials: "0", share: "0", scale: "max", view: "matrix", sort: "place", down: "0", kind: "all", token: "0", at: "", paint: "light",
   lang: page.lang ?? preferred(),
 };
@@ -46,7 +46,7 @@ export function readAddress() {
 /** An address written by hand or for another file may name what is not here. */
 function sensible() {
   const allowed = {
-    screen: [...(pictured.length ? ["image"] : []), "alignment", "heads", "inside"], paint: ["light", "colours", "numbers"], level: ["word", "subword"], specials: ["0", "1"], share: ["0", "1"], down: ["0", "1"],
+    screen: [...(page.graph ? ["graph"] : []), ...(pictured.length ? ["image"] : []), "alignment", "heads", "inside"], paint: ["light", "colours", "numbers"], level: ["word", "subword"], specials: ["0", "1"], share: ["0", "1"], down: ["0", "1"],
     scale: ["max", "full", "row", "root"], view: ["matrix", "ribbon", "table"], lang: LANGUAGES,
     attention: page.attentions.map((one) => one.name),
   };

@@ -2,6 +2,12 @@
 
 const STRINGS = {
   en: {
+    graph: "Neighbourhood", edges: "Edges of this attention, the strongest first",
+    edge: "{query} took {percent} from {key}, answered as {answer} ({value}).", own_edge: "{query} took {percent} from itself ({value}).",
+    around: "Node {node} and {n} nodes around it; the thicker a line, the more was taken along it",
+    rings: "In the middle the node that was asked about, around it those it looked at most, around these the ones they looked at in the layer before.",
+    looking_graph: "node", looked_graph: "looked at", weight_graph: "weight", answered_graph: "answered", known_graph: "label",
+    more_edges: "{n} more edges are in the trace (-o trace.json).", "1 away": "one edge away", "2 away": "two edges away",
     skip: "Skip to the picture",
     motto: "where it looked, not why",
     other: "Français",
@@ -71,6 +77,12 @@ const STRINGS = {
     footer: "This page is self-contained and makes no network requests. Weights show where a head looked; whether that mattered is another question, answered by measures with controls.",
   },
   fr: {
+    graph: "Voisinage", edges: "Arêtes de cette attention, les plus fortes d’abord",
+    edge: "{query} a pris {percent} de {key}, classé {answer} ({value}).", own_edge: "{query} a pris {percent} de lui-même ({value}).",
+    around: "Le nœud {node} et {n} nœuds autour de lui ; plus un trait est épais, plus il a été pris le long de cette arête",
+    rings: "Au milieu, le nœud interrogé ; autour, ceux qu’il a le plus regardés ; autour d’eux, ceux qu’ils ont regardés dans la couche précédente.",
+    looking_graph: "nœud", looked_graph: "regardé", weight_graph: "poids", answered_graph: "réponse", known_graph: "classe connue",
+    more_edges: "{n} arêtes de plus sont dans la trace (-o trace.json).", "1 away": "à une arête", "2 away": "à deux arêtes",
     skip: "Aller à l’image",
     motto: "où il a regardé, pas pourquoi",
     other: "English",

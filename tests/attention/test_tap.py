@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from regard.attention.masks import Edges, Grid, Padded, Row, allow, causal, neighbours, packed, padded
+from regard.attention.edge_list import Edges
+from regard.attention.masks import Grid, Padded, Row, allow, causal, neighbours, packed, padded
 from regard.attention.multihead import Heads, MultiHead
 
 CASES = {  # name: (shape of the inputs, mask)

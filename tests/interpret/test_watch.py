@@ -105,13 +105,16 @@ def test_a_single_step_shows_each_beam_over_its_own_past(model: Transformer):
                 assert torch.allclose(one[:, beam], other[:, -1], atol=1e-5)
 
 
-def test_edges_become_a_matrix_of_nodes():
+def test_edges_become_a_sparse_matrix_of_nodes():
     attention = MultiHead(8, 2, score=Graph(4, heads=2))
     query, key = torch.tensor([0, 0, 1, 2]), torch.tensor([1, 2, 1, 0])
     with watch(attention) as seen:
         attention(torch.randn(4, 8), mask=neighbours(query, key, nodes=4))
     [weights] = seen[""] if "" in seen.looks else seen["weights"]
     assert weights.shape == (2, 4, 4)
+    assert weights.is_sparse
+    assert weights.coalesce().values().numel() == 2 * len(query)
+    weights = weights.to_dense()
     assert torch.allclose(weights.sum(-1), torch.tensor([1.0, 1.0, 1.0, 0.0]).expand(2, 4))
     assert bool((weights[:, query, key] > 0).all())
 

@@ -15,6 +15,7 @@ from regard.tasks.vision.drawn import FramesConfig, PictureConfig
 from tests.conftest import sentences
 from tests.data.pictures.drawing import fill
 from tests.tasks import words
+from tests.tasks.graphs import small as graphs
 from tests.tasks.omics import cohorts
 
 ROOT = Path(__file__).parent.parent.parent
@@ -264,6 +265,15 @@ def others(place: Path) -> dict[str, Line]:
             {"data": {"train": str(TABLE), "batch": 16, **columns}, "model": {"hidden": [8]}},
             ["length=1,angle=10,gravity=9.81"],
             [str(TABLE)],
+        ),
+        "node-classification": Line(
+            {
+                "data": {"train": dict(zip(("edges", "nodes"), graphs.tables(place / "graph"), strict=True))},
+                "model": {"width": 4, "heads": 2},
+            },
+            ["n0", "n6"],
+            list(graphs.tables(place / "graph")),
+            looks=True,
         ),
         "word2vec": Line(learnt, ["nouna", "verbb"], [questions]),
     }

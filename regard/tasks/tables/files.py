@@ -16,10 +16,9 @@ from jaxtyping import Float
 
 from regard.config.ranges import Batch, Seed, Some
 from regard.config.resuming import Free, Warned
-from regard.config.words import nearest
 from regard.data.packing import number, shuffled
 from regard.data.readers import digest
-from regard.data.sheets import Sheet, number_in
+from regard.data.sheets import Sheet, known_in, number_in
 
 CLASSES = 1000  # different targets that are still believed to be classes
 
@@ -134,7 +133,7 @@ def prepare(config: TableConfig, known: Columns | None = None) -> Tables:
     if not inputs:
         raise ValueError(f"{first.name} has no column but {config.target}: there is nothing to predict it from")
     for sheet in sheets:
-        _know(sheet.name, sheet.header, (*inputs, config.target))
+        known_in(sheet.name, sheet.header, (*inputs, config.target))
     if known is not None and (known.inputs, known.target) != (inputs, config.target):
         learnt = f"{known.target} from {', '.join(known.inputs)}"
         raise ValueError(f"{first.name}: the model to start from predicts {learnt}: name the same columns")
@@ -165,16 +164,9 @@ def read(name: str, columns: Columns) -> Rows:
     """The rows of a table that a model can answer; targets too where the table has them all."""
     sheet = Sheet.read(name)
     header = sheet.header
-    _know(name, header, columns.inputs)
+    known_in(name, header, columns.inputs)
     known = columns.target in header and all(row[header.index(columns.target)].strip() for _, row in sheet.lines)
     return _rows(sheet, columns.inputs, columns.target if known else None, columns.classes)
-
-
-def _know(name: str, header: Sequence[str], columns: Sequence[str]) -> None:
-    """Stop at a column that the table does not have."""
-    for column in columns:
-        if column not in header:
-            raise ValueError(f"{name} has no column {column}{nearest(column, header)}")
 
 
 def _rows(sheet: Sheet, inputs: Sequence[str], target: str | None, classes: Sequence[str]) -> Rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from regard.data.glimpse import Glimpse, is_folder
+from regard.data.glimpse import Glimpse, arrays_in, is_folder
 from regard.data.pictures.decoding import SUFFIXES
 from regard.data.pictures.shelves import LABELS, PATHS
 from regard.training.task import NAMED, SURE, Claim, Given, data_section
@@ -25,7 +25,7 @@ def recognise(given: Given) -> Claim | None:
 
 def _arrays(name: str) -> bool:
     """Whether a file is named like one with pictures in it."""
-    return Path(name).suffix.lower() == ".npz" or "idx3-ubyte" in Path(name).name
+    return (Path(name).suffix.lower() == ".npz" and "edges" not in arrays_in(name)) or "idx3-ubyte" in Path(name).name
 
 
 def _table(name: str) -> bool:

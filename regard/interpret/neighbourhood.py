@@ -1,0 +1,165 @@
+"""The neighbourhood of a node: where it and its neighbours lie in a picture, and the weights of its edges in a table.
+
+The node stands in the middle, the neighbours that it looked at most around it, and around these the ones that they
+looked at most. Which are left out is said.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from regard.interpret.items import Weights
+    from regard.interpret.trace import Trace
+
+FIRST, SECOND = 20, 4  # neighbours that are drawn, and of each of them as many of its own
+COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c6bb1", "#999999")
+"""Of classes, told apart by readers who see colours otherwise (Okabe and Ito); the last is for all beyond."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node in the picture."""
+
+    name: str
+    ring: int
+    """Edges from the node in the middle."""
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
+class Edge:
+    """How much one node took from another."""
+
+    looking: str
+    looked: str
+    weight: float
+
+
+def edges(seen: Weights, trace: Trace, *, head: int | None = None) -> list[Edge]:
+    """The edges of one attention, those of each node that looks together, the strongest first."""
+    values = (seen.values.mean(0) if head is None else seen.values[head]).float()
+    return [
+        Edge(one.text, trace.items[seen.key][place].text, float(line[place]))
+        for one, line in zip(trace.items[seen.query], values, strict=True)
+        for place in line.argsort(descending=True, stable=True).tolist()
+        if line[place] > 0
+    ]
+
+
+def places(trace: Trace) -> list[Place]:
+    """Where nodes are drawn: in the middle, on a ring around it, and on another around that."""
+    layers = list(reversed(trace.weights))
+    middle = trace.items["asked"][0].text
+    taken = {middle}
+    first = [edge.looked for edge in edges(layers[0], trace) if edge.looked not in taken][:FIRST]
+    taken |= set(first)
+    further: dict[str, list[str]] = {name: [] for name in first}
+    for edge in edges(layers[1], trace) if len(layers) > 1 else ():
+        own = further.get(edge.looking)
+        if own is not None and edge.looked not in taken and len(own) < SECOND:
+            own.append(edge.looked)
+            taken.add(edge.looked)
+    found, total, before = [Place(middle, 0, 0.0, 0.0)], sum(max(2, len(own)) for own in further.values()), 0
+    for name, own in further.items():
+        slots = max(2, len(own))
+        found.append(_at(name, 1, (before + slots / 2) / total))
+        found += [_at(other, 2, (before + (n + 0.5) * slots / len(own)) / total) for n, other in enumerate(own)]
+        before += slots
+    return found
+
+
+def colours(trace: Trace) -> dict[str, str]:
+    """A colour for each class that is answered around here, the commonest first."""
+    answers = [told["answer"] for told in trace.facts["graph"].values()]
+    ranked = sorted(set(answers), key=lambda name: (-answers.count(name), name))
+    return {name: COLOURS[min(number, len(COLOURS) - 1)] for number, name in enumerate(ranked)}
+
+
+def table(trace: Trace, name: str | None = None, *, head: int | None = None) -> list[tuple[str, ...]]:
+    """Every edge of one attention: who looked at whom, how much, and of which class that one is."""
+    told = trace.facts["graph"]
+    rows: list[tuple[str, ...]] = []
+    for edge in edges(trace.find(name), trace, head=head):
+        other = told.get(edge.looked, {})
+        known = other.get("label", "")
+        rows.append((edge.looking, edge.looked, f"{edge.weight:.4f}", other.get("answer", ""), known))
+    return rows
+
+
+HEAD = ("node", "looked at", "weight", "answered", "label")
+
+
+def for_page(trace: Any) -> dict[str, Any]:
+    """What the page draws: nodes in their places, with classes and colours."""
+    shades, told = colours(trace), trace.facts["graph"]
+    drawn = [
+        {"text": one.name, "ring": one.ring, "x": round(one.x, 4), "y": round(one.y, 4)} | _known(told, shades, one)
+        for one in places(trace)
+    ]
+    listed = {name: {key: value for key, value in one.items() if value} for name, one in told.items()}
+    return {"nodes": drawn, "classes": shades, "told": listed}
+
+
+def picture(trace: Trace, *, head: int | None = None, title: str = "") -> Figure:
+    """The neighbourhood with a line for every edge, the thicker the more was taken along it, and its share in words."""
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patheffects import withStroke
+
+    found, shades, told = places(trace), colours(trace), trace.facts["graph"]
+    where = {one.name: one for one in found}
+    figure = Figure(figsize=(8.5, 8), layout="constrained")
+    axes = figure.add_subplot()
+    for ring, seen in enumerate(reversed(trace.weights[-2:])):
+        for edge in edges(seen, trace, head=head):
+            ends = where.get(edge.looking), where.get(edge.looked)
+            if ends[0] is not None and ends[1] is not None and ends[0].ring == ring < ends[1].ring:
+                _line(axes, ends[0], ends[1], edge.weight, named=ring == 0)
+    for one in found:
+        shade = shades.get(told.get(one.name, {}).get("answer", ""), COLOURS[-1])
+        axes.plot(one.x, one.y, "o", color=shade, markersize=(26, 19, 12)[one.ring], markeredgecolor="white", zorder=2)
+        away, size = (1.0, 8) if one.ring < 2 else (1.12, 7)
+        text = axes.annotate(one.name, (away * one.x, away * one.y), ha="center", va="center", fontsize=size, zorder=3)
+        text.set_path_effects([withStroke(linewidth=2, foreground="white")])
+    handles = [Line2D([], [], marker="o", linestyle="", color=shade, label=name) for name, shade in shades.items()]
+    axes.legend(handles=handles, title="answered", loc="lower right", fontsize=8, title_fontsize=8)
+    axes.set(aspect="equal", xlim=(-2.35, 2.35), ylim=(-2.6, 2.35))
+    axes.axis("off")
+    own = _own(trace, head)
+    left = len(trace.items[trace.weights[-1].key]) - 1 - sum(one.ring == 1 for one in found)
+    note = f"Weights of {trace.weights[-1].name}" + (", mean of its heads" if head is None else f", head {head}")
+    note += f"; {own:.1%} on itself" + (f"; {left} more neighbours, with less" if left > 0 else "")
+    axes.text(0, -2.55, note, ha="center", fontsize=8)
+    if title:
+        figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def _line(axes: Any, one: Place, other: Place, weight: float, *, named: bool) -> None:
+    axes.plot([one.x, other.x], [one.y, other.y], color="#52606d", linewidth=0.4 + 9 * weight, alpha=0.75, zorder=1,
+              solid_capstyle="round")  # fmt: skip
+    if named:
+        middle = 0.68 * other.x + 0.32 * one.x, 0.68 * other.y + 0.32 * one.y
+        box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
+        axes.annotate(f"{weight:.1%}", middle, ha="center", va="center", fontsize=7, bbox=box, zorder=2)
+
+
+def _own(trace: Trace, head: int | None) -> float:
+    asked = trace.items["asked"][0].text
+    return next((edge.weight for edge in edges(trace.weights[-1], trace, head=head) if edge.looked == asked), 0.0)
+
+
+def _known(told: Any, shades: dict[str, str], one: Place) -> dict[str, Any]:
+    answer = told.get(one.name, {}).get("answer", "")
+    return {"answer": answer, "colour": shades.get(answer, COLOURS[-1])}
+
+
+def _at(name: str, ring: int, share: float) -> Place:
+    angle = 2 * math.pi * share + math.pi / 2
+    return Place(name, ring, ring * math.cos(angle), ring * math.sin(angle))

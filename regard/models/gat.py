@@ -1,0 +1,143 @@
+"""GAT, the graph attention network: nodes look along their edges (Velickovic et al. 2018).
+
+In every layer a node `i` weighs itself and its neighbours `j` and takes the weighted mean of what they project:
+
+    h'_i = sum_j alpha_ij W h_j + b,    alpha_ij = softmax_j LeakyReLU(a . [W h_i ; W h_j])
+
+Heads stand side by side, those of the last layer are averaged; between layers ELU, and dropout of features and weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.attend import AttentionSpec, attend
+from regard.attention.masks import Mask
+from regard.attention.scores import Graph
+from regard.attention.tap import Tap
+from regard.config.ranges import Amount, Share, Small, Vocabulary, Width, affordable
+from regard.config.resuming import Warned
+from regard.models.sparse import Sparse
+
+Features = Tensor | Sparse
+
+
+@dataclass(frozen=True, kw_only=True)
+class GATConfig:
+    """A graph attention network."""
+
+    name: Literal["gat"] = "gat"
+    """Which model this is."""
+    inputs: Vocabulary = 0
+    """Features of a node; filled in from the graph."""
+    classes: Vocabulary = 0
+    """Classes of nodes; filled in from the graph."""
+    layers: Small = 2
+    """Layers: a node sees others as many edges away."""
+    width: Width = 8
+    """Features of each head in layers before the last."""
+    heads: Small = 8
+    """Heads of those layers, concatenated."""
+    last: Small = 1
+    """Heads of the last layer, averaged."""
+    dropout: Warned[Share] = 0.6
+    """Dropout rate of features, before each layer."""
+    attention_dropout: Warned[Share] = 0.6
+    """Dropout rate of attention weights."""
+    slope: Amount = 0.2
+    """What LeakyReLU multiplies negative scores by."""
+    attention: Literal["graph", "equal", "none"] = "graph"
+    """How neighbours are weighted: by learnt scores (graph); all alike (equal), or by looking at no neighbour (none),
+    for comparison."""
+
+    def __post_init__(self) -> None:
+        affordable(self.parameters, "lower model.width or model.heads")
+
+    @property
+    def parameters(self) -> int:
+        """Weights of all layers."""
+        wide = self.heads * self.width
+        scores = 2 if self.attention == "graph" else 0
+        before = (self.inputs + (self.layers - 2) * wide + scores * (self.layers - 1) + self.layers - 1) * wide
+        inputs = wide if self.layers > 1 else self.inputs
+        last = self.last * self.classes * (inputs + scores) + self.classes
+        return (before if self.layers > 1 else 0) + last
+
+
+class Equal(nn.Module):
+    """A score that is the same for every pair."""
+
+    def halves(
+        self, query: Float[Tensor, "heads query depth"], key: Float[Tensor, "heads key depth"]
+    ) -> tuple[Float[Tensor, "heads query"], Float[Tensor, "heads key"]]:
+        """Nothing of either node."""
+        return torch.zeros_like(query[..., 0]), torch.zeros_like(key[..., 0])
+
+    def meet(self, total: Float[Tensor, "*pairs"]) -> Float[Tensor, "*pairs"]:
+        """The score of pairs."""
+        return total
+
+    def forward(
+        self, query: Float[Tensor, "*q query depth"], key: Float[Tensor, "*k key depth"]
+    ) -> Float[Tensor, "*s query key"]:
+        """One number per pair."""
+        return torch.zeros_like(query @ key.mT)
+
+
+class GraphAttention(nn.Module):
+    """One layer: project, look along the edges, and concatenate the heads or average them."""
+
+    def __init__(self, inputs: int, depth: int, heads: int, *, averaged: bool, config: GATConfig):
+        super().__init__()
+        self.heads, self.averaged, self.dropout = heads, averaged, config.attention_dropout
+        self.project = nn.Linear(inputs, heads * depth, bias=False)
+        self.score = Graph(depth, heads=heads, slope=config.slope) if config.attention == "graph" else Equal()
+        self.bias = nn.Parameter(torch.zeros(depth if averaged else heads * depth))
+        self.weights = Tap()
+        nn.init.xavier_uniform_(self.project.weight)
+        for part in self.score.parameters():
+            nn.init.xavier_uniform_(part.squeeze(-1))
+
+    def forward(self, x: Features, mask: Mask) -> Float[Tensor, "node features"]:
+        """What every node takes from those it looks at."""
+        flat = x.product(self.project.weight) if isinstance(x, Sparse) else self.project(x)
+        nodes = flat.unflatten(-1, (self.heads, -1)).transpose(0, 1).contiguous()  # (heads, node, depth)
+        dropout = self.dropout if self.training else 0.0
+        mixed = attend(nodes, nodes, nodes, mask=mask, way=AttentionSpec(self.score, dropout=dropout, tap=self.weights))
+        return (mixed.mean(0) if self.averaged else mixed.transpose(0, 1).flatten(1)) + self.bias
+
+
+class GAT(nn.Module):
+    """Layers of graph attention over all nodes of a graph at once; in full precision."""
+
+    compilable: ClassVar[bool] = False  # a step is a few dozen kernels over one shape: it is recorded as it is
+
+    def __init__(self, config: GATConfig):
+        super().__init__()
+        self.config = config
+        wide = config.heads * config.width
+        sizes = [config.inputs, *[wide] * (config.layers - 1)]
+        self.layers = nn.ModuleList(
+            GraphAttention(before, config.width, config.heads, averaged=False, config=config) for before in sizes[:-1]
+        )
+        self.layers.append(GraphAttention(sizes[-1], config.classes, config.last, averaged=True, config=config))
+
+    def forward(self, x: Features, mask: Mask) -> Float[Tensor, "node classes"]:
+        """How well each class fits each node."""
+        with torch.autocast((x.values if isinstance(x, Sparse) else x).device.type, enabled=False):
+            for number, layer in enumerate(self.layers):
+                x = F.elu(x) if number and isinstance(x, Tensor) else x
+                x = self._dropped(x)
+                x = layer(x, mask)
+            assert isinstance(x, Tensor)
+            return x
+
+    def _dropped(self, x: Features) -> Features:
+        rate = self.config.dropout if self.training else 0.0
+        return x.dropped(rate) if isinstance(x, Sparse) else F.dropout(x, rate)

@@ -1,0 +1,79 @@
+"""Features of which most are zero: dropout and a product with a matrix that touch nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from regard.attention.edges import gathered
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """A matrix by its numbers that are not zero, row by row; the same column by column, for gradients."""
+
+    offsets: Int[Tensor, "bounds"]
+    """Where each row begins, and after the last of them."""
+    columns: Int[Tensor, "number"]
+    values: Float[Tensor, "number"]
+    width: int
+    """How many columns there are."""
+    rows: Int[Tensor, "number"]
+    """The row of each number, column by column."""
+    back: Int[Tensor, "number"]
+    """The numbers column by column."""
+    back_offsets: Int[Tensor, "others"]
+
+    @classmethod
+    def of(
+        cls, offsets: Int[Tensor, "bounds"], columns: Int[Tensor, "number"], values: Float[Tensor, "number"], width: int
+    ) -> Sparse:
+        """The rows of a matrix, as compressed sparse rows (CSR) have them."""
+        offsets, columns = offsets.long(), columns.long()
+        rows = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
+        back = torch.argsort(columns, stable=True)
+        bounds = torch.cat([offsets.new_zeros(1), torch.bincount(columns, minlength=width).cumsum(0)])
+        return cls(offsets.int(), columns.int(), values, width, rows[back].int(), back.int(), bounds.int())
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def to(self, device: torch.device | str) -> Sparse:
+        """The same elsewhere."""
+        parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
+        moved: dict[str, Any] = {
+            name: part.to(device) if isinstance(part, Tensor) else part for name, part in parts.items()
+        }
+        return Sparse(**moved)
+
+    def dropped(self, rate: float) -> Sparse:
+        """After dropout, which leaves zeros what they are."""
+        return replace(self, values=F.dropout(self.values, rate)) if rate else self
+
+    def dense(self) -> Float[Tensor, "row column"]:
+        """With all its zeros."""
+        rows = torch.repeat_interleave(torch.arange(len(self), device=self.columns.device), self.offsets.diff())
+        found = self.values.new_zeros(len(self), self.width)
+        return found.index_put((rows, self.columns.long()), self.values, accumulate=True)
+
+    def product(self, weight: Float[Tensor, "out column"]) -> Float[Tensor, "row out"]:
+        """Its product with a projection."""
+        return _Product.apply(weight, self)
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, matrix: Sparse) -> Tensor:
+        ctx.matrix = matrix
+        return gathered(weight.t().contiguous(), matrix.columns, matrix.offsets, matrix.values.to(weight.dtype))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        matrix = ctx.matrix
+        values = matrix.values.index_select(0, matrix.back).to(gradient.dtype)
+        return gathered(gradient.contiguous(), matrix.rows, matrix.back_offsets, values).t(), None

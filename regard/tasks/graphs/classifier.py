@@ -1,0 +1,199 @@
+"""A trained graph attention network in use: the classes of nodes, scores, and where a node looked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from regard import config
+from regard.attention.hardware import device_of
+from regard.attention.masks import Mask
+from regard.checkpoint import Checkpoint
+from regard.interpret.trace import Trace
+from regard.metrics import label_tables
+from regard.metrics.calibration import calibration_error, probabilities, surprise
+from regard.metrics.labels import Labels, judge
+from regard.metrics.scores import Judged, Scores
+from regard.metrics.significance import averaged
+from regard.models.gat import GAT, Features
+from regard.tasks.graphs import files as graphs
+from regard.tasks.graphs.files import GraphConfig
+from regard.tasks.graphs.graph import NodeGraph, revived
+from regard.tasks.trained import NoOptions, chosen, described
+from regard.tasks.trained import revived as awake
+
+GRAPH, TENSORS = "graph.json", "graph.safetensors"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A graph as a model reads it, on its device."""
+
+    features: Features
+    mask: Mask
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The class of a node, and how probable each is, the likeliest first."""
+
+    node: str
+    label: str
+    probability: float
+    all: dict[str, float]
+
+    def __str__(self) -> str:
+        return f"{self.label}\t{self.probability:.3f}"
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON."""
+        chances = {label: round(chance, 6) for label, chance in self.all.items()}
+        return {"node": self.node, "label": self.label, "probability": round(self.probability, 6), "all": chances}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Logits of some nodes, held against the truth."""
+
+    labels: Labels
+    logits: Float[np.ndarray, "node label"]
+    truth: Int[np.ndarray, "node"]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """By name, as they are logged."""
+        lost = surprise(self.logits, self.truth, 1.0)
+        return {"loss": lost, "accuracy": self.labels.accuracy, "f1": self.labels.f1}
+
+
+class NodeClassifier:
+    """Says of which class a node is."""
+
+    task: ClassVar[str] = "node-classification"
+    verb: ClassVar[str] = "classify"
+    kind: ClassVar[str] = "a classifier of nodes"
+    Options: ClassVar[type] = NoOptions
+    __repr__ = described
+
+    def __init__(self, model: GAT, graph: NodeGraph, name: str = "classifier", data: Any = None) -> None:
+        self.model, self.graph, self.name, self.data = model, graph, name, data or {}
+        self._read: tuple[torch.device, Reading] | None = None
+
+    @classmethod
+    def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> NodeClassifier:
+        """The one a checkpoint directory holds, with its graph."""
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        return cls(awake(checkpoint, device), stored(checkpoint), name, checkpoint.config.get("data"))
+
+    def parse(self, text: str) -> str:
+        """An input is the name of a node."""
+        return text.strip()
+
+    def answer(self, inputs: Sequence[str], **options: Any) -> list[Verdict]:
+        """The class of each node."""
+        chosen(self, options)
+        return self.classify(inputs)
+
+    def classify(self, nodes: str | int | Sequence[str | int]) -> list[Verdict]:
+        """The class of each node, by their names."""
+        listed = [nodes] if isinstance(nodes, str | int) else list(nodes)
+        numbers = [self.graph.number(str(node)) for node in listed]
+        return self.verdicts(numbers, self.logits()[numbers].numpy())
+
+    def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
+        """Scores on the test nodes of a graph, or on all labelled ones where it names none; without a file, its own."""
+        judge = self if not files else self.reader(*files)
+        graph = judge.graph
+        some = graph.parts["test"] if graph.parts["test"].size else np.flatnonzero(graph.labels >= 0)
+        if not files and not graph.parts["test"].size:
+            some = graph.parts["valid"]
+        found = judge.measured(some)
+        return _scores(name or self.name, self.task, graph, some, found)
+
+    def reader(self, *files: str | Path) -> NodeClassifier:
+        """The same model over another graph."""
+        own = {**self.data, "scale": self.graph.scaled, "directed": self.graph.directed}
+        train = {name: value for name, value in vars(graphs.sides([str(file) for file in files])).items() if value}
+        how = config.build(GraphConfig, {**own, "train": train}, where="data")
+        return NodeClassifier(self.model, graphs.read(how, self.graph), self.name, self.data)
+
+    def look(self, given: str, **options: Any) -> Trace:
+        """Classify a node and keep where it looked, and where those looked that it looked at."""
+        from regard.tasks.graphs.looking import traced
+
+        chosen(self, options)
+        return traced(self, self.graph.number(str(given)))
+
+    def reading(self, device: torch.device) -> Reading:
+        """The graph on a device; brought there once."""
+        if self._read is None or self._read[0] != device:
+            features = self.graph.features.tensors().to(device)
+            mask = self.graph.mask(alone=self.model.config.attention == "none")
+            self._read = device, Reading(features, moved(mask, device))
+        return self._read[1]
+
+    @torch.no_grad()
+    def logits(self) -> Float[Tensor, "node classes"]:
+        """How well each class fits each node."""
+        reading = self.reading(device_of(self.model))
+        return self.model(reading.features, reading.mask).float().cpu()
+
+    def measured(self, some: Int[np.ndarray, "some"]) -> Measured:
+        """Answers to some nodes against what is known of them."""
+        logits, truth = self.logits().numpy()[some], self.graph.labels[some]
+        return Measured(judge(truth, logits.argmax(-1), self.graph.classes), logits, truth)
+
+    def verdicts(self, numbers: Sequence[int], logits: Float[np.ndarray, "node classes"]) -> list[Verdict]:
+        """Answers in words."""
+        found = []
+        for number, chances in zip(numbers, probabilities(logits, 1.0), strict=True):
+            ranked = np.argsort(-chances, kind="stable").tolist()
+            every = {self.graph.classes[at]: float(chances[at]) for at in ranked}
+            label = self.graph.classes[ranked[0]]
+            found.append(Verdict(self.graph.name(number), label, every[label], every))
+        return found
+
+
+def stored(checkpoint: Checkpoint) -> NodeGraph:
+    """The graph that lies beside the weights of a model."""
+    return revived(checkpoint.json(GRAPH), checkpoint.tensors(TENSORS))
+
+
+def moved(mask: Mask, device: torch.device) -> Mask:
+    """The same edges on a device."""
+    where: Any = mask.where
+    parts = {name: part.to(device) for name, part in vars(where).items() if isinstance(part, Tensor)}
+    return Mask(where=replace(where, **parts))
+
+
+def _scores(name: str, task: str, graph: NodeGraph, some: Int[np.ndarray, "some"], found: Measured) -> Scores:
+    names, answers = found.labels.names, found.logits.argmax(-1)
+    chances = probabilities(found.logits, 1.0)
+    own = chances[np.arange(len(some)), found.truth]
+    examples = [
+        Judged(n + 1, graph.name(int(some[n])), names[found.truth[n]], names[answers[n]], float(own[n]))
+        for n in range(len(some))
+    ]
+    error = calibration_error(chances, found.truth)
+    return Scores(
+        name,
+        task,
+        {"accuracy, %": averaged(100.0 * (answers == found.truth))},
+        examples,
+        measures={
+            "macro F1": f"{found.labels.f1:.2%}",
+            "loss": f"{found.metrics['loss']:.4f}",
+            "calibration error": f"{error:.2%}",
+        },
+        tables=label_tables.tables(found.labels, "nodes"),
+        details={**found.metrics, "labels": label_tables.each(found.labels), "calibration": error},
+        unit="node",
+        counted="probability of the truth",
+    )
