@@ -53,6 +53,7 @@ BARE = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]
 LABELLING = ("agreement", "imdb", "names", "word-class", "task=tagging", "task=classification")
 LABELLING += ("entailment", "alike", "reviews", "endings", "questions")
 SKETCHED = ["training.steps=2", "data.valid=4", "data.batch=2"]  # for models of drawn pictures
+REMEMBERED = ["training.steps=2", "data.valid=4", "data.batch=2", "data.longest=4", "training.device=cpu"]
 DRAWN = ("locate", "count")
 PICTURED = ("mnist", "fashion", "cifar10", "cifar10-resnet", "scattered", "scattered-cnn", "digit-sum")
 CAPTIONED = ["model.width=16", "training.steps=2", "training.epochs=null", "data.batch=4", "optim.warmup=1", *BARE[1:]]

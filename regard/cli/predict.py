@@ -9,8 +9,9 @@ import typer
 
 from regard.cli.answers import Asked, respond
 from regard.cli.grammar import Answers, Device, Input, Json, Model, Settings
-from regard.cli.lines import writable
+from regard.cli.lines import PICTURES, writable
 
+SHORT = 60  # letters of an input that is named
 DRAWN = ("png", "jpg", "webp", "jpeg", "bmp", "gif", "tif", "tiff")
 Pictures = Annotated[list[str] | None, typer.Argument(metavar="PICTURE...", help="Picture files of the model's size.")]
 Invert = Annotated[bool, typer.Option("--invert", help="The pictures are dark on light; models learn bright on dark.")]
@@ -24,6 +25,9 @@ def predict(
     ] = None,
     input: Input = None,
     output: Answers = None,
+    length: Annotated[
+        int | None, typer.Option(metavar="STEPS", help="Draw a sequence of this length, for models that remember some.")
+    ] = None,
     settings: Settings = None,
     device: Device = "auto",
     as_json: Json = False,
@@ -31,9 +35,13 @@ def predict(
     """Answer with any model, whatever its task."""
     from regard import recipe
 
-    asked = Asked(inputs, input, output, settings, as_json, model)
-    asked.check()
-    respond(recipe.load(model, device=device), asked)
+    Asked(inputs, input, output, settings, as_json, model).check()
+    trained = recipe.load(model, device=device)
+    if length is not None:
+        inputs = _drawn(trained, length, inputs, input)
+    if output is not None and output.suffix.lstrip(".").lower() in PICTURES and hasattr(trained, "picture"):
+        return _picture(trained, inputs or [], output)
+    respond(trained, Asked(inputs, input, output, settings, as_json, model))
 
 
 def locate(
@@ -77,6 +85,25 @@ def count(
     asked.check(reads=[Path(frame) for frame in frames or []])
     trained = recipe.load(model, device=device, task="counting")
     respond(trained, asked, key="frame", form=_named, invert=invert)
+
+
+def _drawn(trained: Any, length: int, inputs: list[str] | None, file: Path | None) -> list[str]:
+    """A sequence that the model draws for itself."""
+    if not hasattr(trained, "drawn"):
+        raise ValueError(f"--length draws a sequence for models that remember some: {trained.name} is {trained.kind}")
+    if inputs or file is not None:
+        raise ValueError("--length draws a sequence: give no other input")
+    return trained.drawn(length)
+
+
+def _picture(trained: Any, inputs: list[str], output: Path) -> None:
+    """One answer drawn, with where the model looked meanwhile."""
+    from regard.interpret import plots
+
+    if len(inputs) != 1:
+        raise ValueError(f"{output} shows one answer and {len(inputs)} inputs were given: name one at a time")
+    plots.save(trained.picture(inputs[0]), output)
+    print(f"{output}: {inputs[0] if len(inputs[0]) < SHORT else f'{inputs[0][: SHORT - 3]}...'}")
 
 
 def _named(text: str, answer: Any) -> str:

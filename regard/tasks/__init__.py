@@ -16,6 +16,8 @@ from regard.tasks.labels.similarity import Similarity
 from regard.tasks.labels.tagging import Tagging
 from regard.tasks.language.task import Language
 from regard.tasks.language.writer import Writer
+from regard.tasks.memory.machine import Machine
+from regard.tasks.memory.task import Memory
 from regard.tasks.pretraining.causal import CausalLM
 from regard.tasks.pretraining.corruption import SpanCorruption
 from regard.tasks.pretraining.filler import Filler
@@ -47,6 +49,7 @@ TASKS: dict[str, tuple[Any, Any]] = {
     "localisation": (Localisation, Locator),
     "masked-lm": (MaskedLM, Filler),
     "matching": (Matching, Embedder),
+    "memory": (Memory, Machine),
     "pictures": (PictureClassification, PictureClassifier),
     "question-answering": (Answering, Answerer),
     "regression": (Regression, Predictor),

@@ -249,7 +249,14 @@ def others(place: Path) -> dict[str, Line]:
     text, questions = words.write(place / "words.txt", lines=300), str(place / "questions.txt")
     _write(questions, [": classes", "nouna nounb verba verbb"])
     learnt = {name: value for name, value in words.recipe(text).items() if name in ("data", "model")}
+    remembering = {"kind": "recall", "bits": 3, "shortest": 2, "longest": 3, "item": 2, "batch": 2, "valid": 4}
     return {
+        "memory": Line(
+            {"data": remembering, "model": {"width": 8, "places": 8, "depth": 4}},
+            ["110 001 / 111 000 ? 110 001", "101 101 / 111 000 / 000 110 ? 111 000"],
+            options={"count": 4},
+            looks=True,
+        ),
         "regression": Line(
             {"data": {"train": str(TABLE), "batch": 16, **columns}, "model": {"hidden": [8]}},
             ["length=1,angle=10,gravity=9.81"],
