@@ -363,6 +363,8 @@ class Desk:
             return [*words, *BARE]
         if any(Path(word).name.startswith(DRAWN) for word in words):
             return [*words, *SKETCHED]
+        if any(Path(word).name.startswith("ntm") for word in words):
+            return [*words, "training.steps=2", "data.valid=4", "data.batch=2", "training.device=cpu"]
         if any(Path(word).name.startswith("pendulum") for word in words):
             return [*words, "training.steps=2"]
         sizes = [setting for word in words if word.endswith(".yaml") for setting in small(word)]

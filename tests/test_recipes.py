@@ -125,7 +125,7 @@ BRIEFLY = {
     "word2vec": [*FEW, "training.threads=1"],
     "localisation": SKETCHED,
     "counting": SKETCHED,
-    "memory": REMEMBERED,
+    "remembering": REMEMBERED,
     "regression": ["training.steps=2"],
     "language": TINY,
     "causal-lm": [*READING, "writing.length=8"],
@@ -230,7 +230,7 @@ def asked_of(model: Any) -> Sequence[Any]:
         return [np.zeros((28, 28), np.uint8), np.zeros((40, 60, 3), np.float32)]
     if model.task in ("localisation", "counting"):
         return [np.zeros((model.model.config.size,) * 2, np.float32)] * 2
-    if model.task == "memory":
+    if model.task == "remembering":
         return model.drawn(2, count=2)
     if model.task == "regression":
         return [dict.fromkeys(model.columns.inputs, 1.0)]

@@ -43,9 +43,9 @@ def heads_over_time(
     figure = Figure(figsize=(width, sum(heights) + 1.0), layout="constrained")
     grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     for axes, (name, values, axis) in zip(grid, panels, strict=True):
-        high = 1.0 if axis == "place" else max(1.0, float(values.max()))
+        low, high = (0.0, 1.0) if axis == "place" else (min(0.0, float(values.min())), max(1.0, float(values.max())))
         shown = axes.imshow(
-            values.T.float().numpy(), cmap="cividis", aspect="auto", interpolation="nearest", vmin=0.0, vmax=high
+            values.T.float().numpy(), cmap="cividis", aspect="auto", interpolation="nearest", vmin=low, vmax=high
         )
         axes.set_title(name, fontsize=9, loc="left")
         axes.set_ylabel(axis, fontsize=8)

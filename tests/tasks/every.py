@@ -251,7 +251,7 @@ def others(place: Path) -> dict[str, Line]:
     learnt = {name: value for name, value in words.recipe(text).items() if name in ("data", "model")}
     remembering = {"kind": "recall", "bits": 3, "shortest": 2, "longest": 3, "item": 2, "batch": 2, "valid": 4}
     return {
-        "memory": Line(
+        "remembering": Line(
             {"data": remembering, "model": {"width": 8, "places": 8, "depth": 4}},
             ["110 001 / 111 000 ? 110 001", "101 101 / 111 000 / 000 110 ? 111 000"],
             options={"count": 4},

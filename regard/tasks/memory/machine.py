@@ -58,7 +58,7 @@ class Remembered:
 class Machine:
     """Answers with what it has read, by a trained model."""
 
-    task: ClassVar[str] = "memory"
+    task: ClassVar[str] = "remembering"
     verb: ClassVar[str] = "remember"
     kind: ClassVar[str] = "a model that remembers sequences"
     Options: ClassVar[type] = NoOptions
@@ -188,7 +188,7 @@ class Machine:
         """What is read at every step: bits, a mark, or nothing."""
         width = self.data.bits
         return [
-            "·" if not step.any() else "mark" if step[width:].any() else spelled(step[None], width)
+            "·" if not step.any() else "mark" if step[width:].any() else spelled(step[None] > 0, width)
             for step in batch.inputs[0]
         ]
 

@@ -7,8 +7,9 @@ Each row is a pure function of a seed and its number. What is read, and what mus
     repeat-copy  x1 ... xn END times  | x1 ... xn x1 ... xn ... STOP
     recall       ITEM a ITEM b ... ASK a ASK | b
 
-Copying needs places alone: read them in the order in which they were written. Recall needs contents: find the item
-that was asked about, then read the next one.
+A bit is read as 1 or -1, and 0 where there is none: a vector whose bits are all 0 is not taken for silence, though a
+controller without a state sees nothing but the step. Copying needs places alone: read them in the order in which they
+were written. Recall needs contents: find the item that was asked about, then read the next one.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ def laid_out(config: SequencesConfig, bits: Bits, asked: Int[np.ndarray, "batch"
     if config.kind == "recall":
         answer = _recall(config, bits.reshape(count, length, config.item, width), asked, inputs)
     else:
-        inputs[:, :held, :width], inputs[:, held, width] = bits, 1
+        inputs[:, :held, :width], inputs[:, held, width] = 2 * bits - 1, 1
         answer = np.tile(bits, (1, repeats, 1))
         if config.kind == "repeat-copy":
             inputs[:, held, width + 1] = _centred(repeats, config.repeats)
@@ -178,11 +179,11 @@ def _recall(
     count, length, item, width = items.shape
     block = item + 1
     told = inputs[:, : length * block].reshape(count, length, block, -1)  # a view
-    told[:, :, 0, width], told[:, :, 1:, :width] = 1, items
+    told[:, :, 0, width], told[:, :, 1:, :width] = 1, 2 * items - 1
     question = inputs[:, length * block :]
     question[:, 0, width + 1] = question[:, block, width + 1] = 1
     each = np.arange(count)
-    question[:, 1:block, :width] = items[each, asked]
+    question[:, 1:block, :width] = 2 * items[each, asked] - 1
     return items[each, asked + 1]
 
 

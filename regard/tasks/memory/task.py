@@ -15,7 +15,7 @@ from regard.models.ntm import NTMConfig
 from regard.models.per_step import PerStepConfig
 from regard.tasks.card import card
 from regard.tasks.memory.sequences import VALID, Sequences, SequencesConfig, fresh, laid_out, row
-from regard.tasks.memory.spelling import spelled
+from regard.tasks.memory.spelling import Asked, spelled, typed
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, evenly, every_weight
@@ -28,7 +28,7 @@ SHOWN = 4
 class MemoryRecipe:
     """One run that learns to remember."""
 
-    task: Fixed[Literal["memory"]] = "memory"
+    task: Fixed[Literal["remembering"]] = "remembering"
     """What is learnt."""
     data: Fingerprinted[SequencesConfig] = field(default_factory=SequencesConfig)
     """What is drawn."""
@@ -44,7 +44,7 @@ class Memory:
     """The task of answering with what was read before."""
 
     Recipe = MemoryRecipe
-    usage: ClassVar[str] = "regard predict {folder} --length 20"
+    usage: ClassVar[str] = "regard predict {folder} --length 5"
     shared: ClassVar[bool] = True
     goal: Goal = ("loss", "min")
 
@@ -126,12 +126,13 @@ class Memory:
         what = {"copy": "Copies", "repeat-copy": "Repeats", "recall": "Recalls from"}[data.kind]
         things = f"items of {data.item} vectors" if data.kind == "recall" else "vectors"
         of = "A Neural Turing Machine" if isinstance(model, NTMConfig) else f"A recurrent network ({model.cell})"
+        bits, item = fresh(data, VALID, 2, count=1)
         return card(
             f"{what} sequences of bits",
             f"{of}, trained with Regard on random sequences of {data.shortest} to {data.longest} {things} of "
             f"{data.bits} bits (task: {data.kind}).",
-            command="regard predict DIRECTORY --length 20",
-            code='remember(["10110011 00001111"])' if data.kind == "copy" else "sequences(20)",
+            command="regard predict DIRECTORY --length 5",
+            code=f'remember(["{typed(Asked(bits[0], int(item[0])), data)}"])',
         )
 
 

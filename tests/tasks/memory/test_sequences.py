@@ -35,8 +35,8 @@ def lines(asked: str, data: SequencesConfig) -> list[str]:
 
 def test_a_copy_is_asked_for_by_a_mark():
     assert lines("110 001", COPY) == [
-        "1 1 0 0 | -",
-        "0 0 1 0 | -",
+        "1 1 -1 0 | -",
+        "-1 -1 1 0 | -",
         "0 0 0 1 | -",
         "0 0 0 0 | 1 1 0",
         "0 0 0 0 | 0 0 1",
@@ -46,8 +46,8 @@ def test_a_copy_is_asked_for_by_a_mark():
 def test_a_repeat_says_how_often_and_the_answer_ends_with_a_stop():
     spread = (2 / 3) ** 0.5  # of 1, 2 and 3
     assert lines("110 001 x3", REPEAT) == [
-        "1 1 0 0 0 | -",
-        "0 0 1 0 0 | -",
+        "1 1 -1 0 0 | -",
+        "-1 -1 1 0 0 | -",
         f"0 0 0 1 {1 / spread:g} | -",
         *["0 0 0 0 0 | 1 1 0 0", "0 0 0 0 0 | 0 0 1 0"] * 3,
         "0 0 0 0 0 | 0 0 0 1",
@@ -56,10 +56,10 @@ def test_a_repeat_says_how_often_and_the_answer_ends_with_a_stop():
 
 def test_the_item_after_the_one_asked_about_is_recalled():
     assert lines("110 001 / 111 000 / 100 101 ? 111 000", RECALL) == [
-        "0 0 0 1 0 | -", "1 1 0 0 0 | -", "0 0 1 0 0 | -",
-        "0 0 0 1 0 | -", "1 1 1 0 0 | -", "0 0 0 0 0 | -",
-        "0 0 0 1 0 | -", "1 0 0 0 0 | -", "1 0 1 0 0 | -",
-        "0 0 0 0 1 | -", "1 1 1 0 0 | -", "0 0 0 0 0 | -", "0 0 0 0 1 | -",
+        "0 0 0 1 0 | -", "1 1 -1 0 0 | -", "-1 -1 1 0 0 | -",
+        "0 0 0 1 0 | -", "1 1 1 0 0 | -", "-1 -1 -1 0 0 | -",
+        "0 0 0 1 0 | -", "1 -1 -1 0 0 | -", "1 -1 1 0 0 | -",
+        "0 0 0 0 1 | -", "1 1 1 0 0 | -", "-1 -1 -1 0 0 | -", "0 0 0 0 1 | -",
         "0 0 0 0 0 | 1 0 0", "0 0 0 0 0 | 1 0 1",
     ]  # fmt: skip
 
