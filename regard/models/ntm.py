@@ -209,10 +209,10 @@ class NTM(nn.Module):
         self.step = NTMStep(config)
         self.output = nn.Linear(config.width + config.reads * config.depth, config.outputs)
 
-    def forward(self, x: Float[Tensor, "batch time inputs"]) -> Float[Tensor, "batch time outputs"]:
+    def forward(self, vectors: Float[Tensor, "batch time inputs"]) -> Float[Tensor, "batch time outputs"]:
         """A logit for every number it answers with, at every step."""
-        with torch.autocast(x.device.type, enabled=False):
-            x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        with torch.autocast(vectors.device.type, enabled=False):
+            x = vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
             state, shown = self.step.start(len(x)), []
             step = self.step if self.training else self.step.forward  # what is compiled is compiled for training
             columns = x.transpose(0, 1).contiguous()  # in memory all of them look alike, however many there are

@@ -49,7 +49,7 @@ class RecurrentPerStep(nn.Module):
         self.layers = Layers(config.cell, config.inputs, config.width, depth=config.depth, dropout=config.dropout)
         self.output = nn.Linear(config.width, config.outputs)
 
-    def forward(self, x: Float[Tensor, "batch time inputs"]) -> Float[Tensor, "batch time outputs"]:
+    def forward(self, vectors: Float[Tensor, "batch time inputs"]) -> Float[Tensor, "batch time outputs"]:
         """A logit for every number it answers with, at every step."""
-        with torch.autocast(x.device.type, enabled=False):
-            return self.output(self.layers(x)[0])
+        with torch.autocast(vectors.device.type, enabled=False):
+            return self.output(self.layers(vectors)[0])
