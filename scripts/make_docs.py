@@ -22,6 +22,7 @@ from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.similarity import SimilarityRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.language.task import LanguageRecipe
+from regard.tasks.memory.task import MemoryRecipe
 from regard.tasks.omics.task import OmicsRecipe
 from regard.tasks.pretraining.causal import CausalLM
 from regard.tasks.pretraining.corruption import SpanCorruption
@@ -60,6 +61,11 @@ SMALL = (
         "Counting digits",
         "A recipe with `task: counting` learns to [count digits in every frame](shapes.md).",
         CountingRecipe,
+    ),
+    (
+        "Remembering",
+        "A recipe with `task: remembering` learns to [remember sequences](memory.md).",
+        MemoryRecipe,
     ),
     (
         "Tables",

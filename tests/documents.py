@@ -55,6 +55,7 @@ BARE = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]
 LABELLING = ("agreement", "imdb", "names", "word-class", "task=tagging", "task=classification")
 LABELLING += ("entailment", "alike", "reviews", "endings", "questions")
 SKETCHED = ["training.steps=2", "data.valid=4", "data.batch=2"]  # for models of drawn pictures
+REMEMBERED = ["training.steps=2", "data.valid=4", "data.batch=2", "data.longest=4", "training.device=cpu"]
 DRAWN = ("locate", "count")
 COHORTS = ("rosmap", "breast")
 PICTURED = ("mnist", "fashion", "cifar10", "cifar10-resnet", "scattered", "scattered-cnn", "digit-sum")
@@ -391,6 +392,8 @@ class Desk:
             return [*words, *BARE]
         if any(Path(word).name.startswith(DRAWN) for word in words):
             return [*words, *SKETCHED]
+        if any(Path(word).name.startswith("ntm") for word in words):
+            return [*words, "training.steps=2", "data.valid=4", "data.batch=2", "training.device=cpu"]
         if "--tables" in words or any(
             Path(word).name.startswith(("pendulum", "cora", "citeseer", "edges", *COHORTS)) for word in words
         ):

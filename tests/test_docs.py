@@ -20,6 +20,7 @@ from regard.tasks.graphs.task import NodeRecipe
 from regard.tasks.labels.classification import ClassificationRecipe
 from regard.tasks.labels.tagging import TaggingRecipe
 from regard.tasks.language.task import LanguageRecipe
+from regard.tasks.memory.task import MemoryRecipe
 from regard.tasks.pretraining.causal import CausalRecipe
 from regard.tasks.pretraining.corruption import SpanRecipe
 from regard.tasks.pretraining.masked import MaskedRecipe
@@ -96,6 +97,7 @@ def test_the_recipe_reference_is_what_the_code_says():
         PicturesRecipe,
         LocalisationRecipe,
         CountingRecipe,
+        MemoryRecipe,
         RegressionRecipe,
         NodeRecipe,
         MatchingRecipe,

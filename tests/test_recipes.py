@@ -24,6 +24,7 @@ from tests.documents import (
     FEW,
     MATCHED,
     READING,
+    REMEMBERED,
     ROOT,
     SEEN,
     SEEN_INSIDE,
@@ -68,6 +69,7 @@ RECIPES = {
 }
 WORDS = ["word2vec-imdb"]
 PICTURES = ["locate-digits", "count-digits"]
+MEMORY = ["ntm-copy", "ntm-copy-lstm", "ntm-recall", "ntm-repeat-copy"]
 CAPTIONS = ["flickr8k-hard", "flickr8k-none", "flickr8k-soft", "flickr8k-transformer"]
 SEEN_RECIPES = ["cifar10", "cifar10-resnet", "fashion", "mnist"]
 SCATTERED = ["scattered", "scattered-cnn", "digit-sum", "digit-sum-one", "digit-sum-cnn"]
@@ -94,6 +96,7 @@ ALL = [
     *SEEN_RECIPES,
     *SCATTERED,
     *CAPTIONS,
+    *MEMORY,
     *TABLES,
     *OMICS,
     *GRAPHS,
@@ -113,6 +116,7 @@ TRAINED = [  # one of every task and model
     "digit-sum",
     "flickr8k-hard",
     "flickr8k-transformer",
+    *MEMORY[:2],
     *TABLES,
     "breast-deeprog",
     "rosmap-moma",
@@ -131,6 +135,7 @@ BRIEFLY = {
     "word2vec": [*FEW, "training.threads=1"],
     "localisation": SKETCHED,
     "counting": SKETCHED,
+    "remembering": REMEMBERED,
     "regression": ["training.steps=2"],
     "omics": ["training.steps=2"],
     "node-classification": ["training.steps=2", "training.device=cpu"],
@@ -204,6 +209,13 @@ def test_networks_that_are_compared_on_scenes_have_as_many_parameters():
         assert len({str((one.data, one.optim, one.training)) for one, _ in found}) == 1, "all else is alike"
 
 
+def test_machine_and_network_that_copy_have_as_many_parameters():
+    found = [resolved(name) for name in MEMORY[:2]]
+    sizes = [cost.parameters(replace(one.model, inputs=9, outputs=8)) for one in found]
+    assert max(sizes) < 1.01 * min(sizes)
+    assert len({str((one.data, one.optim, one.training)) for one in found}) == 1, "all else is alike"
+
+
 @pytest.mark.parametrize("name", TRAINED)
 def test_one_recipe_of_every_model_trains_answers_and_repeats_itself_exactly(name, desk, tmp_path):
     if name in WORDS:
@@ -232,6 +244,8 @@ def asked_of(model: Any) -> Sequence[Any]:
         return [np.zeros((model.model.config.size,) * 2, np.float32)] * 2
     if model.task == "node-classification":
         return ["0", "7"]
+    if model.task == "remembering":
+        return model.drawn(2, count=2)
     if model.task == "regression":
         return [dict.fromkeys(model.columns.inputs, 1.0)]
     if model.task == "omics":

@@ -55,6 +55,9 @@ def evaluate(
         str | None,
         typer.Option("--as", metavar="TASK", help="What to score a model by that can do several: masked-lm, matching."),
     ] = None,
+    length: Annotated[
+        int | None, typer.Option(metavar="STEPS", help="Of models of drawn sequences: their length, 80 for instance.")
+    ] = None,
     worst: Annotated[int, typer.Option(min=0, help="How many of the worst answers to show.")] = 5,
     settings: Settings = None,
     device: Device = "auto",
@@ -67,7 +70,7 @@ def evaluate(
     model, files = named(words or [])
     others = against or []
     _possible(output, files, others)
-    given = {"columns": columns, "to": to, "metric": metric}
+    given = {"columns": columns, "to": to, "metric": metric, "length": length}
     chosen = options(settings) | {name: value for name, value in given.items() if value is not None}
     systems = [
         scored(path, files, chosen, device=device, among=bool(others), able=able)

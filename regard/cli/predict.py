@@ -13,6 +13,7 @@ from regard.cli.answers import Asked, respond
 from regard.cli.grammar import Answers, Device, Input, Json, Model, Settings
 from regard.cli.lines import PICTURES, writable
 
+SHORT = 60  # letters of an input that is named
 DRAWN = ("png", "jpg", "webp", "jpeg", "bmp", "gif", "tif", "tiff")
 Pictures = Annotated[list[str] | None, typer.Argument(metavar="PICTURE...", help="Picture files of the model's size.")]
 Invert = Annotated[bool, typer.Option("--invert", help="The pictures are dark on light; models learn bright on dark.")]
@@ -34,6 +35,9 @@ def predict(
             metavar="FILE", help="For omics: what answers rest on, as a table (.csv) or vectors (.png, .svg)."
         ),
     ] = None,
+    length: Annotated[
+        int | None, typer.Option(metavar="STEPS", help="Draw a sequence of this length, for models that remember some.")
+    ] = None,
     settings: Settings = None,
     device: Device = "auto",
     as_json: Json = False,
@@ -41,12 +45,15 @@ def predict(
     """Answer with any model, whatever its task."""
     from regard import recipe
 
-    asked = Asked(inputs, input, output, settings, as_json, model)
-    asked.check()
+    Asked(inputs, input, output, settings, as_json, model).check()
     trained = recipe.load(model, device=device)
     if importance is not None:
         _important(trained, inputs or [], importance)
-    respond(trained, asked)
+    if length is not None:
+        inputs = _drawn(trained, length, inputs, input)
+    if output is not None and output.suffix.lstrip(".").lower() in PICTURES and hasattr(trained, "picture"):
+        return _picture(trained, inputs or [], output)
+    respond(trained, Asked(inputs, input, output, settings, as_json, model))
 
 
 def locate(
@@ -106,6 +113,25 @@ def _important(trained: Any, words: list[str], path: Path) -> None:
         found = [{name: value for name, value in one.items() if value is not None} for one in found]
         rows.writerow(found[0])
         rows.writerows([f"{cell:.6g}" if isinstance(cell, float) else cell for cell in one.values()] for one in found)
+
+
+def _drawn(trained: Any, length: int, inputs: list[str] | None, file: Path | None) -> list[str]:
+    """A sequence that the model draws for itself."""
+    if not hasattr(trained, "drawn"):
+        raise ValueError(f"--length draws a sequence for models that remember some: {trained.name} is {trained.kind}")
+    if inputs or file is not None:
+        raise ValueError("--length draws a sequence: give no other input")
+    return trained.drawn(length)
+
+
+def _picture(trained: Any, inputs: list[str], output: Path) -> None:
+    """One answer drawn, with where the model looked meanwhile."""
+    from regard.interpret import plots
+
+    if len(inputs) != 1:
+        raise ValueError(f"{output} shows one answer and {len(inputs)} inputs were given: name one at a time")
+    plots.save(trained.picture(inputs[0]), output)
+    print(f"{output}: {inputs[0] if len(inputs[0]) < SHORT else f'{inputs[0][: SHORT - 3]}...'}")
 
 
 def _named(text: str, answer: Any) -> str:

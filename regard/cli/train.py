@@ -48,6 +48,7 @@ pictures            labelled pictures: a classifier (ViT or CNN)
 captions            pictures with captions: a captioner
 localisation        pictures it draws itself: which digit, and where
 counting            pictures it draws itself: how many digits
+remembering         sequences of bits it draws itself: copy, repeat, recall
 
 Examples:
 

@@ -115,6 +115,7 @@ ARGUMENTS: Mapping[str, Callable[[Any, Lengths, int], Any]] = {
     "target": lambda shape, lengths, batch: _tokens(batch, lengths.target),
     "layouts": lambda shape, lengths, batch: (_layout(batch, lengths.source), _layout(batch, lengths.target)),
     "x": lambda shape, lengths, batch: torch.zeros(batch, shape.inputs),
+    "vectors": lambda shape, lengths, batch: torch.zeros(batch, lengths.source, shape.inputs),
     "pictures": lambda shape, lengths, batch: torch.zeros(batch, shape.size, shape.size),
     "pixels": lambda shape, lengths, batch: torch.zeros(batch, shape.channels, shape.size, shape.size),
     "regions": lambda shape, lengths, batch: torch.zeros(batch, *shape.read),

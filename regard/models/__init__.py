@@ -170,6 +170,18 @@ def _transformer_captioner() -> Pair:
     return TransformerCaptioner, TransformerCaptionerConfig
 
 
+def _ntm() -> Pair:
+    from regard.models.ntm import NTM, NTMConfig
+
+    return NTM, NTMConfig
+
+
+def _per_step() -> Pair:
+    from regard.models.per_step import PerStepConfig, RecurrentPerStep
+
+    return RecurrentPerStep, PerStepConfig
+
+
 def _word2vec() -> Pair:
     from regard.models.word2vec import Word2Vec, Word2VecConfig
 
@@ -213,6 +225,8 @@ MODELS = Models(
         "spatial-transformer": _spatial_transformer,
         "captioner": _captioner,
         "transformer-captioner": _transformer_captioner,
+        "ntm": _ntm,
+        "rnn-per-step": _per_step,
         "word2vec": _word2vec,
         "moma": _moma,
         "deeprog": _deeprog,

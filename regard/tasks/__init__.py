@@ -18,6 +18,8 @@ from regard.tasks.labels.similarity import Similarity
 from regard.tasks.labels.tagging import Tagging
 from regard.tasks.language.task import Language
 from regard.tasks.language.writer import Writer
+from regard.tasks.memory.machine import Machine
+from regard.tasks.memory.task import Memory
 from regard.tasks.omics.classifier import OmicsClassifier
 from regard.tasks.omics.task import OmicsClassification
 from regard.tasks.pretraining.causal import CausalLM
@@ -56,6 +58,7 @@ TASKS: dict[str, tuple[Any, Any]] = {
     "pictures": (PictureClassification, PictureClassifier),
     "question-answering": (Answering, Answerer),
     "regression": (Regression, Predictor),
+    "remembering": (Memory, Machine),
     "similarity": (Similarity, Rater),
     "span-corruption": (SpanCorruption, Restorer),
     "tagging": (Tagging, Tagger),

@@ -38,9 +38,10 @@ class Trained(Protocol):
     where a file of inputs is more than its lines, `read(file)` gives them, and where inputs lie in several files at
     once, as samples do in tables, `joined(words)` does. Where answers can be scored that
     somebody else wrote into a file, `judge(file, *files, name, ...)` is a static method that does. Where it writes, and
-    speed is told in tokens, `workloads(inputs, batches, ...)` gives what to time. Where models of other tasks can be
-    used in the same way, `serves(model)`, a class method, tells it by the settings of one. A language model that can be
-    prompted is also what `tasks/gaps.py` says.
+    speed is told in tokens, `workloads(inputs, batches, ...)` gives what to time. Where it draws inputs for itself,
+    `drawn(length)` gives some as text; where an answer can be drawn, `picture(given)` does. Where models of other tasks
+    can be used in the same way, `serves(model)`, a class method, tells it by the settings of one. A language model that
+    can be prompted is also what `tasks/gaps.py` says.
     """
 
     task: ClassVar[str]

@@ -25,6 +25,8 @@ class MicroBatches:
         self.task, self.place, self.dtype, self.seed = task, place, dtype, seed
         whole = compiles == "on" and getattr(task.model, "compilable", True)
         self.forward = torch.compile(task.step) if whole else task.step
+        for name in getattr(task.model, "compiled", ()) if compiles == "on" else ():
+            task.model.get_submodule(name).compile()  # a part that every step of a sequence repeats
         self.ahead = Prefetch(task.batch, place)
         parameters = [parameter for part in task.parts().values() for parameter in part]
         self.captured = Captured(self._compiled, parameters, place) if compiles != "off" else None

@@ -177,3 +177,22 @@ def test_a_counter_keeps_count_of_digits_that_hide(tmp_path: Path):
         model={"name": "count-per-frame", "channels": [8, 16], "cell": "gru", "width": 48, "depth": 1},
     )  # fmt: skip
     assert outcome.metrics["accuracy"] > 0.9  # what is in sight alone, counted without a mistake: 0.80
+
+
+@pytest.mark.parametrize(
+    ("bits", "longest", "steps", "rate", "level"),
+    [
+        (3, 2, 120, 0.01, 0.25),  # guessing: 0.5
+        pytest.param(8, 5, 900, 0.004, 0.01, marks=pytest.mark.slow),
+    ],
+)
+def test_a_machine_copies_sequences_from_its_memory(bits, longest, steps, rate, level, tmp_path: Path):
+    outcome = learn(
+        tmp_path,
+        steps,
+        rate,
+        task="remembering",
+        data={"bits": bits, "longest": longest, "batch": 2 * bits, "valid": 60},
+        model={"controller": "feedforward", "width": 12 * bits, "places": 4 * longest, "depth": 2 * bits},
+    )
+    assert outcome.metrics["bit_errors"] < level

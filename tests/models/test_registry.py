@@ -49,6 +49,8 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "captioner": {"vocab": 40, "encoder": EYE, "width": 8, "embedding": 6},
     "transformer-captioner": {"vocab": 40, "encoder": EYE, "width": 16, "heads": 2, "hidden": 24, "reader": 1},
+    "ntm": {"inputs": 3, "outputs": 2, "width": 8, "places": 5, "depth": 4},
+    "rnn-per-step": {"inputs": 3, "outputs": 2, "width": 8},
     "word2vec": {"vocab": 40, "width": 8},
 }
 every = pytest.mark.parametrize("name", SHAPES)

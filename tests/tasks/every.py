@@ -253,12 +253,19 @@ def others(place: Path) -> dict[str, Line]:
     learnt = {name: value for name, value in words.recipe(text).items() if name in ("data", "model")}
     tables = cohorts.write(place / "cohort", lacking={"protein": 4})
     omics = {"data": {**cohorts.data(place / "cohort"), "batch": 8}, "model": {"modules": 4, "dropout": 0.2}}
+    remembering = {"kind": "recall", "bits": 3, "shortest": 2, "longest": 3, "item": 2, "batch": 2, "valid": 4}
     return {
         "omics": Line(
             omics,
             [f"{' '.join(tables)} sample=s3", f"{tables[1]} {tables[0]} sample=s39"],
             tables,
             options={"labels": str(place / "cohort" / "labels.csv")},
+            looks=True,
+        ),
+        "remembering": Line(
+            {"data": remembering, "model": {"width": 8, "places": 8, "depth": 4}},
+            ["110 001 / 111 000 ? 110 001", "101 101 / 111 000 / 000 110 ? 111 000"],
+            options={"count": 4},
             looks=True,
         ),
         "regression": Line(

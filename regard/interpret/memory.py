@@ -1,0 +1,66 @@
+"""Pictures of a memory in use: what goes in, what comes out, and where heads write and read, over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from jaxtyping import Float
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WIDE = 12.0  # inches at most
+SPARE = 4  # places shown beyond the last that a head looked at
+FAINT = 0.02  # weight below which nobody looked at a place
+
+
+def heads_over_time(
+    vectors: Mapping[str, Float[Tensor, "step number"]],
+    heads: Mapping[str, Float[Tensor, "heads step place"]],
+    *,
+    title: str = "",
+) -> Figure:
+    """Panels under one another that share their axis of time: vectors by name, then the weights of every head.
+
+    Places that nobody looks at are cut off.
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    used = max([_used(values) for values in heads.values()], default=0)
+    panels = [(name, values, "number") for name, values in vectors.items()]
+    for kind, values in heads.items():
+        several = len(values) > 1
+        panels += [
+            (f"{kind} weights{f' {n + 1}' if several else ''}", head[:, :used], "place")
+            for n, head in enumerate(values)
+        ]
+    steps = max(len(values) for _, values, _ in panels)
+    heights = [max(1.1, 0.11 * values.shape[1]) if axis == "number" else 2.6 for _, values, axis in panels]
+    width = min(WIDE, max(6.0, 0.09 * steps + 2.0))
+    figure = Figure(figsize=(width, sum(heights) + 1.0), layout="constrained")
+    grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, (name, values, axis) in zip(grid, panels, strict=True):
+        low, high = (0.0, 1.0) if axis == "place" else (min(0.0, float(values.min())), max(1.0, float(values.max())))
+        shown = axes.imshow(
+            values.T.float().numpy(), cmap="cividis", aspect="auto", interpolation="nearest", vmin=low, vmax=high
+        )
+        axes.set_title(name, fontsize=9, loc="left")
+        axes.set_ylabel(axis, fontsize=8)
+        axes.tick_params(labelsize=7)
+        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+    grid[-1].set_xlabel("step")
+    grid[-1].xaxis.set_major_locator(MaxNLocator(12, integer=True))
+    figure.colorbar(shown, ax=list(grid), shrink=0.5, label="bit, or weight")
+    if title:
+        figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def _used(weights: Float[Tensor, "heads step place"]) -> int:
+    """Places from the first to the last that a head looked at, and a few more."""
+    places = weights.amax((0, 1))
+    seen = (places > FAINT).nonzero()
+    return min(len(places), int(seen[-1]) + 1 + SPARE if len(seen) else SPARE)

@@ -1,0 +1,231 @@
+"""The Neural Turing Machine: a controller that reads and writes a memory by attention (Graves et al. 2014).
+
+Every head looks at the places of the memory with weights that sum to one. They are found by content (which place holds
+something like the key?) and by location (the weights of the step before, moved by a few places):
+
+    c_i = softmax_i(strength * cosine(key, M_i))       content-based addressing
+    g   = gate * c + (1 - gate) * w                    interpolation with the last weights
+    s_i = sum_j g_(i - j) shift_j                      location-based addressing: a circular convolution
+    w'_i = s_i^power / sum_j s_j^power                 sharpening
+
+A write head erases and adds, `M_i <- M_i * (1 - w_i erase) + w_i add`; then a read head sees `sum_i w_i M_i`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.attend import weigh
+from regard.attention.masks import EVERYONE, Grid, Mask, Padded, Turn
+from regard.attention.scores import cosine
+from regard.attention.tap import Tap
+from regard.config.ranges import Range, Small, Vocabulary, Width, affordable
+from regard.models.cells import LSTM
+
+FIRST = 5.0  # by how much the first place outweighs the others before a step, as a logit
+SETTINGS = 3  # numbers that address a memory beside a key and a shift: strength, power, gate
+STEADY = 2.0  # by how much weights are sharpened and the gate is shut at first, so that they are kept from step to step
+
+
+@dataclass(frozen=True, kw_only=True)
+class NTMConfig:
+    """A controller with a memory beside it."""
+
+    name: Literal["ntm"] = "ntm"
+    """Which model this is."""
+    inputs: Vocabulary = 0
+    """Numbers it is given at every step; filled in from the data."""
+    outputs: Vocabulary = 0
+    """Numbers it answers with at every step; filled in from the data."""
+    controller: Literal["lstm", "feedforward"] = "lstm"
+    """The network that drives the heads; feedforward remembers nothing but what it reads."""
+    width: Width = 100
+    """Features of the controller."""
+    places: Annotated[int, Range(1, 2**16)] = 128
+    """Vectors in the memory: the longest sequence it can hold."""
+    depth: Width = 20
+    """Features of each of these vectors."""
+    reads: Small = 1
+    """Read heads."""
+    writes: Small = 1
+    """Write heads."""
+    shifts: Annotated[int, Range(0, 1000)] = 1
+    """Places by which a step may move the weights, forwards or backwards; 0: content-based addressing alone."""
+
+    def __post_init__(self) -> None:
+        if 2 * self.shifts + 1 > self.places:
+            raise ValueError(
+                f"shifts of up to {self.shifts} either way are {2 * self.shifts + 1}, and the memory has "
+                f"{self.places} places: lower shifts or raise places"
+            )
+        heads = self.reads + self.writes
+        affordable(
+            4 * self.width * (self.inputs + self.reads * self.depth + self.width)
+            + self.width * (heads * (3 * self.depth + 2 * self.shifts + 4) + self.outputs)
+            + heads * self.places,
+            "lower width, depth or heads",
+        )
+
+
+class State(NamedTuple):
+    """What a step leaves to the next."""
+
+    hidden: Float[Tensor, "batch parts width"]
+    """The state of the controller."""
+    read: Float[Tensor, "batch seen"]
+    """What the read heads saw, side by side."""
+    weights: Float[Tensor, "batch heads places"]
+    """Where the heads looked: read heads, then write heads."""
+    memory: Float[Tensor, "batch places depth"]
+
+
+def by_content(
+    key: Float[Tensor, "batch heads depth"],
+    strength: Float[Tensor, "batch heads 1"],
+    memory: Float[Tensor, "batch places depth"],
+) -> Float[Tensor, "batch heads places"]:
+    """Weights of the places that hold something like the key; a boundless strength looks up the nearest alone."""
+    return weigh(strength * cosine(key, memory))
+
+
+def interpolate(
+    found: Float[Tensor, "*batch places"], last: Float[Tensor, "*batch places"], gate: Float[Tensor, "*batch 1"]
+) -> Float[Tensor, "*batch places"]:
+    """The weights found by content where the gate is 1, those of the last step where it is 0."""
+    return torch.lerp(last, found, gate)
+
+
+def shifted(
+    weights: Float[Tensor, "*batch places"], shift: Float[Tensor, "*batch shifts"]
+) -> Float[Tensor, "*batch places"]:
+    """Weights moved round the memory; the middle of `shift` is how much of them stays."""
+    reach = shift.shape[-1] // 2
+    moved = torch.stack([weights.roll(by, -1) for by in range(-reach, reach + 1)], -1)
+    return (moved @ shift[..., None]).squeeze(-1)
+
+
+def sharpen(
+    weights: Float[Tensor, "*batch places"], power: Float[Tensor, "*batch 1"]
+) -> Float[Tensor, "*batch places"]:
+    """Weights raised to a power, in logarithms: a high power of small weights would vanish, and zero by zero follow."""
+    return weigh(power * weights.clamp(min=torch.finfo(weights.dtype).tiny).log())
+
+
+def write(
+    memory: Float[Tensor, "batch places depth"],
+    weights: Float[Tensor, "batch heads places"],
+    erase: Float[Tensor, "batch heads depth"],
+    add: Float[Tensor, "batch heads depth"],
+) -> Float[Tensor, "batch places depth"]:
+    """Each head erases where it looks, then all of them add."""
+    for where, what in zip(weights.unbind(1), erase.unbind(1), strict=True):
+        memory = memory * (1 - where[..., None] * what[:, None])
+    return torch.baddbmm(memory, weights.mT, add)
+
+
+class Heads(nn.Module):
+    """Heads of one kind: where they look before the first step, and the tap by which their weights are watched."""
+
+    def __init__(self, heads: int, places: int):
+        super().__init__()
+        self.first = nn.Parameter(FIRST * F.one_hot(torch.zeros(heads, dtype=torch.long), places).float())
+        self.weights = Tap()
+
+
+class NTMStep(nn.Module):
+    """One step: the controller, where its heads look, what they write and what they read."""
+
+    def __init__(self, config: NTMConfig):
+        super().__init__()
+        self.config = config
+        seen, heads = config.reads * config.depth, config.reads + config.writes
+        given = config.inputs + seen
+        self.controller = LSTM(given, config.width) if config.controller == "lstm" else nn.Linear(given, config.width)
+        self.sizes = [config.depth, SETTINGS, 2 * config.shifts + 1]
+        self.address = nn.Linear(config.width, heads * sum(self.sizes))
+        self.change = nn.Linear(config.width, config.writes * 2 * config.depth)
+        self.read, self.write = Heads(config.reads, config.places), Heads(config.writes, config.places)
+        self.hidden = nn.Parameter(torch.zeros(LSTM.parts, config.width)) if config.controller == "lstm" else None
+        self.seen = nn.Parameter(torch.zeros(seen))
+        self.blank = nn.Parameter(torch.randn(config.depth) / config.depth**0.5)
+        with torch.no_grad():
+            settings = self.address.bias.view(heads, -1)[:, config.depth : config.depth + SETTINGS]
+            settings.copy_(torch.tensor([0.0, STEADY, -STEADY]))
+
+    def forward(self, x: Float[Tensor, "batch inputs"], state: State, mask: Mask = EVERYONE) -> tuple[Tensor, State]:
+        """What the controller shows and its heads read, and the state after it."""
+        shown, hidden = self._controlled(torch.cat([x, state.read], -1), state.hidden)
+        weights = self._looks(shown, state)
+        reading, writing = weights.split([self.config.reads, self.config.writes], 1)
+        reading = self.read.weights(reading[:, :, None], mask).squeeze(2)
+        writing = self.write.weights(writing[:, :, None], mask).squeeze(2)
+        erase, add = self.change(shown).unflatten(-1, (self.config.writes, -1)).chunk(2, -1)
+        memory = write(state.memory, writing, erase.sigmoid(), add)
+        read = (reading @ memory).flatten(1)
+        return torch.cat([shown, read], -1), State(hidden, read, torch.cat([reading, writing], 1), memory)
+
+    def _controlled(self, x: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """What the controller shows, and its state; a feed-forward one has none."""
+        if isinstance(self.controller, LSTM):
+            hidden = self.controller(x, hidden)
+            return hidden.unbind(-2)[0], hidden
+        return torch.tanh(self.controller(x)), hidden
+
+    def _looks(self, shown: Float[Tensor, "batch width"], state: State) -> Float[Tensor, "batch heads places"]:
+        """Where every head looks: content, gate, shift, power."""
+        told = self.address(shown).unflatten(-1, (-1, sum(self.sizes)))
+        key, settings, shift = told.split(self.sizes, -1)
+        strength, power = F.softplus(settings[..., :2]).split(1, -1)
+        found = by_content(torch.tanh(key), strength, state.memory)
+        kept = interpolate(found, state.weights, settings[..., 2:].sigmoid())
+        return sharpen(shifted(kept, weigh(shift)), 1 + power)
+
+    def start(self, batch: int) -> State:
+        """Before anything is read: all of it is learnt, and every place of the memory holds the same vector.
+
+        So no place is told from another by what it holds, and a memory with more of them is like a smaller one.
+        """
+        weights = weigh(torch.cat([self.read.first, self.write.first]))
+        memory = self.blank.expand(self.config.places, -1)
+        hidden = self.seen.new_zeros(0, self.config.width) if self.hidden is None else self.hidden
+        return State(*(each.repeat(batch, *[1] * each.dim()) for each in (hidden, self.seen, weights, memory)))
+
+
+class NTM(nn.Module):
+    """A sequence in, an answer at every step; computed in full precision, since a memory gathers errors."""
+
+    compilable: ClassVar[bool] = False  # all steps would be unrolled
+    compiled: ClassVar[tuple[str, ...]] = ("step",)  # one of them is enough
+
+    def __init__(self, config: NTMConfig):
+        super().__init__()
+        self.config = config
+        self.step = NTMStep(config)
+        self.output = nn.Linear(config.width + config.reads * config.depth, config.outputs)
+
+    def forward(self, vectors: Float[Tensor, "batch time inputs"]) -> Float[Tensor, "batch time outputs"]:
+        """A logit for every number it answers with, at every step."""
+        with torch.autocast(vectors.device.type, enabled=False):
+            x = vectors.float() if vectors.dtype in (torch.float16, torch.bfloat16) else vectors
+            state, shown = self.step.start(len(x)), []
+            step = self.step if self.training else self.step.forward  # what is compiled is compiled for training
+            columns = x.transpose(0, 1).contiguous()  # in memory all of them look alike, however many there are
+            for now, mask in zip(columns, self._turns(x), strict=True):
+                seen, state = step(now, state, mask)
+                shown.append(seen)
+            return self.output(torch.stack(shown, 1))
+
+    def _turns(self, x: Float[Tensor, "batch time inputs"]) -> list[Mask]:
+        """Whose turn it is at every step, for who watches; nobody else has a use for it."""
+        batch, time, _ = x.shape
+        if not (self.step.read.weights.watched or self.step.write.weights.watched):
+            return [EVERYONE] * time
+        places = Grid(torch.full((batch,), self.config.places), self.config.places)
+        steps = Grid(torch.full((batch,), time), time)
+        return [Mask(where=Padded(places, Turn(steps, at))) for at in range(time)]
