@@ -34,6 +34,7 @@ MODEL_PARTS = {
     "inference",
     "lean",
     "lora",
+    "sparse",
     "picture",
     "reader",
     "running",

@@ -75,13 +75,18 @@ def respond(
             draft.keep(len(texts))
 
 
+def _several(text: str) -> bool:
+    """Whether one text names all files of an input by itself, instead of being one of them."""
+    return len(text.split()) > 1 and not Path(text).exists()
+
+
 def given_inputs(trained: Any, asked: Asked, done: int = 0) -> Iterator[tuple[list[str], list[Any]]]:
     """Blocks of inputs that are not answered yet beside how they were written; None for a blank line."""
     if asked.file is not None and hasattr(trained, "read"):  # a table is more than its lines
         rows = trained.read(asked.file)[done:]
         yield [asked.file.name] * len(rows), rows
         return
-    if asked.texts and hasattr(trained, "joined"):  # several files hold the inputs together
+    if asked.texts and hasattr(trained, "joined") and not any(map(_several, asked.texts)):
         rows = trained.joined(asked.texts)[done:]
         yield [row.names[0] for row in rows], rows
         return

@@ -168,7 +168,7 @@ def explain(
             raise ValueError(f"{other[0]} is for translators: {trained.name} is {trained.kind}, leave it out")
         asked = {} if about is None else {"about": about}
         together = hasattr(trained, "joined")  # several files hold the input
-        trace = trained.look(trained.parse(shlex.join(texts) if together else _only(lines)), **asked)
+        trace = trained.look(trained.parse(shlex.join(texts) if together and len(texts) > 1 else _only(lines)), **asked)
         show(trace, view, output=output, step=step, gold=None, extra={})
     elif alignments:
         _link(trained, lines, to, view)

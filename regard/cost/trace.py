@@ -21,7 +21,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from regard import models
-from regard.attention.masks import Grid
+from regard.attention.edge_list import Edges
+from regard.attention.masks import Grid, Mask
 
 Precision = Literal["half", "fp32"]
 BYTES: dict[Precision, int] = {"half": 2, "fp32": 4}
@@ -107,6 +108,12 @@ def _layout(batch: int, length: int) -> Grid:
     return Grid(torch.full((batch,), length), length)
 
 
+def _loops(nodes: int) -> Edges:
+    """A graph in which every node is joined to itself alone."""
+    each, bounds = torch.arange(nodes), torch.arange(nodes + 1)
+    return Edges(each, each, nodes, bounds, each, bounds)
+
+
 ARGUMENTS: Mapping[str, Callable[[Any, Lengths, int], Any]] = {
     "tokens": lambda shape, lengths, batch: _tokens(batch, lengths.source),
     "words": lambda shape, lengths, batch: _tokens(batch, lengths.source),
@@ -115,6 +122,9 @@ ARGUMENTS: Mapping[str, Callable[[Any, Lengths, int], Any]] = {
     "target": lambda shape, lengths, batch: _tokens(batch, lengths.target),
     "layouts": lambda shape, lengths, batch: (_layout(batch, lengths.source), _layout(batch, lengths.target)),
     "x": lambda shape, lengths, batch: torch.zeros(batch, shape.inputs),
+    "values": lambda shape, lengths, batch: torch.zeros(batch, sum(shape.inputs)),
+    "present": lambda shape, lengths, batch: torch.ones(batch, len(shape.inputs), dtype=torch.bool),
+    "mask": lambda shape, lengths, batch: Mask(where=_loops(batch)),
     "vectors": lambda shape, lengths, batch: torch.zeros(batch, lengths.source, shape.inputs),
     "pictures": lambda shape, lengths, batch: torch.zeros(batch, shape.size, shape.size),
     "pixels": lambda shape, lengths, batch: torch.zeros(batch, shape.channels, shape.size, shape.size),

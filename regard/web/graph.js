@@ -5,6 +5,7 @@ import { attentionOf, page, weightsOf } from "./data.js";
 import { change, state } from "./state.js";
 import { number, percent, say } from "./strings.js";
 
+const SVG = new DOMParser().parseFromString("<svg>", "text/html").body.firstChild.namespaceURI;
 const SIZE = 640; // units on a side of the drawing
 const RADII = [26, 18, 10]; // of nodes, ring by ring
 const LISTED = 400; // edges in the table, at most
@@ -36,7 +37,7 @@ function sentence(edge) {
 }
 
 function svg(tag, given, ...children) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  const element = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(given)) element.setAttribute(name, value);
   element.append(...children);
   return element;

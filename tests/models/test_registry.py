@@ -33,6 +33,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "gpt-encoder": {"vocab": 40, "classes": 3, "width": 16, "heads": 4, "hidden": 32, "depth": 1, "context": 16},
     "linear": {"vocab": 40, "classes": 3, "buckets": 16},
     "perceptron": {"inputs": 3, "outputs": 2, "hidden": [8]},
+    "gat": {"inputs": 5, "classes": 3, "width": 4, "heads": 2},
     "class-and-box": {"size": 32, "channels": [4, 8]},
     "count-per-frame": {"size": 32, "most": 3, "channels": [4, 8], "width": 8},
     "vit": {"classes": 3, "size": 16, "patch": 4, "width": 16, "heads": 2, "hidden": 24, "depth": 2, "pooler": True},
@@ -52,6 +53,8 @@ SHAPES: dict[str, dict[str, Any]] = {
     "ntm": {"inputs": 3, "outputs": 2, "width": 8, "places": 5, "depth": 4},
     "rnn-per-step": {"inputs": 3, "outputs": 2, "width": 8},
     "word2vec": {"vocab": 40, "width": 8},
+    "moma": {"inputs": [4, 3], "classes": 2, "modules": 3},
+    "deeprog": {"inputs": [4, 3], "classes": 2, "width": 8},
 }
 every = pytest.mark.parametrize("name", SHAPES)
 

@@ -173,7 +173,7 @@ def test_every_task_says_what_may_change(task):
     verdicts = config.verdicts(TASKS[task][0].Recipe)
     for name, verdict in verdicts.items():
         section, _, setting = name.partition(".")
-        if section in ("model", "tokenizer") and not setting.endswith(("dropout", "stochastic_depth")):
+        if section in ("model", "tokenizer") and not setting.endswith(("dropout", "stochastic_depth", "hide")):
             assert verdict == "refused", f"{name}: weights are made for it"
         elif section in ("task", "model", "tokenizer"):
             assert verdict == ("warned" if setting else "refused"), name

@@ -255,8 +255,12 @@ def _arrays(name: str, config: GraphConfig) -> NodeGraph:
 
 def _loaded(name: str) -> dict[str, np.ndarray]:
     try:
-        with np.load(locate(name), allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
+        with zipfile.ZipFile(locate(name)) as held:
+            found = {}
+            for part in held.namelist():
+                with held.open(part) as file:
+                    found[part.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
+            return found
     except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
         if "no file" in str(error):
             raise
