@@ -40,7 +40,7 @@ class Sheet(NamedTuple):
 
 def cells(name: str) -> Iterator[tuple[str, list[str]]]:
     """Every line as its place and its cells, all as many as the first one, whose blanks are taken off."""
-    texts = _texts(name)
+    texts = text_lines(name)
     first = next(texts, "")
     delimiter = max(DELIMITERS, key=first.count)
     try:
@@ -63,7 +63,8 @@ def cells(name: str) -> Iterator[tuple[str, list[str]]]:
         raise ValueError(f"{place}: {UNREADABLE} ({error})") from None
 
 
-def _texts(name: str) -> Iterator[str]:
+def text_lines(name: str) -> Iterator[str]:
+    """The lines of a table as text; one that is none is an error with its place."""
     for place, line in enumerate(lines(name), start=1):
         if line is None:
             raise ValueError(f"{name}:{place}: a line of more than {LINE:,} bytes: correct it")

@@ -24,7 +24,8 @@ from regard.config.words import nearest
 from regard.data.encodings import find
 from regard.data.pictures import idx
 from regard.data.pictures.decoding import SUFFIXES
-from regard.data.readers import JSON_SUFFIXES, LINE, Refusal, lines, parsed, suffix, value_at
+from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, suffix, value_at
+from regard.data.sheets import text_lines
 
 Part = Literal["train", "test"]
 LABEL = "label"
@@ -204,7 +205,7 @@ def table_rows(name: str, refused: list[tuple[str, str]]) -> Iterator[tuple[str,
             else:
                 refused.append((place, "no JSON object: give a path and a label by their names"))
         return
-    texts = _texts(name)
+    texts = text_lines(name)
     first = next(texts, "")
     mark = max(DELIMITERS, key=first.count)
     head = [cell.strip() for cell in next(csv.reader([first], delimiter=mark), [])]
@@ -220,16 +221,6 @@ def table_rows(name: str, refused: list[tuple[str, str]]) -> Iterator[tuple[str,
         elif row:
             yield place, dict(zip(head, row, strict=True))
         place = f"{name}:{reader.line_num + begins}"
-
-
-def _texts(name: str) -> Iterator[str]:
-    for number, line in enumerate(lines(name), start=1):
-        if line is None:
-            raise ValueError(f"{name}:{number}: a line of more than {LINE:,} bytes: correct it")
-        try:
-            yield f"{line.decode('utf-8')}\n"
-        except UnicodeDecodeError:
-            raise ValueError(f"{name}:{number}: not UTF-8: save the table as UTF-8") from None
 
 
 def path_column(name: str, row: Mapping[str, Any], asked: str | None, usual: Sequence[str]) -> str:
