@@ -5,7 +5,7 @@
     python scripts/make_stories.py --join data/stories
 
 Stories that are cut off, short, repeated or in circles are left out, and with a story its translation if it is not in
-French or lacks a paragraph. One in fifty is held out, in both languages, by what it says. With `--part 2/3`, the second
+French or lacks a paragraph or a name. One in fifty is held out, in both languages, by what it says. With `--part 2/3`, the second
 of three processes that share the work; `--join` makes one file of a side and language: `train.en.jsonl.gz`,
 `valid.fr.jsonl.gz` ...
 """
@@ -28,6 +28,7 @@ SAMPLES = 512  # written at a time
 SHORTEST = 40  # words
 ENDS = re.compile(r"[.!?][\"”')]*$")
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
+NAMED = re.compile(r"\b(?:[Nn]amed|[Cc]alled|name was|name is) ([A-Z]\w+)")
 SIDES, LANGUAGES = ("train", "valid"), ("en", "fr")
 
 
@@ -53,11 +54,17 @@ def whole(story: str) -> bool:
 
 
 def translated(translator: Any, stories: Sequence[str]) -> Iterator[str | None]:
-    """Each in French; None where it is not, or lacks a paragraph."""
+    """Each in French; None where it is not, or lacks a paragraph or a name."""
     for story, said in zip(stories, translator.translate(list(stories), to="fr"), strict=True):
         paragraphs = [len([line for line in text.split("\n") if line.strip()]) for text in (story, said)]
         fits = paragraphs[0] == paragraphs[1] and 0.6 < len(said) / len(story) < 1.8
+        fits &= names(story) <= set(re.findall(r"\w+", said))
         yield said if fits and guess(said, LANGUAGES) == "fr" and ENDS.search(said) else None
+
+
+def names(story: str) -> set[str]:
+    """How those are called that a story introduces by name, some by a word, such as a dog named Lucky."""
+    return set(NAMED.findall(story))
 
 
 def side(story: str) -> str:

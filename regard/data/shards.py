@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, Integer
 
 from regard.data.packing import Cell
 
@@ -37,15 +36,16 @@ class Writer:
         """What follows belongs to the next corpus."""
         self.starts.append(self.examples)
 
-    def add(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], lines: Sequence[int]) -> None:
-        """More examples of the present corpus, with their line numbers."""
-        for index, (side, texts) in enumerate(zip(SIDES, (sources, targets), strict=True)):
-            ends = self._ends[index] + np.cumsum([len(text) for text in texts], dtype=np.int64)
-            flat = np.fromiter(chain.from_iterable(texts), self.types[index])
-            self._files[side].write(flat.tobytes())
+    def add(
+        self, *texts: tuple[Integer[np.ndarray, "_"], Int[np.ndarray, "texts"]], lines: Int[np.ndarray, "texts"]
+    ) -> None:
+        """More examples of the present corpus: ids of either side end to end and how many each has; line numbers."""
+        for index, (side, (ids, lengths)) in enumerate(zip(SIDES, texts, strict=True)):
+            ends = self._ends[index] + np.cumsum(lengths, dtype=np.int64)
+            self._files[side].write(ids.astype(self.types[index], copy=False).tobytes())
             self._files[f"{side}.offsets"].write(ends.tobytes())
             self._ends[index] = int(ends[-1]) if len(ends) else self._ends[index]
-        self._files["lines"].write(np.asarray(lines, np.int64).tobytes())
+        self._files["lines"].write(lines.astype(np.int64).tobytes())
         self.examples += len(lines)
 
     def close(self) -> None:

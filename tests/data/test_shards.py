@@ -18,7 +18,8 @@ def writes(place: Path, corpora, bounds=(4, 8), vocabs=(100, 100)) -> Shards:
         writer.begin()
         for start in range(0, len(corpus), 2):  # in batches of two
             sources, targets, lines = zip(*corpus[start : start + 2], strict=True)
-            writer.add(sources, targets, lines)
+            sides = ((np.concatenate(side), np.array([len(text) for text in side])) for side in (sources, targets))
+            writer.add(*sides, lines=np.array(lines))
     writer.finish(bounds)
     return Shards(place)
 

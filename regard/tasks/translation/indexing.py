@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+import numpy as np
+
 from regard.data.dedup import Keys, Marks, again, key, place
 from regard.data.holdout import Choice, Held, share
 from regard.data.line_report import HELD, LineReport, said
@@ -16,6 +18,7 @@ from regard.data.packing import buckets
 from regard.data.readers import Corpus, pairs
 from regard.data.shards import Writer
 from regard.data.tokenizers import Tokenizer, TokenizerConfig, train
+from regard.tasks.translation.encoding import Batch, Encoder, Tokens
 
 BATCH = 4096  # pairs tokenised at a time
 WAITING = 1 << 20  # characters tokenised at a time, of which one text may have all
@@ -168,11 +171,18 @@ class Split:
     """Training or validation pairs on their way into shards."""
 
     def __init__(
-        self, place: Path, tokenizers: tuple[Tokenizer, Tokenizer], *, longest: int, cut: bool, texts: bool = False
+        self,
+        place: Path,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        *,
+        longest: int,
+        cut: bool,
+        texts: bool = False,
+        processes: int = 1,
     ) -> None:
         self.place, self.longest, self.cut = place, longest, cut
         self.source, self.target = tokenizers
-        self._ends = [tokenizer.role("end") for tokenizer in tokenizers]
+        self.encoder = Encoder(tokenizers, longest=longest, processes=processes)
         self.writer = Writer(place, (self.source.vocab, self.target.vocab))
         self.tallies: list[LineReport] = []
         self._texts = place / TEXTS if texts else None
@@ -195,50 +205,56 @@ class Split:
         self._waiting.append((line, source, target))
         self._characters += len(source) + len(target)
         if len(self._waiting) >= BATCH or self._characters >= WAITING:
-            self.flush()
+            self._encode()
 
     def flush(self) -> None:
-        """Tokenise and write what is waiting."""
-        if not self._waiting:
-            return
-        numbers, *texts = zip(*self._waiting, strict=True)
-        self._waiting, self._characters = [], 0
-        sources = self.source.encode_many(texts[0], most=self.longest)
-        targets = self.target.encode_many(texts[1], most=self.longest, written=True)
-        tally, kept = self.tallies[-1], []
-        for line, source, target in zip(numbers, sources, targets, strict=True):
-            source, target = [*self._start, *source, self._ends[0]], [*target, self._ends[1]]
-            if max(len(source), len(target)) > self.longest:
-                if not self.cut:
-                    tally.drop(f"longer than {self.longest} tokens", 0, line)
-                    continue
-                tally.cut.add(0, line)
-                source, target = self._shortened(source), self._shortened(target)
-            kept.append((source, target, line))
-        if kept:
-            self._write(*map(list, zip(*kept, strict=True)))
-        if self._texts:
-            assert self.cut, "texts and examples have the same numbers only where nothing is dropped"
-            with self._texts.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps([*pair, self._tag]) + "\n" for pair in zip(*texts, strict=True))
+        """Tokenise and write all that is waiting."""
+        self._encode()
+        for batch, sides in self.encoder.rest():
+            self._write(batch, *sides)
 
     def finish(self, corpora: Sequence[Corpus]) -> None:
         """Write what is left and the index; an empty split is an error."""
         self.flush()
+        self.encoder.close()
         if not self.writer.examples:
             raise nothing(self.place.name, self.tallies, corpora)
         self.writer.finish(buckets(self.longest))
         plain = [tally.plain() for tally in self.tallies]
         (self.place / TALLIES).write_text(json.dumps(plain), encoding="utf-8")
 
-    def _shortened(self, ids: list[int]) -> list[int]:
-        return ids if len(ids) <= self.longest else [*ids[: self.longest - 1], ids[-1]]
+    def close(self) -> None:
+        """Stop writing; safe to call again."""
+        self.encoder.close()
+        self.writer.close()
 
-    def _write(self, sources: list[list[int]], targets: list[list[int]], lines: list[int]) -> None:
-        tally = self.tallies[-1]
-        self.writer.add(sources, targets, lines)
-        tally.kept += len(lines)
-        tally.tokens = (tally.tokens[0] + sum(map(len, sources)), tally.tokens[1] + sum(map(len, targets)))
+    def _encode(self) -> None:
+        if not self._waiting:
+            return
+        lines, *texts = zip(*self._waiting, strict=True)
+        self._waiting, self._characters = [], 0
+        for batch, sides in self.encoder.add(Batch(lines, (texts[0], texts[1]), self._start)):
+            self._write(batch, *sides)
+
+    def _write(self, batch: Batch, source: Tokens, target: Tokens) -> None:
+        tally, lines = self.tallies[-1], np.array(batch.lines)
+        over = np.maximum(source.lengths, target.lengths) > self.longest
+        if over.any() and self.cut:
+            for line in lines[over].tolist():
+                tally.cut.add(0, line)
+            source, target = source.cut(self.longest), target.cut(self.longest)
+        elif over.any():
+            for line in lines[over].tolist():
+                tally.drop(f"longer than {self.longest} tokens", 0, line)
+            source, target, lines = source.only(~over), target.only(~over), lines[~over]
+        if len(lines):
+            self.writer.add(source, target, lines=lines)
+            tally.kept += len(lines)
+            tally.tokens = (tally.tokens[0] + len(source.ids), tally.tokens[1] + len(target.ids))
+        if self._texts:
+            assert self.cut, "texts and examples have the same numbers only where nothing is dropped"
+            with self._texts.open("a", encoding="utf-8") as file:
+                file.writelines(json.dumps([*pair, self._tag]) + "\n" for pair in zip(*batch.texts, strict=True))
 
 
 def nothing(

@@ -27,6 +27,7 @@ from regard.data.readers import Corpus
 from regard.data.readers import pairs as pairs_of
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.tasks.translation import indexing
+from regard.tasks.translation.encoding import processes
 from regard.tasks.translation.sources import Sources
 
 IGNORE = -100  # the label of a token that is not learnt
@@ -351,7 +352,13 @@ def _language(corpus: Corpus, known: Sequence[str]) -> str:
 def _write_shards(
     place: Path, config: PairsConfig, found: indexing.Survey, tokenizers: tuple[Tokenizer, Tokenizer]
 ) -> None:
-    train = indexing.Split(place / "train", tokenizers, longest=config.longest, cut=config.overlong == "cut")
+    train = indexing.Split(
+        place / "train",
+        tokenizers,
+        longest=config.longest,
+        cut=config.overlong == "cut",
+        processes=processes(found.pairs),
+    )
     valid = indexing.Split(place / "valid", tokenizers, longest=config.longest, cut=True, texts=True)
     try:
         if config.valid is None:
@@ -362,5 +369,5 @@ def _write_shards(
         train.finish(config.train)
         valid.finish(config.valid or config.train)
     finally:
-        train.writer.close()
-        valid.writer.close()
+        train.close()
+        valid.close()

@@ -330,7 +330,7 @@ def test_huge_texts_wait_for_no_others(prepared, tmp_path):
     assert split.writer.examples == 2, "two of them are as much as is tokenised at once"
     split.flush()
     assert split.writer.examples == 3
-    split.writer.close()
+    split.close()
 
 
 def test_a_file_that_changes_while_it_is_read_is_an_error(corpus, tmp_path, monkeypatch):

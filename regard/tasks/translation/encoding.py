@@ -1,0 +1,144 @@
+"""Texts of pairs into tokens, in order; by several processes where there are many."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from itertools import chain
+from multiprocessing import get_all_start_methods, get_context
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int, Integer
+
+from regard.data.tokenizers import Tokenizer
+
+MANY = 50_000
+"""Pairs from which on processes are worth their start."""
+MOST = 16
+"""Processes at most: from there on, the one that reads the lines is the slowest."""
+
+
+class Tokens(NamedTuple):
+    """Token ids of many texts, end to end."""
+
+    ids: Integer[np.ndarray, "tokens"]
+    lengths: Int[np.ndarray, "texts"]
+
+    def only(self, kept: np.ndarray) -> Tokens:
+        """Of these texts alone, which a mask marks."""
+        return Tokens(self.ids[np.repeat(kept, self.lengths)], self.lengths[kept])
+
+    def cut(self, longest: int) -> Tokens:
+        """Each text with at most so many tokens, the last of which is its own last one."""
+        within = np.arange(len(self.ids)) - np.repeat(np.cumsum(self.lengths) - self.lengths, self.lengths)
+        left = np.repeat(self.lengths, self.lengths) - within
+        return Tokens(self.ids[(within < longest - 1) | (left == 1)], np.minimum(self.lengths, longest))
+
+
+class Batch(NamedTuple):
+    """Some pairs of one corpus: lines, texts of both sides, and what stands before every source."""
+
+    lines: tuple[int, ...]
+    texts: tuple[tuple[str, ...], tuple[str, ...]]
+    start: list[int]
+
+
+class Encoder:
+    """Turns batches of pairs into tokens, the end token behind every text; each comes back in its turn."""
+
+    def __init__(self, tokenizers: tuple[Tokenizer, Tokenizer], *, longest: int, processes: int = 1) -> None:
+        self._given = tokenizers, longest
+        self._pool = _forked(processes, self._given) if processes > 1 else None
+        self._ahead = 2 * processes
+        self._waiting: deque[tuple[Batch, Future[tuple[Tokens, Tokens]]]] = deque()
+
+    def add(self, batch: Batch) -> Iterator[tuple[Batch, tuple[Tokens, Tokens]]]:
+        """Take one more batch; answers with those that are to be written now."""
+        if self._pool is None:
+            yield batch, _encoded(batch, *self._given)
+            return
+        self._waiting.append((batch, self._pool.submit(_in_worker, batch)))
+        while len(self._waiting) > self._ahead:
+            yield self._next()
+
+    def rest(self) -> Iterator[tuple[Batch, tuple[Tokens, Tokens]]]:
+        """All that were taken and not answered."""
+        while self._waiting:
+            yield self._next()
+
+    def close(self) -> None:
+        """Stop the processes; safe to call again."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def _next(self) -> tuple[Batch, tuple[Tokens, Tokens]]:
+        batch, future = self._waiting.popleft()
+        try:
+            return batch, future.result()
+        except BrokenProcessPool:
+            raise ValueError(
+                "a process that tokenised pairs was killed, perhaps for want of memory: start again, with fewer "
+                "processor cores (taskset -c 0 regard train ...) if it happens again"
+            ) from None
+
+
+def processes(pairs: int) -> int:
+    """How many are worth while for so many pairs on this machine."""
+    if pairs < MANY or "fork" not in get_all_start_methods():
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, MOST)
+
+
+_given: list[tuple[tuple[Tokenizer, Tokenizer], int]] = []  # in a worker: the tokenizers and the most tokens
+
+
+def _forked(count: int, given: tuple[tuple[Tokenizer, Tokenizer], int]) -> ProcessPoolExecutor:
+    """Processes that are copies of this one; a fresh Python would run the user's script again."""
+    parent = os.getpid()
+
+    def begin() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears of it and ends them
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        threading.Thread(target=_end_with, args=[parent], daemon=True).start()
+        _given.append(given)
+
+    pool = ProcessPoolExecutor(count, mp_context=get_context("fork"), initializer=begin)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads do not survive a fork; none of them is needed
+        pool.submit(int).result()
+    return pool
+
+
+def _end_with(parent: int) -> None:
+    """End when the process is gone that sends the work, even if it was killed."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
+def _in_worker(batch: Batch) -> tuple[Tokens, Tokens]:
+    return _encoded(batch, *_given[-1])
+
+
+def _encoded(batch: Batch, tokenizers: tuple[Tokenizer, Tokenizer], longest: int) -> tuple[Tokens, Tokens]:
+    source, target = tokenizers
+    sources = source.encode_many(batch.texts[0], most=longest)
+    targets = target.encode_many(batch.texts[1], most=longest, written=True)
+    return _joined(sources, source, batch.start), _joined(targets, target, [])
+
+
+def _joined(texts: Sequence[list[int]], tokenizer: Tokenizer, start: list[int]) -> Tokens:
+    end = tokenizer.role("end")
+    whole = [[*start, *ids, end] for ids in texts]
+    lengths = np.fromiter(map(len, whole), np.int64, len(whole))
+    kind = np.uint16 if tokenizer.vocab <= 1 << 16 else np.uint32
+    return Tokens(np.fromiter(chain.from_iterable(whole), kind, int(lengths.sum())), lengths)
