@@ -5,9 +5,9 @@
     python scripts/make_stories.py --join data/stories
 
 Stories that are cut off, short, repeated or in circles are left out, and with a story its translation if it is not in
-French or lacks a paragraph or a name. One in fifty is held out, in both languages, by what it says. With `--part 2/3`, the second
-of three processes that share the work; `--join` makes one file of a side and language: `train.en.jsonl.gz`,
-`valid.fr.jsonl.gz` ...
+French, or lacks a paragraph or a name. One in fifty is held out, in both languages, by what it says. With
+`--part 2/3`, the second of three processes that share the work; `--join` makes one file of a side and language:
+`train.en.jsonl.gz`, `valid.fr.jsonl.gz` ...
 """
 
 import argparse
@@ -55,7 +55,7 @@ def whole(story: str) -> bool:
 
 def translated(translator: Any, stories: Sequence[str]) -> Iterator[str | None]:
     """Each in French; None where it is not, or lacks a paragraph or a name."""
-    for story, said in zip(stories, translator.translate(list(stories), to="fr"), strict=True):
+    for story, said in zip(stories, translator.translate(list(stories), to="fr", copy="all"), strict=True):
         paragraphs = [len([line for line in text.split("\n") if line.strip()]) for text in (story, said)]
         fits = paragraphs[0] == paragraphs[1] and 0.6 < len(said) / len(story) < 1.8
         fits &= names(story) <= set(re.findall(r"\w+", said))

@@ -30,7 +30,11 @@ MEASURE = re.compile(
 )  # 3rd, 5kg, 8h30, 10-year-old
 NUMBER = re.compile(r"\+\d+(?:[ .-]\d{1,4}(?!\d))+|\d{1,2} ?h ?\d\d(?!\w)|\d+(?:[./:,-]\d+|\s\d{2,3}(?!\d))*")
 TIME = re.compile(r"\d{1,2}(?::| ?h ?)(\d\d)")
+LOOSE = re.compile(
+    r"(?<!\d)(\d{1,2})(?: h(?:eures? ?)?|: )(\d\d)(?!\d)"
+)  # 6 h47, 6: 47: a time with a blank too few or many
 GROUPED = re.compile(r"\d{1,3}(?:[,.\s]\d{3})+")  # thousands, which each language sets apart in its own way
+RUN = re.compile(r"\d(?:[\d,.\s]*\d)?")
 DIGITS = re.compile(r"\d+")
 
 
@@ -41,9 +45,12 @@ def mended(
     found = list(answers)
     if decoding.copy == "none" or decoding.sample or decoding.prefix or decoding.force:
         return found
+    for number, (text, answer) in enumerate(zip(texts, answers, strict=True)):
+        if TIME.search(text) and (tight := _tight(answer.text)) != answer.text:
+            found[number] = replace(answer, text=tight)
     broken = {
         number: spans
-        for number, (text, answer) in enumerate(zip(texts, answers, strict=True))
+        for number, (text, answer) in enumerate(zip(texts, found, strict=True))
         if (spans := _missing(translator, text, answer.text, every=decoding.copy == "all"))
     }
     if not broken or not _attends(translator):
@@ -53,6 +60,11 @@ def mended(
     for number, text in zip(broken, again, strict=True):
         found[number] = replace(found[number], text=text)
     return found
+
+
+def _tight(answer: str) -> str:
+    """An answer whose times have their usual blanks."""
+    return LOOSE.sub(lambda time: f"{time[1]} h {time[2]}" if "h" in time[0] else f"{time[1]}:{time[2]}", answer)
 
 
 def _missing(translator: Translator, text: str, answer: str, *, every: bool) -> list[Span]:
@@ -77,22 +89,27 @@ def lost(text: str, answer: str, *, numbers: bool = True) -> list[Span]:
     if numbers:
         free = "".join(" " if any(m.start() <= at < m.end() for m in copied) else c for at, c in enumerate(text))
         said = DIGITS.findall(answer)
-        spans += [match.span() for match in NUMBER.finditer(free) if not _says(said, match[0], free)]
+        spans += [match.span() for match in NUMBER.finditer(free) if not _says(said, match[0], answer)]
     return sorted(spans)
 
 
-def _says(said: Sequence[str], number: str, text: str) -> bool:
+def _says(said: Sequence[str], number: str, answer: str) -> bool:
     """Whether an answer with these runs of digits can stand for a number of the text.
 
     Another language may write the signs in it otherwise, a time by another clock, and a small number in words.
     """
     runs = DIGITS.findall(number)
     digits = "".join(runs)
+    if GROUPED.fullmatch(number):
+        written = (match[0] for match in RUN.finditer(answer))
+        return any(_digits(each) == digits and len(_signs(each)) < 2 for each in written)
+    if len(runs) > 2:  # a date, a version, a telephone number
+        return " ".join(number.split()) in " ".join(answer.split())
     if any(said[n : n + len(runs)] == runs for n in range(len(said))):
         return True
     if time := TIME.fullmatch(number):
         return not said or time[1] in said
-    if GROUPED.fullmatch(number) or len(number.split()) > 1:
+    if len(number.split()) > 1:
         return any(
             "".join(said[begin:end]) == digits for begin in range(len(said)) for end in range(begin, len(said) + 1)
         )
@@ -101,6 +118,15 @@ def _says(said: Sequence[str], number: str, text: str) -> bool:
     if len(digits) < 3:  # in words, or an hour of another clock
         return True
     return any("".join(said[n : n + 2]) == digits for n in range(len(said)))  # 1 234
+
+
+def _digits(number: str) -> str:
+    return "".join(DIGITS.findall(number))
+
+
+def _signs(number: str) -> set[str]:
+    """What sets the digits of a number apart, all blanks being one."""
+    return {" " if sign.isspace() else sign for sign in number if not sign.isdigit()}
 
 
 def _attends(translator: Translator) -> bool:

@@ -1,10 +1,12 @@
-"""Words that a translator can only garble: names and made-up words, which its tokenizer has to spell out."""
+"""Words that a translator garbles: names, and made-up words, which its tokenizer has to spell out."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from difflib import SequenceMatcher
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,17 +44,18 @@ EXONYMS = re.compile(  # names that languages spell each in its own way, by how 
 def unseen(text: str, answer: str, tokenizer: Tokenizer) -> Iterator[tuple[int, int]]:
     """Where names and made-up words stand that an answer has lost; none where most words are strange.
 
-    A name is spelt out in more than two pieces and has no spelling of its own in other languages. Any other word must
-    be in pieces as small as no common word's.
+    A name is one of people's first names, or spelt out in more than two pieces and has no spelling of its own in other
+    languages. Any other word must be in pieces as small as no common word's.
     """
-    found = [match for match in WORD.finditer(text) if len(match[0]) >= SHORTEST]
+    found = list(WORD.finditer(text))
     words = [_bare(match[0]) for match in found]
-    missing = [n for n, word in enumerate(words) if word.casefold() not in answer.casefold()]
-    if not missing:
-        return
-    lost = [n for n in missing if _spelt(words[n], tokenizer, named=_named(text, found[n], words[n]))]
-    lost = [n for n in lost if not _rendered(words[n], answer, tokenizer)]
-    if 2 * len(lost) > max(2, len(WORD.findall(text))):
+    said = {_bare(word) for word in WORD.findall(answer)}
+    people = {n for n, word in enumerate(words) if word not in said and _first_name(text, found[n], word, tokenizer)}
+    people = people if said.isdisjoint(given_names() - set(words)) else set()  # Sophie may stand for Sophia
+    missing = [n for n, word in enumerate(words) if len(word) >= SHORTEST and word.casefold() not in answer.casefold()]
+    lost = {n for n in missing if _spelt(words[n], tokenizer, named=_named(text, found[n], words[n]))}
+    lost = sorted({n for n in lost if not _rendered(words[n], answer, tokenizer)} | people)
+    if 2 * len(lost) > max(2, len(words)):
         return
     for number in lost:
         begin = found[number].start() + found[number][0].index(words[number])
@@ -74,6 +77,19 @@ def _named(text: str, match: re.Match[str], word: str) -> bool:
     """Whether a word is written as a name, with a capital that no sentence begins by."""
     before = text[: match.start()].rstrip()
     return word[:1].isupper() and not OPENING.search(before) and not EXONYMS.match(word)
+
+
+@cache
+def given_names() -> frozenset[str]:
+    """First names of people, common in English or French and the same in both."""
+    return frozenset((resources.files("regard") / "data" / "given_names.txt").read_text(encoding="utf-8").split())
+
+
+def _first_name(text: str, match: re.Match[str], word: str, tokenizer: Tokenizer) -> bool:
+    """Whether a word is somebody's first name; where a sentence begins, one that is no other word: James, not Will."""
+    if word not in given_names():
+        return False
+    return not OPENING.search(text[: match.start()].rstrip()) or len(tokenizer.encode(word.lower())) > 1
 
 
 def _spelt(word: str, tokenizer: Tokenizer, *, named: bool) -> bool:

@@ -70,8 +70,8 @@ def test_capitals_are_read_as_words_and_answered_in_capitals(shipped):
         ("See https://example.com/a?b=1 for details.", "https://example.com/a?b=1"),
         ("I love you 😀.", "Je t'aime 😀."),
         ("Call me at 555-1234.", "555-1234"),
-        ("It costs $12.50.", "12.50"),
-        ("The train leaves at 8:15.", "8:15"),
+        ("It costs $12.50.", "12,50"),
+        ("The train leaves at 8:15.", "8 h 15"),
         ("My number is 06 12 34 56 78.", "06 12 34 56 78"),
         ("Hello {name}, you have %d messages.", "{name}"),
         ("https://example.com", "https://example.com"),
@@ -79,7 +79,6 @@ def test_capitals_are_read_as_words_and_answered_in_capitals(shipped):
     ],
 )
 def test_what_must_be_copied_is(shipped, text, copied):
-    assert copied not in shipped.translate(text, to="fr", copy="none")
     assert shipped.translate(text, to="fr").count(copied) == 1
 
 
@@ -98,6 +97,9 @@ def test_what_came_through_by_itself_is_left_to_the_model(shipped):
         ("At 2:30.", "À deux heures et demie.", []),
         ("At 8:15.", "À 8 h 5.", [(3, 7)]),
         ("1,234 books", "1 234 livres", []),
+        ("67,390,000 people", "67,390 000 personnes", [(0, 10)]),
+        ("67,390,000 people", "67\u202f390\u202f000 personnes", []),
+        ("on 05.12.2018", "le 05,12.2018", [(3, 13)]),
         ("1 234 livres", "17 234 books", [(0, 5)]),
         ("It is 3.5 m.", "C'est 3,5 m.", []),
         ("Version 2.1.3", "Version 21.3", [(8, 13)]),

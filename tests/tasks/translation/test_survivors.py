@@ -55,6 +55,12 @@ def test_every_line_holds_what_must_survive_or_another_spelling_of_it():
         ("NATO HDMI", "OTAN", []),
         ("America was found by Columbus.", "L'Amérique fut trouvée par Colomb.", []),
         ("The Democratic Party and the Kenyans", "Le parti démocrate et les Kényans", []),
+        ("James is my friend.", "Jamais est mon ami.", ["James"]),
+        ("I met Lily's mother.", "J'ai rencontré la mère de doucement.", ["Lily"]),
+        ("Sophia is here.", "Sophie est ici.", []),
+        ("Mary and John left in June.", "Marie et Jean sont partis en juin.", []),
+        ("Charlotte, Chad and Jordan are far.", "Charlotte, le Tchad et la Jordanie sont loin.", []),
+        ("Pierre qui roule n'amasse pas mousse.", "A rolling stone gathers no moss.", []),
         ("Y a-t-il un ci-joint, c'est-à-dire un Lefebvre-Dumoulin ?", "Is there one?", ["Lefebvre-Dumoulin"]),
     ],
 )
