@@ -427,4 +427,4 @@ def test_translating_imports_nothing_that_only_scores_draws_or_logs():
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout.splitlines() == ["Où se trouve la gare ?", "[]"]
+    assert said.stdout.splitlines() == ["Où est la gare ?", "[]"]
