@@ -41,8 +41,9 @@ def looking(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     for side, texts in zip(("fr", "en"), zip(*sentences(), strict=True), strict=True):
         (place / f"train.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     files = {"source": str(place / "train.fr"), "target": str(place / "train.en")}
+    changes = ["tokenizer.kind=words", "tokenizer.least=1", "training.steps=100", "training.evaluate=100"]
     with unchecked():
-        return recipe.train(settings(files, "training.evaluate=150"), out=place / "run", quiet=True).folder
+        return recipe.train(settings(files, *changes), out=place / "run", quiet=True).folder
 
 
 @pytest.fixture
