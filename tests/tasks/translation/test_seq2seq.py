@@ -171,7 +171,7 @@ def test_a_wrong_setting_is_named_in_one_line(model, message, files):
 
 
 @pytest.mark.unchecked
-@pytest.mark.parametrize("attention", ["none", "bahdanau"])
+@pytest.mark.parametrize("attention", [pytest.param("none", marks=pytest.mark.slow), "bahdanau"])
 def test_it_learns_words_letter_by_letter(attention, tmp_path: Path):
     words = [("assez", "enough"), ("chat", "cat"), ("chien", "dog"), ("beaucoup", "much"), ("été", "summer")]
     (tmp_path / "words.tsv").write_text("".join(f"{fr}\t{en}\n" for fr, en in words), encoding="utf-8")
