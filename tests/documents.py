@@ -155,6 +155,12 @@ def lay(desk: Path) -> None:
     shutil.copytree(ROOT / "recipes", desk / "recipes")
 
 
+def lay_everything(desk: Path) -> None:
+    """Put down all that any document speaks of."""
+    for put in (lay, lay_words, lay_texts, lay_labels, lay_pictures, lay_omics, lay_graphs, lay_others):
+        put(desk)
+
+
 def lay_words(desk: Path) -> None:
     """Put word vectors, and what they are learnt from and tested on, where the documents look for them."""
     chance = random.Random(0)
@@ -399,7 +405,8 @@ class Desk:
         ):
             return [*words, "training.steps=2"]
         sizes = [setting for word in words if word.endswith(".yaml") for setting in small(word)]
-        return [*words, *BRIEF, *sizes]
+        own = "--from" not in words and any(word.endswith((".fr", ".en")) for word in words)
+        return [*words, *BRIEF, *(SMALL if own else sizes)]
 
     def make_room(self, words: list[str]) -> None:
         """Remove the run that was laid on the desk before the reader came, if this one takes its place."""

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from regard import config
-from regard.config import words
+from regard.config import text, words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,11 +251,54 @@ def test_what_is_dumped_is_read_back_exactly(mapping: dict) -> None:
     assert config.parse(config.dump(mapping)) == mapping
 
 
+PIECES = [
+    "a",
+    "1",
+    "0x1",
+    ".",
+    ":",
+    ": ",
+    "- ",
+    "\n",
+    "\n  ",
+    " ",
+    "#",
+    " # &*!",
+    "'",
+    '"',
+    "\\",
+    ",",
+    "[",
+    "]",
+    "~",
+    "<<: ",
+    "---",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
+def test_libyaml_reads_what_the_slower_reader_reads(written: str) -> None:
+    try:
+        expected = repr(text._Loader(written).get_single_data())
+    except (yaml.YAMLError, ValueError):
+        expected = None
+    try:
+        found = repr(text._load(written, "settings"))
+    except ValueError:
+        found = None
+    assert found == expected
+
+
+def test_lists_within_lists_without_end_are_refused() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        config.parse("a: " + "[\n" * 50_000)
+
+
 @given(st.text(max_size=40))
-def test_any_text_gives_a_mapping_or_a_one_line_error(text: str) -> None:
+def test_any_text_gives_a_mapping_or_a_one_line_error(written: str) -> None:
     message = ""
     try:
-        config.parse(text)
+        config.parse(written)
     except ValueError as error:
         message = str(error)
     assert "\n" not in message

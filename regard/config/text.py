@@ -5,6 +5,7 @@ The schema is that of YAML 1.2 (`on` and `no` are words, 1e-9 is a number) witho
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -17,6 +18,7 @@ import yaml
 from regard.config.words import shown
 
 LARGEST = 1 << 20  # bytes of a settings file
+DEEP = 100  # lists within lists, which libyaml would follow until the stack ends
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -83,14 +85,8 @@ def plain(config: Any) -> Any:
     return str(config) if isinstance(config, Path) else config
 
 
-class _Loader(yaml.SafeLoader):
-    """A safe loader that refuses what settings have no use for and readers stumble over."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        event = self.peek_event()
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "tag", None):
-            raise _refusal("aliases and tags are not supported, write the value out", event)
-        return super().compose_node(parent, index)
+class _Constructor(yaml.constructor.SafeConstructor):
+    """Makes values of what was read, and refuses names that readers stumble over."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict:
         seen: dict[str, int] = {}
@@ -108,7 +104,26 @@ class _Loader(yaml.SafeLoader):
         return int(digits, 16 if "0x" in digits else 10)
 
 
-class Dumper(yaml.SafeDumper):
+class _Loader(_Constructor, yaml.SafeLoader):
+    """A safe loader that refuses what settings have no use for."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event = self.peek_event()
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "tag", None):
+            raise _refusal("aliases and tags are not supported, write the value out", event)
+        return super().compose_node(parent, index)
+
+
+# libyaml where PyYAML was built with it: a sixth of the time of a command is reading and writing settings without it.
+_IN_C: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_OUT_C: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _Quick(_Constructor, _IN_C):
+    """The same for plain settings, in which nothing has to be refused before it is composed."""
+
+
+class Dumper(_OUT_C):
     """Quotes whatever the old or the new schema would take for something else."""
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -129,15 +144,20 @@ _SCHEMA = [
     ("int", re.compile(r"^([-+]?[0-9][0-9_]*|0x[0-9a-fA-F_]+)$"), list("-+0123456789")),
     ("float", re.compile(rf"^({NUMBER.pattern}|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$"), list("-+.0123456789")),
 ]
-_Loader.yaml_implicit_resolvers = {}
+_CALM = r"(?: *#[ -~]*|[-\w .,:;/\\()\[\]'\"#+=<~$]{0,500})"  # comments, and text without aliases and tags
+_PLAIN = re.compile(rf"(?:{_CALM}\n)*{_CALM}", re.ASCII)
+_Loader.yaml_implicit_resolvers, _Quick.yaml_implicit_resolvers = {}, {}
 for _tag, _pattern, _first in _SCHEMA:
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _pattern, _first)
-    Dumper.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _pattern, _first)
-_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.whole)
+    for _kind in (_Loader, _Quick, Dumper):
+        _kind.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _pattern, _first)
+_Constructor.add_constructor("tag:yaml.org,2002:int", _Constructor.whole)  # type: ignore[type-var]
 Dumper.add_representer(str, Dumper.text)
 
 
 def _load(text: str, name: str) -> Any:
+    if text.count("[") < DEEP and _PLAIN.fullmatch(text):
+        with contextlib.suppress(yaml.YAMLError, ValueError):  # read again below, where the error has its place
+            return _Quick(text).get_single_data()  # type: ignore[call-arg]
     try:
         return _Loader(text).get_single_data()
     except yaml.MarkedYAMLError as error:

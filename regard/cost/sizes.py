@@ -17,6 +17,7 @@ from regard.models.blocks import Embedding, FeedForward
 from regard.models.cells import Layer
 from regard.models.running import RunningNorm, statistics
 from regard.models.vit import Patches
+from regard.models.weights import Unfilled
 
 VOCAB = 37_000  # of a preset that names none, as in the paper on the Transformer
 PARTS: dict[str, tuple[type[nn.Module], ...]] = {
@@ -33,7 +34,7 @@ REST = "heads"  # what is in none of them: output matrices, poolers, classifiers
 
 def blank(config: Any) -> nn.Module:
     """The model of a config, without memory for its weights."""
-    with torch.device("meta"):
+    with torch.device("meta"), Unfilled():
         return models.build(config)
 
 
@@ -42,7 +43,7 @@ def learned(module: nn.Module, *, recurse: bool = True) -> list[Tensor]:
 
     Running statistics of norms are in a checkpoint too, but measured and not learnt.
     """
-    lasting = _lasting(module) - statistics(module).keys()
+    lasting = _lasting(module, recurse=recurse) - statistics(module).keys()
     kept = [buffer for name, buffer in module.named_buffers(recurse=recurse) if name in lasting]
     return [*module.parameters(recurse=recurse), *(each for each in kept if each.dtype is torch.float32 and each.dim())]
 
@@ -92,5 +93,6 @@ def _of(shape: type) -> dict[str, dict[str, Any]]:
     return getattr(shape, "PRESETS", {})
 
 
-def _lasting(module: nn.Module) -> set[str]:
-    return set(module.state_dict())
+def _lasting(module: nn.Module, *, recurse: bool) -> set[str]:
+    """The names that a checkpoint holds, of the module itself or of all within it."""
+    return set(module.state_dict()) if recurse else module._buffers.keys() - module._non_persistent_buffers_set

@@ -10,11 +10,10 @@ from regard.interpret.watch import watch
 from regard.models.gat import GraphAttention
 from tests.models.test_gat import graph, model
 
-geometric = pytest.importorskip("torch_geometric.nn", reason="torch-geometric is not installed")
-
 
 def theirs(layer: GraphAttention, inputs: int) -> torch.nn.Module:
-    """Their layer with our weights."""
+    """Their layer with our weights; importing it takes seconds, which whoever only lists the tests need not wait."""
+    geometric = pytest.importorskip("torch_geometric.nn", reason="torch-geometric is not installed")
     depth = layer.project.out_features // layer.heads
     conv = geometric.GATConv(inputs, depth, heads=layer.heads, concat=not layer.averaged, add_self_loops=False)
     with torch.no_grad():

@@ -41,8 +41,9 @@ def looking(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     for side, texts in zip(("fr", "en"), zip(*sentences(), strict=True), strict=True):
         (place / f"train.{side}").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     files = {"source": str(place / "train.fr"), "target": str(place / "train.en")}
+    changes = ["tokenizer.kind=words", "tokenizer.least=1", "training.steps=100", "training.evaluate=100"]
     with unchecked():
-        return recipe.train(settings(files, "training.evaluate=150"), out=place / "run", quiet=True).folder
+        return recipe.train(settings(files, *changes), out=place / "run", quiet=True).folder
 
 
 @pytest.fixture
@@ -170,7 +171,7 @@ def test_a_wrong_setting_is_named_in_one_line(model, message, files):
 
 
 @pytest.mark.unchecked
-@pytest.mark.parametrize("attention", ["none", "bahdanau"])
+@pytest.mark.parametrize("attention", [pytest.param("none", marks=pytest.mark.slow), "bahdanau"])
 def test_it_learns_words_letter_by_letter(attention, tmp_path: Path):
     words = [("assez", "enough"), ("chat", "cat"), ("chien", "dog"), ("beaucoup", "much"), ("été", "summer")]
     (tmp_path / "words.tsv").write_text("".join(f"{fr}\t{en}\n" for fr, en in words), encoding="utf-8")
