@@ -83,6 +83,7 @@ def trained(asked: argparse.Namespace, encoder: str, writer: str, seed: int) -> 
         "scores": {name: round(score, 3) for name, score in scores.metrics.items()},
         "intervals": {name: [round(one.low, 3), round(one.high, 3)] for name, one in scores.intervals.items()},
         "seconds": round(seconds, 1),
+        "resumed": begun,
         "scored in": round(time.perf_counter() - began, 1),
         "steps": outcome.result.step,
         "held out": {metric: round(value, 4) for metric, value in outcome.metrics.items()},

@@ -9,7 +9,8 @@
 
 Every run is `regard train RECIPE` and `regard evaluate` on the test pictures, in Python. Seconds are those of the run,
 with reading, compiling, evaluations and checkpoints; `pictures/s` is the median of training alone. The process may end
-at any time: what is in the file stays, and a run whose folder is there goes on.
+at any time: what is in the file stays, and a run whose folder is there is resumed; its seconds, marked `resumed`, are
+then those of the last part alone.
 """
 
 from __future__ import annotations
@@ -104,6 +105,7 @@ def trained(asked: argparse.Namespace, name: str, most: int | None, seed: int, f
     return {
         **found,
         "seconds": round(seconds, 1),
+        "resumed": begun,
         "steps": outcome.result.step,
         "pictures/s": round(statistics.median(speeds[len(speeds) // 3 :])) if speeds else 0,
         "parameters": sum(weight.numel() for weight in model.model.parameters()),
