@@ -63,6 +63,7 @@ CAPTIONED = ["model.width=16", "training.steps=2", "training.epochs=null", "data
 SEEN = {  # for models of pictures, by their names
     "vit": ["model.width=16", "model.heads=2", "model.hidden=16", "model.depth=1"],
     "resnet": ["model.depths=[1]", "model.widths=[4]"],
+    "efficientnet": ["model.width_factor=0.1", "model.depth_factor=0.1"],
     "spatial-transformer": ["model.widths=[4]", "model.searching=[4]", "model.hidden=8"],
 }
 SEEN = {

@@ -71,7 +71,7 @@ WORDS = ["word2vec-imdb"]
 PICTURES = ["locate-digits", "count-digits"]
 MEMORY = ["ntm-copy", "ntm-copy-lstm", "ntm-recall", "ntm-repeat-copy"]
 CAPTIONS = ["flickr8k-hard", "flickr8k-none", "flickr8k-soft", "flickr8k-transformer"]
-SEEN_RECIPES = ["cifar10", "cifar10-resnet", "fashion", "mnist"]
+SEEN_RECIPES = ["cifar10", "cifar10-resnet", "cifar10-tuned", "fashion", "mnist"]
 SCATTERED = ["scattered", "scattered-cnn", "digit-sum", "digit-sum-one", "digit-sum-cnn"]
 TABLES = ["pendulum"]
 OMICS = ["breast-deeprog", "breast-moma", "rosmap-deeprog", "rosmap-moma"]
@@ -113,6 +113,7 @@ TRAINED = [  # one of every task and model
     *PICTURES,
     "mnist",
     "cifar10-resnet",
+    "cifar10-tuned",
     "digit-sum",
     "flickr8k-hard",
     "flickr8k-transformer",

@@ -16,7 +16,7 @@ from regard.attention.plane import RotaryPlane, interpolated, sinusoidal_plane
 from regard.attention.positions import Learned, Positions, Table
 from regard.config.ranges import Positive, Range, Share, Small, Vocabulary, Width, affordable, divided
 from regard.config.resuming import Warned
-from regard.models.blocks import DEVIATION, BlockShape, EncoderBlock, draw, halved
+from regard.models.blocks import DEVIATION, BlockShape, EncoderBlock, draw_evenly, halved
 from regard.models.dropout import Dropout
 from regard.models.picture import Channels, Plane, Side, check
 
@@ -194,7 +194,7 @@ class ViT(nn.Module):
         self.pool = Pool(shape) if config.pooling == "attention" else None
         self.pooler = nn.Linear(width, width) if config.pooler else None
         self.head = nn.Linear(width, config.classes) if config.classes else nn.Identity()
-        self.apply(draw)
+        self.apply(draw_evenly)  # as in the paper's own code: smaller weights make a narrow ViT begin slowly
 
     @property
     def grid(self) -> Plane:

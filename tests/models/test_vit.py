@@ -129,6 +129,14 @@ def test_stochastic_depth_leaves_out_whole_examples_and_keeps_the_mean():
     assert model.blocks[1].after_mlp.dropout[1].share == 0.5
 
 
+def test_the_narrower_a_vit_the_larger_are_the_weights_it_begins_with():
+    for width in (32, 128):
+        torch.manual_seed(0)
+        mlp = ViT(ViTConfig(size=8, patch=4, width=width, hidden=4 * width, heads=2, depth=2)).blocks[0].mlp
+        for matrix in (mlp.inner.weight, mlp.outer.weight):  # Glorot and Bengio 2010, as in the paper's own code
+            assert matrix.std().item() == pytest.approx((2 / (5 * width)) ** 0.5, rel=0.05)
+
+
 def test_bad_sizes_are_refused_in_a_line():
     with pytest.raises(ValueError, match="a picture of 30 pixels is no row of patches of 16: set model"):
         ViTConfig(size=30)

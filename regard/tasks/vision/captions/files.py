@@ -49,11 +49,11 @@ def shelve(file: CaptionFile) -> Shelf:
     paths, places, captions = dict[str, Path](), list[str](), dict[str, list[str]]()
     refused: list[tuple[str, str]] = []
     for place, path, said in _said(file, refused):
-        if fault := path_fault(base, path):
-            refused.append((place, fault))
-            continue
         name = str(path).strip()
         if wanted is not None and name not in wanted:
+            continue
+        if name not in paths and (fault := path_fault(base, path)):  # asked once of a picture, not for every caption
+            refused.append((place, fault))
             continue
         texts = [" ".join(text.split()) for text in said if isinstance(text, str) and text.strip()]
         if not texts:

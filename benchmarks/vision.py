@@ -1,0 +1,136 @@
+"""Accuracy of the recipes of pictures over seeds, against how many pictures are learnt from, and with tuned weights.
+
+    REGARD_DATA=data python -m benchmarks.vision mnist fashion cifar10 cifar10-resnet --seeds 0 1 2
+    REGARD_DATA=data python -m benchmarks.vision cifar10 cifar10-resnet --most 500 5000
+    regard import efficientnet-lite0/model.safetensors runs/efficientnet-lite0
+    REGARD_DATA=data python -m benchmarks.vision tuned --most 500 --from runs/efficientnet-lite0
+    REGARD_DATA=data python -m benchmarks.vision scattered scattered-cnn digit-sum digit-sum-one digit-sum-cnn
+    python -m benchmarks.vision --table
+
+Every run is `regard train RECIPE` and `regard evaluate` on the test pictures, in Python. Seconds are those of the run,
+with reading, compiling, evaluations and checkpoints; `pictures/s` is the median of training alone. The process may end
+at any time: what is in the file stays, and a run whose folder is there is resumed; its seconds, marked `resumed`, are
+then those of the last part alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import regard
+from benchmarks import ledger
+
+RECIPES = Path(__file__).parent.parent / "recipes"
+TESTS = {  # what is measured on, by the recipe
+    "mnist": "mnist",
+    "fashion": "fashion-mnist",
+    "cifar10": "cifar10.npz",
+    "cifar10-resnet": "cifar10.npz",
+    "cifar10-tuned": "cifar10.npz",
+    "scattered": "mnist",
+    "scattered-cnn": "mnist",
+    "digit-sum": "mnist",
+    "digit-sum-one": "mnist",
+    "digit-sum-cnn": "mnist",
+}
+FEWER: dict[str, dict[int, tuple[str, ...]]] = {  # with few pictures a training is as long as it is of use
+    "cifar10": {
+        500: ("data.batch=128", "training.epochs=null", "training.steps=2500", "optim.warmup=250"),
+        5000: ("data.batch=512", "training.epochs=null", "training.steps=4000", "optim.warmup=400"),
+    },
+    "cifar10-resnet": {
+        500: ("data.batch=64", "training.epochs=null", "training.steps=2500", "optim.rate=0.05", "optim.warmup=250"),
+        5000: ("data.batch=128", "training.epochs=null", "training.steps=4000", "optim.rate=0.1", "optim.warmup=400"),
+    },
+}
+RARELY = ("training.evaluate=500", "training.save=100000")  # where steps are few and quick
+WHOLE = "all"
+
+
+def main() -> None:
+    """Train and score what is named, then print everything that the file holds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", choices=[*TESTS, []], metavar="RECIPE", help=", ".join(TESTS))
+    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
+    parser.add_argument("--most", nargs="*", type=int, default=[], help="learn from so many pictures only")
+    parser.add_argument("--from", dest="start", type=Path, help="a model to start from")
+    parser.add_argument("--settings", nargs="*", default=[], help="such as training.steps=10")
+    parser.add_argument("--label", default="", help="what to call runs with other settings in the table")
+    parser.add_argument("--runs", type=Path, default=Path("runs/vision"), help="where runs go")
+    parser.add_argument("--out", type=Path, default=Path("vision.json"))
+    parser.add_argument("--table", action="store_true", help="only print what was found")
+    asked = parser.parse_args()
+    for name in () if asked.table else asked.names:
+        for most in asked.most or [None]:
+            for seed in asked.seeds:
+                key = f"{name}{asked.label and ' ' + asked.label}"
+                place = [key, WHOLE if most is None else str(most), str(seed)]
+                ledger.record(asked.out, place, trained(asked, name, most, seed, "-".join(place).replace(" ", "-")))
+    show(ledger.read(asked.out))
+
+
+def trained(asked: argparse.Namespace, name: str, most: int | None, seed: int, folder: str) -> dict[str, Any]:
+    """One run and its score on the test pictures."""
+    few = () if most is None else (f"data.most={most}", *FEWER.get(name, {}).get(most, ()), *RARELY)
+    out, began = asked.runs / folder, time.perf_counter()
+    begun = (out / "last").exists()
+    outcome = regard.train(
+        RECIPES / f"{name}.yaml",
+        *few,
+        f"training.seed={seed}",
+        "training.tensorboard=false",
+        *asked.settings,
+        out=out,
+        start=asked.start,
+        resume=begun,
+        overwrite=not begun,
+        quiet=True,
+    )
+    if outcome.result.reason == "interrupted":
+        raise SystemExit(f"{out}: interrupted, the same command continues")
+    seconds = time.perf_counter() - began
+    model = regard.load(outcome.folder)
+    test = Path(os.environ.get("REGARD_DATA", ".")) / TESTS[name]
+    scores = model.evaluate(test)
+    found: dict[str, Any] = {metric: round(score, 4) for metric, score in scores.metrics.items()}
+    records = list(read(outcome.folder / "metrics.jsonl"))
+    speeds = [record["pictures_per_second"] for record in records if "pictures_per_second" in record]
+    return {
+        **found,
+        "seconds": round(seconds, 1),
+        "resumed": begun,
+        "steps": outcome.result.step,
+        "pictures/s": round(statistics.median(speeds[len(speeds) // 3 :])) if speeds else 0,
+        "parameters": sum(weight.numel() for weight in model.model.parameters()),
+        "held out": {metric: round(value, 4) for metric, value in outcome.metrics.items()},
+        "settings": asked.settings,
+    }
+
+
+def read(path: Path) -> Iterator[dict[str, Any]]:
+    """What a run wrote down, line by line."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        yield json.loads(line)
+
+
+def show(found: dict[str, Any]) -> None:
+    """A row for every recipe and amount of pictures."""
+    rows = []
+    for name, amounts in found.items():
+        for amount, seeds in amounts.items():
+            each = list(seeds.values())
+            columns = [[one[key] for one in each] for key in ("accuracy, %", "seconds", "pictures/s")]
+            spreads = [ledger.spread(values, digits) for values, digits in zip(columns, (2, 0, 0), strict=True)]
+            rows.append((name, amount, len(each), *spreads, f"{each[0]['parameters']:,}"))
+    ledger.table(("recipe", "pictures", "seeds", "accuracy, %", "seconds", "pictures/s", "parameters"), rows)
+
+
+if __name__ == "__main__":
+    main()
