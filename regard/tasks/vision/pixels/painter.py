@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 KEPT = "upper"
+SENTENCE = 32  # tokens of a text: a picture is worth a fast copy of the model as soon as so many texts are
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +117,7 @@ class Painter:
         limit = self.alphabet.places - len(kept)
         prompt = torch.tensor([[self.alphabet.begin, *kept]], device=device_of(self.model))
         [found] = generate(
-            self.ready(how.samples),
+            self.ready(how.samples * max(1, limit // SENTENCE)),
             [prompt],
             limit=limit,
             eos=None,
@@ -188,7 +189,7 @@ class Painter:
         sources = [as_file(str(path), self.file) for path in files]
         side = preparing.read(sources, self.alphabet, fit, part="test", reject=reject)
         side = side if most is None else side.kept(np.arange(min(most, len(side))))
-        own = [n for chunk in chunks(side, self.alphabet) for n in self._nats(side, chunk)]
+        own = [n for chunk in chunks(side, self.alphabet, device_of(self.model)) for n in self._nats(side, chunk)]
         unit, places = self.alphabet.unit, self.alphabet.places
         each = {unit.name: [one / math.log(2) / places for one in own]}
         learnt = [str(train)] if train else [str(path) for path in files if has_test_part(str(path))]

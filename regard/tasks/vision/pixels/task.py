@@ -34,7 +34,8 @@ from regard.training.pace import between, pace
 from regard.training.task import SURE, Claim, Evaluation, Given, Goal, Spread, Step, alone, data_section, every_weight
 
 HELD = 1 << 26  # logits held at once, in numbers
-BUDGET = 1 << 14  # tokens read at a time where nothing is learnt
+BUDGET = {"cuda": 1 << 17}  # tokens read at a time where nothing is learnt
+LEAST = 1 << 14  # and elsewhere
 SENTENCE = "pictures: training a model that writes them pixel by pixel"
 PASSES = 30  # over the pictures, where nobody says how long
 SIZES = ((2_000, (96, 4, 4)), (20_000, (128, 4, 6)))  # up to so many pictures: width, heads, depth
@@ -218,7 +219,9 @@ class Pixels:
         side = self.prepared.valid
         some = side.kept(np.arange(min(len(side), self.recipe.objective.judged)))
         nats = [
-            one for chunk in spread(lambda each: self._nats(some, each), chunks(some, self.alphabet)) for one in chunk
+            one
+            for chunk in spread(lambda each: self._nats(some, each), chunks(some, self.alphabet, self.device))
+            for one in chunk
         ]
         loss = sum(nats) / (len(nats) * self.alphabet.places)
         unit = self.alphabet.unit
@@ -259,9 +262,9 @@ def laid_out(pictures: int, places: int) -> Row:
     return Row.of([places] * pictures, most=pictures)
 
 
-def chunks(side: Side, alphabet: Alphabet) -> list[range]:
+def chunks(side: Side, alphabet: Alphabet, device: torch.device) -> list[range]:
     """Pictures that are read together."""
-    size = max(1, BUDGET // alphabet.places)
+    size = max(1, BUDGET.get(device.type, LEAST) // alphabet.places)
     return [range(first, min(first + size, len(side))) for first in range(0, len(side), size)]
 
 
