@@ -53,7 +53,8 @@ def main() -> None:
     parser.add_argument("--costs", type=Path, metavar="JSON", help="what benchmarks/pixels.py measured")
     asked = parser.parse_args()
     if asked.pixels:
-        return completions(*asked.pixels, asked.costs, PICTURE.parent / "pixels.png")
+        folder, source = asked.pixels
+        return completions(folder, source, asked.costs, PICTURE.parent / "pixels.png")
     folder = asked.all
     with tempfile.TemporaryDirectory() as aside:
         page = Path(aside) / "page.html"
@@ -98,7 +99,8 @@ def completions(folder: str, source: str, costs: Path | None, path: Path) -> Non
     shape = Shape(painter.alphabet.size, painter.alphabet.channels)
     pictures = album(shelve(PictureFile(path=source), part="test", labelled=False), shape).pixels
     figure = Figure(figsize=(10.5 if costs else 6, 6), layout="constrained")
-    left, *right = figure.subfigures(1, 2, width_ratios=(1.35, 1)) if costs else [figure]
+    halves: Any = figure.subfigures(1, 2, width_ratios=(1.35, 1)) if costs else [figure]
+    left, *right = halves
     cells = left.subplots(COMPLETED, 2 + SAMPLES)
     for number, line in enumerate(cells):
         whole = pictures[number].transpose(1, 2, 0)

@@ -1,4 +1,4 @@
-"""Steps in one graph with the loss they have uncompiled: of translation for rows of all lengths, of varied pictures, of pixels."""
+"""Steps in one graph with the loss they have uncompiled: of translation for all lengths, of pictures, of pixels."""
 
 from __future__ import annotations
 
