@@ -35,6 +35,7 @@ from regard.tasks.vision.captions.task import CaptionsRecipe
 from regard.tasks.vision.classification import PicturesRecipe
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
+from regard.tasks.vision.pixels.task import PixelsRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
 
 PAGE = Path(__file__).parent.parent / "docs" / "recipes.md"
@@ -51,6 +52,11 @@ SMALL = (
         "Captions",
         "A recipe with `task: captions` learns to [write captions](captions.md).",
         CaptionsRecipe,
+    ),
+    (
+        "Pixels",
+        "A recipe with `task: pixels` learns to [write pictures pixel by pixel](pixels.md).",
+        PixelsRecipe,
     ),
     (
         "Finding digits",

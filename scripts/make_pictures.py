@@ -2,12 +2,16 @@
 
     python scripts/make_pictures.py
     python scripts/make_pictures.py --all build/pictures
+    python scripts/make_pictures.py --pixels runs/mnist-pixels data/mnist --costs pixels-cost.json
 
 The first writes docs/pictures/explain.png. The second writes every screen, light and dark, wide and narrow, to a folder
 of your own, to be looked at after a change to the page. Needs playwright and a Chromium (Debian: apt install chromium).
+The last needs neither and writes docs/pictures/pixels.png: completions by a trained model of pixels beside what
+attention costs, as `python -m benchmarks.pixels cost --out pixels-cost.json` measured it.
 """
 
 import argparse
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -15,7 +19,12 @@ from typing import Any
 
 from PIL import Image
 
+from regard import load
 from regard.cli import run
+from regard.data.pictures.album import Shape, album
+from regard.data.pictures.shelves import PictureFile, shelve
+from regard.interpret.curves import looks, tidy
+from regard.tasks.vision.pixels.gallery import veiled
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "explain.png"
 TEXT = "My old friend bought a big white house near the sea."
@@ -31,13 +40,22 @@ SCREENS = {
     "french": "#lang=fr&at=8,6",
 }
 COLOURS = 224
+COMPLETED, SAMPLES = 6, 4  # pictures, and completions of each
 
 
 def main() -> None:
     """Make the page, photograph it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--all", type=Path, metavar="FOLDER", help="every screen, to a folder, instead of the one")
-    folder = parser.parse_args().all
+    parser.add_argument(
+        "--pixels", nargs=2, metavar=("RUN", "PICTURES"), help="a model of pixels, pictures to complete"
+    )
+    parser.add_argument("--costs", type=Path, metavar="JSON", help="what benchmarks/pixels.py measured")
+    asked = parser.parse_args()
+    if asked.pixels:
+        folder, source = asked.pixels
+        return completions(folder, source, asked.costs, PICTURE.parent / "pixels.png")
+    folder = asked.all
     with tempfile.TemporaryDirectory() as aside:
         page = Path(aside) / "page.html"
         if run(["explain", "--to", "fr", TEXT, "--output", str(page)]) != 0:
@@ -71,6 +89,57 @@ def shoot(page: Path, looks: dict[Path, tuple[str, str, str]]) -> None:
             _shrink(path)
             print(f"{path}: {path.stat().st_size:,} bytes")
         browser.close()
+
+
+def completions(folder: str, source: str, costs: Path | None, path: Path) -> None:
+    """Test pictures, their upper halves and what a model made of those; beside it time and memory of attention."""
+    from matplotlib.figure import Figure
+
+    painter = load(folder, device="auto")
+    shape = Shape(painter.alphabet.size, painter.alphabet.channels)
+    pictures = album(shelve(PictureFile(path=source), part="test", labelled=False), shape).pixels
+    figure = Figure(figsize=(10.5 if costs else 6, 6), layout="constrained")
+    halves: Any = figure.subfigures(1, 2, width_ratios=(1.35, 1)) if costs else [figure]
+    left, *right = halves
+    cells = left.subplots(COMPLETED, 2 + SAMPLES)
+    for number, line in enumerate(cells):
+        whole = pictures[number].transpose(1, 2, 0)
+        whole = whole[..., 0] if whole.shape[-1] == 1 else whole
+        drawn = painter.draw(whole, samples=SAMPLES, seed=number)
+        shown = [whole, veiled(whole, drawn[0].kept), *(one.pixels for one in drawn)]
+        for axes, picture in zip(line, shown, strict=True):
+            axes.imshow(picture, cmap="gray", vmin=0, vmax=255, interpolation="nearest")
+            axes.set_axis_off()
+    for axes, title in zip(cells[0], ("picture", "kept", *["completed"] * SAMPLES), strict=True):
+        axes.set_title(title, fontsize=8)
+    if costs:
+        draw_costs(right[0], json.loads(costs.read_text(encoding="utf-8")))
+    figure.savefig(path, dpi=150)
+    print(f"{path}: {path.stat().st_size:,} bytes")
+
+
+def draw_costs(figure: Any, measured: dict[str, Any]) -> None:
+    """Seconds and bytes of one layer over the side of a picture."""
+    lines = measured["cost"]
+    names = list(dict.fromkeys(one["layer"] for one in lines))
+    kinds = looks(names)
+    for axes, (what, label, unit) in zip(
+        figure.subplots(2, 1, sharex=True),
+        (("seconds", "milliseconds", 1e3), ("bytes", "megabytes", 1e-6)),
+        strict=True,
+    ):
+        for name in names:
+            points = [(one["side"], one[what] * unit) for one in lines if one["layer"] == name and one[what]]
+            axes.plot(*zip(*points, strict=True), **kinds[name])
+        axes.loglog()
+        sides = sorted({one["side"] for one in lines})
+        axes.set_xticks(sides, [f"{side} x {side}" for side in sides], fontsize=8)
+        axes.minorticks_off()
+        axes.set_ylabel(label)
+        tidy(axes)
+    figure.axes[0].set_title(f"One layer, forward and backward ({measured['device']})", fontsize=10)
+    figure.axes[0].legend(frameon=False, fontsize=8)
+    figure.axes[1].set_xlabel("pixels")
 
 
 def _shrink(path: Path) -> None:

@@ -70,6 +70,7 @@ SEEN = {
     name: [*sizes, "training.steps=2", "training.epochs=null", "data.batch=4", *BARE[1:]]
     for name, sizes in SEEN.items()
 }
+PAINTED = [*SEEN["vit"], "data.batch=2", "objective.judged=2"]
 SEEN_INSIDE = [one.replace("model.", "model.encoder.") for one in SEEN["vit"] if one.startswith("model.")]
 FEW = ["training.epochs=1", "data.least=1", "model.width=8"]  # for word vectors
 KINDS = ("cat", "dog", "king")
@@ -243,6 +244,7 @@ def lay_pictures(desk: Path) -> None:
     np.savez(desk / "data" / "cifar10.npz", **colours, **labels, classes=np.array(list("abcdefghij")))
     fill(desk / "photos", 6)
     Image.fromarray(draw("red", 99)).save(desk / "photo.jpg")
+    Image.fromarray(shades[0]).save(desk / "digit.png")
     lay_captions(desk)
 
 
@@ -357,7 +359,7 @@ class Desk:
             return ["cost", "gpt2", *words[2:]]
         if words[:2] == ["lab", "gradients"]:
             return [*words, "--length", "16", "--width", "16"]
-        if words[:1] == ["generate"] and "--length" not in words:
+        if words[:1] == ["generate"] and "--length" not in words and not words[-1].endswith(".png"):
             return [*words, "--length", "20"]
         if words[:2] == ["lab", "by-hand"]:
             return [*words, "--steps", "10"]
@@ -376,6 +378,9 @@ class Desk:
         if "--captions" in words:
             self.make_room(words)
             return [*words, *CAPTIONED, *([] if "--from" in words else SEEN_INSIDE)]
+        if "pixels" in words or any(Path(word).stem.endswith(("-pixels", "-axial")) for word in words):
+            self.make_room(words)
+            return [*words, *(one for one in PAINTED if one.partition("=")[0] not in " ".join(words))]
         if "--pictures" in words or any(Path(word).stem in PICTURED for word in words):
             self.make_room(words)
             kinds = {"resnet": "resnet", "scattered": "spatial-transformer", "digit-sum": "spatial-transformer"}

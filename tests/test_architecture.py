@@ -77,6 +77,7 @@ TASK_NAMED = {  # "file": why it may say the name of a task
 EVERYDAY = {
     "captions",
     "pictures",
+    "pixels",
 }  # tasks named by words that mean other things too: only who compares with one asks for it
 MACHINE_PATH = re.compile(r"""(?<![\w.~/>-])/(?:home|root|work|Users|tmp|mnt|media|opt|var|usr|data|scratch)/\w""")
 

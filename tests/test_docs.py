@@ -33,6 +33,7 @@ from regard.tasks.translation.text_to_text import TextToTextRecipe
 from regard.tasks.vision.classification import PicturesRecipe
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
+from regard.tasks.vision.pixels.task import PixelsRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
 from tests.documents import BRIEF, DOCUMENTS, ROOT, SMALL, Block, Desk, blocks, lay_everything, regards
 
@@ -78,6 +79,7 @@ def test_the_recipe_reference_is_what_the_code_says():
         ClassificationRecipe,
         TaggingRecipe,
         PicturesRecipe,
+        PixelsRecipe,
         LocalisationRecipe,
         CountingRecipe,
         MemoryRecipe,

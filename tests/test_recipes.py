@@ -23,6 +23,7 @@ from tests.documents import (
     CAPTIONED,
     FEW,
     MATCHED,
+    PAINTED,
     READING,
     REMEMBERED,
     ROOT,
@@ -72,6 +73,7 @@ PICTURES = ["locate-digits", "count-digits"]
 MEMORY = ["ntm-copy", "ntm-copy-lstm", "ntm-recall", "ntm-repeat-copy"]
 CAPTIONS = ["flickr8k-hard", "flickr8k-none", "flickr8k-soft", "flickr8k-transformer"]
 SEEN_RECIPES = ["cifar10", "cifar10-resnet", "cifar10-tuned", "fashion", "mnist"]
+PIXELS = ["cifar10-axial", "cifar10-pixels", "fashion-pixels", "mnist-pixels"]
 SCATTERED = ["scattered", "scattered-cnn", "digit-sum", "digit-sum-one", "digit-sum-cnn"]
 TABLES = ["pendulum"]
 OMICS = ["breast-deeprog", "breast-moma", "rosmap-deeprog", "rosmap-moma"]
@@ -95,6 +97,7 @@ ALL = [
     *PICTURES,
     *SEEN_RECIPES,
     *SCATTERED,
+    *PIXELS,
     *CAPTIONS,
     *MEMORY,
     *TABLES,
@@ -115,6 +118,8 @@ TRAINED = [  # one of every task and model
     "cifar10-resnet",
     "cifar10-tuned",
     "digit-sum",
+    "cifar10-axial",
+    "mnist-pixels",
     "flickr8k-hard",
     "flickr8k-transformer",
     *MEMORY[:2],
@@ -171,6 +176,8 @@ def shortened(name: str) -> list[str]:
     found = resolved(name)
     if found.task == "pictures":
         return SEEN[found.model.name]
+    if found.task == "pixels":
+        return [*PAINTED, "data.size=8", *(["data.colours=4"] if name == "cifar10-axial" else [])]
     if found.task == "captions":
         heads = ["model.heads=2", "model.hidden=16"] if found.model.name == "transformer-captioner" else []
         return [*CAPTIONED, *SEEN_INSIDE, *heads, "data.size=16"]
@@ -217,6 +224,14 @@ def test_machine_and_network_that_copy_have_as_many_parameters():
     assert len({str((one.data, one.optim, one.training)) for one in found}) == 1, "all else is alike"
 
 
+def test_models_that_attend_to_all_pixels_and_along_lines_differ_in_that_alone():
+    found = [resolved(name) for name in ("cifar10-pixels", "cifar10-axial")]
+    seen = {"vocab": 257, "size": 32, "channels": 3}
+    sizes = [replace(found[0].model, context=3073, **seen).parameters, replace(found[1].model, **seen).parameters]
+    assert max(sizes) < 1.01 * min(sizes)
+    assert len({str((one.data, one.optim, one.training)) for one in found}) == 1, "all else is alike"
+
+
 @pytest.mark.parametrize("name", TRAINED)
 def test_one_recipe_of_every_model_trains_answers_and_repeats_itself_exactly(name, desk, tmp_path):
     if name in WORDS:
@@ -239,6 +254,8 @@ def test_one_recipe_of_every_model_trains_answers_and_repeats_itself_exactly(nam
 
 def asked_of(model: Any) -> Sequence[Any]:
     """Something to ask a model."""
+    if model.task == "pixels":
+        return [np.zeros((8, 8, 3)[: 2 if model.alphabet.channels == 1 else 3], np.uint8)] * 2
     if model.task in ("pictures", "captions"):
         return [np.zeros((28, 28), np.uint8), np.zeros((40, 60, 3), np.float32)]
     if model.task in ("localisation", "counting"):

@@ -1,4 +1,4 @@
-"""Where a patch stands in a picture: 2-D positional encodings, added or rotary, and tables fitted to another size."""
+"""Where a patch or pixel stands in a picture: 2-D positional encodings, added or rotary, fitted to another size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.positions import Positions, sinusoidal
@@ -51,6 +51,30 @@ class RotaryPlane(Positions):
         first, second = vectors.chunk(2, dim=-1)
         cosine, sine = angles.cos().to(vectors.dtype), angles.sin().to(vectors.dtype)
         return torch.cat([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+
+
+class LearnedPlane(Positions):
+    """Learned vectors of the row, the column and the channel, added: pixels read row by row, channel by channel.
+
+    As many numbers as the sides have pixels, where a table of all places has as many as the picture.
+    """
+
+    def __init__(self, plane: Plane, width: int, *, channels: int = 1):
+        super().__init__()
+        self.places = plane[0] * plane[1] * channels
+        self.rows, self.columns = (nn.Embedding(side, width) for side in plane)
+        self.channels = nn.Embedding(channels, width)
+        for table in (self.rows, self.columns, self.channels):
+            nn.init.normal_(table.weight, std=0.02)
+
+    def embed(
+        self, places: Int[Tensor, "*batch"], lengths: Int[Tensor, "*lengths"] | None = None
+    ) -> Float[Tensor, "*batch width"]:
+        """The sum of the three; what stands behind the last place stands on it."""
+        places = places.clamp(max=self.places - 1)
+        channels, columns = self.channels.num_embeddings, self.columns.num_embeddings
+        pixel, channel = places // channels, places % channels
+        return self.rows(pixel // columns) + self.columns(pixel % columns) + self.channels(channel)
 
 
 def interpolated(

@@ -48,10 +48,28 @@ def cost(
     shape = _shape(model)
     found = costs.estimate(shape, plan)
     if as_json:
-        print(json.dumps({"model": model, "name": shape.name, "plan": asdict(plan), **_plain(found, plan)}, indent=1))
+        print(
+            json.dumps(
+                {
+                    "model": model,
+                    "name": shape.name,
+                    "plan": asdict(plan),
+                    **_pairs_plain(shape),
+                    **_plain(found, plan),
+                },
+                indent=1,
+            )
+        )
         return
     console = Console(highlight=False)
-    console.print(Fitted(("what", "how much"), _lines(found, plan), f"{model}: {_planned(found, plan)}", _note(found)))
+    console.print(
+        Fitted(
+            ("what", "how much"),
+            [*_lines(found, plan), *_pairs(shape)],
+            f"{model}: {_planned(found, plan)}",
+            _note(found),
+        )
+    )
     contexts = next(iter(found.use.values()))
     columns = [f"{context:,} tokens" if context else "memory" for context in contexts]
     used = [(name, *map(gigabytes, sizes.values())) for name, sizes in found.use.items()]
@@ -120,6 +138,19 @@ def _lines(found: Estimate, plan: Plan) -> list[tuple[str, str]]:
             ("price", f"{found.price:,.0f}" if found.price else "set hourly"),
         ]
     return lines
+
+
+def _pairs(shape: Any) -> list[tuple[str, str]]:
+    """Of a model of pixels: how many pairs look at each other."""
+    told = {"pairs": "pairs of tokens in sight, a layer", "all_pairs": "  with full attention"}
+    return [
+        (told[name], f"{count:,}" if count < 1e8 else f"{count:.2e}") for name, count in _pairs_plain(shape).items()
+    ]
+
+
+def _pairs_plain(shape: Any) -> dict[str, int]:
+    """The same as JSON."""
+    return dict(zip(("pairs", "all_pairs"), shape.pairs, strict=True)) if hasattr(shape, "pairs") else {}
 
 
 def _plain(found: Estimate, plan: Plan) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The command that continues a text with a language model."""
+"""The command that continues a text with a language model, or a picture with a model of pixels."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ import typer
 from regard.cli.grammar import Device, Json, Settings, meant, options
 from regard.cli.lines import decoded, lines_of, writable, writer
 
+DRAWN = ("png", "jpg", "webp", "jpeg", "bmp")
+
 
 def generate(
     words: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="[MODEL] [PROMPT]",
-            help="A model, else the shipped one; how the text begins, or - for stdin; as in training if not given.",
+            help="A model, else the shipped one; how the text begins, or - for stdin; of a model of pixels, a picture.",
         ),
     ] = None,
     input: Annotated[
@@ -26,9 +28,14 @@ def generate(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write here: .jsonl, or any other name for plain text."),
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="Write here: .jsonl, a picture, or any other name for plain text."
+        ),
     ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="How many texts.")] = 1,
+    keep: Annotated[
+        str | None, typer.Option(metavar="ROWS", help="Of a picture: upper, its upper half, or so many rows.")
+    ] = None,
+    samples: Annotated[int, typer.Option(min=1, help="How many texts or pictures.")] = 1,
     length: Annotated[int | None, typer.Option(min=1, help="Tokens to write.")] = None,
     temperature: Annotated[
         float | None, typer.Option(min=0, help="Below 1 safer, above 1 wilder; 0 takes the likeliest token.")
@@ -46,7 +53,7 @@ def generate(
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Continue a text with a language model."""
+    """Continue a text with a language model, or a picture with a model of pixels."""
     from regard import recipe
 
     writable(output, reads=(input,))
@@ -68,8 +75,12 @@ def generate(
     begun = prompt
     if input is not None or prompt == "-":
         begun = "\n".join(lines_of(input) if input is not None else decoded(sys.stdin.buffer, "standard input"))
-    trained = recipe.load(model, device=device, task=recipe.able("write"))
+    trained = recipe.load(model, device=device, task=(*recipe.able("write"), *recipe.able("draw")))
     asked = {"samples": samples, **changes}
+    if hasattr(trained, "draw"):
+        return _draw(trained, prompt, asked | ({} if keep is None else {"keep": keep}), output, as_json=as_json)
+    if keep is not None:
+        raise ValueError(f"--keep is for pictures: {trained.name} is {trained.kind}, leave it out")
     lines = as_json or (output is not None and output.suffix in (".jsonl", ".json"))
     if output is None and not lines and asked["samples"] == 1:
         return _stream(trained, begun, asked)
@@ -87,3 +98,24 @@ def _stream(trained: Any, begun: str | None, asked: dict[str, Any]) -> None:
         for piece in trained.stream(begun, **asked):
             write(piece, end="", flush=True)
         write("")
+
+
+def _draw(trained: Any, prompt: str | None, asked: dict[str, Any], output: Path | None, *, as_json: bool) -> None:
+    """Pictures side by side in one file, or one in a line of JSON."""
+    lines = as_json or (output is not None and output.suffix in (".jsonl", ".json"))
+    if not lines:
+        if output is None:
+            raise ValueError(f"{trained.name} draws: name a picture to draw into, -o drawn.png, or --json")
+        writable(output, DRAWN, reads=(None if prompt is None else Path(prompt),))
+    if strange := [name for name in ("length", "stop") if name in asked]:
+        raise ValueError(f"--{strange[0]} is for texts: {trained.name} is {trained.kind}, leave it out")
+    if prompt is None and "keep" in asked:
+        raise ValueError("--keep goes with a picture to complete: name one")
+    found = trained.draw(prompt, **asked)
+    if lines:
+        with writer(output) as write:
+            for one in found:
+                write(json.dumps(one.plain()))
+        return
+    trained.gallery(prompt, found, fit=asked.get("fit")).save(output)
+    print(f"{output}: {len(found)} drawn, {found[0]}" if len(found) == 1 else f"{output}: {len(found)} drawn")

@@ -46,6 +46,7 @@ omics                several tables of the same samples: their classes
 node-classification  a graph: classes of its nodes (GAT)
 pictures             labelled pictures: a classifier (ViT or CNN)
 captions             pictures with captions: a captioner
+pixels               pictures: a model that writes them pixel by pixel
 localisation         pictures it draws itself: which digit, and where
 counting             pictures it draws itself: how many digits
 remembering          sequences of bits it draws itself: copy, repeat, recall
@@ -64,6 +65,7 @@ regard train --pairs pairs.tsv model.name=seq2seq training.epochs=20
 regard train --from en-fr new.en new.fr
 regard train --pictures photos/
 regard train --captions captions.csv --from runs/photos
+regard train --pictures photos/ --task pixels data.size=16
 regard train --tables mrna.csv mirna.csv --labels labels.csv
 regard train --edges edges.csv --nodes nodes.csv
 regard train recipes/pendulum.yaml optim.rate=0.01

@@ -56,6 +56,18 @@ def _gpt() -> Pair:
     return GPT, GPTConfig
 
 
+def _image_gpt() -> Pair:
+    from regard.models.gpt import GPT, ImageGPTConfig
+
+    return GPT, ImageGPTConfig
+
+
+def _axial() -> Pair:
+    from regard.models.axial import Axial, AxialConfig
+
+    return Axial, AxialConfig
+
+
 def _bert() -> Pair:
     from regard.models.bert import BERT, BERTConfig
 
@@ -225,6 +237,8 @@ MODELS = Models(
         "spatial-transformer": _spatial_transformer,
         "captioner": _captioner,
         "transformer-captioner": _transformer_captioner,
+        "image-gpt": _image_gpt,
+        "axial": _axial,
         "ntm": _ntm,
         "rnn-per-step": _per_step,
         "word2vec": _word2vec,

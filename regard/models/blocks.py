@@ -26,13 +26,19 @@ def gelu_tanh(x: Tensor) -> Tensor:
     return F.gelu(x, approximate="tanh")
 
 
-TABLES = ("learned", "sinusoidal")  # positions that end with the context
+def quick_gelu(x: Tensor) -> Tensor:
+    """GELU by its approximation with a sigmoid, as ImageGPT was trained with."""
+    return x * torch.sigmoid(1.702 * x)
+
+
+TABLES = ("learned", "sinusoidal", "plane")  # positions that end with the context
 DEVIATION = 0.02  # of the weights that GPT and BERT begin with
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
     "silu": F.silu,
     "gelu_tanh": gelu_tanh,
+    "quick_gelu": quick_gelu,
 }
 
 

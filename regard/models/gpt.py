@@ -1,6 +1,7 @@
 """GPT: blocks that see only the past predict the next token of a text (Radford et al. 2018, 2019).
 
-Its settings make it GPT-2 and GPT-3 (Brown et al. 2020), BLOOM (Le Scao et al. 2022), or Llama (Touvron et al. 2023).
+Its settings make it GPT-2 and GPT-3 (Brown et al. 2020), BLOOM (Le Scao et al. 2022), Llama (Touvron et al. 2023), or,
+over the pixels of a picture, ImageGPT (Chen et al. 2020).
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -18,11 +19,14 @@ from torch.nn import functional as F
 from regard.attention.cache import DecoderState, LayerCache
 from regard.attention.masks import Grid, Mask, Row, Stepping, between, causal, padded, stepping
 from regard.attention.multihead import Heads
+from regard.attention.plane import LearnedPlane
 from regard.attention.positions import Positions, Rotary, scheme
-from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Width, affordable, divided
+from regard.config.ranges import Length, Positive, Range, Share, Small, Vocabulary, Width, affordable, divided
 from regard.config.resuming import Warned
 from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, Stack, draw, halved, within
 from regard.models.dropout import Dropout
+
+Side = Annotated[int, Range(0, 4096)]
 
 
 def _gpt(width: int, heads: int, depth: int, *, vocab: int = 50257, context: int = 1024) -> dict[str, Any]:
@@ -66,7 +70,7 @@ class GPTConfig:
     """Positional encoding: how tokens know their positions."""
     rotary_base: Positive = 10000.0
     """Base of the wavelengths of rotary positions; larger ones tell longer distances apart."""
-    activation: Literal["gelu_tanh", "gelu", "relu", "silu"] = "gelu_tanh"
+    activation: Literal["gelu_tanh", "gelu", "relu", "silu", "quick_gelu"] = "gelu_tanh"
     """Function inside the feed-forward part."""
     gated: bool = False
     """Whether a second projection gates the feed-forward part: SwiGLU with silu, GEGLU with gelu."""
@@ -183,6 +187,68 @@ class GPTConfig:
         )
 
 
+def _imagegpt(width: int, heads: int, depth: int) -> dict[str, Any]:
+    """ImageGPT by size: 512 colours and the token that begins a picture, over 32 x 32 pixels."""
+    kind = {"normalisation": "rms", "activation": "quick_gelu", "tied": False, "positions": "learned", "size": 32}
+    return {**_gpt(width, heads, depth, vocab=513), **kind}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageGPTConfig(GPTConfig):
+    """A GPT whose tokens are the pixels of a picture, row by row."""
+
+    name: Literal["image-gpt"] = "image-gpt"  # type: ignore[assignment]
+    """Which model this is."""
+    width: Width = 256
+    """Features of every position."""
+    heads: Small = 8
+    """Attention heads; must divide the width."""
+    hidden: Width = 1024
+    """Features inside the feed-forward part."""
+    depth: Small = 8
+    """Blocks on top of one another."""
+    positions: Literal["plane", "learned", "rotary", "alibi", "relative", "sinusoidal", "none"] = "plane"  # type: ignore[assignment]
+    """Positional encoding; plane: learned vectors of the row, the column and the channel."""
+    dropout: Warned[Share] = 0.0
+    """Dropout rate."""
+    size: Side = 0
+    """Pixels on each side of a picture; filled in from the pictures."""
+    channels: Annotated[int, Range(1, 3)] = 1
+    """Tokens of a pixel: 3 bytes of red, green and blue, else 1; filled in from the pictures."""
+
+    FAMILY: ClassVar[str] = "pixels"
+    PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
+        "imagegpt-small": _imagegpt(512, 8, 24),
+        "imagegpt-medium": _imagegpt(1024, 8, 36),
+        "imagegpt-large": _imagegpt(1536, 16, 48),
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.places > self.context:
+            raise ValueError(f"pictures of {self.places:,} tokens, and a context of {self.context:,}: raise it")
+
+    @property
+    def places(self) -> int:
+        """Tokens of a picture."""
+        return self.size**2 * self.channels
+
+    @property
+    def pairs(self) -> tuple[int, int]:
+        """Pairs of tokens of which one looks at the other, before the future is hidden; and all there are."""
+        return self.places**2, self.places**2
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learnt."""
+        return super().parameters + (self.positions == "plane") * (2 * self.size + self.channels) * self.width
+
+    @property
+    def phrase(self) -> str:
+        """What it is, in a few words."""
+        return f"A GPT over pixels, of {self.depth} blocks, {self.width} wide, {self.heads} heads"
+
+
 class GPT(nn.Module):
     """Reads a text and says, at each token, what may come next; trained on packed rows, generates beam by beam."""
 
@@ -279,4 +345,6 @@ def _positions(config: GPTConfig) -> Positions:
     """The position scheme of a config."""
     if config.positions == "rotary":
         return Rotary(config.width // config.heads, base=config.rotary_base)
+    if isinstance(config, ImageGPTConfig) and config.positions == "plane":
+        return LearnedPlane((config.size, config.size), config.width, channels=config.channels)
     return scheme(config.positions, width=config.width, heads=config.heads, context=config.context, causal=True)

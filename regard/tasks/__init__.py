@@ -39,6 +39,8 @@ from regard.tasks.vision.classification import PictureClassification
 from regard.tasks.vision.classifier import PictureClassifier
 from regard.tasks.vision.counting import Counter, Counting
 from regard.tasks.vision.localisation import Localisation, Locator
+from regard.tasks.vision.pixels.painter import Painter
+from regard.tasks.vision.pixels.task import Pixels
 from regard.tasks.word2vec.task import SkipGram
 from regard.tasks.word2vec.vectors import WordVectors
 
@@ -56,6 +58,7 @@ TASKS: dict[str, tuple[Any, Any]] = {
     "omics": (OmicsClassification, OmicsClassifier),
     "node-classification": (NodeClassification, NodeClassifier),
     "pictures": (PictureClassification, PictureClassifier),
+    "pixels": (Pixels, Painter),
     "question-answering": (Answering, Answerer),
     "regression": (Regression, Predictor),
     "remembering": (Memory, Machine),

@@ -28,13 +28,9 @@ BROKEN = "\N{REPLACEMENT CHARACTER}"  # how part of a character reads
 
 
 @dataclass(frozen=True, kw_only=True)
-class WritingConfig:
-    """How a text is gone on with."""
+class SamplingConfig:
+    """How tokens are drawn."""
 
-    prompt: str = ""
-    """Prompt: how every text begins."""
-    length: Length = 200
-    """Tokens written."""
     temperature: Amount = 1.0
     """Below 1 safer, above 1 wilder; 0 always takes the likeliest token."""
     top_k: Count | None = None
@@ -44,11 +40,9 @@ class WritingConfig:
     min_p: Part | None = None
     """Only tokens at least this share as likely as the likeliest."""
     samples: Annotated[int, Range(1, 10_000)] = 2
-    """Texts."""
+    """How many of them."""
     seed: Seed = 0
     """Random seed."""
-    stop: str = ""
-    """Stop sequence: a text ends before the first of these; blank: where the model ends it."""
 
     def sampler(self) -> Sampler | None:
         """How tokens are drawn; None where the likeliest is taken."""
@@ -56,6 +50,18 @@ class WritingConfig:
             return None
         drawn = {name: getattr(self, name) for name in ("temperature", "top_k", "top_p", "min_p")}
         return Sampler(**drawn, generator=torch.Generator().manual_seed(self.seed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class WritingConfig(SamplingConfig):
+    """How a text is gone on with."""
+
+    prompt: str = ""
+    """Prompt: how every text begins."""
+    length: Length = 200
+    """Tokens written."""
+    stop: str = ""
+    """Stop sequence: a text ends before the first of these; blank: where the model ends it."""
 
 
 @dataclass(frozen=True)

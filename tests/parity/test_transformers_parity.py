@@ -105,3 +105,45 @@ def test_rotation_is_that_of_llama():
     theirs = apply_rotary_pos_emb(query, key, angles.cos(), angles.sin())
     assert torch.allclose(rotary.turn(query, places), theirs[0], atol=1e-6)
     assert torch.allclose(rotary.turn(key, places), theirs[1], atol=1e-6)
+
+
+def test_our_gpt_over_pixels_is_imagegpt():
+    """It never predicts the token that begins a picture, for which our matrix has a row more."""
+    from transformers import ImageGPTConfig as TheirConfig
+    from transformers import ImageGPTForCausalImageModeling
+
+    from regard.models.gpt import GPT, ImageGPTConfig
+
+    sizes = {"n_embd": 16, "n_layer": 3, "n_head": 4, "n_positions": 25, "vocab_size": 33, "n_inner": 24}
+    theirs = ImageGPTForCausalImageModeling(TheirConfig(**sizes)).eval()
+    for number in theirs.parameters():
+        torch.nn.init.normal_(number, std=0.4) if number.dim() > 1 else torch.nn.init.uniform_(number, 0.3, 1.3)
+    kind = {"normalisation": "rms", "activation": "quick_gelu", "tied": False, "positions": "learned"}
+    shape = {"width": 16, "depth": 3, "heads": 4, "context": 25, "vocab": 33, "hidden": 24, "size": 5}
+    ours = GPT(ImageGPTConfig(**shape, **kind)).eval()
+    weights = {name: tensor.detach() for name, tensor in theirs.named_parameters()}
+    given = {
+        "embedding.weight": weights.pop("transformer.wte.weight"),
+        "positions.table.weight": weights.pop("transformer.wpe.weight"),
+        "norm.weight": weights.pop("transformer.ln_f.weight"),
+        "output.weight": torch.nn.functional.pad(weights.pop("lm_head.weight"), (0, 0, 0, 1)),
+    }
+    names = {"ln_1": "after_attention.norm", "ln_2": "after_mlp.norm", "attn.c_proj": "attention.output",
+             "mlp.c_fc": "mlp.inner", "mlp.c_proj": "mlp.outer"}  # fmt: skip
+    for name, tensor in weights.items():
+        number, part = name.removeprefix("transformer.h.").split(".", 1)
+        part, kind_of = part.rsplit(".", 1)
+        turned = tensor.T if tensor.dim() > 1 else tensor  # their linear layers are convolutions
+        if part == "attn.c_attn":
+            for own, third in zip(("query", "key", "value"), turned.chunk(3), strict=True):
+                given[f"blocks.{number}.attention.{own}.{kind_of}"] = third
+        else:
+            given[f"blocks.{number}.{names[part]}.{kind_of}"] = turned
+    ours.load_state_dict(given)
+    pixels = torch.randint(0, 32, (3, 25))
+    pixels[:, 0] = 32
+    with torch.no_grad():
+        expected = theirs(input_ids=pixels).logits
+        logits = ours.logits(ours(pixels, layout=Grid(torch.full((3,), 25), 25)))
+    assert expected.std() > 0.5
+    assert torch.allclose(logits[..., :-1], expected, atol=1e-5)

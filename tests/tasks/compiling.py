@@ -1,4 +1,4 @@
-"""Steps in one graph with the loss they have uncompiled: of translation for rows of all lengths, of varied pictures."""
+"""Steps in one graph with the loss they have uncompiled: of translation for all lengths, of pictures, of pixels."""
 
 from __future__ import annotations
 
@@ -35,19 +35,20 @@ if __name__ == "__main__":
     mixed = {"shift": 0.2, "scale": 0.6, "flip": True, "operations": 2, "mixup": 0.5, "cutmix": 1.0, "erase": 0.5}
     scatter = {"size": 16, "scraps": [1, 4], "scrap": 3}
     photos = {"path": str(fill(Path(sys.argv[1]).parent / "photos"))}
-    settings = {
-        "task": "pictures",
-        "data": {"train": photos, "size": 8, "batch": 8, "scatter": scatter},
-        "augment": mixed,
-        "model": {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "patch": 4},
-    }
-    kind, found = recipe.resolve(settings)
-    pictures = kind.prepare(found, None)
-    found = recipe.fitted(kind, settings, found, pictures)
-    seeing = kind(found, pictures, models.build(found.model).eval())
-    counter = CompileCounter()
-    compiled = torch.compile(seeing.step, backend=counter, fullgraph=True)
-    for row in range(3):
-        batch = seeing.batch(row)
-        assert torch.allclose(compiled(batch, "model").loss, seeing.step(batch, "model").loss, rtol=1e-5)
-    assert counter.frame_count == 1, "every row has the same shape"
+    sizes = {"width": 16, "heads": 2, "hidden": 16, "depth": 1}
+    data = {"train": photos, "size": 8, "batch": 8}
+    for settings in (
+        {"task": "pictures", "data": {**data, "scatter": scatter}, "augment": mixed, "model": {**sizes, "patch": 4}},
+        {"task": "pixels", "data": data, "model": {**sizes, "name": "image-gpt"}},
+        {"task": "pixels", "data": {**data, "colours": 5}, "model": {**sizes, "name": "axial", "above": 1}},
+    ):
+        kind, found = recipe.resolve(settings)
+        pictures = kind.prepare(found, None)
+        found = recipe.fitted(kind, settings, found, pictures)
+        seeing = kind(found, pictures, models.build(found.model).eval())
+        counter = CompileCounter()
+        compiled = torch.compile(seeing.step, backend=counter, fullgraph=True)
+        for row in range(3):
+            batch = seeing.batch(row)
+            assert torch.allclose(compiled(batch, "model").loss, seeing.step(batch, "model").loss, rtol=1e-5)
+        assert counter.frame_count == 1, "every row has the same shape"

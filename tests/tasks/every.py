@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from PIL import Image
+
 from regard.data import images
 from regard.tasks import TASKS
 from regard.tasks.vision import drawn
 from regard.tasks.vision.drawn import FramesConfig, PictureConfig
 from tests.conftest import sentences
-from tests.data.pictures.drawing import fill
+from tests.data.pictures.drawing import draw, fill
 from tests.tasks import words
 from tests.tasks.graphs import small as graphs
 from tests.tasks.omics import cohorts
@@ -222,6 +224,7 @@ def pictures(place: Path) -> dict[str, Line]:
     photos = fill(place / "photos", 6)
     patches = {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "patch": 4, "dropout": 0.2, "stochastic_depth": 0.2}
     mixed = {"shift": 0.1, "flip": True, "operations": 1, "mixup": 0.5, "cutmix": 1.0, "erase": 0.2}
+    Image.fromarray(draw("red", 99, 4, 4)).save(place / "pixels.png")
     captions = str(photos / "captions.csv")
     told = (f"{path.relative_to(photos)},a {path.parent.name} thing" for path in sorted(photos.rglob("*.png")))
     _write(captions, ["path,caption", *(f"{line}{end}" for line in told for end in ("", " is there"))])
@@ -231,6 +234,16 @@ def pictures(place: Path) -> dict[str, Line]:
             {"data": {"train": {"path": str(photos)}, "batch": 4, "size": 8}, "augment": mixed, "model": patches},
             [str(photos / "red" / "00.png"), str(photos / "blue" / "01.png")],
             [str(photos)],
+            looks=True,
+        ),
+        "pixels": Line(
+            {
+                "data": {"train": {"path": str(photos)}, "batch": 2, "size": 4, "held": 0.2},
+                "model": {"width": 8, "heads": 2, "hidden": 16, "depth": 1, "dropout": 0.2},
+            },
+            [str(place / "pixels.png")],
+            [str(photos / "red")],
+            options={"fit": "crop"},
             looks=True,
         ),
         "captions": Line(

@@ -77,7 +77,7 @@ def shape_of(shelves: Sequence[Shelf], size: int | None, channels: int | None, f
     """The size and channels that suit the pictures, where nobody named them, by the headers of some of them."""
     if size is not None and channels is not None:
         return Shape(size, channels, fit)
-    looks = [found for shelf in shelves for found in _looks(shelf, SAMPLED // len(shelves))]
+    looks = [found for shelf in shelves for found in first_looks(shelf, SAMPLED // len(shelves))]
     if not looks:
         raise ValueError(f"{shelves[0].name}: none of the first pictures can be read: give PNG, JPEG or WebP files")
     side = int(median(min(one.width, one.height) for one in looks))
@@ -123,7 +123,7 @@ def joined(albums: Sequence[Album]) -> Album:
     )
 
 
-def _looks(shelf: Shelf, count: int) -> Iterator[Look]:
+def first_looks(shelf: Shelf, count: int) -> Iterator[Look]:
     """What some pictures of a shelf, from all parts of it, look like."""
     if isinstance(shelf.pictures, np.ndarray):
         _, height, width, *channels = shelf.pictures.shape

@@ -86,13 +86,16 @@ class Shelf:
             return hashlib.sha256("".join(pool.map(_digest, self.pictures, chunksize=64)).encode()).hexdigest()
 
 
-def shelve(file: PictureFile, *, part: Part = "train") -> Shelf:
-    """The pictures of a folder or file; of one that has parts, those to learn from or to test on."""
+def shelve(file: PictureFile, *, part: Part = "train", labelled: bool = True) -> Shelf:
+    """The pictures of a folder or file; of one that has parts, those to learn from or to test on.
+
+    Where labels do not matter, pictures may lie in a folder without one for each class.
+    """
     root = find(file.path)
     if root.is_dir():
         if found := _idx_names(root, part):
             return _idx(str(root), found)
-        return _folder(_part(root, part))
+        return _folder(_part(root, part), labelled=labelled)
     if root.suffix.lower() == ".npz":
         return _npz(root, part)
     if "idx3-ubyte" in root.name:
@@ -121,10 +124,11 @@ def _part(root: Path, part: Part) -> Path:
     return wanted if wanted is not None and split else root
 
 
-def _folder(root: Path) -> Shelf:
-    """Every folder in a folder is a class, whose pictures lie in it, however deep."""
+def _folder(root: Path, *, labelled: bool = True) -> Shelf:
+    """Every folder in a folder is a class, whose pictures lie in it, however deep; without labels, it is one itself."""
     real = root.resolve()
     folders = sorted(each for each in root.iterdir() if each.is_dir() and not each.name.startswith("."))
+    folders = folders if labelled else [root]
     paths, labels, refused, strange, empty = list[Path](), list[str](), list[tuple[str, str]](), list[str](), []
     for folder in folders:
         before = len(paths) + len(refused)
@@ -139,6 +143,9 @@ def _folder(root: Path) -> Shelf:
         if len(paths) + len(refused) == before:
             empty.append(str(folder))
     loose = [str(each) for each in sorted(root.iterdir()) if each.is_file() and each.suffix.lower() in SUFFIXES]
+    loose = loose if labelled else []
+    if not paths and not refused and not labelled:
+        raise ValueError(f"{root} holds no pictures: name a folder with PNG, JPEG or WebP files")
     if not paths and not refused:
         found = f"{len(loose)} pictures but no folders for classes" if loose else "no pictures in folders of their own"
         raise ValueError(f"{root} has {found}: put the pictures of each class into a folder named after it")

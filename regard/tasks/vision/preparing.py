@@ -171,8 +171,8 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
         valid = Side(measured, np.arange(len(measured)), numbered(measured, classes))
     else:
         train, valid = held_out(train, config.held, config.seed)
-    train, apart = _apart(train, valid)
-    notes += [f"left out of training: {apart}"] if apart else []
+    train, both = apart(train, valid)
+    notes += [f"left out of training: {both}"] if both else []
     train = train if config.most is None else limited(train, config.most, config.seed)
     notes += _oddities(train, valid, classes)
     if config.shortcut is not None:
@@ -267,7 +267,7 @@ def _ranks(side: Side, seed: int) -> np.ndarray:
     return mixed ^ (mixed >> np.uint64(32))
 
 
-def _apart(train: Side, valid: Side) -> tuple[Side, str]:
+def apart(train: Side, valid: Side) -> tuple[Side, str]:
     """Training pictures that are not measured on, and which ones were."""
     both = np.isin(train.marks, valid.marks)
     finding = Finding()

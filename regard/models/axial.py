@@ -1,0 +1,306 @@
+"""The axial Transformer: a picture predicted pixel by pixel, attending along rows and columns (Ho et al. 2019).
+
+The tokens of a picture lie in rows and columns; the channels of a pixel are columns beside one another. Every cell
+holds the token before its own, as in a GPT. What is predicted in a cell follows from two things:
+
+    above = down(column, row, ..., column, row)(x)    rows attend within themselves, columns to what is above them
+    h     = row, row, ... (x + above)                 rows attend to what is left of them
+
+where `down` moves every row to the one below. So all rows above reach a cell by way of `above`, the cells left of it in
+its own row directly, and nothing that comes later reaches it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from regard.attention.axial import Axis, along, axial_pairs, full_pairs
+from regard.attention.cache import LayerCache
+from regard.attention.masks import EVERYONE, Grid, Mask, Row, Stepping, causal, stepping
+from regard.attention.multihead import Heads
+from regard.attention.plane import LearnedPlane
+from regard.attention.positions import Positions
+from regard.config.ranges import Range, Share, Small, Vocabulary, Width, affordable, divided
+from regard.config.resuming import Warned
+from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, draw, halved
+from regard.models.dropout import Dropout
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxialConfig:
+    """Blocks that look along the rows and the columns of a picture."""
+
+    name: Literal["axial"] = "axial"
+    """Which model this is."""
+    vocab: Vocabulary = 0
+    """Tokens of the vocabulary: shades or colours, and the token that begins a picture; filled in from the pictures."""
+    size: Annotated[int, Range(0, 4096)] = 0
+    """Pixels on each side of a picture; filled in from the pictures."""
+    channels: Annotated[int, Range(1, 3)] = 1
+    """Tokens of a pixel: 3 bytes of red, green and blue, else 1; filled in from the pictures."""
+    width: Width = 256
+    """Features of every position."""
+    heads: Small = 8
+    """Attention heads; must divide the width."""
+    hidden: Width = 1024
+    """Features inside the feed-forward part."""
+    above: Small = 3
+    """Pairs of blocks, one along rows and one along columns, that read the rows above."""
+    depth: Small = 4
+    """Blocks along the row in which a token is predicted."""
+    activation: Literal["gelu_tanh", "gelu", "relu", "silu"] = "gelu_tanh"
+    """Function inside the feed-forward part."""
+    dropout: Warned[Share] = 0.0
+    """Dropout rate."""
+
+    PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
+        "axial-32": {"vocab": 257, "size": 32},
+        "axial-1024": {"vocab": 257, "size": 1024},
+    }
+
+    def __post_init__(self) -> None:
+        divided(self.width, self.heads)
+        affordable(self.parameters, "lower width, hidden, above or depth")
+
+    @property
+    def columns(self) -> int:
+        """Tokens of a row."""
+        return self.size * self.channels
+
+    @property
+    def context(self) -> int:
+        """Tokens of a picture."""
+        return self.size * self.columns
+
+    @property
+    def pairs(self) -> tuple[int, int]:
+        """Pairs of tokens of which one looks at the other, along a row and along a column; and all there are."""
+        return axial_pairs(self.size, self.columns), full_pairs(self.size, self.columns)
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers are learnt."""
+        width, hidden = self.width, self.hidden
+        block = 4 * width * (width + 1) + 2 * width * hidden + hidden + width + 4 * width
+        tables = (self.vocab + 2 * self.size + self.channels) * width
+        return tables + (2 * self.above + self.depth) * block + 2 * width
+
+    @property
+    def phrase(self) -> str:
+        """What it is, in a few words."""
+        return f"An axial Transformer of {2 * self.above} + {self.depth} blocks, {self.width} wide, {self.heads} heads"
+
+    @property
+    def shape(self) -> BlockShape:
+        """What all blocks share."""
+        return BlockShape(
+            width=self.width,
+            heads=Heads(self.heads),
+            hidden=self.hidden,
+            pre=True,
+            activation=self.activation,
+            dropout=self.dropout,
+        )
+
+
+class Axial(nn.Module):
+    """Reads a picture and says, at each token, what may come next; answers to what a GPT answers to."""
+
+    bias: ClassVar[None] = None  # of the logits
+
+    def __init__(self, config: AxialConfig):
+        super().__init__()
+        self.config = config
+        shape, blocks = config.shape, 2 * config.above + config.depth
+        self.embedding = Embedding(config.vocab, config.width, scaled=False)
+        self.positions = LearnedPlane((config.size, config.size), config.width, channels=config.channels)
+        self.dropout = Dropout(config.dropout)
+        self.above = nn.ModuleList(EncoderBlock(shape) for _ in range(2 * config.above))
+        self.blocks = nn.ModuleList(EncoderBlock(shape) for _ in range(config.depth))
+        self.norm = shape.normal()
+        self.unplaced = Positions()
+        self.apply(draw)
+        for block in (*self.above, *self.blocks):  # what is added up in the residual stream keeps the variance of one
+            for last in (cast(EncoderBlock, block).attention.output, cast(EncoderBlock, block).mlp.outer):
+                nn.init.normal_(last.weight, std=DEVIATION / math.sqrt(2 * blocks))
+
+    def forward(self, tokens: Int[Tensor, "*batch"], *, layout: Row | Grid) -> Float[Tensor, "*batch width"]:
+        """Features of every token of whole pictures, side by side or end to end, from which `logits` predicts."""
+        config = self.config
+        if layout.longest != config.context:
+            raise ValueError(f"pictures of {layout.longest} tokens, and the model knows those of {config.context}")
+        x = self._embedded(tokens.reshape(-1, config.context), 0).unflatten(1, (config.size, config.columns))
+        above = self._read(x, causal(), (None,) * len(self.above))
+        h = x + F.pad(above[:, :-1], (0, 0, 0, 0, 1, 0))  # what is known of a row is for the one below
+        for block in self.blocks:
+            h = self._along("row", block, h, causal())
+        return self.norm(h).reshape(*tokens.shape, config.width)
+
+    @property
+    def prediction(self) -> Float[Tensor, "vocab width"]:
+        """The matrix that turns features into logits."""
+        return self.embedding.weight
+
+    def logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
+        """One number per token of the vocabulary."""
+        return F.linear(features, self.prediction)
+
+    @torch.no_grad()
+    def start(
+        self, prompt: Int[Tensor, "batch prompt"], *, beams: int = 1, limit: int
+    ) -> tuple[Float[Tensor, "batch beam vocab"], AxialState]:
+        """Read the beginnings of pictures, of at least one token and all of one length."""
+        config, (batch, fed) = self.config, prompt.shape
+        if not fed or fed + limit > config.context + 1:
+            raise ValueError(f"a prompt of {fed} tokens and {limit} more, and a picture has {config.context}")
+        tokens = prompt.repeat_interleave(beams, 0)
+        rows = (fed - 1) // config.columns  # those that are complete, and have another below them
+        x = self._embedded(tokens, 0)
+        whole, begun = x[:, : rows * config.columns], x[:, rows * config.columns :]
+        state = self._blank(tokens, beams)
+        if rows:
+            lines = whole.unflatten(1, (rows, config.columns))
+            state = replace(state, above=self._read(lines, causal(), state.columns)[:, -1])
+        features, rows_read = begun + state.above[:, : begun.shape[1]], _begun(len(tokens), begun, config.columns)
+        for block, cache in zip(self.blocks, state.row, strict=True):
+            features = block(features, mask=causal(), positions=self.unplaced, cache=cache)
+        state = replace(state, rows=rows, inside=rows_read)
+        return self.logits(self.norm(features[:, -1])).unflatten(0, (batch, beams)), state
+
+    @torch.no_grad()
+    def step(
+        self, tokens: Int[Tensor, "batch beam"], state: AxialState
+    ) -> tuple[Float[Tensor, "batch beam vocab"], AxialState]:
+        """Feed one more token to every beam; where a row is complete, it is read as what lies above the next."""
+        columns, flat = self.config.columns, tokens.flatten()
+        place = state.tokens.shape[1]
+        if place % columns == 0:
+            state = self._below(state)
+        x = self._embedded(flat[:, None], place) + state.above[:, place % columns, None]
+        inside = state.inside.advance()
+        for block, cache in zip(self.blocks, state.row, strict=True):
+            x = block(x, mask=stepping(inside), positions=self.unplaced, cache=cache)
+        state = replace(state, tokens=torch.cat([state.tokens, flat[:, None]], 1), inside=inside)
+        return self.logits(self.norm(x[:, 0])).unflatten(0, tokens.shape), state
+
+    def _below(self, state: AxialState) -> AxialState:
+        """The state at the beginning of the next row."""
+        columns, rows = self.config.columns, state.rows + 1
+        last = self._embedded(state.tokens[:, -columns:], (rows - 1) * columns)[:, None]
+        lines = len(last) * columns
+        where = Stepping.begin(
+            torch.full((lines,), rows - 1, device=last.device), beams=1, limit=1, room=rows - 1, even=True
+        ).advance()
+        above = self._read(last, stepping(where), state.columns)[:, 0]
+        return replace(state, above=above, rows=rows, inside=_begun(len(last), last[:, 0, :0], columns))
+
+    def _embedded(self, tokens: Int[Tensor, "batch place"], first: int) -> Float[Tensor, "batch place width"]:
+        """Vectors of tokens that stand in a picture from this place on."""
+        places = torch.arange(first, first + tokens.shape[1], device=tokens.device)
+        return halved(self.dropout(self.embedding(tokens, places, self.positions)))
+
+    def _read(self, x: Tensor, mask: Mask, caches: Sequence[LayerCache | None]) -> Tensor:
+        """Rows that know of themselves and, under this mask, of those above them."""
+        for number, block in enumerate(self.above):
+            if number % 2:
+                x = self._along("column", block, x, mask, caches[number])
+            else:
+                x = self._along("row", block, x, EVERYONE)
+        return x
+
+    def _along(self, axis: Axis, block: nn.Module, x: Tensor, mask: Mask, cache: LayerCache | None = None) -> Tensor:
+        """A block through every row, or every column."""
+        return along(axis, lambda lines: block(lines, mask=mask, positions=self.unplaced, cache=cache), x)
+
+    def _blank(self, tokens: Tensor, beams: int) -> AxialState:
+        """Nothing is read yet."""
+        config, count = self.config, len(tokens)
+        above = self.embedding.weight.new_zeros(count, config.columns, config.width)
+        columns = tuple(
+            _cache(block, above, count * config.columns, config.size) if number % 2 else None
+            for number, block in enumerate(self.above)
+        )
+        row = tuple(_cache(block, above, count, config.columns) for block in self.blocks)
+        return AxialState(tokens, beams, above, columns, row, 0, _begun(count, above[:, :0], config.columns))
+
+
+@dataclass(frozen=True)
+class AxialState:
+    """What is known of pictures that are being written, all of which have as many tokens."""
+
+    tokens: Int[Tensor, "line place"]
+    """All that were fed; a line is a beam of an example."""
+    beams: int
+    above: Float[Tensor, "line column width"]
+    """What the rows above say to the one that is being written."""
+    columns: tuple[LayerCache | None, ...]
+    """Keys and values of all rows above, column by column; None of blocks along rows."""
+    row: tuple[LayerCache, ...]
+    """Keys and values of the row that is being written."""
+    rows: int
+    """Rows above."""
+    inside: Stepping
+    """Where the newest token stands in its row."""
+
+    def reorder(self, parents: Int[Tensor, "batch beam"]) -> AxialState:
+        """Beam k of an example continues what its beam `parents[k]` was."""
+        first = torch.arange(len(parents), device=parents.device)[:, None] * self.beams
+        return self._taken((first + parents).flatten())
+
+    def keep(self, rows: Int[Tensor, "kept"]) -> AxialState:
+        """Only these examples go on."""
+        beams = torch.arange(self.beams, device=rows.device)
+        return self._taken((rows[:, None] * self.beams + beams).flatten())
+
+    def join(self, other: AxialState) -> AxialState:
+        """The examples of another state appended, which must have as many tokens."""
+        if self.tokens.shape[1] != other.tokens.shape[1]:
+            raise ValueError("pictures that have come to different places cannot be continued together: one after all")
+        both = torch.cat([self.tokens, other.tokens])
+        columns = tuple(
+            None if mine is None or theirs is None else LayerCache(*mine.join(theirs))
+            for mine, theirs in zip(self.columns, other.columns, strict=True)
+        )
+        row = tuple(LayerCache(*mine.join(theirs)) for mine, theirs in zip(self.row, other.row, strict=True))
+        above, inside = torch.cat([self.above, other.above]), _lines(self.inside, torch.zeros_like(both[:, 0]))
+        return replace(self, tokens=both, above=above, columns=columns, row=row, inside=inside)
+
+    def _taken(self, lines: Int[Tensor, "taken"]) -> AxialState:
+        """These lines, in this order."""
+        width = self.above.shape[1]
+        cells = (lines[:, None] * width + torch.arange(width, device=lines.device)).flatten()
+        return replace(
+            self,
+            tokens=self.tokens[lines],
+            above=self.above[lines],
+            columns=tuple(None if each is None else LayerCache(*each.keep(cells)) for each in self.columns),
+            row=tuple(LayerCache(*each.keep(lines)) for each in self.row),
+            inside=_lines(self.inside, lines),
+        )
+
+
+def _cache(block: nn.Module, like: Tensor, lines: int, size: int) -> LayerCache:
+    """An empty cache for so many lines of so many places."""
+    held = cast(EncoderBlock, block).attention.remember(like[:1, :0])
+    keys = held.keys.expand(lines, -1, -1, -1)
+    return LayerCache.empty(keys, held.values.shape[-1], size)
+
+
+def _begun(lines: int, fed: Tensor, columns: int) -> Stepping:
+    """The index of rows of which these places are written."""
+    done = torch.full((lines,), fed.shape[1], device=fed.device)
+    return Stepping.begin(done, beams=1, limit=columns - fed.shape[1], room=fed.shape[1], even=True)
+
+
+def _lines(where: Stepping, lines: Tensor) -> Stepping:
+    """The index of these lines; all are at the same place."""
+    each = {name: getattr(where, name)[lines] for name in ("slots", "taken", "prompt", "example")}
+    return replace(where, **each)

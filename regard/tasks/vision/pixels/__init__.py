@@ -1,0 +1,1 @@
+"""Pictures written pixel by pixel: tokens, training, completions, bits per dimension."""
