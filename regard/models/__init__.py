@@ -170,6 +170,12 @@ def _transformer_captioner() -> Pair:
     return TransformerCaptioner, TransformerCaptionerConfig
 
 
+def _sagan() -> Pair:
+    from regard.models.sagan import SAGAN, SAGANConfig
+
+    return SAGAN, SAGANConfig
+
+
 def _ntm() -> Pair:
     from regard.models.ntm import NTM, NTMConfig
 
@@ -225,6 +231,7 @@ MODELS = Models(
         "spatial-transformer": _spatial_transformer,
         "captioner": _captioner,
         "transformer-captioner": _transformer_captioner,
+        "sagan": _sagan,
         "ntm": _ntm,
         "rnn-per-step": _per_step,
         "word2vec": _word2vec,
