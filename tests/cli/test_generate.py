@@ -133,7 +133,10 @@ def test_what_is_wrong_is_said_in_one_line(folder, capsys, line, said):
 
 def test_a_model_that_translates_does_not_write(capsys):
     assert run(["generate", str(recipe.shipped.models()["en-fr"].path)]) == 1
-    assert "is a translator; regard generate needs a language model (try regard translate)" in capsys.readouterr().err
+    assert (
+        "is a translator; regard generate needs a language model or a generator of pictures (try"
+        in capsys.readouterr().err
+    )
 
 
 def test_damaged_samples_are_named(tmp_path, capsys):
