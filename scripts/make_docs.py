@@ -34,6 +34,7 @@ from regard.tasks.translation.text_to_text import TextToTextRecipe
 from regard.tasks.vision.captions.task import CaptionsRecipe
 from regard.tasks.vision.classification import PicturesRecipe
 from regard.tasks.vision.counting import CountingRecipe
+from regard.tasks.vision.gan.task import GANRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
 
@@ -51,6 +52,11 @@ SMALL = (
         "Captions",
         "A recipe with `task: captions` learns to [write captions](captions.md).",
         CaptionsRecipe,
+    ),
+    (
+        "Making pictures",
+        "A recipe with `task: gan` learns to [make pictures](gan.md).",
+        GANRecipe,
     ),
     (
         "Finding digits",

@@ -2,9 +2,12 @@
 
     python scripts/make_pictures.py
     python scripts/make_pictures.py --all build/pictures
+    python scripts/make_pictures.py --made runs/fashion-gan
 
 The first writes docs/pictures/explain.png. The second writes every screen, light and dark, wide and narrow, to a folder
-of your own, to be looked at after a change to the page. Needs playwright and a Chromium (Debian: apt install chromium).
+of your own, to be looked at after a change to the page. Both need playwright and a Chromium (Debian: apt install
+chromium). The third writes docs/pictures/made.png and places.png: pictures that a trained generator makes, and where
+five places of one look.
 """
 
 import argparse
@@ -37,7 +40,13 @@ def main() -> None:
     """Make the page, photograph it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--all", type=Path, metavar="FOLDER", help="every screen, to a folder, instead of the one")
-    folder = parser.parse_args().all
+    parser.add_argument(
+        "--made", type=Path, metavar="MODEL", help="pictures made by this generator, instead of the page"
+    )
+    asked = parser.parse_args()
+    folder = asked.all
+    if asked.made is not None:
+        raise SystemExit(made(asked.made))
     with tempfile.TemporaryDirectory() as aside:
         page = Path(aside) / "page.html"
         if run(["explain", "--to", "fr", TEXT, "--output", str(page)]) != 0:
@@ -48,6 +57,15 @@ def main() -> None:
             folder.mkdir(parents=True, exist_ok=True)
             looks = [(screen, size, theme) for screen in SCREENS for size in SIZES for theme in ("light", "dark")]
             shoot(page, {folder / f"{'-'.join(look)}.png": look for look in looks})
+
+
+def made(model: Path) -> int:
+    """What a generator makes of every label, and where places of one picture look."""
+    ways = {"made": ["generate", "--count", "10"], "places": ["explain"]}
+    return max(
+        run([command, str(model), *more, "--seed", "3", "-o", str(PICTURE.with_name(f"{name}.png"))])
+        for name, (command, *more) in ways.items()
+    )
 
 
 def shoot(page: Path, looks: dict[Path, tuple[str, str, str]]) -> None:
