@@ -54,11 +54,6 @@ SMALL = (
         CaptionsRecipe,
     ),
     (
-        "Making pictures",
-        "A recipe with `task: gan` learns to [make pictures](gan.md).",
-        GANRecipe,
-    ),
-    (
         "Finding digits",
         "A recipe with `task: localisation` learns to [find a digit in a picture](shapes.md).",
         LocalisationRecipe,
@@ -185,6 +180,8 @@ def reference() -> str:
     alike = f"{asked} Its tokenizer, optimizer and training sections are those of a translator, its tuning a GPT's."
     parts.append(_other("Text to text", alike, TextToTextRecipe, only=("data", "model", "objective", "decoding")))
     parts += [_other(*small, only=("data", "augment", "model", "objective")) for small in SMALL]
+    made = "A recipe with `task: gan` learns to [make pictures](gan.md); each of its two networks has an optimizer."
+    parts.append(_other("Making pictures", made, GANRecipe, only=("data", "model", "objective", "optim")))
     parts.append(_pictured())
     return "\n".join(parts)
 
