@@ -1,6 +1,6 @@
 """Processor time of translators, by turns in one process: forty sentences at once, and some one by one.
 
-    python -m benchmarks.shipped regard/pretrained/en-fr OTHER [--threads 1] [--rounds 3]
+python -m benchmarks.shipped regard/pretrained/en-fr OTHER [--threads 1] [--rounds 3]
 """
 
 from __future__ import annotations

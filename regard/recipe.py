@@ -285,7 +285,8 @@ def _misfit(directory: str | Path, name: str, wanted: Sequence[str]) -> NoReturn
     asked, own = (
         (TASKS[task][0] if task in TASKS else FACES[task]).usage.partition(" {folder}")[0] for task in (wanted[0], name)
     )
-    needed = " or ".join(dict.fromkeys(FACES[task].kind for task in wanted))
+    *others, last = dict.fromkeys(FACES[task].kind for task in wanted)
+    needed = f"{', '.join(others)} or {last}" if others else last
     raise ValueError(f"{directory} is {FACES[name].kind}; {asked} needs {needed} (try {own})")
 
 

@@ -34,6 +34,7 @@ from regard.tasks.translation.text_to_text import TextToTextRecipe
 from regard.tasks.vision.captions.task import CaptionsRecipe
 from regard.tasks.vision.classification import PicturesRecipe
 from regard.tasks.vision.counting import CountingRecipe
+from regard.tasks.vision.gan.task import GANRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.vision.pixels.task import PixelsRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
@@ -185,6 +186,8 @@ def reference() -> str:
     alike = f"{asked} Its tokenizer, optimizer and training sections are those of a translator, its tuning a GPT's."
     parts.append(_other("Text to text", alike, TextToTextRecipe, only=("data", "model", "objective", "decoding")))
     parts += [_other(*small, only=("data", "augment", "model", "objective")) for small in SMALL]
+    made = "A recipe with `task: gan` learns to [make pictures](gan.md); each of its two networks has an optimizer."
+    parts.append(_other("Making pictures", made, GANRecipe, only=("data", "model", "objective", "optim")))
     parts.append(_pictured())
     return "\n".join(parts)
 

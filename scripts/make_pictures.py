@@ -3,11 +3,13 @@
     python scripts/make_pictures.py
     python scripts/make_pictures.py --all build/pictures
     python scripts/make_pictures.py --pixels runs/mnist-pixels data/mnist --costs pixels-cost.json
+    python scripts/make_pictures.py --made runs/fashion-gan
 
 The first writes docs/pictures/explain.png. The second writes every screen, light and dark, wide and narrow, to a folder
-of your own, to be looked at after a change to the page. Needs playwright and a Chromium (Debian: apt install chromium).
-The last needs neither and writes docs/pictures/pixels.png: completions by a trained model of pixels beside what
-attention costs, as `python -m benchmarks.pixels cost --out pixels-cost.json` measured it.
+of your own, to be looked at after a change to the page. Both need playwright and a Chromium (Debian: apt install
+chromium). The third writes docs/pictures/pixels.png: completions by a trained model of pixels beside what attention
+costs, as `python -m benchmarks.pixels cost --out pixels-cost.json` measured it. The last writes made.png and
+places.png: pictures that a trained generator makes, and where five places of one look.
 """
 
 import argparse
@@ -51,10 +53,15 @@ def main() -> None:
         "--pixels", nargs=2, metavar=("RUN", "PICTURES"), help="a model of pixels, pictures to complete"
     )
     parser.add_argument("--costs", type=Path, metavar="JSON", help="what benchmarks/pixels.py measured")
+    parser.add_argument(
+        "--made", type=Path, metavar="MODEL", help="pictures made by this generator, instead of the page"
+    )
     asked = parser.parse_args()
     if asked.pixels:
         folder, source = asked.pixels
         return completions(folder, source, asked.costs, PICTURE.parent / "pixels.png")
+    if asked.made is not None:
+        raise SystemExit(made(asked.made))
     folder = asked.all
     with tempfile.TemporaryDirectory() as aside:
         page = Path(aside) / "page.html"
@@ -66,6 +73,15 @@ def main() -> None:
             folder.mkdir(parents=True, exist_ok=True)
             looks = [(screen, size, theme) for screen in SCREENS for size in SIZES for theme in ("light", "dark")]
             shoot(page, {folder / f"{'-'.join(look)}.png": look for look in looks})
+
+
+def made(model: Path) -> int:
+    """What a generator makes of every label, and where places of one picture look."""
+    ways = {"made": ["generate", "--count", "10"], "places": ["explain"]}
+    return max(
+        run([command, str(model), *more, "--seed", "3", "-o", str(PICTURE.with_name(f"{name}.png"))])
+        for name, (command, *more) in ways.items()
+    )
 
 
 def shoot(page: Path, looks: dict[Path, tuple[str, str, str]]) -> None:

@@ -57,6 +57,8 @@ LABELLING += ("entailment", "alike", "reviews", "endings", "questions")
 SKETCHED = ["training.steps=2", "data.valid=4", "data.batch=2"]  # for models of drawn pictures
 REMEMBERED = ["training.steps=2", "data.valid=4", "data.batch=2", "data.longest=4", "training.device=cpu"]
 DRAWN = ("locate", "count")
+MADE = ["model.widths=[8,8]", "model.noise=4", "training.steps=2", "data.batch=4", "objective.judged=10"]  # for GANs
+MADE += ["objective.variety=0", "training.seconds=null", *BARE[1:]]
 COHORTS = ("rosmap", "breast")
 PICTURED = ("mnist", "fashion", "cifar10", "cifar10-resnet", "scattered", "scattered-cnn", "digit-sum")
 CAPTIONED = ["model.width=16", "training.steps=2", "training.epochs=null", "data.batch=4", "optim.warmup=1", *BARE[1:]]
@@ -359,6 +361,10 @@ class Desk:
             return ["cost", "gpt2", *words[2:]]
         if words[:2] == ["lab", "gradients"]:
             return [*words, "--length", "16", "--width", "16"]
+        if any("gan" in Path(word).stem.split("-") for word in words):
+            brief = {"train": MADE, "evaluate": ["-s", "count=8"]}.get(words[0], [])
+            self.make_room(words) if words[0] == "train" else None
+            return [*words, *brief]
         if words[:1] == ["generate"] and "--length" not in words and not words[-1].endswith(".png"):
             return [*words, "--length", "20"]
         if words[:2] == ["lab", "by-hand"]:

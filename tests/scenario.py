@@ -31,6 +31,7 @@ BRIEF = {"steps": 2, "accumulate": 4, "log": 1, "evaluate": 2, "save": 1, "threa
 BRIEF |= {"device": "cpu", "tensorboard": False}
 ONCE = {"training": BRIEF | {"steps": 1, "accumulate": 1, "evaluate": 1}}  # one step shows that a body can be trained
 STILL = 1e-20  # a rate at which nothing is learnt
+FOLLOWING = ("running_mean", "running_var", ".0.left", ".0.right")  # of norms: they move by data, whatever the rate
 SHARED = {"translation": (2, 4), "masked-lm": (2, 4)}  # sizes of teams; two processes train the other tasks
 
 
@@ -45,6 +46,8 @@ def settings_of(task: str, line: Line) -> dict[str, Any]:
     """The recipe of a line; adam would make much of the order in which gradients are added up."""
     optim = {"name": "sgd", "momentum": 0.9, "rate": 0.05, "warmup": 1, "last": 0.01}
     chosen = {name: value for name, value in optim.items() if f"optim.{name}" in known(task)}
+    parts = {name.split(".")[1] for name in known(task) if name.startswith("optim.") and name.endswith(".momentum")}
+    chosen |= {part: {name: value for name, value in optim.items() if name != "last"} for part in parts}
     return {"task": task, **line.settings, "optim": chosen, "training": BRIEF}
 
 
@@ -89,11 +92,20 @@ def killed(settings: Any, place: Path) -> dict[str, Any]:
 def adapted(settings: Any, place: Path) -> dict[str, Any]:
     """One that goes on from the finished model with a rate of nothing: what it had learnt must be there."""
     out, optim = place / "adapted", settings["optim"]
-    still = {**optim, **{name: STILL for name in ("rate", "last") if name in optim}}
+    still = stilled(optim)
     train(bare({**settings, "optim": still}), out, start=place / "whole")
     before, after = (checkpoint.read(folder / "best").tensors() for folder in (place / "whole", out))
-    apart = [name for name in before if not torch.allclose(before[name], after[name], rtol=0, atol=1e-12)]
+    learnt = [name for name in before if not name.endswith(FOLLOWING)]
+    apart = [name for name in learnt if not torch.allclose(before[name], after[name], rtol=0, atol=1e-12)]
     return {"said": said(out), "names": sorted(before), "apart": apart}
+
+
+def stilled(optim: dict[str, Any]) -> dict[str, Any]:
+    """The same optimizers, of all parts, at a rate of nothing."""
+    return {
+        name: stilled(value) if isinstance(value, dict) else STILL if name in ("rate", "last") else value
+        for name, value in optim.items()
+    }
 
 
 def bare(settings: Any) -> dict[str, Any]:

@@ -38,6 +38,7 @@ MODEL_PARTS = {
     "picture",
     "reader",
     "running",
+    "spectral",
     "spread",
     "weights",
     "writers",

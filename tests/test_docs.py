@@ -32,6 +32,7 @@ from regard.tasks.translation.task import TranslationRecipe
 from regard.tasks.translation.text_to_text import TextToTextRecipe
 from regard.tasks.vision.classification import PicturesRecipe
 from regard.tasks.vision.counting import CountingRecipe
+from regard.tasks.vision.gan.task import GANRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.vision.pixels.task import PixelsRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
@@ -80,6 +81,7 @@ def test_the_recipe_reference_is_what_the_code_says():
         TaggingRecipe,
         PicturesRecipe,
         PixelsRecipe,
+        GANRecipe,
         LocalisationRecipe,
         CountingRecipe,
         MemoryRecipe,
@@ -172,6 +174,7 @@ def test_an_example_is_a_command_that_exists_with_settings_that_exist(place, wor
             "rating",
             "scatter",
             "labels",
+            "classifier",
         ):  # of the score, not of the search
             settings.pop(name, None)
         kinds = {"cost": Plan, "embed": EmbeddingConfig, "search": EmbeddingConfig}

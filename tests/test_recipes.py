@@ -22,6 +22,7 @@ from tests.documents import (
     BRIEF,
     CAPTIONED,
     FEW,
+    MADE,
     MATCHED,
     PAINTED,
     READING,
@@ -74,6 +75,7 @@ MEMORY = ["ntm-copy", "ntm-copy-lstm", "ntm-recall", "ntm-repeat-copy"]
 CAPTIONS = ["flickr8k-hard", "flickr8k-none", "flickr8k-soft", "flickr8k-transformer"]
 SEEN_RECIPES = ["cifar10", "cifar10-resnet", "cifar10-tuned", "fashion", "mnist"]
 PIXELS = ["cifar10-axial", "cifar10-pixels", "fashion-pixels", "mnist-pixels"]
+GANS = ["cifar10-gan", "fashion-gan", "fashion-gan-plain"]
 SCATTERED = ["scattered", "scattered-cnn", "digit-sum", "digit-sum-one", "digit-sum-cnn"]
 TABLES = ["pendulum"]
 OMICS = ["breast-deeprog", "breast-moma", "rosmap-deeprog", "rosmap-moma"]
@@ -98,6 +100,7 @@ ALL = [
     *SEEN_RECIPES,
     *SCATTERED,
     *PIXELS,
+    *GANS,
     *CAPTIONS,
     *MEMORY,
     *TABLES,
@@ -120,6 +123,7 @@ TRAINED = [  # one of every task and model
     "digit-sum",
     "cifar10-axial",
     "mnist-pixels",
+    "fashion-gan",
     "flickr8k-hard",
     "flickr8k-transformer",
     *MEMORY[:2],
@@ -139,6 +143,7 @@ TRAINED = [  # one of every task and model
 ]
 BRIEFLY = {
     "word2vec": [*FEW, "training.threads=1"],
+    "gan": MADE,
     "localisation": SKETCHED,
     "counting": SKETCHED,
     "remembering": REMEMBERED,
@@ -217,6 +222,11 @@ def test_networks_that_are_compared_on_scenes_have_as_many_parameters():
         assert len({str((one.data, one.optim, one.training)) for one, _ in found}) == 1, "all else is alike"
 
 
+def test_generators_that_are_compared_differ_by_attention_alone():
+    whole, plain = (resolved(name) for name in GANS[1:])
+    assert replace(plain, model=replace(plain.model, attention=True)) == whole
+
+
 def test_machine_and_network_that_copy_have_as_many_parameters():
     found = [resolved(name) for name in MEMORY[:2]]
     sizes = [cost.parameters(replace(one.model, inputs=9, outputs=8)) for one in found]
@@ -240,7 +250,7 @@ def test_one_recipe_of_every_model_trains_answers_and_repeats_itself_exactly(nam
         regard.train(f"recipes/{name}.yaml", *shortened(name), out=tmp_path / out, quiet=True) for out in ("a", "b")
     )
     told = map(json.loads, (once.folder / "metrics.jsonl").read_text().splitlines())
-    losses = [each["loss"] for each in told if "loss" in each]  # an evaluation of vectors has none
+    losses = [value for each in told for name, value in each.items() if name.endswith("loss")]  # vectors have none
     assert losses
     assert all(map(math.isfinite, losses))
     assert not any(vars(once.result.faults).values()), "a row was skipped"
@@ -260,6 +270,8 @@ def asked_of(model: Any) -> Sequence[Any]:
         return [np.zeros((28, 28), np.uint8), np.zeros((40, 60, 3), np.float32)]
     if model.task in ("localisation", "counting"):
         return [np.zeros((model.model.config.size,) * 2, np.float32)] * 2
+    if model.task == "gan":
+        return model.classes[:2]
     if model.task == "node-classification":
         return ["0", "7"]
     if model.task == "remembering":

@@ -16,7 +16,7 @@ from regard.cli.answers import typed
 from regard.cli.classify import of_graphs
 from regard.cli.grammar import Device, named
 from regard.cli.lines import PICTURES, guessed, lines_of, writable
-from regard.cli.views import PAGES, View, judged, links, show
+from regard.cli.views import PAGES, View, judged, links, show, show_made
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -107,6 +107,12 @@ def explain(
         str | None,
         typer.Option(metavar="NAME", help="For graphs: the node whose neighbourhood to show.", rich_help_panel=SHOWN),
     ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=2**63 - 1, help="For generators of pictures: of which noise one is made.", rich_help_panel=SHOWN
+        ),
+    ] = None,
     to: Annotated[
         str | None,
         typer.Option(help="Target language, of several; guessed if not given.", rich_help_panel=MEASURED),
@@ -142,6 +148,7 @@ def explain(
     """Show where a model looked: matrix, page, picture or trace."""
     from regard import recipe
 
+    view = View(attention, head, level, specials, numbers, as_json)
     model, texts = named(words or [])
     texts = [*texts, *([] if node is None else [node])]
     if against is not None and not judge:
@@ -153,13 +160,15 @@ def explain(
         return _probe(recipe.load(model, device=device), probe, texts, output, as_json=as_json)
     if anatomy:
         return _anatomy(model, texts, output, device=device, as_json=as_json)
+    if seed is not None:
+        writable(output, KINDS)
+        return show_made(recipe.load(model, device=device), texts, seed, view, output=output)
     measured = measures or interventions
     _possible(texts, input, level, output, alignments=alignments, measured=measured, interventions=interventions)
     trained = recipe.load(model, device=device)
     lines = lines_of(input) if input is not None else typed(trained, texts, option=None)
     if node is not None:
         of_graphs(trained)
-    view = View(attention, head, level, specials, numbers, as_json)
     if about is not None and "about" not in inspect.signature(trained.look).parameters:
         raise ValueError(f"--about is for classifiers of pictures: {trained.name} is {trained.kind}, leave it out")
     if not hasattr(trained, "languages"):

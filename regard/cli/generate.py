@@ -1,4 +1,4 @@
-"""The command that continues a text with a language model, or a picture with a model of pixels."""
+"""The command that continues a text with a language model, continues a picture, or makes pictures."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from regard.cli.grammar import Device, Json, Settings, meant, options
 from regard.cli.lines import decoded, lines_of, writable, writer
 
 DRAWN = ("png", "jpg", "webp", "jpeg", "bmp")
+MADE = "For generators of pictures"
 
 
 def generate(
@@ -29,7 +30,10 @@ def generate(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Write here: .jsonl, a picture, or any other name for plain text."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write here: .jsonl, or any other name for plain text; pictures: .png, .npz, .jsonl.",
         ),
     ] = None,
     keep: Annotated[
@@ -49,11 +53,16 @@ def generate(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, max=2**64 - 1, help="Random seed.", show_default=False)] = None,
     stop: Annotated[str | None, typer.Option(metavar="TEXT", help="End before the first of these.")] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LABEL", help="What to make; again for more; all if not given.", rich_help_panel=MADE),
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="Pictures of each label.", rich_help_panel=MADE)] = 1,
     settings: Settings = None,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Continue a text with a language model, or a picture with a model of pixels."""
+    """Continue a text or a picture, or make pictures."""
     from regard import recipe
 
     writable(output, reads=(input,))
@@ -75,7 +84,12 @@ def generate(
     begun = prompt
     if input is not None or prompt == "-":
         begun = "\n".join(lines_of(input) if input is not None else decoded(sys.stdin.buffer, "standard input"))
-    trained = recipe.load(model, device=device, task=(*recipe.able("write"), *recipe.able("draw")))
+    able = (*recipe.able("write"), *recipe.able("draw"), *recipe.able("make"))
+    trained = recipe.load(model, device=device, task=able)
+    if hasattr(trained, "make"):
+        return _make(trained, [*(label or []), *given], output, as_json=as_json, count=count, **changes)
+    if label or count > 1:
+        raise ValueError(f"--label and --count are for generators of pictures: {trained.name} is {trained.kind}")
     asked = {"samples": samples, **changes}
     if hasattr(trained, "draw"):
         return _draw(trained, prompt, asked | ({} if keep is None else {"keep": keep}), output, as_json=as_json)
@@ -90,6 +104,31 @@ def generate(
                 write(json.dumps(written.plain(), ensure_ascii=False))
             else:
                 write(("---\n" if number else "") + written.text)
+
+
+def _make(trained: Any, labels: list[str], output: Path | None, *, as_json: bool, **asked: Any) -> None:
+    """Pictures as one of all of them, a row for each label, as arrays to train on, or as JSON lines."""
+    lines = as_json or (output is not None and output.suffix in (".jsonl", ".json"))
+    if output is None and not as_json:
+        raise ValueError(f"{trained.name} makes pictures: name a file for them with -o grid.png")
+    if not lines:
+        writable(output, (*DRAWN, "npz"))
+    made = trained.make(labels or None, **asked)
+    if lines:
+        with writer(output) as write:
+            for one in made:
+                write(json.dumps(one.plain(), ensure_ascii=False))
+        return
+    from regard.data import images
+
+    assert output is not None
+    pixels, names = [one.pixels for one in made], [one.label for one in made]
+    if output.suffix.lower() == ".npz":
+        images.arrays(output, pixels, names)
+    else:
+        several = len(dict.fromkeys(names)) > 1
+        images.tiled(output, pixels, across=asked["count"] if several else None)
+    print(f"{output}: {len(made):,} pictures of {', '.join(dict.fromkeys(names))}")
 
 
 def _stream(trained: Any, begun: str | None, asked: dict[str, Any]) -> None:

@@ -45,6 +45,7 @@ regression           a table: a number or a class from other columns
 omics                several tables of the same samples: their classes
 node-classification  a graph: classes of its nodes (GAT)
 pictures             labelled pictures: a classifier (ViT or CNN)
+gan                  labelled pictures: a generator of such pictures (SAGAN)
 captions             pictures with captions: a captioner
 pixels               pictures: a model that writes them pixel by pixel
 localisation         pictures it draws itself: which digit, and where

@@ -51,6 +51,17 @@ def show(
             print(f"{name}: {value:.3f}")
 
 
+def show_made(trained: Any, labels: list[str], seed: int, view: View, *, output: Path | None) -> None:
+    """Where places of a picture looked that is made of this seed, and of a label if one is given."""
+    import inspect
+
+    if "seed" not in inspect.signature(trained.look).parameters:
+        raise ValueError(f"--seed is for generators of pictures: {trained.name} is {trained.kind}, leave it out")
+    if len(labels) > 1:
+        raise ValueError(f"give one label to explain, not {len(labels)}")
+    show(trained.look(*labels, seed=seed), view, output=output, step=None, gold=None, extra={})
+
+
 def matrix(trace: Trace, view: View) -> str:
     """Where one attention looked, in shades."""
     from regard.interpret import terminal
@@ -141,6 +152,8 @@ def write(trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> Non
         _table([["", *columns], *lines], path)
         return
     title = f"{trace.facts['text']}\n{trace.facts['answer']}"
+    if trace.pictures and all(item.box is not None for item in trace.items[seen.query]):
+        return plots.save(plots.places(trace, title=title), path)
     if trace.pictures:
         return plots.save(plots.pictured(trace, title=title), path)
     sides = seen.query, seen.key

@@ -16,6 +16,7 @@ from regard.config.words import nearest
 from regard.models.blocks import Embedding, FeedForward
 from regard.models.cells import Layer
 from regard.models.running import RunningNorm, statistics
+from regard.models.spectral import SpectralNorm
 from regard.models.vit import Patches
 from regard.models.weights import Unfilled
 
@@ -41,9 +42,9 @@ def blank(config: Any) -> nn.Module:
 def learned(module: nn.Module, *, recurse: bool = True) -> list[Tensor]:
     """What is learnt: parameters, and tables that a model trains by itself, which a checkpoint holds all the same.
 
-    Running statistics of norms are in a checkpoint too, but measured and not learnt.
+    Running statistics of norms and singular vectors of weights are in a checkpoint too, but measured and not learnt.
     """
-    lasting = _lasting(module, recurse=recurse) - statistics(module).keys()
+    lasting = _lasting(module, recurse=recurse) - statistics(module).keys() - _singular(module)
     kept = [buffer for name, buffer in module.named_buffers(recurse=recurse) if name in lasting]
     return [*module.parameters(recurse=recurse), *(each for each in kept if each.dtype is torch.float32 and each.dim())]
 
@@ -91,6 +92,12 @@ def preset(name: str) -> Any:
 
 def _of(shape: type) -> dict[str, dict[str, Any]]:
     return getattr(shape, "PRESETS", {})
+
+
+def _singular(module: nn.Module) -> set[str]:
+    """The names of the singular vectors by which weights are normalised."""
+    norms = [name for name, each in module.named_modules() if isinstance(each, SpectralNorm)]
+    return {f"{name}.{kind}".lstrip(".") for name in norms for kind in ("left", "right")}
 
 
 def _lasting(module: nn.Module, *, recurse: bool) -> set[str]:

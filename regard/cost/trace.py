@@ -128,6 +128,8 @@ ARGUMENTS: Mapping[str, Callable[[Any, Lengths, int], Any]] = {
     "vectors": lambda shape, lengths, batch: torch.zeros(batch, lengths.source, shape.inputs),
     "pictures": lambda shape, lengths, batch: torch.zeros(batch, shape.size, shape.size),
     "pixels": lambda shape, lengths, batch: torch.zeros(batch, shape.channels, shape.size, shape.size),
+    "noise": lambda shape, lengths, batch: torch.zeros(batch, shape.noise),
+    "labels": lambda shape, lengths, batch: torch.zeros(batch, dtype=torch.int64),
     "regions": lambda shape, lengths, batch: torch.zeros(batch, *shape.read),
     "grid": lambda shape, lengths, batch: _layout(batch, lengths.target),
     "frames": lambda shape, lengths, batch: torch.zeros(batch, lengths.source, shape.size, shape.size),

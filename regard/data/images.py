@@ -1,20 +1,23 @@
-"""Picture files: read as shades of grey, written, and drawn upon."""
+"""Picture files: read as shades of grey, written, drawn upon, and laid side by side."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 
 if TYPE_CHECKING:
     from PIL import Image
 
 RED = (230, 40, 40)
 SCALE = 4  # how much larger a picture is drawn upon
+GAP = 2  # pixels between pictures that lie side by side
+WIDE = 512  # pixels on a side of several pictures, about
 MOST = 1 << 26  # pixels of a picture that is still opened
 
 
@@ -105,6 +108,30 @@ def marked(path: str | Path, shades: Float[np.ndarray, "height width"], box: tup
     )
     pen.text((left + 2, max(0, top - 12)), text, fill=RED)
     _saved(large, path)
+
+
+def tiled(
+    path: str | Path, pictures: Sequence[UInt8[np.ndarray, "channels height width"]], *, across: int | None = None
+) -> None:
+    """Pictures side by side in one file, so many in a row, or in a square; small ones are enlarged."""
+    from PIL import Image
+
+    across = across or math.ceil(math.sqrt(len(pictures)))
+    channels, height, width = pictures[0].shape
+    down = -(-len(pictures) // across)
+    whole = np.full((down * (height + GAP) - GAP, across * (width + GAP) - GAP, channels), 128, np.uint8)
+    for number, picture in enumerate(pictures):
+        top, left = (number // across) * (height + GAP), (number % across) * (width + GAP)
+        whole[top : top + height, left : left + width] = picture.transpose(1, 2, 0)
+    times = max(1, WIDE // max(whole.shape[:2]))
+    drawn = Image.fromarray(whole.squeeze(-1) if channels == 1 else whole)
+    _saved(drawn.resize((drawn.width * times, drawn.height * times), Image.Resampling.NEAREST), path)
+
+
+def arrays(path: str | Path, pictures: Sequence[UInt8[np.ndarray, "channels height width"]], labels: list[str]) -> None:
+    """Labelled pictures as arrays in an .npz file, which can be trained on."""
+    stacked = np.stack(pictures).transpose(0, 2, 3, 1)
+    np.savez_compressed(path, pictures=stacked, labels=np.array(labels))
 
 
 def _picture(shades: np.ndarray) -> Image.Image:

@@ -81,6 +81,33 @@ def pictured(trace: Trace, *, title: str = "") -> Figure:
     return figure
 
 
+def places(trace: Trace, *, title: str = "") -> Figure:
+    """A picture with each of the places that look marked, and below it where that one looked, in shades of its own."""
+    from matplotlib.figure import Figure
+
+    [(side, picture)] = trace.pictures.items()
+    [one] = [each for each in trace.weights if each.key == side and each.query != side][-1:]
+    items, rows = trace.items[one.query], len({item.box[1] for item in trace.items[side] if item.box is not None})
+    figure = Figure(figsize=(1.8 * len(items), 4.4), layout="constrained")
+    grid = figure.subplots(2, len(items), squeeze=False)
+    for column, (item, values) in enumerate(zip(items, one.values.float().mean(0), strict=True)):
+        assert item.box is not None
+        left, top, right, bottom = item.box
+        corners = [[(left, top), (right, top), (right, bottom), (left, bottom)]]
+        looked = values.unflatten(0, (rows, -1)).numpy()
+        height, width = looked.shape
+        grid[0][column].imshow(picture.numpy().squeeze(), cmap="gray", vmin=0, vmax=255)
+        _outline(grid[0][column], corners, picture.shape)
+        grid[1][column].imshow(looked, cmap="cividis", vmin=0)
+        _outline(grid[1][column], corners, (height, width, 1))
+        grid[0][column].set_title(_visible(item.text), fontsize=9)
+        grid[1][column].set_xlabel(f"highest {float(values.max()):.1%}", fontsize=8)
+    for axes in grid.flat:
+        axes.set(xticks=[], yticks=[])
+    figure.suptitle(title or one.name, fontsize=10)
+    return figure
+
+
 def _outline(axes: Any, crops: Sequence[Sequence[Sequence[float]]], shape: Sequence[int]) -> None:
     """The crops that a model has cut out, as boxes; a dot where the top left of each lies."""
     height, width, _ = shape

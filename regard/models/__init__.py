@@ -182,6 +182,12 @@ def _transformer_captioner() -> Pair:
     return TransformerCaptioner, TransformerCaptionerConfig
 
 
+def _sagan() -> Pair:
+    from regard.models.sagan import SAGAN, SAGANConfig
+
+    return SAGAN, SAGANConfig
+
+
 def _ntm() -> Pair:
     from regard.models.ntm import NTM, NTMConfig
 
@@ -239,6 +245,7 @@ MODELS = Models(
         "transformer-captioner": _transformer_captioner,
         "image-gpt": _image_gpt,
         "axial": _axial,
+        "sagan": _sagan,
         "ntm": _ntm,
         "rnn-per-step": _per_step,
         "word2vec": _word2vec,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -37,14 +37,38 @@ class RunningNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "batch features *place"]) -> Float[Tensor, "batch features *place"]:
         """Normalised by the row's own statistics in training, by the running ones in use."""
+        return self.normalised(x, self.weight, self.bias)
+
+    def normalised(
+        self, x: Float[Tensor, "batch features *place"], weight: Tensor | None, bias: Tensor | None
+    ) -> Float[Tensor, "batch features *place"]:
+        """The same with this scale and shift; without gradients, as when others learn, nothing is remembered."""
         alone = x.numel() == x.shape[1]  # a single number varies from nothing
         if not self.training or not self.weight.requires_grad or alone:
-            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
+            return F.batch_norm(x, self.running_mean, self.running_var, weight, bias, eps=self.eps)
         mean, variance = torch.zeros_like(self.running_mean), torch.zeros_like(self.running_var)
-        y = F.batch_norm(x, mean, variance, self.weight, self.bias, training=True, momentum=1.0, eps=self.eps)
-        with torch.no_grad():
-            self.seen.add_(torch.stack([mean, variance, torch.ones_like(mean)]), alpha=len(x))
+        y = F.batch_norm(x, mean, variance, weight, bias, training=True, momentum=1.0, eps=self.eps)
+        if torch.is_grad_enabled():
+            with torch.no_grad():
+                self.seen.add_(torch.stack([mean, variance, torch.ones_like(mean)]), alpha=len(x))
         return y
+
+
+class ClassNorm(RunningNorm):
+    """Class-conditional batch normalisation: scale and shift belong to the example's class (Dumoulin et al. 2017)."""
+
+    def __init__(self, features: int, classes: int, *, eps: float = 1e-5):
+        super().__init__(features, eps=eps)
+        self.weight = nn.Parameter(torch.ones(classes, features))
+        self.bias = nn.Parameter(torch.zeros(classes, features))
+
+    def forward(  # type: ignore[override]
+        self, x: Float[Tensor, "batch features *place"], labels: Int[Tensor, "batch"]
+    ) -> Float[Tensor, "batch features *place"]:
+        """Statistics of the whole row, whatever the classes in it."""
+        y = self.normalised(x, None, None)
+        weight, bias = (each[labels].unflatten(1, (-1, *[1] * (x.dim() - 2))) for each in (self.weight, self.bias))
+        return weight * y + bias
 
 
 def norms(model: nn.Module) -> list[RunningNorm]:

@@ -38,6 +38,8 @@ from regard.tasks.vision.captions.writer import CaptionWriter
 from regard.tasks.vision.classification import PictureClassification
 from regard.tasks.vision.classifier import PictureClassifier
 from regard.tasks.vision.counting import Counter, Counting
+from regard.tasks.vision.gan.maker import PictureMaker
+from regard.tasks.vision.gan.task import PictureMaking
 from regard.tasks.vision.localisation import Localisation, Locator
 from regard.tasks.vision.pixels.painter import Painter
 from regard.tasks.vision.pixels.task import Pixels
@@ -51,6 +53,7 @@ TASKS: dict[str, tuple[Any, Any]] = {
     "choice": (MultipleChoice, Chooser),
     "classification": (Classification, Classifier),
     "counting": (Counting, Counter),
+    "gan": (PictureMaking, PictureMaker),
     "language": (Language, Writer),
     "localisation": (Localisation, Locator),
     "masked-lm": (MaskedLM, Filler),

@@ -132,7 +132,9 @@ class Books:
         if evaluation is None:
             return
         metrics: dict[str, int | float | None] = dict(evaluation.metrics)
-        better = self._improved(metrics, kind)
+        better = evaluation.failed is None and self._improved(metrics, kind)
+        if evaluation.failed is not None:
+            self.guard.give_up(progress.step, evaluation.failed)
         if kind == "evaluation":
             self.metrics, progress.evaluated, self.saved = metrics, progress.step, -1  # what was saved knows less
             progress.stale = 0 if better else progress.stale + 1

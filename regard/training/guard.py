@@ -183,6 +183,11 @@ class Guard:
         vain = f"after going back {tried} times in vain" if tried else "with no checkpoint to go back to"
         self.reason = f"diverged: {why} at step {step}, {vain}: {REMEDY}"
 
+    def give_up(self, step: int, why: str) -> None:
+        """What was learnt is of no use, though every number is sound; `why` names a remedy."""
+        self.reason = f"diverged: at step {step} {why}"
+        self.log.note(self.reason)
+
     def retreat(self, saved: Health, *, step: int, to: int, rows: int) -> None:
         """Be as at the checkpoint `to`, but count what happened since and pass over the rows up to now."""
         now, faults = self.health, replace(self.health.faults, rolled_back=self.health.faults.rolled_back + 1)

@@ -13,6 +13,7 @@ import torch
 
 from regard.config.ranges import Count, Positive, Seed, Share, Small, Whole
 from regard.config.resuming import Free
+from regard.models import spectral
 from regard.models.running import forget, norms, settle
 from regard.training import device
 from regard.training.bookkeeping import Books, Result
@@ -96,8 +97,8 @@ class TrainingConfig:
 def fit(task: Learner, config: TrainingConfig, optim: Any, run: Run, *, log: Log) -> Result:
     """Train until steps, time or patience are spent or somebody interrupts; the model ends with its best weights.
 
-    Going on from `run.latest` is exact to the bit. `optim` is one setting for all parts or one for each by name. Every
-    process of the run's team does the same but for its rows; process 0 alone writes.
+    Going on from `run.latest` is exact to the bit. `optim` is one setting for all parts, or one for each, by key or by
+    attribute. Every process of the run's team does the same but for its rows; process 0 alone writes.
     """
     if config.epochs is not None:
         config = replace(config, steps=max(1, ceil(config.epochs * task.rows / config.accumulate)))
@@ -105,6 +106,11 @@ def fit(task: Learner, config: TrainingConfig, optim: Any, run: Run, *, log: Log
         loop = _Loop(task, config, optim, run, log, signals)
         with loop.rows:
             return loop.run_through()
+
+
+def own(optim: Any, part: str) -> OptimConfig:
+    """The optimizer settings of one part: its own where each has some, else those of all."""
+    return optim[part] if isinstance(optim, Mapping) else getattr(optim, part, optim)
 
 
 class _Loop:
@@ -119,13 +125,13 @@ class _Loop:
         task.model.to(self.device).train()
         self.rows = MicroBatches(task, self.device, self.dtype, seed=config.seed, compiles=way)
         parts = task.parts()
-        self.optim = {part: optim[part] if isinstance(optim, Mapping) else optim for part in parts}
+        self.optim = {part: own(optim, part) for part in parts}
         tuning = getattr(getattr(task, "recipe", None), "tuning", None)
         self.optimizers = {part: build(some, self.optim[part], task.model, tuning) for part, some in parts.items()}
         self.updates = self._updates()
         self.guard = Guard(task, config, log, self.device, team)
         self.ema = MovingAverage(task.model, config.ema)
-        self.norms = norms(task.model)
+        self.norms, self.spectra = norms(task.model), spectral.spectra(task.model)
         optimizers = self.optimizers
         self.books = Books(task, config, run, log, signals, guard=self.guard, optimizers=optimizers, ema=self.ema)
         self.window = Meter()
@@ -235,6 +241,7 @@ class _Loop:
         broken = self.updates[part](total, rate=rate, veto=~verdict.sound)
         self.team.add([norm.seen for norm in self.norms])
         settle(self.norms, veto=broken)
+        spectral.settle(self.spectra, veto=broken)
         if hasattr(self.task, "heed"):
             self.task.heed(loss / total, veto=broken)
         self.guard.saw(now, [(row, step.loss, step.weight) for row, step in done], verdict, broken)
@@ -243,9 +250,10 @@ class _Loop:
             self.window.count(step for _, step in done)
 
     def _begin(self, optimizer: torch.optim.Optimizer) -> None:
-        """Forget all gradients, and what norms have seen."""
+        """Forget all gradients, and what norms have seen and found."""
         self.rows.clear(optimizer)
         forget(self.norms)
+        spectral.forget(self.spectra)
 
     def _updates(self) -> dict[str, Callable[..., torch.Tensor]]:
         """How each part is updated: recorded where rows are."""

@@ -28,6 +28,8 @@ class Evaluation:
 
     metrics: Mapping[str, int | float]
     samples: list[dict[str, Any]] = field(default_factory=list)
+    failed: str | None = None
+    """Why training has gone wrong for good, with a remedy: such a model is never the best, and training stops."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class Learner(Protocol):
     """Rows in an epoch."""
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
-        """The parameters of each optimizer, stepped in this order."""
+        """The parameters of each optimizer, stepped in this order; `optim` may have a section for each by its name."""
 
     def batch(self, row: int) -> Any:
         """The data of a row, a pure function of its number; rows count on across epochs."""

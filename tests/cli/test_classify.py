@@ -102,7 +102,7 @@ def test_explain_shows_where_a_classifier_looked(models, capsys, tmp_path):
 def test_what_is_wrong_is_said_in_one_line(models, capsys):
     classifier, tagger = str(models / "classification"), str(models / "tagging")
     assert (
-        "is a tagger; regard classify needs a classifier or a classifier of nodes or a classifier of pictures "
+        "is a tagger; regard classify needs a classifier, a classifier of nodes or a classifier of pictures "
         "(try regard tag)" in complaint(capsys, "classify", tagger, "x")
     )
     assert "is a classifier; regard tag needs a tagger (try regard classify)" in complaint(

@@ -133,7 +133,7 @@ def test_what_is_wrong_is_said_in_one_line(folder, capsys, line, said):
 
 def test_a_model_that_translates_does_not_write(capsys):
     assert run(["generate", str(recipe.shipped.models()["en-fr"].path)]) == 1
-    said = "is a translator; regard generate needs a language model or a model of pixels (try regard translate)"
+    said = "needs a language model, a model of pixels or a generator of pictures (try regard translate)"
     assert said in capsys.readouterr().err
 
 

@@ -52,6 +52,7 @@ SHAPES: dict[str, dict[str, Any]] = {
     "transformer-captioner": {"vocab": 40, "encoder": EYE, "width": 16, "heads": 2, "hidden": 24, "reader": 1},
     "image-gpt": {"vocab": 9, "size": 4, "width": 16, "heads": 2, "hidden": 24, "depth": 1, "context": 17},
     "axial": {"vocab": 9, "size": 3, "width": 16, "heads": 2, "hidden": 24, "above": 1, "depth": 1},
+    "sagan": {"classes": 3, "size": 8, "noise": 4, "widths": [16, 8, 8]},
     "ntm": {"inputs": 3, "outputs": 2, "width": 8, "places": 5, "depth": 4},
     "rnn-per-step": {"inputs": 3, "outputs": 2, "width": 8},
     "word2vec": {"vocab": 40, "width": 8},

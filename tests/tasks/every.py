@@ -246,6 +246,17 @@ def pictures(place: Path) -> dict[str, Line]:
             options={"fit": "crop"},
             looks=True,
         ),
+        "gan": Line(
+            {
+                "data": {"train": {"path": str(photos)}, "batch": 4, "size": 8},
+                "model": {"widths": [16, 8, 8], "noise": 4},
+                "objective": {"judged": 8},
+            },
+            ["red", "blue"],
+            [str(photos)],
+            options={"count": 8},
+            looks=True,
+        ),
         "captions": Line(
             {"data": {"train": {"path": captions}, "batch": 4, "size": 8, "longest": 12}, "model": written},
             [str(photos / "red" / "00.png"), str(photos / "blue" / "01.png")],

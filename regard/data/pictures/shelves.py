@@ -55,6 +55,8 @@ class PictureFile:
     """Column with the labels in a table; null: the one called label, class or category."""
     folder: Free[str | None] = None
     """Folder in which the paths of a table begin; null: the one the table lies in."""
+    classes: tuple[str, ...] = ()
+    """Names of labels that are numbers in idx or .npz files, from 0 on; none: those in the file, or the numbers."""
 
 
 @dataclass(frozen=True)
@@ -92,14 +94,16 @@ def shelve(file: PictureFile, *, part: Part = "train", labelled: bool = True) ->
     Where labels do not matter, pictures may lie in a folder without one for each class.
     """
     root = find(file.path)
-    if root.is_dir():
-        if found := _idx_names(root, part):
-            return _idx(str(root), found)
-        return _folder(_part(root, part), labelled=labelled)
+    if root.is_dir() and (found := _idx_names(root, part)):
+        return _idx(str(root), found, file.classes)
     if root.suffix.lower() == ".npz":
-        return _npz(root, part)
+        return _npz(root, part, file.classes)
     if "idx3-ubyte" in root.name:
-        return _idx(str(root.parent), root.name.removesuffix(".gz"))
+        return _idx(str(root.parent), root.name.removesuffix(".gz"), file.classes)
+    if file.classes:
+        raise ValueError(f"{file.path} names its labels itself: leave out classes, which are for idx and .npz files")
+    if root.is_dir():
+        return _folder(_part(root, part), labelled=labelled)
     if suffix(file.path) in (".csv", ".tsv", ".txt", *JSON_SUFFIXES):
         return _table(file)
     raise ValueError(f"{file.path} holds no pictures that can be read: {REMEDY}")
@@ -277,14 +281,14 @@ def _idx_names(root: Path, part: Part) -> str | None:
     return fitting[0].removesuffix(".gz") if fitting else None
 
 
-def _idx(folder: str, name: str) -> Shelf:
+def _idx(folder: str, name: str, classes: tuple[str, ...] = ()) -> Shelf:
     """Pictures in one idx file and their labels in the other, which is named alike."""
     pictures = idx.read(folder, name, idx.PICTURES)
     labels = idx.read(folder, name.replace("images", "labels").replace("idx3", "idx1"), idx.LABELS)
-    return _stacked(f"{folder}/{name}", pictures, labels)
+    return _stacked(f"{folder}/{name}", pictures, labels, classes)
 
 
-def _npz(path: Path, part: Part) -> Shelf:
+def _npz(path: Path, part: Part, classes: tuple[str, ...] = ()) -> Shelf:
     """Pictures and labels of an npz file; nothing in it is unpickled."""
     keys = _keys(path, part)
     if not keys:
@@ -296,7 +300,7 @@ def _npz(path: Path, part: Part) -> Shelf:
         pictures = pictures.transpose(0, 2, 3, 1)
     if names.ndim != 1 or names.dtype.kind not in "US":
         raise ValueError(f"{path}: classes must be a list of names, not {names.dtype} of shape {names.shape}")
-    shelf = _stacked(str(path), pictures, labels, tuple(map(str, names)))
+    shelf = _stacked(str(path), pictures, labels, classes or tuple(map(str, names)))
     if own in found:
         return replace(shelf, columns={**shelf.columns, BOX: _boxes(shelf, pictures, found[own])})
     return shelf

@@ -53,8 +53,8 @@ def unseen(text: str, answer: str, tokenizer: Tokenizer) -> Iterator[tuple[int, 
     people = {n for n, word in enumerate(words) if word not in said and _first_name(text, found[n], word, tokenizer)}
     people = people if said.isdisjoint(given_names() - set(words)) else set()  # Sophie may stand for Sophia
     missing = [n for n, word in enumerate(words) if len(word) >= SHORTEST and word.casefold() not in answer.casefold()]
-    lost = {n for n in missing if _spelt(words[n], tokenizer, named=_named(text, found[n], words[n]))}
-    lost = sorted({n for n in lost if not _rendered(words[n], answer, tokenizer)} | people)
+    spelt = [n for n in missing if _spelt(words[n], tokenizer, named=_named(text, found[n], words[n]))]
+    lost = sorted({n for n in spelt if not _rendered(words[n], answer, tokenizer)} | people)
     if 2 * len(lost) > max(2, len(words)):
         return
     for number in lost:

@@ -194,9 +194,12 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
 
 def read(paths: Sequence[PictureFile], shape: Shape, classes: list[str], *, reject: float) -> Side:
     """Labelled pictures to score a model on."""
-    found = _album(
-        [shelve(file, part="test") for file in paths], shape, reject, remedy="allow a share of them: -s reject=0.05"
-    )
+    return sided([shelve(file, part="test") for file in paths], shape, classes, reject=reject)
+
+
+def sided(shelves: Sequence[Shelf], shape: Shape, classes: list[str], *, reject: float = 0.0) -> Side:
+    """The labelled pictures of these shelves."""
+    found = _album(shelves, shape, reject, remedy="allow a share of them: -s reject=0.05")
     return Side(found, np.arange(len(found)), numbered(found, classes))
 
 

@@ -1,0 +1,86 @@
+"""Spectral normalisation: weights divided by their largest singular value (Miyato et al. 2018).
+
+The value is followed by power iteration, one round for every update of the weights. As with running statistics of
+norms, what a row of data finds counts only when the update is made: rows may be summed up or dealt to several
+processes, and a step that is skipped or begun again leaves no trace. Whoever trains calls `settle` and `forget`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils import parametrize
+
+FIRST = 15  # rounds before the first update
+EPS = 1e-12
+KINDS = (nn.Conv2d, nn.Linear, nn.Embedding)
+
+
+class SpectralNorm(nn.Module):
+    """`W / sigma(W)` with `sigma = u . W v`, for a weight seen as a matrix of (outputs, everything else).
+
+    In training each weight that learns goes one round further, `u = W v / |W v|`, `v = W^T u / |W^T u|`; one that is
+    frozen, or used without gradients, is divided by what the last round found.
+    """
+
+    left: Tensor
+    right: Tensor
+    ahead: Tensor  # both, as they are after this step
+
+    def __init__(self, weight: Float[Tensor, "outputs *inputs"]):
+        super().__init__()
+        sizes = len(weight), weight.numel() // len(weight)
+        left, right = (torch.randn(size, dtype=weight.dtype) for size in sizes)
+        for _ in range(0 if weight.is_meta else FIRST):  # weights without contents are about to be replaced
+            left, right = power(weight.detach().flatten(1), right)
+        self.register_buffer("left", left)
+        self.register_buffer("right", right)
+        self.register_buffer("ahead", torch.zeros(sum(sizes), dtype=weight.dtype), persistent=False)
+
+    def forward(self, weight: Float[Tensor, "outputs *inputs"]) -> Float[Tensor, "outputs *inputs"]:
+        """The weight to compute with."""
+        with torch.autocast(weight.device.type, enabled=False):  # a rounded iteration would not settle
+            matrix, left, right = weight.flatten(1), self.left, self.right
+            if self.training and weight.requires_grad and torch.is_grad_enabled():
+                with torch.no_grad():
+                    left, right = power(matrix, right)
+                    self.ahead.copy_(torch.cat([left, right]))
+            return weight / torch.dot(left, matrix @ right)
+
+
+def power(matrix: Float[Tensor, "m n"], right: Float[Tensor, "n"]) -> tuple[Float[Tensor, "m"], Float[Tensor, "n"]]:
+    """One round of power iteration: both singular vectors, nearer to those of the largest singular value."""
+    left = F.normalize(matrix @ right, dim=0, eps=EPS)
+    return left, F.normalize(matrix.mT @ left, dim=0, eps=EPS)
+
+
+def normalise(model: nn.Module) -> None:
+    """Divide every convolution, matrix and table inside a model by its largest singular value, from now on."""
+    for module in [each for each in model.modules() if isinstance(each, KINDS)]:
+        parametrize.register_parametrization(module, "weight", SpectralNorm(module.weight), unsafe=True)
+
+
+def spectra(model: nn.Module) -> list[SpectralNorm]:
+    """All such norms of a model."""
+    return [module for module in model.modules() if isinstance(module, SpectralNorm)]
+
+
+@torch.no_grad()
+def forget(norms: Sequence[SpectralNorm]) -> None:
+    """Nothing that was found since the last update counts."""
+    if norms:
+        torch._foreach_copy_([norm.ahead for norm in norms], [torch.cat([norm.left, norm.right]) for norm in norms])
+
+
+@torch.no_grad()
+def settle(norms: Sequence[SpectralNorm], *, veto: Tensor) -> None:
+    """Keep what was found since the last update, unless vetoed."""
+    if not norms:
+        return
+    kept = [each for norm in norms for each in (norm.left, norm.right)]
+    after = torch.where(veto, torch.cat(kept), torch.cat([norm.ahead for norm in norms]))
+    torch._foreach_copy_(kept, after.split([len(each) for each in kept]))

@@ -1,0 +1,1 @@
+"""Pictures made of noise: two networks that learn from one another, the generator in use, and how good it is."""
