@@ -391,7 +391,8 @@ class Desk:
             self.make_room(words)
             kinds = {"resnet": "resnet", "scattered": "spatial-transformer", "digit-sum": "spatial-transformer"}
             kind = next((kind for part, kind in kinds.items() if any(part in word for word in words)), "vit")
-            return [*words, *SEEN[kind]]
+            longer = ["training.steps=40", "optim.warmup=1"] if "--pictures" in words else []  # something to look for
+            return [*words, *SEEN[kind], *longer]
         if not {"--resume", "--overwrite"} & set(words):
             self.make_room(words)
         if "--text" in words or any(Path(word).stem.endswith(BLOCKS) for word in words):

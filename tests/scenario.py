@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import traceback
@@ -46,7 +47,7 @@ def settings_of(task: str, line: Line) -> dict[str, Any]:
     """The recipe of a line; adam would make much of the order in which gradients are added up."""
     optim = {"name": "sgd", "momentum": 0.9, "rate": 0.05, "warmup": 1, "last": 0.01}
     chosen = {name: value for name, value in optim.items() if f"optim.{name}" in known(task)}
-    parts = {name.split(".")[1] for name in known(task) if name.startswith("optim.") and name.endswith(".momentum")}
+    parts = {name.split(".")[1] for name in known(task) if re.fullmatch(r"optim\.\w+\.momentum", name)}
     chosen |= {part: {name: value for name, value in optim.items() if name != "last"} for part in parts}
     return {"task": task, **line.settings, "optim": chosen, "training": BRIEF}
 

@@ -110,7 +110,11 @@ def explain(
     seed: Annotated[
         int | None,
         typer.Option(
-            min=0, max=2**63 - 1, help="For generators of pictures: of which noise one is made.", rich_help_panel=SHOWN
+            metavar="NUMBER",
+            min=0,
+            max=2**63 - 1,
+            help="For generators: the noise.",
+            rich_help_panel=SHOWN,
         ),
     ] = None,
     to: Annotated[

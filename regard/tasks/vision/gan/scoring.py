@@ -81,13 +81,13 @@ def scored(
         measures |= near
     seen_by = "mean shades of regions" if classifier is None else f"features of {classifier}"
     against = "two halves of the real pictures" if learnt is None else "training pictures"
-    note = f"Frechet distance in {seen_by}, not comparable with others; real against real: {against}."
+    notes = [f"Frechet distance in {seen_by}, not comparable with others.", f"Real against real: {against}."]
     examples = [
         Judged(k + 1, f"{label}, seed {seed}", label, found, float(label == found))
         for k, (label, found) in enumerate(zip(asked, made.labels, strict=False))
     ]
     return Scores(
-        name, maker.task, metrics, examples, measures=measures, tables=tables, notes=[note],
+        name, maker.task, metrics, examples, measures=measures, tables=tables, notes=notes,
         unit="picture" if examples else "comparison", counted="right",
     )  # fmt: skip
 
