@@ -61,32 +61,21 @@ def main() -> None:
 def trained(asked: argparse.Namespace, encoder: str, writer: str, seed: int) -> dict[str, Any]:
     """One run and its scores on the test pictures."""
     recipe, settings = WRITERS[writer]
-    out, began = asked.runs / f"{encoder}-{writer}-{seed}", time.perf_counter()
-    begun = (out / "last").exists()
-    outcome = regard.train(
+    outcome, run = ledger.trained(
         RECIPES / f"{recipe}.yaml",
         *settings,
-        f"training.seed={seed}",
-        "training.tensorboard=false",
         *asked.settings,
-        out=out,
+        seed=seed,
+        out=asked.runs / f"{encoder}-{writer}-{seed}",
         start=asked.start,
-        resume=begun,
-        overwrite=not begun,
-        quiet=True,
     )
-    if outcome.result.reason == "interrupted":
-        raise SystemExit(f"{out}: interrupted, the same command continues")
-    seconds, began = time.perf_counter() - began, time.perf_counter()
+    began = time.perf_counter()
     scores = scored(asked, outcome.folder)
     return {
         "scores": {name: round(score, 3) for name, score in scores.metrics.items()},
         "intervals": {name: [round(one.low, 3), round(one.high, 3)] for name, one in scores.intervals.items()},
-        "seconds": round(seconds, 1),
-        "resumed": begun,
+        **run,
         "scored in": round(time.perf_counter() - began, 1),
-        "steps": outcome.result.step,
-        "held out": {metric: round(value, 4) for metric, value in outcome.metrics.items()},
         "people": scores.plain(worst=0).get("people"),
         "examples": [f"{one.given}: {one.answer}" for one in scores.examples[:5]],
     }

@@ -7,7 +7,11 @@ import json
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any
+
+import regard
+from regard.recipe import Outcome
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -38,6 +42,18 @@ def attempted(path: Path, keys: Sequence[str], measure: Callable[[], Mapping[str
     except Exception as error:
         found = {"failed": f"{type(error).__name__}: {error}"[:500]}
     record(path, keys, found)
+
+
+def trained(recipe: Path, *settings: str, seed: int, out: Path, start: Path | None) -> tuple[Outcome, dict[str, Any]]:
+    """A run of this recipe, which goes on if it had begun before, and how long it took."""
+    began, begun = perf_counter(), (out / "last").exists()
+    changes = (f"training.seed={seed}", "training.tensorboard=false", *settings)
+    outcome = regard.train(recipe, *changes, out=out, start=start, resume=begun, overwrite=not begun, quiet=True)
+    if outcome.result.reason == "interrupted":
+        raise SystemExit(f"{out}: interrupted, the same command continues")
+    held = {metric: round(value, 4) for metric, value in outcome.metrics.items()}
+    seconds = round(perf_counter() - began, 1)
+    return outcome, {"seconds": seconds, "resumed": begun, "steps": outcome.result.step, "held out": held}
 
 
 def spread(values: Iterable[float], digits: int = 2) -> str:

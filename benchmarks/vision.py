@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import statistics
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -79,23 +78,8 @@ def main() -> None:
 def trained(asked: argparse.Namespace, name: str, most: int | None, seed: int, folder: str) -> dict[str, Any]:
     """One run and its score on the test pictures."""
     few = () if most is None else (f"data.most={most}", *FEWER.get(name, {}).get(most, ()), *RARELY)
-    out, began = asked.runs / folder, time.perf_counter()
-    begun = (out / "last").exists()
-    outcome = regard.train(
-        RECIPES / f"{name}.yaml",
-        *few,
-        f"training.seed={seed}",
-        "training.tensorboard=false",
-        *asked.settings,
-        out=out,
-        start=asked.start,
-        resume=begun,
-        overwrite=not begun,
-        quiet=True,
-    )
-    if outcome.result.reason == "interrupted":
-        raise SystemExit(f"{out}: interrupted, the same command continues")
-    seconds = time.perf_counter() - began
+    recipe, settings = RECIPES / f"{name}.yaml", (*few, *asked.settings)
+    outcome, run = ledger.trained(recipe, *settings, seed=seed, out=asked.runs / folder, start=asked.start)
     model = regard.load(outcome.folder)
     test = Path(os.environ.get("REGARD_DATA", ".")) / TESTS[name]
     scores = model.evaluate(test)
@@ -104,12 +88,9 @@ def trained(asked: argparse.Namespace, name: str, most: int | None, seed: int, f
     speeds = [record["pictures_per_second"] for record in records if "pictures_per_second" in record]
     return {
         **found,
-        "seconds": round(seconds, 1),
-        "resumed": begun,
-        "steps": outcome.result.step,
+        **run,
         "pictures/s": round(statistics.median(speeds[len(speeds) // 3 :])) if speeds else 0,
         "parameters": sum(weight.numel() for weight in model.model.parameters()),
-        "held out": {metric: round(value, 4) for metric, value in outcome.metrics.items()},
         "settings": asked.settings,
     }
 

@@ -32,7 +32,7 @@ def saved_and_left(case: list[Any], found: dict[str, Any]) -> None:
     assert found["status"] == 0
     assert found["lines"][-1] == "reason interrupted"
     assert found["steps"] == [3, 6], "the step under way should have been saved, and none after it"
-    assert found["seconds"] < 5
+    assert found["seconds"] < 30
     assert (found["resumed"], found["differing"], found["left"]) == (0, [], [])
 
 
@@ -40,7 +40,7 @@ def struck(case: list[Any], found: dict[str, Any]) -> None:
     """What the second signal should do."""
     print(case, found)
     assert found["status"] in ENDINGS[case[2][1]]
-    assert found["seconds"] < 5
+    assert found["seconds"] < 30
     assert found["steps"] == [3]
     assert found["intact"]
     assert (found["resumed"], found["differing"], found["left"]) == (0, [], [])

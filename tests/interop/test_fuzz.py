@@ -70,7 +70,7 @@ def survived(read: Path, path: Path, data: bytes, rounds: int = ROUNDS, *, head:
         refused += said is not None
         assert said is None or ("\n" not in said and len(said) < 1000 + len(str(read))), each[:200]
     assert _peak() - before < MEMORY
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 300
     return refused
 
 

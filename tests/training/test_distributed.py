@@ -122,7 +122,7 @@ def test_a_signal_to_one_stops_all_at_one_step_and_any_number_goes_on(found: dic
 def test_when_one_is_lost_the_others_end_and_a_rerun_is_exact(how: str, found: dict[str, Any]) -> None:
     case = found[how]
     assert case["status"] == 1
-    assert case["seconds"] < 10
+    assert case["seconds"] < 40
     if how == "killed":
         assert case["said"][-1].startswith("error another process of this training ended or no longer answers")
     else:

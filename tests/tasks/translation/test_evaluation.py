@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import torch
 
 import regard
 from regard.attention.masks import Grid
-from regard.interpret import curves, plots
+from regard.interpret import curves, plots, sidebyside
 from regard.interpret.sidebyside import ORDERS, Row, differences, page
 from regard.tasks.translation import evaluation
 from regard.tasks.translation.evaluation import compare, evaluate, judge
@@ -180,13 +179,12 @@ def test_rows_are_ranked_for_every_order_and_the_most_alike_left_out_first():
     assert set(ORDERS) >= {"difference", "number"}
 
 
-def test_words_that_only_one_has_are_marked_by_whether_the_reference_has_them():
+def test_words_that_only_one_has_are_marked_by_whether_the_reference_has_them(monkeypatch):
     found = differences("The black cat < sleeps.", "The white cat sleeps.", "The black dog sleeps.")
     assert found == 'The <mark class="right">black</mark> cat <mark class="wrong">&lt;</mark> sleeps.'
     assert differences("a & b", "a & b", "c") == "a &amp; b"
-    began = time.perf_counter()
+    monkeypatch.setattr(sidebyside, "_common", lambda *_: pytest.fail("a quadratic search in a long text"))
     assert differences("a b " * 5000, "b a " * 5000, "") == "a b " * 5000
-    assert time.perf_counter() - began < 1
 
 
 def test_the_curve_by_length_is_drawn_with_its_numbers(own, other, tmp_path: Path):
