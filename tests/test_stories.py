@@ -38,33 +38,67 @@ def test_a_story_is_kept_if_it_is_whole(script, story, kept):
 
 
 class Translator:
-    """Says what it is told to."""
+    """Says what it is told to, each sentence once."""
 
-    def __init__(self, *said):
-        self.said = list(said)
+    def __init__(self, **said):
+        self.said, self.asked = said, []
 
-    def translate(self, texts, to, copy):
-        assert (to, copy, len(texts)) == ("fr", "all", len(self.said))
-        return self.said
-
-
-def test_translations_that_are_none_are_left_out(script):
-    french = " ".join(f"Lily a vu {n} chats dans le parc." for n in range(8))
-    said = [french, STORY, french.replace(" ", "\n", 1), french[:50] + ".", french.removesuffix(".")]
-    assert list(script["translated"](Translator(*said), [STORY] * len(said))) == [french, None, None, None, None]
+    def translate(self, texts, to):
+        assert to == "fr"
+        assert len(set(texts)) == len(texts)
+        self.asked += texts
+        return [self.said[text.split()[-1].strip(".")] for text in texts]
 
 
-def test_a_translation_that_lost_a_name_is_left_out(script):
-    story = STORY.replace("Lily", "A dog named Lucky", 1)
-    french = " ".join(f"Lily a vu {n} chats dans le parc." for n in range(8))
-    said = [french.replace("Lily", name, 1) for name in ("Un chien nommé Lucky", "Un chien nommé Chanceux")]
-    assert list(script["translated"](Translator(*said), [story] * 2)) == [said[0], None]
+STORIES = {
+    "fits": ({}, True),
+    "not in French": ({"park": "Mary saw cats in the park with the dog and she was happy to be there."}, False),
+    "a paragraph too many": ({"park": "Mary a vu des chats\ndans le parc."}, False),
+    "short": ({"park": "Mary."}, False),
+    "cut off": ({"park": "Mary a vu des chats dans le parc"}, False),
+    "nobody is there": ({"park": "Elle a vu des chats dans le parc."}, False),
+}
+
+
+@pytest.mark.parametrize("case", STORIES)
+def test_a_translation_is_kept_if_it_is_whole_french_and_everybody_is_there(script, case):
+    said, kept = STORIES[case]
+    story = " ".join(f"Then {n} times, Lily and her friend saw cats in the park." for n in range(8))
+    fine = "Mary a vu des chats dans le parc."
+    translator = Translator(**{"park": fine, **said})
+    [found] = script["translated"](translator, [story])
+    assert translator.asked[0] == "Then 0 times, Mary and her friend saw cats in the park."
+    assert found == (" ".join([fine.replace("Mary", "Lily")] * 8) if kept else None)
+
+
+def test_people_are_told_from_words_and_women_from_men_by_what_is_said_of_them(script):
+    story = 'One day, Timmy took his ball. Then Lily and her mom, Mommy, saw Tim. "No," she told Lily. He saw Spot.'
+    assert script["names"](story) == {"Timmy": False, "Lily": True, "Tim": False, "Spot": False}
+
+
+def test_everybody_has_a_usual_name_while_a_sentence_is_translated_and_their_own_again_afterwards(script):
+    people = {"Lily": True, "Mia": True, "Tim": False, "Tom": False, "Amy": True}
+    text, called = script["disguised"]("Lily's mom saw Tim, Tom and Mia; Lily ran. Timely!", people)
+    assert text == "Mary's mom saw John, Tom and Julie; Mary ran. Timely!"
+    assert called == {"Mary": "Lily", "John": "Tim", "Tom": "Tom", "Julie": "Mia"}
+    assert (
+        script["revealed"]("La mère de Mary a vu John, Tom et Julie.", called)
+        == "La mère de Lily a vu Tim, Tom et Mia."
+    )
+    assert script["revealed"]("La mère de Mary a vu John et Tom.", called) is None
+    assert script["disguised"]("Amy ran.", people) == ("Mary ran.", {"Mary": "Amy"})
+    said = "Parce que Mary le dit, le chat de Mary veut que Mary vienne."
+    assert script["revealed"](said, {"Mary": "Amy"}) == "Parce qu'Amy le dit, le chat d'Amy veut qu'Amy vienne."
+    assert script["disguised"]("He ran.", people) == ("He ran.", {})
 
 
 def test_the_shipped_translator_gives_stories_in_french(script):
-    [said] = script["translated"](regard.load("en-fr", device="cpu"), [STORY])
+    story = f"{STORY} One day, a girl named Lily was very proud of her cat. The end."
+    [said] = script["translated"](regard.load("en-fr", device="cpu"), [story])
     assert guess(said, ["en", "fr"]) == "fr"
-    assert said.count(".") == STORY.count(".")
+    assert said.count(".") == story.count(".")
+    assert said.count("Lily") == story.count("Lily")
+    assert "fière" in said, "Lily is a girl"
 
 
 @pytest.mark.parametrize(
