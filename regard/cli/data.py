@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.grammar import Json, group
-from regard.cli.train import sort, told
+from regard.cli.train import joined, sort, told
 
 data = group("Check your data exactly as training will read it; make some.")
 make = group("Make data to train on.")
@@ -33,6 +33,11 @@ def check(
             metavar="FOLDER", help="Pictures with labels: a folder for each class, a table of paths, idx, npz."
         ),
     ] = None,
+    graph: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="A graph with labelled nodes: npz.")] = None,
+    edges: Annotated[Path | None, typer.Option(metavar="FILE", help="Edges of a graph: CSV, both ends named.")] = None,
+    nodes: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Its nodes: CSV with id, label and features.")
+    ] = None,
     tokens: Annotated[
         bool, typer.Option("--tokens/--no-tokens", help="Train the tokenizer too, and give lengths in tokens.")
     ] = False,
@@ -46,7 +51,7 @@ def check(
     from regard.training import checking
     from regard.training.task import Given
 
-    kind, files = told({"pictures": pictures}, source, target)
+    kind, files = told({"pictures": pictures, "graph": joined(graph, edges, nodes)}, source, target)
     asked, changes = sort(words or [])
     settings = recipes.order(asked, *changes, given=Given(files, kind=kind, aligned=source is not None)).settings
     if "data" not in settings:

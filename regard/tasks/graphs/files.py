@@ -137,7 +137,11 @@ def _tables(file: GraphFile, config: GraphConfig, known: NodeGraph | None) -> No
     assert file.edges is not None
     assert file.nodes is not None
     sheet = Sheet.read(file.nodes)
-    known_in(sheet.name, sheet.header, (config.id, config.label))
+    for setting, column in (("id", config.id), ("label", config.label)):
+        if column not in sheet.header:
+            close = nearest(column, sheet.header)
+            remedy = f"{'' if close.endswith('?') else ':'} rename one, or say which it is with data.{setting}=COLUMN"
+            raise ValueError(f"{sheet.name} has no column {column}{close}{remedy}")
     if not sheet.lines:
         raise ValueError(f"{sheet.name} holds no nodes below its header: give at least one")
     own = (config.id, config.label, config.split)
@@ -151,7 +155,7 @@ def _tables(file: GraphFile, config: GraphConfig, known: NodeGraph | None) -> No
         [[number_in(cells[one], sheet.header[one], place) for one in at] for place, cells in sheet.lines], np.float32
     )
     labels, classes = _labels(sheet, config.label, known)
-    parts = _parts(sheet, config.split)
+    parts = _parts(sheet, config.split, labels)
     pairs, told = _pairs(file.edges, names, file.nodes)
     edges, notes = joined(pairs, len(names), directed=config.directed)
     return NodeGraph(NodeFeatures.of(table), edges, labels, classes, parts, list(names), columns, notes=[*told, *notes])
@@ -183,7 +187,7 @@ def _labels(sheet: Sheet, column: str, known: NodeGraph | None) -> tuple[np.ndar
     return np.array([numbers[cell] for _, cell in cells]), classes
 
 
-def _parts(sheet: Sheet, column: str) -> dict[str, np.ndarray]:
+def _parts(sheet: Sheet, column: str, labels: np.ndarray) -> dict[str, np.ndarray]:
     found: dict[str, list[int]] = {part: [] for part in PARTS}
     if column in sheet.header:
         at = sheet.header.index(column)
@@ -195,6 +199,10 @@ def _parts(sheet: Sheet, column: str) -> dict[str, np.ndarray]:
                 )
             if part := SPLITS[cell]:
                 found[part].append(number)
+                if labels[number] < 0:
+                    raise ValueError(
+                        f"{place}: this node is in {part} and has no label: give it one, or blank {column}"
+                    )
     return {part: np.array(numbers, np.int64) for part, numbers in found.items()}
 
 
@@ -215,7 +223,11 @@ def _pairs(name: str, names: dict[str, int], nodes: str) -> tuple[np.ndarray, li
                 raise ValueError(
                     f"{place}: an edge to {end!r}, which is no node of {nodes}: add it, or remove the edge"
                 )
-    return np.array([[names[one] for one in pair] for _, pair in cells], np.int64).reshape(-1, 2), told
+    found = np.array([[names[one] for one in pair] for _, pair in cells], np.int64).reshape(-1, 2)
+    again = np.setdiff1d(np.arange(len(found)), np.unique(found, axis=0, return_index=True)[1])
+    if again.size:
+        told.append(f"{cells[int(again[0])][0]}: the first edge that is listed a second time: lines may be removed")
+    return found, told
 
 
 def _arrays(name: str, config: GraphConfig) -> NodeGraph:
@@ -290,7 +302,9 @@ def _features(name: str, held: dict[str, np.ndarray]) -> NodeFeatures:
             f"{name}: features of shape ({len(found.offsets) - 1}, {found.width}): there is nothing to read"
         )
     if not np.isfinite(found.values).all():
-        raise ValueError(f"{name}: a feature is not finite: correct the array")
+        wrong = int(np.flatnonzero(~np.isfinite(found.values))[0])
+        node, column = int(np.searchsorted(found.offsets, wrong, side="right")) - 1, int(found.columns[wrong])
+        raise ValueError(f"{name}: feature {column} of node {node} is {found.values[wrong]}: store a finite number")
     return found
 
 

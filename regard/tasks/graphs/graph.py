@@ -87,7 +87,8 @@ class NodeGraph:
         """The node of that name."""
         if name not in self.numbers:
             told = ", ".join(self.name(number) for number in range(min(3, len(self))))
-            raise ValueError(f"no node {name!r} among {len(self):,}: they are called {told} ...")
+            called = f"called {told} ..." if self.names is not None else f"numbered from 0 to {len(self) - 1}"
+            raise ValueError(f"no node {name!r} among {len(self):,}: they are {called}")
         return self.numbers[name]
 
     def mask(self, *, alone: bool = False) -> Mask:

@@ -79,6 +79,7 @@ def test_edges_may_be_given_one_way_or_both_twice_or_as_loops(tmp_path: Path):
     odd = tabled(tmp_path, edges=edges + "n3,n3\nn0,n2\nn0,n2\n")
     assert "1 loops left out: every node looks at itself anyway" in odd.summary
     assert any("edges left out that were there already" in line for line in odd.summary)
+    assert any("edges.csv:154: the first edge that is listed a second time" in line for line in odd.summary)
     bare = tabled(tmp_path, edges=edges.partition("\n")[2])  # without a header
     assert np.array_equal(bare.graph.edges, once.graph.edges)
 
@@ -98,8 +99,14 @@ EDGES = "a,b\nn0,n1\n"
         ("a\nn0\n", NODES, "edges.csv:1: an edge needs two columns"),
         ("a,b\nn0\n", NODES, "edges.csv:2: 1 cells under 2 columns"),
         (EDGES, "id,label\nn0,red\n", "has no column of features beside id and label: add some"),
-        (EDGES, "name,label,a\nn0,red,1\n", "has no column id"),
-        (EDGES, "id,labels,a\nn0,red,1\n", "has no column label, did you mean labels?"),
+        (EDGES, "name,label,a\nn0,red,1\n", "has no column id; there are name, label, a: rename one, or say which"),
+        (EDGES, "id,labels,a\nn0,red,1\n", "has no column label, did you mean labels? rename one, or say which it is"),
+        (
+            EDGES,
+            "id,label,split,a\nn0,red,train,1\nn1,,valid,2\n",
+            "nodes.csv:3: this node is in valid and has no label: give it one, or blank split",
+        ),
+        (EDGES, NODES.replace("3\n", "nan\n"), "nodes.csv:4: 'nan' in column a is no number: correct it, or leave"),
         (EDGES, "id,label,a\n", "holds no nodes below its header"),
         (EDGES, NODES + "n0,red,1\n", "nodes.csv:6: node n0 is listed twice: remove one of the lines"),
         (EDGES, NODES + ",red,1\n", "nodes.csv:6: a node without a name: fill in its id"),
@@ -141,7 +148,7 @@ def test_a_class_without_a_node_to_train_on_is_refused(tmp_path: Path):
             "is to be trained on and has no label: give it one",
         ),
         ({"label_names": np.array(["a"])}, "label_names has 1 different names for 2"),
-        ({"x": np.full((60, 2), np.nan)}, "a feature is not finite"),
+        ({"x": np.full((60, 2), np.nan)}, "feature 0 of node 0 is nan: store a finite number"),
         ({"labels": np.array([{}] * 60)}, "is no npz file of plain arrays"),
     ],
 )
