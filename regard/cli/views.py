@@ -91,10 +91,22 @@ def _neighbours(trace: Trace, view: View) -> str:
     head = None if view.head is None else _known(view.head, len(seen.values))
     rows = neighbourhood.table(trace, seen.name, head=head)
     console = Console(highlight=False)
-    which = "mean of all heads" if view.head is None else f"head {view.head}"
+    which = f"head {view.head}"
+    if view.head is None:
+        which = "the only head" if len(seen.values) == 1 else f"mean of {len(seen.values)} heads"
     with console.capture() as shown:
-        console.print(Fitted(neighbourhood.HEAD, rows, f"{seen.name}, {which}"))
+        console.print(
+            Fitted(neighbourhood.HEAD, rows, f"{seen.name}, {which}: where it looked, not why", _controls(trace))
+        )
     return shown.get().rstrip("\n")
+
+
+def _controls(trace: Trace) -> str | None:
+    """What a graph's model answers when its looks are taken from it."""
+    names = {"equal": "with equal weights", "none": "without neighbours"}
+    found = trace.facts.get("controls", {})
+    told = [f"{names[name]}: {label} ({chance:.3f})" for name, (label, chance) in found.items()]
+    return f"Its answer {'; '.join(told)}" if told else None
 
 
 def links(trace: Trace, view: View) -> str:
@@ -168,6 +180,8 @@ def _neighbourhood(trace: Trace, path: Path, view: View) -> None:
     if path.suffix.lower() == ".csv":
         rows = neighbourhood.table(trace, trace.find(view.attention).name, head=head)
         return _table([list(neighbourhood.HEAD), *map(list, rows)], path)
+    if view.attention is not None:
+        raise ValueError("--attention: the picture of a neighbourhood shows the last two layers, leave it out")
     title = f"{trace.facts['text']}: {trace.facts['answer']}"
     plots.save(neighbourhood.picture(trace, head=head, title=title), path)
 

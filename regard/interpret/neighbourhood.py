@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regard.interpret.trace import Trace
 
 FIRST, SECOND = 20, 4  # neighbours that are drawn, and of each of them as many of its own
+NAMED = 12  # signs of a name that a picture has room for
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8c6bb1", "#999999")
 """Of classes, told apart by readers who see colours otherwise (Okabe and Ito); the last is for all beyond."""
 
@@ -39,13 +40,15 @@ class Edge:
     looking: str
     looked: str
     weight: float
+    equal: float
+    """What it would have taken if it weighed all its edges alike."""
 
 
 def edges(seen: Weights, trace: Trace, *, head: int | None = None) -> list[Edge]:
     """The edges of one attention, those of each node that looks together, the strongest first."""
     values = (seen.values.mean(0) if head is None else seen.values[head]).float()
     return [
-        Edge(one.text, trace.items[seen.key][place].text, float(line[place]))
+        Edge(one.text, trace.items[seen.key][place].text, float(line[place]), 1 / int((line > 0).sum()))
         for one, line in zip(trace.items[seen.query], values, strict=True)
         for place in line.argsort(descending=True, stable=True).tolist()
         if line[place] > 0
@@ -65,12 +68,10 @@ def places(trace: Trace) -> list[Place]:
         if own is not None and edge.looked not in taken and len(own) < SECOND:
             own.append(edge.looked)
             taken.add(edge.looked)
-    found, total, before = [Place(middle, 0, 0.0, 0.0)], sum(max(2, len(own)) for own in further.values()), 0
-    for name, own in further.items():
-        slots = max(2, len(own))
-        found.append(_at(name, 1, (before + slots / 2) / total))
-        found += [_at(other, 2, (before + (n + 0.5) * slots / len(own)) / total) for n, other in enumerate(own)]
-        before += slots
+    found, sector = [Place(middle, 0, 0.0, 0.0)], 1 / max(1, len(first))
+    for number, (name, own) in enumerate(further.items()):
+        found.append(_at(name, 1, (number + 0.5) * sector))
+        found += [_at(other, 2, (number + (n + 0.5) / len(own)) * sector) for n, other in enumerate(own)]
     return found
 
 
@@ -82,17 +83,18 @@ def colours(trace: Trace) -> dict[str, str]:
 
 
 def table(trace: Trace, name: str | None = None, *, head: int | None = None) -> list[tuple[str, ...]]:
-    """Every edge of one attention: who looked at whom, how much, and of which class that one is."""
+    """Every edge of one attention: who looked at whom, how much, what an equal look gives, and what that node is."""
     told = trace.facts["graph"]
     rows: list[tuple[str, ...]] = []
     for edge in edges(trace.find(name), trace, head=head):
         other = told.get(edge.looked, {})
         known = other.get("label", "")
-        rows.append((edge.looking, edge.looked, f"{edge.weight:.4f}", other.get("answer", ""), known))
+        numbers = f"{edge.weight:.4f}", f"{edge.equal:.4f}"
+        rows.append((edge.looking, edge.looked, *numbers, other.get("answer", ""), known))
     return rows
 
 
-HEAD = ("node", "looked at", "weight", "answered", "label")
+HEAD = ("node", "looked at", "weight", "if equal", "answered", "label")
 
 
 def for_page(trace: Any) -> dict[str, Any]:
@@ -107,15 +109,23 @@ def for_page(trace: Any) -> dict[str, Any]:
 
 
 def picture(trace: Trace, *, head: int | None = None, title: str = "") -> Figure:
-    """The neighbourhood with a line for every edge, the thicker the more was taken along it, and its share in words."""
+    """The neighbourhood as a figure of its own."""
     from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.5, 8), layout="constrained")
+    draw(figure.add_subplot(), trace, head=head)
+    if title:
+        figure.suptitle(title, fontsize=10)
+    return figure
+
+
+def draw(axes: Any, trace: Trace, *, head: int | None = None) -> None:
+    """The neighbourhood with a line for every edge, the thicker the more was taken along it, and its share in words."""
     from matplotlib.lines import Line2D
     from matplotlib.patheffects import withStroke
 
     found, shades, told = places(trace), colours(trace), trace.facts["graph"]
     where = {one.name: one for one in found}
-    figure = Figure(figsize=(8.5, 8), layout="constrained")
-    axes = figure.add_subplot()
     for ring, seen in enumerate(reversed(trace.weights[-2:])):
         for edge in edges(seen, trace, head=head):
             ends = where.get(edge.looking), where.get(edge.looked)
@@ -125,20 +135,15 @@ def picture(trace: Trace, *, head: int | None = None, title: str = "") -> Figure
         shade = shades.get(told.get(one.name, {}).get("answer", ""), COLOURS[-1])
         axes.plot(one.x, one.y, "o", color=shade, markersize=(26, 19, 12)[one.ring], markeredgecolor="white", zorder=2)
         away, size = (1.0, 8) if one.ring < 2 else (1.12, 7)
-        text = axes.annotate(one.name, (away * one.x, away * one.y), ha="center", va="center", fontsize=size, zorder=3)
+        text = axes.annotate(
+            _short(one.name), (away * one.x, away * one.y), ha="center", va="center", fontsize=size, zorder=3
+        )
         text.set_path_effects([withStroke(linewidth=2, foreground="white")])
     handles = [Line2D([], [], marker="o", linestyle="", color=shade, label=name) for name, shade in shades.items()]
     axes.legend(handles=handles, title="answered", loc="lower right", fontsize=8, title_fontsize=8)
     axes.set(aspect="equal", xlim=(-2.35, 2.35), ylim=(-2.6, 2.35))
     axes.axis("off")
-    own = _own(trace, head)
-    left = len(trace.items[trace.weights[-1].key]) - 1 - sum(one.ring == 1 for one in found)
-    note = f"Weights of {trace.weights[-1].name}" + (", mean of its heads" if head is None else f", head {head}")
-    note += f"; {own:.1%} on itself" + (f"; {left} more neighbours, with less" if left > 0 else "")
-    axes.text(0, -2.55, note, ha="center", fontsize=8)
-    if title:
-        figure.suptitle(title, fontsize=10)
-    return figure
+    axes.text(0, -2.55, _note(trace, head, drawn=sum(one.ring == 1 for one in found)), ha="center", fontsize=8)
 
 
 def _line(axes: Any, one: Place, other: Place, weight: float, *, named: bool) -> None:
@@ -150,9 +155,20 @@ def _line(axes: Any, one: Place, other: Place, weight: float, *, named: bool) ->
         axes.annotate(f"{weight:.1%}", middle, ha="center", va="center", fontsize=7, bbox=box, zorder=2)
 
 
-def _own(trace: Trace, head: int | None) -> float:
-    asked = trace.items["asked"][0].text
-    return next((edge.weight for edge in edges(trace.weights[-1], trace, head=head) if edge.looked == asked), 0.0)
+def _note(trace: Trace, head: int | None, *, drawn: int) -> str:
+    """Whose weights they are, what the node kept for itself, what equal ones would be, what is not drawn."""
+    seen, asked = trace.weights[-1], trace.items["asked"][0].text
+    found = edges(seen, trace, head=head)
+    own = next((edge.weight for edge in found if edge.looked == asked), 0.0)
+    heads = "its only head" if len(seen.values) == 1 else "mean of its heads" if head is None else f"head {head}"
+    parts = [f"Weights of {seen.name}, {heads}", f"{own:.1%} on itself", f"equal weights: {found[0].equal:.1%} each"]
+    left = len(found) - 1 - drawn
+    return "; ".join([*parts, *([f"{left} more neighbours, with less"] if left > 0 else [])])
+
+
+def _short(name: str) -> str:
+    """A name that has room; names often begin alike, so that a long one keeps its end."""
+    return name if len(name) <= NAMED else f"{name[:5]}…{name[6 - NAMED :]}"
 
 
 def _known(told: Any, shades: dict[str, str], one: Place) -> dict[str, Any]:

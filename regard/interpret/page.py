@@ -29,10 +29,10 @@ from regard.metrics.alignment import parse
 
 WEB = Path(__file__).parent.parent / "web"
 MODULES = (
-    "strings", "data", "make", "state", "matrix", "ribbon", "alignment", "heads", "score", "inside", "image", "graph",
-    "main",
+    "strings", "data", "make", "state", "matrix", "ribbon", "alignment", "heads", "score", "inside", "image",
+    "neighbourhood", "graph", "main",
 )  # fmt: skip
-FACTS = ("text", "answer", "answers", "curves", "crops")
+FACTS = ("text", "answer", "answers", "controls", "curves", "crops")
 """What the page says beside the weights."""
 MOST = 400_000
 """Weights kept in 32 bits; a file with more of them keeps 16, whose rounding no eye sees."""

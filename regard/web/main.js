@@ -2,15 +2,16 @@
 
 import { make } from "./make.js";
 import { attentionOf, form, page, pictured, whenRecoloured } from "./data.js";
-import { addressOf, change, onChange, readAddress, state } from "./state.js";
+import { addressOf, change, onChange, readAddress, screens, state } from "./state.js";
 import { drawAlignment } from "./alignment.js";
-import { drawGraph } from "./graph.js";
+import { drawGraph, headline } from "./graph.js";
 import { drawHeads, kindOf } from "./heads.js";
 import { drawImage } from "./image.js";
 import { drawInside, visible } from "./inside.js";
 import { say, speak } from "./strings.js";
 
-const SCREENS = { ...(page.graph ? { graph: drawGraph } : {}), ...(pictured.length ? { image: drawImage } : {}), alignment: drawAlignment, heads: drawHeads, inside: drawInside };
+const DRAWN = { graph: drawGraph, image: drawImage, alignment: drawAlignment, heads: drawHeads, inside: drawInside };
+const SCREENS = Object.fromEntries(screens.map((name) => [name, DRAWN[name]]));
 const find = (id) => document.getElementById(id);
 
 /** The live line; a hint on how to use the page means nothing on paper. */
@@ -86,7 +87,7 @@ function fillFrame() {
   const other = find("language");
   other.textContent = say("other");
   other.lang = state.lang === "fr" ? "en" : "fr";
-  const { text, answer } = page.facts;
+  const { text, answer } = page.graph ? headline() : page.facts;
   const heading = page.title || !text || !answer
     ? [page.title || text || answer || page.model]
     : [make("span", { class: "from" }, text), " ", make("span", {}, `→ ${answer}`)];

@@ -3,8 +3,14 @@
 import { page, pictured } from "./data.js";
 import { LANGUAGES, preferred } from "./strings.js";
 
+/** Screens that have something to show: of a graph the vectors are not kept, since a hub has too many. */
+export const screens = [
+  ...(page.graph ? ["graph"] : []), ...(pictured.length ? ["image"] : []), "alignment", "heads",
+  ...(page.graph && !Object.keys(page.steps).length ? [] : ["inside"]),
+];
+
 export const DEFAULTS = {
-  screen: page.graph ? "graph" : pictured.length ? "image" : "alignment", attention: page.attentions[page.first]?.name ?? "", head: "mean", level: page.level,
+  screen: screens[0], attention: page.attentions[page.first]?.name ?? "", head: "mean", level: page.level,
   specials: "0", share: "0", scale: "max", view: "matrix", sort: "place", down: "0", kind: "all", token: "0", at: "", paint: "light",
   lang: page.lang ?? preferred(),
 };
@@ -46,7 +52,7 @@ export function readAddress() {
 /** An address written by hand or for another file may name what is not here. */
 function sensible() {
   const allowed = {
-    screen: [...(page.graph ? ["graph"] : []), ...(pictured.length ? ["image"] : []), "alignment", "heads", "inside"], paint: ["light", "colours", "numbers"], level: ["word", "subword"], specials: ["0", "1"], share: ["0", "1"], down: ["0", "1"],
+    screen: screens, paint: ["light", "colours", "numbers"], level: ["word", "subword"], specials: ["0", "1"], share: ["0", "1"], down: ["0", "1"],
     scale: ["max", "full", "row", "root"], view: ["matrix", "ribbon", "table"], lang: LANGUAGES,
     attention: page.attentions.map((one) => one.name),
   };

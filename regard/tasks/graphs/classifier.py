@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -29,6 +29,9 @@ from regard.tasks.graphs.graph import NodeGraph, revived
 from regard.tasks.trained import NoOptions, chosen, described
 from regard.tasks.trained import revived as awake
 
+Control = Literal["equal", "none"]
+CONTROLS: tuple[Control, ...] = ("equal", "none")
+UNLEARNT = {"equal": "accuracy, equal weights", "none": "accuracy, no neighbours"}
 GRAPH, TENSORS = "graph.json", "graph.safetensors"
 
 
@@ -115,7 +118,13 @@ class NodeClassifier:
         if not files and not graph.parts["test"].size:
             some = graph.parts["valid"]
         found = judge.measured(some)
-        return _scores(name or self.name, self.task, graph, some, found)
+        controls = {kind: other.measured(some).labels.accuracy for kind, other in judge.controls().items()}
+        return _scores(name or self.name, self.task, graph, some, found, controls)
+
+    def controls(self) -> dict[str, NodeClassifier]:
+        """The same weights without what answers may be owed to: learnt scores of edges (equal), all edges (none)."""
+        lesser: dict[str, tuple[Control, ...]] = {"graph": CONTROLS, "equal": CONTROLS[1:], "none": ()}
+        return {attention: self._controlled(attention) for attention in lesser[self.model.config.attention]}
 
     def reader(self, *files: str | Path) -> NodeClassifier:
         """The same model over another graph."""
@@ -150,6 +159,13 @@ class NodeClassifier:
         logits, truth = self.logits().numpy()[some], self.graph.labels[some]
         return Measured(judge(truth, logits.argmax(-1), self.graph.classes), logits, truth)
 
+    def _controlled(self, attention: Control) -> NodeClassifier:
+        with torch.device("meta"):  # a shell for weights that are there: nothing is drawn
+            shell = GAT(replace(self.model.config, attention=attention))
+        kept = self.model.state_dict()
+        shell.load_state_dict({name: kept[name] for name in shell.state_dict()}, assign=True)
+        return NodeClassifier(shell.eval(), self.graph, self.name, self.data)
+
     def verdicts(self, numbers: Sequence[int], logits: Float[np.ndarray, "node classes"]) -> list[Verdict]:
         """Answers in words."""
         found = []
@@ -173,7 +189,14 @@ def moved(mask: Mask, device: torch.device) -> Mask:
     return Mask(where=replace(where, **parts))
 
 
-def _scores(name: str, task: str, graph: NodeGraph, some: Int[np.ndarray, "some"], found: Measured) -> Scores:
+def _scores(
+    name: str,
+    task: str,
+    graph: NodeGraph,
+    some: Int[np.ndarray, "some"],
+    found: Measured,
+    controls: dict[str, float],
+) -> Scores:
     names, answers = found.labels.names, found.logits.argmax(-1)
     chances = probabilities(found.logits, 1.0)
     own = chances[np.arange(len(some)), found.truth]
@@ -191,9 +214,15 @@ def _scores(name: str, task: str, graph: NodeGraph, some: Int[np.ndarray, "some"
             "macro F1": f"{found.labels.f1:.2%}",
             "loss": f"{found.metrics['loss']:.4f}",
             "calibration error": f"{error:.2%}",
+            **{UNLEARNT[kind]: f"{accuracy:.2%}" for kind, accuracy in controls.items()},
         },
         tables=label_tables.tables(found.labels, "nodes"),
-        details={**found.metrics, "labels": label_tables.each(found.labels), "calibration": error},
+        details={
+            **found.metrics,
+            "controls": controls,
+            "labels": label_tables.each(found.labels),
+            "calibration": error,
+        },
         unit="node",
         counted="probability of the truth",
     )

@@ -46,6 +46,7 @@ def traced(classifier: NodeClassifier, node: int) -> Trace:
         "text": f"node {verdict.node}",
         "answer": f"{verdict.label} ({verdict.probability:.3f})",
         "answers": [[label, round(chance, 6)] for label, chance in verdict.all.items()],
+        "controls": _controls(classifier, node),
         "graph": _told(classifier, list(met)[:TOLD], logits),
     }
     return Trace(classifier.name, classifier.task, items, weights, facts)
@@ -62,6 +63,15 @@ def _ring(
     rows, columns = torch.searchsorted(looking, query[chosen]), torch.searchsorted(looked, key[chosen])
     values[:, rows, columns] = weights[:, chosen]
     return values, looked
+
+
+def _controls(classifier: NodeClassifier, node: int) -> dict[str, list[Any]]:
+    """What the same weights answer if all neighbours count alike, and if there are none."""
+    found: dict[str, list[Any]] = {}
+    for control, other in classifier.controls().items():
+        [verdict] = other.classify(classifier.graph.name(node))
+        found[control] = [verdict.label, round(verdict.probability, 6)]
+    return found
 
 
 def _told(classifier: NodeClassifier, nodes: list[int], logits: Float[Tensor, "node classes"]) -> dict[str, Any]:

@@ -110,6 +110,32 @@ def test_a_trace_holds_the_weights_that_the_model_used(trained: Path, tmp_path: 
     assert {one.name for one in places if one.ring == 1} <= set(around)
 
 
+def test_controls_are_the_same_weights_with_equal_looks_and_with_none(trained: Path):
+    model = regard.load(trained, device="cpu")
+    before, chance = model.logits(), torch.get_rng_state()
+    controls = model.controls()
+    assert list(controls) == ["equal", "none"]
+    with regard.watch(controls["equal"].model) as seen:
+        controls["equal"].logits()
+    for name in seen:
+        [look] = seen.looks[name]
+        query = look.mask.where.query
+        assert torch.allclose(look.weights, (1 / torch.bincount(query)[query]).expand_as(look.weights))
+    held = model.graph.features.tensors()
+    x = (held if isinstance(held, torch.Tensor) else held.dense()).double()
+    for number, layer in enumerate(model.model.layers):  # a perceptron: what is left without edges
+        flat = (torch.nn.functional.elu(x) if number else x) @ layer.project.weight.double().T
+        x = (flat.unflatten(-1, (layer.heads, -1)).mean(1) if layer.averaged else flat) + layer.bias.double()
+    assert torch.allclose(controls["none"].logits().double(), x, atol=1e-5)
+    assert torch.equal(torch.get_rng_state(), chance)
+    assert torch.equal(model.logits(), before)
+    scores = model.evaluate()
+    assert scores.details["controls"] == {
+        kind: pytest.approx(other.evaluate().metrics["accuracy, %"] / 100) for kind, other in controls.items()
+    }
+    assert {"accuracy, equal weights", "accuracy, no neighbours"} <= set(scores.measures)
+
+
 def test_a_hub_is_followed_to_its_strongest_neighbours(tmp_path: Path):
     edges = np.array([[0, n] for n in range(1, small.NODES)])
     many = {"edges": np.concatenate([edges, small.contents()["edges"]])}
