@@ -4,12 +4,14 @@
     python scripts/make_pictures.py --all build/pictures
     python scripts/make_pictures.py --pixels runs/mnist-pixels data/mnist --costs pixels-cost.json
     python scripts/make_pictures.py --made runs/fashion-gan
+    python scripts/make_pictures.py --node runs/cora 57
 
 The first writes docs/pictures/explain.png. The second writes every screen, light and dark, wide and narrow, to a folder
 of your own, to be looked at after a change to the page. Both need playwright and a Chromium (Debian: apt install
 chromium). The third writes docs/pictures/pixels.png: completions by a trained model of pixels beside what attention
-costs, as `python -m benchmarks.pixels cost --out pixels-cost.json` measured it. The last writes made.png and
-places.png: pictures that a trained generator makes, and where five places of one look.
+costs, as `python -m benchmarks.pixels cost --out pixels-cost.json` measured it. The fourth writes made.png and
+places.png: pictures that a trained generator makes, and where five places of one look. The last writes
+neighbourhood.png: where a node of a graph looked, beside equal weights, and what the test nodes owe to looking.
 """
 
 import argparse
@@ -25,6 +27,7 @@ from regard import load
 from regard.cli import run
 from regard.data.pictures.album import Shape, album
 from regard.data.pictures.shelves import PictureFile, shelve
+from regard.interpret import neighbourhood
 from regard.interpret.curves import looks, tidy
 from regard.tasks.vision.pixels.gallery import veiled
 
@@ -42,6 +45,7 @@ SCREENS = {
     "french": "#lang=fr&at=8,6",
 }
 COLOURS = 224
+BARS = 16  # edges of a node, the strongest
 COMPLETED, SAMPLES = 6, 4  # pictures, and completions of each
 
 
@@ -56,10 +60,13 @@ def main() -> None:
     parser.add_argument(
         "--made", type=Path, metavar="MODEL", help="pictures made by this generator, instead of the page"
     )
+    parser.add_argument("--node", nargs=2, metavar=("RUN", "NODE"), help="a model of a graph, and one of its nodes")
     asked = parser.parse_args()
     if asked.pixels:
         folder, source = asked.pixels
         return completions(folder, source, asked.costs, PICTURE.parent / "pixels.png")
+    if asked.node:
+        return looked(*asked.node, PICTURE.with_name("neighbourhood.png"))
     if asked.made is not None:
         raise SystemExit(made(asked.made))
     folder = asked.all
@@ -156,6 +163,57 @@ def draw_costs(figure: Any, measured: dict[str, Any]) -> None:
     figure.axes[0].set_title(f"One layer, forward and backward ({measured['device']})", fontsize=10)
     figure.axes[0].legend(frameon=False, fontsize=8)
     figure.axes[1].set_xlabel("pixels")
+
+
+def looked(folder: str, node: str, path: Path) -> None:
+    """A node among those it looked at; beside it its weights against equal ones, and test nodes with and without."""
+    from matplotlib.figure import Figure
+
+    classifier = load(folder, device="cpu")
+    trace = classifier.look(node)
+    figure = Figure(figsize=(11, 6.4), layout="constrained")
+    left, right = figure.subfigures(1, 2, width_ratios=(1.45, 1))
+    neighbourhood.draw(left.subplots(), trace)
+    names = {"equal": "equal weights", "none": "no neighbours"}
+    controls = (f"{names[kind]}: {label} ({chance:.3f})" for kind, (label, chance) in trace.facts["controls"].items())
+    left.suptitle("; ".join([f"{trace.facts['text']}, answered {trace.facts['answer']}", *controls]), fontsize=10)
+    weights, scores = right.subplots(2, 1, height_ratios=(1.6, 1))
+    draw_weights(weights, neighbourhood.edges(trace.find(), trace)[:BARS])
+    draw_scores(scores, {"learnt": classifier, **classifier.controls()})
+    figure.savefig(path, dpi=110)
+    _shrink(path)
+    print(f"{path}: {path.stat().st_size:,} bytes")
+
+
+def draw_weights(axes: Any, edges: list[neighbourhood.Edge]) -> None:
+    """What a node took from each of those it looked at, and what it would have if all counted alike."""
+    names = ["itself" if edge.looked == edge.looking else edge.looked for edge in edges]
+    axes.barh(names, [edge.weight for edge in edges], color="#0072b2", height=0.7)
+    axes.axvline(edges[0].equal, color="#d55e00", linestyle="--")
+    for place, edge in enumerate(edges):
+        axes.annotate(f"  {edge.weight:.3f}", (0, place), va="center", fontsize=8, color="white")
+    axes.invert_yaxis()
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=8)
+    axes.set_title(f"Weights of its edges (dashed: equal, {edges[0].equal:.3f})", fontsize=10)
+    tidy(axes)
+
+
+def draw_scores(axes: Any, classifiers: dict[str, Any]) -> None:
+    """Test accuracy of the same weights, looking as learnt, at all neighbours alike, and at none."""
+    names = {"learnt": "learnt attention", "equal": "equal weights", "none": "no neighbours"}
+    for kind, classifier in classifiers.items():
+        found = classifier.evaluate()
+        score, interval = found.metrics["accuracy, %"], found.intervals["accuracy, %"]
+        spread = [[score - interval.low], [interval.high - score]]
+        axes.barh(names[kind], score, xerr=spread, color="#0072b2" if kind == "learnt" else "#999999", height=0.6)
+        axes.annotate(f" {score:.1f}", (interval.high, names[kind]), va="center", fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 100)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=8)
+    axes.set_title(f"Accuracy on {len(found):,} test nodes, % (95 % intervals)", fontsize=10)
+    tidy(axes)
 
 
 def _shrink(path: Path) -> None:

@@ -77,6 +77,7 @@ function fillControls() {
   for (const name of Object.keys(CHECKS)) find("controls").elements[name].checked = state[name] === "1";
   for (const label of find("controls").children) label.hidden = !label.dataset.on.split(" ").includes(state.screen);
   find("controls").elements.down.closest("label").hidden ||= state.sort === "place";
+  for (const name of ["level", "specials"]) find("controls").elements[name].closest("label").hidden ||= Boolean(page.graph); // nodes are no words
 }
 
 function fillFrame() {

@@ -215,6 +215,9 @@ def test_french_is_spoken_on_every_screen_of_a_graph(visit: Callable[..., Any], 
             "body => [...body.querySelectorAll('[aria-label]')].map(e => e.getAttribute('aria-label')).join(' ')"
         )
         assert not unfit.findall(shown), screen
+        assert not one.page.locator("[name=level], [name=specials]").locator("visible=true").count(), (
+            "nodes are no words"
+        )
     assert one.wrong == []
 
 
@@ -261,6 +264,8 @@ def test_a_hub_and_a_hermit_are_drawn_too(visit: Callable[..., Any], tmp_path: P
     assert note.startswith(f"{len(lines_of(one))} of 69 edges")
     assert neighbourhood.FIRST < len(lines_of(one)) < 69
     assert "Names without room" in note
+    weight = one.page.locator("#edges tbody td:nth-child(3)").first.bounding_box()
+    assert weight["x"] + weight["width"] < 360, "long names leave the weights in sight"
     assert one.page.evaluate("document.documentElement.scrollWidth") == 360
     one.go(tmp_path / "hermit.html")
     assert one.told() == f"{crowd[-1]} took 100% (1.0000) from itself; an equal share is 100%."
