@@ -66,7 +66,8 @@ def main() -> None:
         folder, source = asked.pixels
         return completions(folder, source, asked.costs, PICTURE.parent / "pixels.png")
     if asked.node:
-        return looked(*asked.node, PICTURE.with_name("neighbourhood.png"))
+        folder, node = asked.node
+        return looked(folder, node, PICTURE.with_name("neighbourhood.png"))
     if asked.made is not None:
         raise SystemExit(made(asked.made))
     folder = asked.all
@@ -172,7 +173,8 @@ def looked(folder: str, node: str, path: Path) -> None:
     classifier = load(folder, device="cpu")
     trace = classifier.look(node)
     figure = Figure(figsize=(11, 6.4), layout="constrained")
-    left, right = figure.subfigures(1, 2, width_ratios=(1.45, 1))
+    halves: Any = figure.subfigures(1, 2, width_ratios=(1.45, 1))
+    left, right = halves
     neighbourhood.draw(left.subplots(), trace)
     names = {"equal": "equal weights", "none": "no neighbours"}
     controls = (f"{names[kind]}: {label} ({chance:.3f})" for kind, (label, chance) in trace.facts["controls"].items())
