@@ -15,7 +15,7 @@ const STRINGS = {
     alignment: "Alignment", heads: "Heads", inside: "Inside one step",
     alignment_alone: "Attention", inside_alone: "Inside one look", image: "Picture",
     paint: "Shown as", light_image: "light", colours_image: "colours", numbers_image: "numbers",
-    cam: "CAM", gradcam: "Grad-CAM", rollout: "attention rollout", gradient: "attention weighed by gradients",
+    cam: "CAM", gradcam: "Grad-CAM", rollout: "attention rollout", gradient: "attention weighted by gradients",
     region: "“{query}” gave {percent} to the region in {region} ({value}).", placed: "row {row}, column {column}",
     region_asked: "{percent} of what speaks for “{query}” lies in {region} ({value}).",
     covered: "A picture in {n} regions, brighter where “{word}” looked more",
