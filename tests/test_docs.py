@@ -13,6 +13,7 @@ from regard import bench, config, recipe
 from regard.cli import app, run
 from regard.cost import GPUS, Plan
 from regard.lab import complexity
+from regard.tasks import TASKS
 from regard.tasks.answering.task import AnsweringRecipe
 from regard.tasks.embedding.matching import MatchingRecipe
 from regard.tasks.embedding.pooling import EmbeddingConfig
@@ -128,6 +129,11 @@ def test_a_page_names_no_option_that_does_not_exist(name):
     table = page.partition("## Options")[2].partition("\n## ")[0]
     known = set(options_of(COMMANDS[name]))
     assert set(re.findall(r"`(--?[\w-]+)`", table)) <= known
+
+
+def test_the_page_about_training_names_every_task():
+    page = (PAGES / "train.md").read_text(encoding="utf-8")
+    assert not [task for task in TASKS if f"`{task}`" not in page]
 
 
 def test_the_page_about_cost_has_every_setting_of_a_plan():

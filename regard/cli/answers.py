@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.cli.grammar import options
-from regard.cli.lines import arguments, blocks, lines_of, writable
+from regard.cli.lines import PICTURES, arguments, blocks, lines_of, writable
 from regard.cli.resumable import Draft, drafted, identity
 
 BLOCK = 1024  # inputs answered at a time
@@ -66,6 +66,9 @@ def respond(
     **more: Any,
 ) -> None:
     """Answer every input with a line; JSON has the input under `key`, and `blank` for an input that is empty."""
+    if asked.kind in PICTURES:
+        remedy = "use regard generate for pictures" if trained.verb in ("make", "draw") else "choose jsonl, csv or txt"
+        raise ValueError(f"{asked.output}: answers are written as text: {remedy}")
     given = asked.options | more
     with writing(asked, key, form, blank, given) as (write, draft):
         for texts, inputs in given_inputs(trained, asked, draft.done):
@@ -80,12 +83,19 @@ def _several(text: str) -> bool:
     return len(text.split()) > 1 and not Path(text).exists()
 
 
+def tabular(name: str) -> bool:
+    """Whether it names a table, of which several may hold one input."""
+    return name.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
+
+
 def given_inputs(trained: Any, asked: Asked, done: int = 0) -> Iterator[tuple[list[str], list[Any]]]:
     """Blocks of inputs that are not answered yet beside how they were written; None for a blank line."""
     if asked.file is not None and hasattr(trained, "read"):  # a table is more than its lines
         rows = trained.read(asked.file)[done:]
         yield [asked.file.name] * len(rows), rows
         return
+    if asked.file is not None and hasattr(trained, "joined") and tabular(asked.file.name):
+        raise ValueError(f"{asked.file} is a table, and several hold a sample: name them without -i")
     if asked.texts and hasattr(trained, "joined") and not any(map(_several, asked.texts)):
         rows = trained.joined(asked.texts)[done:]
         yield [row.names[0] for row in rows], rows

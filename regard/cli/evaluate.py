@@ -111,7 +111,9 @@ def scored(
 
 
 def _known(trained: Any, chosen: dict[str, Any]) -> dict[str, Any]:
-    """The options, all of which its evaluation must know; lists of YAML as tuples."""
+    """The options, all of which its evaluation must know, checked; lists of YAML as tuples."""
+    from regard import config
+
     parameters = inspect.signature(trained.evaluate).parameters.values()
     names = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.name != "name"]
     if not any(one.kind is one.VAR_KEYWORD for one in parameters):
@@ -119,7 +121,8 @@ def _known(trained: Any, chosen: dict[str, Any]) -> dict[str, Any]:
             if option not in names:
                 may = f"set {', '.join(names)}" if names else "leave it out"
                 raise ValueError(f"{option} is nothing that {trained.kind} is evaluated by: {may}")
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in chosen.items()}
+    checked = config.arguments(trained.evaluate, chosen)
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in checked.items()}
 
 
 def _possible(output: Path | None, files: Sequence[str], others: Sequence[Path]) -> None:

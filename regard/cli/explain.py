@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.answers import typed
+from regard.cli.answers import tabular, typed
 from regard.cli.classify import of_graphs
 from regard.cli.grammar import Device, named
 from regard.cli.lines import PICTURES, guessed, lines_of, writable
@@ -250,12 +250,13 @@ def _probe(trained: Any, paths: list[str], texts: list[str], output: Path | None
     else:
         print("No shortcut found: answers do not depend on a mark in a corner.")
     for words, with_mark, without in (
-        (f"pictures of {label} labelled so", found.found, found.bare),
-        (f"pictures of others labelled {label}", found.drawn, found.before),
+        (f"{label} labelled so", found.found, found.bare),
+        (f"others labelled {label}", found.drawn, found.before),
     ):
         if with_mark is not None and without is not None:
             print(f"{words}: {_percent(with_mark)} with the mark, {_percent(without)} without")
-    print(f"share of the map for {label} on the mark: {found.lit:.1%}; the mark covers {found.area:.1%} of the picture")
+    print(f"share of the map for {label} that lies on the mark: {100 * found.lit:.1f} %")
+    print(f"share of the picture that the mark covers: {100 * found.area:.1f} %")
 
 
 def _anatomy(model: Path | None, texts: list[str], output: Path | None, *, device: str, as_json: bool) -> None:
@@ -301,11 +302,6 @@ def _alone(trained: Any, option: str, texts: list[str], output: Path | None) -> 
         raise ValueError(f"--{option} takes labelled pictures alone: leave the picture and -o out")
 
 
-def _table(text: str) -> bool:
-    """Whether it names a table, of which several may hold one input."""
-    return text.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
-
-
 def _possible(
     texts: list[str],
     input: Path | None,
@@ -327,8 +323,9 @@ def _possible(
         raise ValueError("-i reads many lines, which only --alignments shows: add it, or give one input")
     if measured and (bool(texts) != page or (page and interventions)):
         raise ValueError("--measures takes no text, or a text and -o page.html to put them into")
-    if len(texts) != 1 and not measured and not (alignments and (texts or input)) and not any(map(_table, texts)):
-        raise ValueError(f"give one input to explain, not {len(texts)}")
+    if len(texts) != 1 and not measured and not (alignments and (texts or input)) and not any(map(tabular, texts)):
+        made = "" if texts else "; for a generator of pictures, --seed alone will do"
+        raise ValueError(f"give one input to explain, not {len(texts)}{made}")
 
 
 def _only(lines: Iterator[str]) -> str:

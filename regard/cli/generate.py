@@ -87,6 +87,9 @@ def generate(
     able = (*recipe.able("write"), *recipe.able("draw"), *recipe.able("make"))
     trained = recipe.load(model, device=device, task=able)
     if hasattr(trained, "make"):
+        if samples > 1 or keep is not None or input is not None:
+            strange = "--samples" if samples > 1 else "--keep" if keep is not None else "-i"
+            raise ValueError(f"{strange} does not go with {trained.kind}: choose by --label and --count")
         return _make(trained, [*(label or []), *given], output, as_json=as_json, count=count, **changes)
     if label or count > 1:
         raise ValueError(f"--label and --count are for generators of pictures: {trained.name} is {trained.kind}")
@@ -95,6 +98,8 @@ def generate(
         return _draw(trained, prompt, asked | ({} if keep is None else {"keep": keep}), output, as_json=as_json)
     if keep is not None:
         raise ValueError(f"--keep is for pictures: {trained.name} is {trained.kind}, leave it out")
+    if output is not None and output.suffix.lstrip(".").lower() in DRAWN:
+        raise ValueError(f"{output}: {trained.name} is {trained.kind} and writes text: choose txt or jsonl")
     lines = as_json or (output is not None and output.suffix in (".jsonl", ".json"))
     if output is None and not lines and asked["samples"] == 1:
         return _stream(trained, begun, asked)

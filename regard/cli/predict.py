@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.answers import Asked, respond
-from regard.cli.grammar import Answers, Device, Input, Json, Model, Settings
+from regard.cli.grammar import LONGEST, Answers, Device, Input, Json, Model, Settings
 from regard.cli.lines import PICTURES, writable
 
 SHORT = 60  # letters of an input that is named
@@ -45,7 +45,7 @@ def predict(
     """Answer with any model, whatever its task."""
     from regard import recipe
 
-    Asked(inputs, input, output, settings, as_json, model).check()
+    Asked(inputs, input, output, settings, as_json, model).check(reads=_files(inputs or []))
     trained = recipe.load(model, device=device)
     if importance is not None:
         _important(trained, inputs or [], importance)
@@ -99,11 +99,17 @@ def count(
     respond(trained, asked, key="frame", form=_named, invert=invert)
 
 
+def _files(words: list[str]) -> list[Path]:
+    """The files among some inputs, which an answer must not overwrite: alone, several in one word, or as omic=FILE."""
+    named = [part for word in words for each in (word, *word.split()) for part in (each, each.rpartition("=")[2])]
+    return [Path(part) for part in named if 0 < len(part) < LONGEST and "\0" not in part and Path(part).is_file()]
+
+
 def _important(trained: Any, words: list[str], path: Path) -> None:
     """Write how much answers rest on each feature."""
     if not hasattr(trained, "importance"):
         raise ValueError(f"--importance is for models of omics: {trained.name} is {trained.kind}, leave it out")
-    writable(path, ("csv", *PICTURES), reads=[Path(word.rpartition("=")[2]) for word in words])
+    writable(path, ("csv", *PICTURES), reads=_files(words))
     inputs = trained.joined(words)
     if path.suffix.lower() != ".csv":
         return trained.draw(inputs, path)

@@ -1,7 +1,7 @@
 """Settings: YAML and `a.b=c` become frozen dataclasses, and a typo answers with the nearest name."""
 
 from regard.config.aliases import renewed
-from regard.config.checking import build, section, sections
+from regard.config.checking import arguments, build, section, sections
 from regard.config.describing import Field, describe
 from regard.config.resuming import verdicts
 from regard.config.text import LARGEST, dump, override, parse, plain, read
@@ -9,6 +9,7 @@ from regard.config.text import LARGEST, dump, override, parse, plain, read
 __all__ = [
     "LARGEST",
     "Field",
+    "arguments",
     "build",
     "describe",
     "dump",

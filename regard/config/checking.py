@@ -6,9 +6,9 @@ import contextlib
 import dataclasses
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from regard.config import aliases
 from regard.config.aliases import UnknownSetting
@@ -37,6 +37,12 @@ def section(cls: type, mapping: Mapping[str, Any], name: str) -> Any:
         return _convert(hints(cls)[name], mapping[name], name)
     except UnknownSetting as error:
         raise ValueError(aliases.answer(error, cls, "")) from None
+
+
+def arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments for a function, each as its annotation wants it; those it does not name are left alone."""
+    kinds = get_type_hints(function, include_extras=True)
+    return {name: _convert(kinds.get(name, Any), value, name) for name, value in given.items()}
 
 
 def _build(cls: type[T], mapping: Any, where: str) -> T:
@@ -101,6 +107,8 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
             raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}")
         inner = arguments[1] if arguments else Any
         return {str(key): _convert(inner, entry, join(where, str(key))) for key, entry in value.items()}
+    if kind is Path:
+        return Path(_convert_scalar(str, value, where))
     assert kind in (bool, int, float, str, type(None)), f"{where}: settings cannot be of type {kind}"
     return _convert_scalar(kind, value, where)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from regard.config.fields import UNIONS, bare
@@ -22,6 +23,8 @@ def named(kind: Any) -> str:
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", type(None): "null"}
     if kind in words:
         return words[kind]
+    if kind is Path:
+        return words[str]
     if origin in UNIONS:
         return " or ".join(dict.fromkeys(named(arm) for arm in arguments))
     if origin is Literal:

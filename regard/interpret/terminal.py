@@ -89,7 +89,8 @@ def regions(trace: Trace, name: str | None = None, *, head: int | None = None, s
     weights = _single(seen, head)
     places = [(number, item.box) for number, item in enumerate(trace.items[seen.key]) if item.box is not None]
     tops = sorted({box[1] for _, box in places})
-    found = [f"{seen.name}: where in the picture, not why", *_crops(trace)]
+    gain = [f"gain of this attention: {trace.facts['gain']}"] if "gain" in trace.facts else []
+    found = [f"{seen.name}: where in the picture, not why", *_crops(trace), *gain]
     for item, row in zip(trace.items[seen.query], weights, strict=True):
         if item.special:
             continue

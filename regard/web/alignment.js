@@ -34,7 +34,7 @@ export function drawAlignment(section, tell) {
   const open = (row) => { if (keyed) change(stepOf(shown, row), { step: true }); };
   fillSide(side, shown, null, gold);
   const { name, query, key } = attention;
-  if (state.view === "table") tell(say("caption", { name, queries: say(query), keys: say(key) }));
+  if (state.view === "table") tell(say("caption", { name, queries: say(query, {}, "side"), keys: say(key, {}, "side") }));
   else tell(say("prompt"), { hint: true });
   if (state.view === "table") return holder.append(tableView(shown));
   const room = holder.clientWidth || 600;

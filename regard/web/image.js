@@ -76,7 +76,7 @@ function scrubber(shown, word, choose) {
     type: "button", "aria-pressed": String(n === word), tabindex: n === word ? "0" : "-1", "data-word": n,
     onclick: () => choose(n), onkeydown: walk,
   }, item.text.trim() || "␣"));
-  return make("div", { class: "scrubber", role: "group", "aria-label": say(shown.attention.query) }, ...buttons);
+  return make("div", { class: "scrubber", role: "group", "aria-label": say(shown.attention.query, {}, "side") }, ...buttons);
 }
 
 /** The picture, a cover as fine as its regions, and a frame around the chosen one. */

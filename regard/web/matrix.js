@@ -13,7 +13,7 @@ export function matrixView(shown, scale, { room, gold, pick, open, keyed }) {
     id: "matrix", tabindex: "0", role: "application", "aria-describedby": "keys",
     "aria-label": say("canvas", {
       rows: shown.rows.length, columns: shown.columns.length,
-      queries: say(shown.attention.query), keys: say(shown.attention.key),
+      queries: say(shown.attention.query, {}, "side"), keys: say(shown.attention.key, {}, "side"),
     }),
   });
   const over = make("canvas", { class: "over", "aria-hidden": "true", hidden: printing() });
@@ -86,8 +86,8 @@ function labels(context, shown, place, at) {
   context.fillStyle = colour("quiet");
   context.font = `12px ${FACE}`;
   context.textAlign = "left";
-  context.fillText(`→ ${say(shown.attention.key)}`, 2, top - 22);
-  context.fillText(`↓ ${say(shown.attention.query)}`, 2, top - 7);
+  context.fillText(`→ ${say(shown.attention.key, {}, "side")}`, 2, top - 22);
+  context.fillText(`↓ ${say(shown.attention.query, {}, "side")}`, 2, top - 7);
 }
 
 function line(context, x1, y1, x2, y2) {

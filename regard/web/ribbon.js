@@ -14,8 +14,8 @@ export function ribbonView(shown, scale, { pick }) {
     onclick: () => select(row), onfocus: () => select(row), onkeydown: (event) => walk(event, row),
     onpointerenter: () => { draw(row); pick(row, best(shown, row), false); }, onpointerleave: () => draw(chosen),
   }, unit.text));
-  const left = make("div", { class: "left" }, make("h2", {}, say(shown.attention.key)), make("ul", { class: "side" }, ...keys));
-  const right = make("div", {}, make("h2", {}, say(shown.attention.query)),
+  const left = make("div", { class: "left" }, make("h2", {}, say(shown.attention.key, {}, "side")), make("ul", { class: "side" }, ...keys));
+  const right = make("div", {}, make("h2", {}, say(shown.attention.query, {}, "side")),
     make("ul", { class: "side" }, ...buttons.map((button) => make("li", {}, button))));
   const middle = make("div", {}, make("p", { class: "level", "aria-hidden": "true" }, "\u00a0"), canvas);
   const element = make("div", { class: "ribbon" }, left, middle, right);
@@ -76,7 +76,7 @@ function paint(canvas, width, shown, scale, only) {
 }
 
 export function tableView(shown) {
-  const names = { name: shown.attention.name, queries: say(shown.attention.query), keys: say(shown.attention.key) };
+  const names = { name: shown.attention.name, queries: say(shown.attention.query, {}, "side"), keys: say(shown.attention.key, {}, "side") };
   const width = shown.columns.length;
   const head = make("tr", {}, make("td", {}), ...shown.columns.map((unit) => make("th", { scope: "col" }, unit.text)));
   const body = shown.rows.map((unit, r) => {

@@ -125,3 +125,13 @@ def test_every_module_is_bundled_and_both_languages_say_the_same_things():
     for pattern in (r"(?:^|[ {])(\w+): \"", r"\"([\w ,]+)\": \"", r"\{(\w+)\}"):
         assert sorted(re.findall(pattern, english)) == sorted(re.findall(pattern, french))
     assert max(len(path.read_text(encoding="utf-8").splitlines()) for path in page.WEB.iterdir()) < 400
+
+
+def test_sides_of_a_matrix_have_words_of_their_own_where_a_control_has_the_same_name():
+    strings = (page.WEB / "strings.js").read_text(encoding="utf-8")
+    for side in ("step", "place", "row", "above", "left", "omics"):  # of memories, pixels and omics
+        assert strings.count(f"{side}_side:") == 2, "place alone is how heads are ordered, row how colours are scaled"
+    for module in ("matrix", "ribbon", "alignment", "image"):
+        assert not re.search(
+            r"say\((?:[\w.]+\.)?(?:query|key)\)", (page.WEB / f"{module}.js").read_text(encoding="utf-8")
+        )

@@ -24,6 +24,8 @@ PIECE = 256  # pictures decoded at a time
 SAMPLED = 256  # pictures whose headers tell a size
 LARGEST = 224  # pixels on a side that nobody asked to be more
 FINE = 64  # up to so many, pictures keep their size
+RAISED = "raise data.reject"  # the remedy where a recipe trains
+ALLOWED = "allow a share of them: -s reject=0.05"  # the remedy where a command scores
 
 
 class Shape(NamedTuple):
@@ -54,7 +56,7 @@ class Album:
     def __len__(self) -> int:
         return len(self.places)
 
-    def check(self, share: float, name: str, *, remedy: str = "raise data.reject") -> None:
+    def check(self, share: float, name: str, *, remedy: str = RAISED) -> None:
         """Stop when nothing can be used, or when more than this share of the pictures is bad."""
         bad = sum(finding.count for finding in self.refused.values())
         reasons = "; ".join(told(finding, reason) for reason, finding in self.refused.items())

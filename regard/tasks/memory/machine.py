@@ -14,6 +14,7 @@ from regard import config
 from regard.attention.hardware import device_of
 from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
+from regard.config.ranges import Small
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
@@ -99,7 +100,7 @@ class Machine:
         self,
         *files: str | Path,
         length: int | None = None,
-        repeats: int | None = None,
+        repeats: Small | None = None,
         count: int = 100,
         name: str | None = None,
     ) -> Scores:
@@ -109,7 +110,10 @@ class Machine:
         if count < 1:
             raise ValueError(f"count {count}: there is nothing to measure on, give 1 or more")
         length = self.data.longest if length is None else length
-        times = self._checked(length) if repeats is None else repeats
+        usual = self._checked(length)
+        if repeats is not None and self.data.kind != "repeat-copy":
+            raise ValueError(f"repeats {repeats}: {self.name} was trained to {self.data.kind}, leave it out")
+        times = usual if repeats is None else repeats
         batch = laid_out(self.data, *fresh(self.data, TEST, length, count=count, repeats=times), repeats=times)
         logits = self._logits(batch)
         wrong, each = errors(logits, batch).tolist(), int(batch.scored[0].sum()) * self.data.outputs
@@ -119,10 +123,12 @@ class Machine:
             "sequences right, %": averaged([100.0 * (one == 0) for one in wrong]),
         }
         given = self.drawn(length, count=count) if repeats is None else [f"{length} vectors x{times}"] * count
-        examples = [Judged(i + 1, given[i], *self._told(batch, logits, i), 0.0 - wrong[i]) for i in range(len(batch))]
+        examples = [
+            Judged(i + 1, given[i], *self._told(batch, logits, i), float(each - wrong[i])) for i in range(len(batch))
+        ]
         measures = {"length": str(length)} | ({"repeats": str(times)} if self.data.kind == "repeat-copy" else {})
         return Scores(
-            name or self.name, self.task, metrics, examples, measures=measures, unit="sequence", counted="errors, minus"
+            name or self.name, self.task, metrics, examples, measures=measures, unit="sequence", counted="bits right"
         )
 
     def look(self, given: Asked | str, **options: Any) -> Trace:

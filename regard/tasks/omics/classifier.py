@@ -78,7 +78,8 @@ class OmicsClassifier:
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> OmicsClassifier:
         """The model that a checkpoint directory holds."""
-        return cls(revived(checkpoint, device), read_omics(checkpoint), name=checkpoint.directory.name)
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        return cls(revived(checkpoint, device), read_omics(checkpoint), name)
 
     def parse(self, text: str) -> Samples:
         """An input is one sample: the tables, and which of their samples, such as `mrna.csv mirna.csv sample=A54N`."""

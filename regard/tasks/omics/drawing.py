@@ -76,7 +76,8 @@ def _arrows(axes: Any, ends: Float[Tensor, "features 2"], names: list[str]) -> N
         axes.plot([x], [0], "o", color=MODULE, markersize=2.5)
         axes.plot([x, 1.15 * reach], [y, height], color=FAINT, linewidth=0.5)
         axes.text(1.17 * reach, height, names[row], fontsize=7, va="center", color=FEATURE)
-    axes.set(xlim=(-0.1 * reach, 2.0 * reach), ylim=(-1.05 * reach, 1.05 * reach))
+    left = min(-0.1 * reach, 1.1 * float(ends[:, 0].min()))  # some pull the module back
+    axes.set(xlim=(left, 2.0 * reach), ylim=(-1.05 * reach, 1.05 * reach))
     axes.set_xlabel("along the module (share of its length)", fontsize=8)
     axes.set_ylabel("across it", fontsize=8)
     axes.tick_params(labelsize=7)

@@ -164,7 +164,7 @@ def labels(path: str, *, samples: Sequence[str] | None, count: int) -> Labelled:
     if width > 2:
         raise ValueError(f"{path}:1: {width} columns: give the label alone, or the sample and its label")
     if width == 2 and samples is not None:
-        rows = rows if rows[0][1][0] in samples else rows[1:]
+        rows = rows if rows[0][1][0].strip() in samples else rows[1:]
         owners: list[str] | None = [row[0].strip() for _, row in rows]
     else:
         rows, owners = rows[1:] if len(rows) == count + 1 else rows, None
@@ -172,6 +172,9 @@ def labels(path: str, *, samples: Sequence[str] | None, count: int) -> Labelled:
             raise ValueError(f"{path} has {len(rows)} labels for {count} samples: give one for each, in their order")
     found = [row[-1].strip() for _, row in rows]
     places = [where for where, _ in rows]
+    if owners and (twice := [name for name, times in Counter(owners).items() if times > 1]):
+        at = places[len(owners) - 1 - owners[::-1].index(twice[0])]
+        raise ValueError(f"{at}: sample {twice[0]!r} is labelled a second time: take one of the lines out")
     for label, where in zip(found, places, strict=True):
         if not label or label.lower() in ("nan", "na"):
             raise ValueError(f"{where}: the label is missing: give one, or take the sample out")

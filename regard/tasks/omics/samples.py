@@ -150,7 +150,7 @@ def given(words: Sequence[str], omics: Omics) -> tuple[Samples, list[Table]]:
     if not wanted:
         return found, list(tables.values())
     if wanted[-1] not in found.names:
-        raise ValueError(f"no sample {wanted[-1]}{nearest(wanted[-1], found.names)}: name one of {len(found)}")
+        raise ValueError(f"no sample {wanted[-1]} in these tables{nearest(wanted[-1], found.names)}")
     return found.chosen([found.names.index(wanted[-1])]), list(tables.values())
 
 

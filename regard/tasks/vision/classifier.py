@@ -119,20 +119,29 @@ class PictureClassifier:
             found += [self._sight(one, each) for one, each in zip(some, chances, strict=True)]
         return found
 
-    def evaluate(self, *paths: str | Path, name: str | None = None, reject: float = 0.0, **changes: Any) -> Scores:
+    def evaluate(
+        self,
+        *paths: str | Path,
+        name: str | None = None,
+        reject: float = 0.0,
+        scatter: bool = True,
+        **changes: Any,
+    ) -> Scores:
         """Scores on labelled pictures; of a source with parts, on those to test on.
 
         Up to a share of `reject` may be unusable; `changes` are settings of the files, such as columns of a table. A
         model that was trained on scenes is scored on scenes made of the pictures, unless `scatter` is False.
         """
-        side = self.side(*paths, reject=reject, **changes)
+        side = self.side(*paths, reject=reject, scatter=scatter, **changes)
         parts = [
             self.logits(torch.from_numpy(side.pixels(np.arange(first, min(first + CHUNK, len(side)))))).tolist()
             for first in range(0, len(side), CHUNK)
         ]
         return scores(name or self.name, self.task, side, measured(side, self.classes, parts), self.temperature)
 
-    def side(self, *paths: str | Path, reject: float = 0.0, scatter: bool = True, **changes: Any) -> preparing.Side:
+    def side(
+        self, *paths: str | Path, reject: float | None = None, scatter: bool = True, **changes: Any
+    ) -> preparing.Side:
         """Labelled pictures, read as the model reads them, or scenes made of them, the same every time."""
         if not paths:
             raise ValueError(f"{self.name} is measured on labelled pictures: name a folder or file of them")

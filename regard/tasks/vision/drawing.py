@@ -47,6 +47,8 @@ def fresh_pictures(trained: Any, kind: type, count: int, files: Sequence[Any]) -
     """Pictures drawn as those it was trained on, which neither training nor the choice of weights has seen."""
     if files:
         raise ValueError(f"{trained.name} is measured on pictures that are drawn for it: give no files")
+    if count < 1:
+        raise ValueError(f"count {count}: there is nothing to measure on, give 1 or more")
     if not trained.data:
         raise ValueError(f"{trained.name} does not say what its pictures were like (an older model): train it again")
     drawn_as: Any = config.build(kind, trained.data, where="data")

@@ -17,7 +17,7 @@ from regard.config.words import nearest
 from regard.data.findings import Finding, told
 from regard.data.packing import number, shuffled
 from regard.data.pictures import shortcut as shortcuts
-from regard.data.pictures.album import Album, Shape, album, joined, shape_of
+from regard.data.pictures.album import ALLOWED, RAISED, Album, Shape, album, joined, shape_of
 from regard.data.pictures.decoding import Fit
 from regard.data.pictures.scatter import ScatterConfig
 from regard.data.pictures.shelves import LABEL, PictureFile, Shelf, shelve
@@ -192,24 +192,25 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
     return Prepared(classes, train, valid, shape, mean, std, report, [*head, *found.summary, *own, *notes], not known)
 
 
-def read(paths: Sequence[PictureFile], shape: Shape, classes: list[str], *, reject: float) -> Side:
+def read(paths: Sequence[PictureFile], shape: Shape, classes: list[str], *, reject: float | None) -> Side:
     """Labelled pictures to score a model on."""
     return sided([shelve(file, part="test") for file in paths], shape, classes, reject=reject)
 
 
-def sided(shelves: Sequence[Shelf], shape: Shape, classes: list[str], *, reject: float = 0.0) -> Side:
-    """The labelled pictures of these shelves."""
-    found = _album(shelves, shape, reject, remedy="allow a share of them: -s reject=0.05")
+def sided(shelves: Sequence[Shelf], shape: Shape, classes: list[str], *, reject: float | None = None) -> Side:
+    """The labelled pictures of these shelves; `reject` is None where nobody can say how many may be bad."""
+    found = _album(shelves, shape, reject or 0.0, remedy="leave them out" if reject is None else ALLOWED)
     return Side(found, np.arange(len(found)), numbered(found, classes))
 
 
-def _album(shelves: Sequence[Shelf], shape: Shape, reject: float, *, remedy: str = "raise data.reject") -> Album:
+def _album(shelves: Sequence[Shelf], shape: Shape, reject: float, *, remedy: str = RAISED) -> Album:
     """The pictures of these shelves; too many bad ones are an error."""
     albums = [album(shelf, shape) for shelf in shelves]
     for shelf, one in zip(shelves, albums, strict=True):
         one.check(reject, shelf.name, remedy=remedy)
         if LABEL not in one.columns:
-            raise ValueError(f"{shelf.name} has no column with labels: name it, data.train.label=COLUMN")
+            setting = "data.train.label" if remedy == RAISED else "-s label"
+            raise ValueError(f"{shelf.name} has no column with labels: name it, {setting}=COLUMN")
     return joined(albums)
 
 

@@ -108,7 +108,9 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
     )
 
 
-def read(paths: Sequence[PictureFile], shape: Shape, classes: list[str], how: ScatterConfig, *, reject: float) -> Side:
+def read(
+    paths: Sequence[PictureFile], shape: Shape, classes: list[str], how: ScatterConfig, *, reject: float | None
+) -> Side:
     """Scenes to score a model on, made of labelled pictures."""
     singles = classes
     if how.count > 1:  # the least sum and the greatest are those of equal labels

@@ -151,6 +151,11 @@ def test_what_cannot_be_is_said_in_a_line(folder, capsys):
     assert "cannot be read as 3 bits" in complaint(capsys, "predict", copy, "11")
     assert "give no files" in complaint(capsys, "evaluate", copy, "pairs.tsv")
     assert "count 0" in complaint(capsys, "evaluate", copy, "-s", "count=0")
+    assert "count must be a whole number, not 'many'" in complaint(capsys, "evaluate", copy, "-s", "count=many")
+    assert "was trained to copy, leave it out" in complaint(capsys, "evaluate", copy, "-s", "repeats=2")
+    again = ("evaluate", folder / "repeat-copy", "-s")
+    assert long in complaint(capsys, *again, "repeats=2", "--length", 13)
+    assert "repeats must be a whole number from 1" in complaint(capsys, *again, "repeats=0")
     assert said(capsys, "evaluate", folder / "lstm", "--length", 13), "a network without a memory has no end of it"
 
 

@@ -139,6 +139,10 @@ DAMAGE = {
     "twice": (lambda f: edit(f / "mrna.csv", 3, "s1,", "s0,"), "mrna.csv:3: sample 's0' stands here a second time"),
     "unlabelled": (lambda f: edit(f / "labels.csv", 5, "s3,", "x3,"), "labels.csv: no label for sample 's3': give one"),
     "empty label": (lambda f: edit(f / "labels.csv", 5, "ill", ""), "labels.csv:5: the label is missing: give one"),
+    "labelled twice": (
+        lambda f: edit(f / "labels.csv", 5, "s3,", "s0,"),
+        "labels.csv:5: sample 's0' is labelled a second time: take",
+    ),
     "one of a class": (
         lambda f: edit(f / "labels.csv", 5, "ill", "odd"),
         "labels.csv: class 'odd' has one sample, s3: give",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 import regard
 from regard.cli import run
@@ -103,6 +104,13 @@ def test_a_look_shows_modules_or_omics_and_only_those_that_are_there(trained: tu
         assert [item.text for item in part.items["omics"]] == ["mrna", "mirna"]
 
 
+def test_a_feature_that_pulls_a_module_back_is_in_the_picture() -> None:
+    axes = Figure().subplots()
+    drawing._arrows(axes, torch.tensor([[0.5, 0.1], [-0.4, -0.3]]), ["on", "back"])
+    left, right = axes.get_xlim()
+    assert left < -0.4 < 0.5 < right
+
+
 def test_commands_answer_score_explain_and_write_importance(
     trained: tuple[Any, Path], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -145,6 +153,11 @@ def test_what_commands_cannot_do_is_said_in_a_line(
         "--tables needs the labels of the samples": ["train", "--tables", *tables],
         "one table: give two omics or more": ["train", "--tables", tables[0], "--labels", labels(place)],
     }
+    cases["is also the input and would be overwritten"] = ["predict", folder, *tables, "-o", tables[0]]
+    cases["importance must be true or false"] = ["evaluate", folder, *tables, "-s", "importance=perhaps"]
+    cases["answers are written as text: choose jsonl"] = ["predict", folder, *tables, "-o", str(place / "a.png")]
+    cases["name them without -i"] = ["predict", folder, "-i", tables[0]]
+    cases["run/best is a model of omics"] = ["predict", folder, *tables, "--length", "3"]
     for said, words in cases.items():
         assert run(words) == 1
         error = capsys.readouterr().err.strip()

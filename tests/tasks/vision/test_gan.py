@@ -195,6 +195,8 @@ def test_commands_make_pictures_and_show_where_they_look(run, tmp_path, capsys):
     with Image.open(places) as picture:
         assert picture.size[0] > 500
     capsys.readouterr()
+    assert main(["explain", str(run), "--seed", "3"]) == 0
+    assert "gain of this attention: " in capsys.readouterr().out
     assert main(["explain", str(run), "flat", "--seed", "3", "--json"]) == 0
     assert np.array(json.loads(capsys.readouterr().out)["weights"]).shape == (5, 16)
 
@@ -206,6 +208,10 @@ def test_commands_make_pictures_and_show_where_they_look(run, tmp_path, capsys):
         (["generate", "{run}"], "makes pictures: name a file for them with -o grid.png"),
         (["generate", "{run}", "-o", "a.doc"], "a.doc: cannot draw a doc file"),
         (["generate", "{run}", "--length", "3", "-o", "a.png"], "unknown setting options.length"),
+        (["generate", "{run}", "--samples", "4", "-o", "a.png"], "--samples does not go with a generator of pictures"),
+        (["predict", "{run}", "flat", "-o", "a.png"], "a.png: answers are written as text: use regard generate"),
+        (["evaluate", "{run}", "x", "-s", "count=many"], "count must be a whole number, not 'many'"),
+        (["evaluate", "{run}", "x", "-s", "classifier=5"], "classifier must be text or null, not 5"),
         (["explain", "{run}", "sock", "--seed", "1"], "'sock' is no label that"),
         (["explain", "en-fr", "--seed", "1"], "--seed is for generators of pictures"),
     ],

@@ -237,6 +237,12 @@ def test_from_a_folder_to_answers_by_commands(photos: Path, tmp_path: Path, caps
     (photos / "red" / "bad.png").write_bytes(b"")
     status, told, error = said(capsys, "evaluate", out, photos, "--device", "cpu")
     assert (status, "red/bad.png; mend them, or allow a share of them: -s reject=0.05" in error) == (1, True)
+    status, told, error = said(capsys, "explain", out, "--judge", photos, "--device", "cpu")
+    assert (status, "red/bad.png; mend them, or leave them out" in error) == (1, True), "there is no setting to name"
+    status, told, error = said(capsys, "predict", out, one, "-o", one, "--device", "cpu")
+    assert (status, "would be overwritten" in error) == (1, True)
+    status, told, error = said(capsys, "classify", out, one, "-o", tmp_path / "answer.png", "--device", "cpu")
+    assert (status, "answers are written as text: choose jsonl, csv or txt" in error) == (1, True)
     status, told, error = said(capsys, "evaluate", out, photos, "-s", "reject=0.1", "--device", "cpu")
     assert (status, "refused: 1 empty file" in told) == (0, True)
     status, told, error = said(capsys, "classify", out, one, "-o", one, "--device", "cpu")

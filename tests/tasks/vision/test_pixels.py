@@ -233,6 +233,8 @@ def test_where_a_model_looked_is_told_of_one_row(trained):
         for weights in trace.weights:
             assert weights.values.shape[1:] == (len(trace.items[weights.query]), len(trace.items[weights.key]))
             assert torch.allclose(weights.values.sum(-1), torch.ones(()), atol=1e-5)
+    with pytest.raises(ValueError, match=r"the model knows colour ones of 8 x 8: give one like that$"):
+        painter.look(trained["grey"] / "0.png")  # the command has no setting to name as a remedy
     with pytest.raises(ValueError, match="row 0: choose one from 1 to 7"):
         painter.look(trained["colour"] / "0.png", row=0)
 

@@ -216,12 +216,12 @@ def prepare(
     return Prepared(train, valid, tokenizer, shape, mean, std, report, lines, known is not None)
 
 
-def read(files: Sequence[CaptionFile], shape: Shape, reject: float) -> Captioned:
+def read(files: Sequence[CaptionFile], shape: Shape, reject: float, *, remedy: str = "raise data.reject") -> Captioned:
     """The pictures of some files with their captions; too many bad ones are an error."""
     albums = []
     for shelf in map(shelve, files):
         own = album(shelf, shape)
-        own.check(reject, shelf.name)
+        own.check(reject, shelf.name, remedy=remedy)
         albums.append(own)
     found = joined(albums)
     return Captioned(found, np.arange(len(found)), found.columns[CAPTION])

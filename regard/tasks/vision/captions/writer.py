@@ -19,7 +19,7 @@ from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Length, Range, Small, Whole
 from regard.data.normalise import TextConfig, recorded
-from regard.data.pictures.album import Shape
+from regard.data.pictures.album import ALLOWED, Shape
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.tokenizers import Tokenizer
 from regard.decoding import constraints
@@ -139,14 +139,17 @@ class CaptionWriter:
         spread = [one for each in listed for one in (unfolded(each) if isinstance(each, (str, Path)) else [each])]
         return [one.text for one in self.answer(spread, **options)]
 
-    def evaluate(self, *paths: str | Path, name: str | None = None, **options: Any) -> Scores:
-        """Scores on pictures with captions: BLEU-1 to 4, with and without brevity penalty, and CIDEr-D."""
+    def evaluate(self, *paths: str | Path, name: str | None = None, reject: float = 0.0, **options: Any) -> Scores:
+        """Scores on pictures with captions: BLEU-1 to 4, with and without brevity penalty, and CIDEr-D.
+
+        Up to a share of `reject` may be unusable.
+        """
         if not paths:
             raise ValueError(f"{self.name} is measured on pictures with captions: name a file of them")
         columns = {key: options.pop(key) for key in ("picture", "caption", "folder", "only") if key in options}
         own = {**(self.data.get("file") or {}), **columns}
         files = [config.build(CaptionFile, {**own, "path": str(path)}, where="file") for path in paths]
-        settings, side = self.settings(**options), read(files, self.shape, 0.0)
+        settings, side = self.settings(**options), read(files, self.shape, reject, remedy=ALLOWED)
         answers: list[str] = []
         for first in range(0, len(side), settings.batch):
             pixels = side.pixels(np.arange(first, min(first + settings.batch, len(side))))

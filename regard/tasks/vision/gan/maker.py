@@ -124,7 +124,7 @@ class PictureMaker:
         classifier: str | Path | None = None,
         train: str | Path | None = None,
         count: int = 10_000,
-        seed: int = 0,
+        seed: Seed = 0,
         name: str | None = None,
     ) -> Scores:
         """So many made pictures beside the real ones of files, seen by a `classifier` trained on such pictures.

@@ -26,7 +26,7 @@ def traced(painter: Painter, given: Given, row: int | None, fit: Any) -> Trace:
     row = alphabet.size // 2 if row is None else row
     if not 1 <= row < alphabet.size:
         raise ValueError(f"row {row}: choose one from 1 to {alphabet.size - 1}, above which there is another")
-    tokens = painter.opened(given, fit)
+    tokens = painter.opened(given, fit, fits="")  # `regard explain` has no settings
     columns = alphabet.size * alphabet.depth
     lined = model.config.name == "axial"  # it reads whole pictures, line by line
     fed = alphabet.shifted(tokens)[:, : None if lined else (row + 1) * columns]

@@ -142,15 +142,19 @@ class Painter:
             )
         return rows
 
-    def opened(self, given: Given, fit: Fit | None = None) -> Int[Tensor, "1 place"]:
-        """A picture as tokens; one of another size or depth is refused, unless it is said how it becomes alike."""
+    def opened(self, given: Given, fit: Fit | None = None, *, fits: str = ", or -s fit=crop") -> Int[Tensor, "1 place"]:
+        """A picture as tokens; one of another size or depth is refused, unless it is said how it becomes alike.
+
+        `fits` is how the refusal says that this can be said.
+        """
         alphabet = self.alphabet
         form: Any = {"size": alphabet.size, "channels": alphabet.channels, "fit": fit or "crop"}
         try:
             with quiet():
                 if fit is None:
                     seen = _look(given)
-                    preparing.alike(called(given), (seen.width, seen.height), grey=seen.grey, alphabet=alphabet)
+                    sides = seen.width, seen.height
+                    preparing.alike(called(given), sides, grey=seen.grey, alphabet=alphabet, fits=fits)
                 pixels = from_array(given, **form) if isinstance(given, np.ndarray) else decoded(Path(given), **form)[0]
         except Unusable as error:
             raise ValueError(f"{called(given)}: {error}") from None

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from regard.config.ranges import Batch, Count, Part, Range, Seed, Some
 from regard.config.resuming import Free, Warned
-from regard.data.pictures.album import Shape, album, first_looks, joined, shape_of
+from regard.data.pictures.album import ALLOWED, Shape, album, first_looks, joined, shape_of
 from regard.data.pictures.decoding import Fit
 from regard.data.pictures.shelves import PictureFile, Shelf, shelve
 from regard.tasks.vision.pixels.tokens import Alphabet, fitted
@@ -112,17 +112,17 @@ def read(files: Sequence[PictureFile], alphabet: Alphabet, fit: Fit | None, *, p
         for look in first_looks(shelf, SAMPLED):
             alike(shelf.name, (look.width, look.height), grey=look.grey, alphabet=alphabet)
     shape = Shape(alphabet.size, alphabet.channels, fit or "crop")
-    return _side(shelves, shape, reject, remedy="allow a share of them: -s reject=0.05")
+    return _side(shelves, shape, reject, remedy=ALLOWED)
 
 
-def alike(name: str, sides: tuple[int, int], *, grey: bool, alphabet: Alphabet) -> None:
+def alike(name: str, sides: tuple[int, int], *, grey: bool, alphabet: Alphabet, fits: str = ", or -s fit=crop") -> None:
     """Stop at a picture of another size or depth than those that a model knows."""
     size, kind = alphabet.size, "grey" if alphabet.channels == 1 else "colour"
     own = "grey" if grey else "colour"
     if sides != (size, size) or own != kind:
         raise ValueError(
             f"{name}: a {own} picture of {sides[0]} x {sides[1]}, and the model knows {kind} ones of {size} x {size}: "
-            "give one like that, or -s fit=crop"
+            f"give one like that{fits}"
         )
 
 
