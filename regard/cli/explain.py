@@ -8,10 +8,9 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from regard.cli import explain_options as option
 from regard.cli.answers import tabular, typed
 from regard.cli.classify import of_graphs
 from regard.cli.grammar import Device, named
@@ -26,128 +25,32 @@ if TYPE_CHECKING:
 
 KINDS = ("html", "png", "json", "csv", "npy", "htm", *PICTURES)
 RIVALS = (("gradient", "rollout"), ("gradcam", "centre"))  # methods that are compared
-SHOWN, MEASURED = "What is shown", "For translators"
 
 
 def explain(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[MODEL] [INPUT]", help="A model, else the shipped one; and what it should answer."),
-    ] = None,
-    input: Annotated[
-        Path | None, typer.Option("--input", "-i", metavar="FILE", help="With --alignments: link the lines of a file.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Page (.html), picture (.png, .svg), table (.csv), trace (.json), .npy.",
-        ),
-    ] = None,
-    attention: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Such as decoder.1.cross; else the last cross-attention.", rich_help_panel=SHOWN
-        ),
-    ] = None,
-    head: Annotated[
-        int | None, typer.Option(min=0, help="Which head; their mean if not given.", rich_help_panel=SHOWN)
-    ] = None,
-    level: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="word or subword; words, unless only one was read.", rich_help_panel=SHOWN),
-    ] = None,
-    specials: Annotated[
-        bool, typer.Option("--specials", help="Show special tokens too.", rich_help_panel=SHOWN)
-    ] = False,
-    numbers: Annotated[
-        bool, typer.Option("--numbers", help="Percentages instead of shades.", rich_help_panel=SHOWN)
-    ] = False,
-    step: Annotated[
-        int | None,
-        typer.Option(min=0, help="Show the arithmetic of this row of the matrix, from 0.", rich_help_panel=SHOWN),
-    ] = None,
-    about: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LABEL", help="For pictures: which label to show the evidence for.", rich_help_panel=SHOWN
-        ),
-    ] = None,
-    judge: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DIR",
-            help="For pictures: judge every method on labelled ones, with controls.",
-            rich_help_panel=SHOWN,
-        ),
-    ] = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="MODEL", help="With --judge: a model trained on boxes, to compare with.", rich_help_panel=SHOWN
-        ),
-    ] = None,
-    probe: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="DIR", help="For pictures: does a mark in a corner decide the answer?", rich_help_panel=SHOWN
-        ),
-    ] = None,
-    anatomy: Annotated[
-        bool,
-        typer.Option(
-            "--anatomy",
-            help="For a ViT: patch filters, likeness of positions, how far heads look.",
-            rich_help_panel=SHOWN,
-        ),
-    ] = False,
-    node: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="For graphs: the node whose neighbourhood to show.", rich_help_panel=SHOWN),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            metavar="NUMBER",
-            min=0,
-            max=2**63 - 1,
-            help="For generators: the noise.",
-            rich_help_panel=SHOWN,
-        ),
-    ] = None,
-    to: Annotated[
-        str | None,
-        typer.Option(help="Target language, of several; guessed if not given.", rich_help_panel=MEASURED),
-    ] = None,
-    alignments: Annotated[
-        bool, typer.Option("--alignments", help="Print links, as 0-0 1-2: read-written.", rich_help_panel=MEASURED)
-    ] = False,
-    gold: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LINKS", help="Links made by hand, as '0-0 1p2', to show and to measure.", rich_help_panel=MEASURED
-        ),
-    ] = None,
-    measures: Annotated[
-        bool,
-        typer.Option(
-            "--measures",
-            help="Measure all heads against alignments drawn by hand, with controls.",
-            rich_help_panel=MEASURED,
-        ),
-    ] = False,
-    interventions: Annotated[
-        bool,
-        typer.Option(
-            "--interventions",
-            help="Measure also silenced heads and words left out: minutes.",
-            rich_help_panel=MEASURED,
-        ),
-    ] = False,
+    words: option.Words = None,
+    input: option.Input = None,
+    output: option.Output = None,
+    attention: option.Attention = None,
+    head: option.Head = None,
+    level: option.Level = None,
+    specials: option.Specials = False,
+    numbers: option.Numbers = False,
+    step: option.Step = None,
+    about: option.About = None,
+    judge: option.Judge = None,
+    against: option.Against = None,
+    probe: option.Probe = None,
+    anatomy: option.Anatomy = False,
+    node: option.Node = None,
+    seed: option.Seed = None,
+    to: option.To = None,
+    alignments: option.Alignments = False,
+    gold: option.Gold = None,
+    measures: option.Measures = False,
+    interventions: option.Interventions = False,
     device: Device = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: the matrix shown, or all measures.")] = False,
+    as_json: option.AsJson = False,
 ) -> None:
     """Show where a model looked: matrix, page, picture or trace."""
     from regard import recipe

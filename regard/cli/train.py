@@ -8,10 +8,11 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from regard.cli import train_options as option
 from regard.cli.few import fit as fitted
 from regard.cli.few import instead
 from regard.cli.grammar import Json
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130  # what shells say of a command that Ctrl-C ended
 SETTING = re.compile(r"[A-Za-z_][\w.]*=")
-WHAT, WHERE = "What the files hold (seen when not said)", "The run"
 
 EPILOG = """
 Tasks, by what they learn from:
@@ -75,118 +75,36 @@ regard train --resume --out runs/a
 
 
 def train(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILE... SETTING...",
-            help="Files to train on, or a recipe (.yaml); then settings, such as model.width=256.",
-        ),
-    ] = None,
-    pairs: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Pairs of texts: TSV, JSON lines, or two files.", rich_help_panel=WHAT),
-    ] = None,
-    source: Annotated[
-        Path | None, typer.Option(help="Text to translate from, one sentence per line.", rich_help_panel=WHAT)
-    ] = None,
-    target: Annotated[Path | None, typer.Option(help="Its translations, line by line.", rich_help_panel=WHAT)] = None,
-    labelled: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Texts with labels: CSV, TSV, JSON lines.", rich_help_panel=WHAT),
-    ] = None,
-    unlabelled: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="More texts, to pre-train on; with --labelled, models are compared.",
-            rich_help_panel=WHAT,
-        ),
-    ] = None,
-    few: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Few labelled texts: a linear head on --from.", rich_help_panel=WHAT),
-    ] = None,
-    tagged: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Words with tags: CoNLL, or word/tag.", rich_help_panel=WHAT),
-    ] = None,
-    rated: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Pairs of texts with a score.", rich_help_panel=WHAT),
-    ] = None,
-    choices: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Questions with answers to choose from.", rich_help_panel=WHAT),
-    ] = None,
-    questions: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Questions with answers in a text: SQuAD, JSON lines.", rich_help_panel=WHAT),
-    ] = None,
-    text: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Plain text: files, folders.", rich_help_panel=WHAT)
-    ] = None,
-    masked: Annotated[
-        bool, typer.Option("--masked", help="Train a BERT on the text, not a GPT.", rich_help_panel=WHAT)
-    ] = False,
-    pictures: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Pictures with labels: a folder for each class, a table of paths, idx, npz.",
-            rich_help_panel=WHAT,
-        ),
-    ] = None,
-    captions: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Pictures with captions: CSV, JSON lines, Flickr8k's token file.", rich_help_panel=WHAT
-        ),
-    ] = None,
-    graph: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="A graph with labelled nodes: npz.", rich_help_panel=WHAT),
-    ] = None,
-    edges: Annotated[
-        Path | None, typer.Option(help="Edges of a graph: CSV, both ends named.", rich_help_panel=WHAT)
-    ] = None,
-    nodes: Annotated[
-        Path | None, typer.Option(help="Its nodes: CSV with id, label and features.", rich_help_panel=WHAT)
-    ] = None,
-    table: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="A table of numbers, its columns named.", rich_help_panel=WHAT),
-    ] = None,
-    tables: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Tables of the same samples, one per omic.", rich_help_panel=WHAT),
-    ] = None,
-    labels: Annotated[
-        Path | None, typer.Option(help="With --tables: the labels of the samples.", rich_help_panel=WHAT)
-    ] = None,
-    valid: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Validation files; else some data is held out.", rich_help_panel=WHAT),
-    ] = None,
-    task: Annotated[str | None, typer.Option(help="What to train on them; see below.", rich_help_panel=WHAT)] = None,
-    to: Annotated[str | None, typer.Option(help="Language of the translations.", rich_help_panel=WHAT)] = None,
-    start: Annotated[
-        str | None, typer.Option("--from", help="A model to start from (fine-tuning).", rich_help_panel=WHERE)
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the run; runs/NAME when not given.", rich_help_panel=WHERE),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume the run in the folder.", rich_help_panel=WHERE)
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a run in the folder.", rich_help_panel=WHERE)
-    ] = False,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting, said as other commands say it."),
-    ] = None,
-    device: Annotated[str | None, typer.Option(metavar="NAME", help="auto, cpu, cuda or mps: training.device.")] = None,
+    words: option.Words = None,
+    pairs: option.Pairs = None,
+    source: option.Source = None,
+    target: option.Target = None,
+    labelled: option.Labelled = None,
+    unlabelled: option.Unlabelled = None,
+    few: option.Few = None,
+    tagged: option.Tagged = None,
+    rated: option.Rated = None,
+    choices: option.Choices = None,
+    questions: option.Questions = None,
+    text: option.Text = None,
+    masked: option.Masked = False,
+    pictures: option.Pictures = None,
+    captions: option.Captions = None,
+    graph: option.Graph = None,
+    edges: option.Edges = None,
+    nodes: option.Nodes = None,
+    table: option.Table = None,
+    tables: option.Tables = None,
+    labels: option.Labels = None,
+    valid: option.Valid = None,
+    task: option.Task = None,
+    to: option.To = None,
+    start: option.Start = None,
+    out: option.Out = None,
+    resume: option.Resume = False,
+    overwrite: option.Overwrite = False,
+    settings: option.Settings = None,
+    device: option.Device = None,
     as_json: Json = False,
 ) -> None:
     """Train a model on your own data: files in, a scored checkpoint out."""

@@ -1,0 +1,116 @@
+"""The options of `regard explain`: what is shown, of which models, and where it goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+SHOWN, MEASURED = "What is shown", "For translators"
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[MODEL] [INPUT]", help="A model, else the shipped one; and what it should answer."),
+]
+Input = Annotated[
+    Path | None, typer.Option("--input", "-i", metavar="FILE", help="With --alignments: link the lines of a file.")
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Page (.html), picture (.png, .svg), table (.csv), trace (.json), .npy.",
+    ),
+]
+Attention = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Such as decoder.1.cross; else the last cross-attention.", rich_help_panel=SHOWN),
+]
+Head = Annotated[int | None, typer.Option(min=0, help="Which head; their mean if not given.", rich_help_panel=SHOWN)]
+Level = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="word or subword; words, unless only one was read.", rich_help_panel=SHOWN),
+]
+Specials = Annotated[bool, typer.Option("--specials", help="Show special tokens too.", rich_help_panel=SHOWN)]
+Numbers = Annotated[bool, typer.Option("--numbers", help="Percentages instead of shades.", rich_help_panel=SHOWN)]
+Step = Annotated[
+    int | None,
+    typer.Option(min=0, help="Show the arithmetic of this row of the matrix, from 0.", rich_help_panel=SHOWN),
+]
+About = Annotated[
+    str | None,
+    typer.Option(metavar="LABEL", help="For pictures: which label to show the evidence for.", rich_help_panel=SHOWN),
+]
+Judge = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="DIR",
+        help="For pictures: judge every method on labelled ones, with controls.",
+        rich_help_panel=SHOWN,
+    ),
+]
+Against = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="MODEL", help="With --judge: a model trained on boxes, to compare with.", rich_help_panel=SHOWN
+    ),
+]
+Probe = Annotated[
+    list[str] | None,
+    typer.Option(metavar="DIR", help="For pictures: does a mark in a corner decide the answer?", rich_help_panel=SHOWN),
+]
+Anatomy = Annotated[
+    bool,
+    typer.Option(
+        "--anatomy",
+        help="For a ViT: patch filters, likeness of positions, how far heads look.",
+        rich_help_panel=SHOWN,
+    ),
+]
+Node = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="For graphs: the node whose neighbourhood to show.", rich_help_panel=SHOWN),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        metavar="NUMBER",
+        min=0,
+        max=2**63 - 1,
+        help="For generators: the noise.",
+        rich_help_panel=SHOWN,
+    ),
+]
+To = Annotated[
+    str | None,
+    typer.Option(help="Target language, of several; guessed if not given.", rich_help_panel=MEASURED),
+]
+Alignments = Annotated[
+    bool, typer.Option("--alignments", help="Print links, as 0-0 1-2: read-written.", rich_help_panel=MEASURED)
+]
+Gold = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LINKS", help="Links made by hand, as '0-0 1p2', to show and to measure.", rich_help_panel=MEASURED
+    ),
+]
+Measures = Annotated[
+    bool,
+    typer.Option(
+        "--measures",
+        help="Measure all heads against alignments drawn by hand, with controls.",
+        rich_help_panel=MEASURED,
+    ),
+]
+Interventions = Annotated[
+    bool,
+    typer.Option(
+        "--interventions",
+        help="Measure also silenced heads and words left out: minutes.",
+        rich_help_panel=MEASURED,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON: the matrix shown, or all measures.")]
