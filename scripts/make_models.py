@@ -66,6 +66,7 @@ def jobs(out: Path, settings: Iterable[str] = ()) -> list[Job]:
         return script(f"{name}-scores", "score_translator", out / name, DATA, "--json", told, after=(name, "pairs"))
 
     stories = (out / "stories15m", out / "teacher", "data/stories")
+    retold = (out / "stories15m", out / "student", "data/stories-french")
     found = [
         trained("encoder", "encoder"),
         trained("teacher", "translator-teacher"),
@@ -76,6 +77,11 @@ def jobs(out: Path, settings: Iterable[str] = ()) -> list[Job]:
         script("drawn", "make_stories", *stories, after=("pairs",)),
         script("joined", "make_stories", "--join", stories[-1], after=("drawn",)),
         trained("stories", "stories", after=("joined",)),
+        script("retold", "make_stories", *retold, "--count", 2000, after=("student", "drawn")),
+        script("rejoined", "make_stories", "--join", retold[-1], after=("retold",)),
+        trained(
+            "stories-french", "stories-french", after=("stories", "rejoined"), words=["--from", str(out / "stories")]
+        ),
         scored("teacher"),
         scored("student"),
     ]

@@ -187,9 +187,9 @@ def lay_texts(desk: Path) -> None:
     _write(desk / "data" / "tinymoliere" / "input.txt", ["HARPAGON.", "Au voleur ! à l'assassin !", ""] * 8)
     for part in ("train", "valid", "test"):
         _write(desk / "data" / "wikitext-2" / f"wiki.{part}.tokens", [f" = The {part} = ", " <unk> is a word . "] * 4)
-    for part, language in product(("train", "valid"), ("en", "fr")):
+    for part, language, folder in product(("train", "valid"), ("en", "fr"), ("stories", "stories-french")):
         stories = [json.dumps({"text": f"A {part} story {n}, in {language}."}) for n in range(8)]
-        _write(desk / "data" / "stories" / f"{part}.{language}.jsonl.gz", stories)
+        _write(desk / "data" / folder / f"{part}.{language}.jsonl.gz", stories)
     for name in ("book.txt", "notes/monday.txt", "notes/old/sunday.md"):
         _write(desk / name, lines)
 

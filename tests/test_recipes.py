@@ -89,6 +89,7 @@ PRETRAINING = [
     "shakespeare-gpt",
     "shakespeare-gpt-cpu",
     "stories",
+    "stories-french",
     "wikitext2-gpt",
 ]
 MATCHING = ["encoder-matching"]
