@@ -119,7 +119,7 @@ def test_a_seed_too_large_is_told_the_range(folder, capsys):
     [
         (["generate", "{folder}", "é"], "never seen 'é'"),
         (["generate", "{folder}", "--top-p", "2"], "top_p must be a number above 0 and at most 1, not 2.0"),
-        (["generate", "nowhere"], "no model at nowhere"),
+        (["generate", "runs/nowhere"], "no model at runs/nowhere"),
         (["evaluate", "{folder}", "nowhere.txt"], "no file nowhere.txt"),
         (["runs", "samples", "nowhere"], "nowhere holds no samples"),
     ],
