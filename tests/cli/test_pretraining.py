@@ -164,8 +164,14 @@ def refused(capsys: pytest.CaptureFixture[str], words: Sequence[object]) -> str:
         (["predict", "{t5}", "a <extra_id_500>"], "knows no <extra_id_500>"),
         (["explain", "{bert}", "a dog"], "no gap in 'a dog'"),
         (["evaluate", "{gpt}", "{desk}/test.txt", "-s", "stride=99"], "stride is 99, the model reads 32"),
-        (["evaluate", "{gpt}", "{desk}/test.txt", "-s", "stride=0"], "stride must be a whole number from 1 to 1,048,576, not 0"),
-        (["evaluate", "{gpt}", "{desk}/test.txt", "-s", "stride=few"], "stride must be a whole number from 1 to 1,048,576, not 'few'"),
+        (
+            ["evaluate", "{gpt}", "{desk}/test.txt", "-s", "stride=0"],
+            "stride must be a whole number from 1 to 1,048,576, not 0",
+        ),
+        (
+            ["evaluate", "{gpt}", "{desk}/test.txt", "-s", "stride=few"],
+            "stride must be a whole number from 1 to 1,048,576, not 'few'",
+        ),
         (["evaluate", "{bert}", "{desk}/test.txt", "-s", "stride=9"], "stride is nothing that a masked language model"),
         (["evaluate", "{t5}", "nowhere.txt"], "nowhere.txt"),
         (["train", "--text", "{desk}/book.txt", "--masked", "--task", "word2vec"], "ask for two trainings"),
