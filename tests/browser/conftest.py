@@ -67,7 +67,7 @@ def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
     def open_file(path: Path, address: str = "", **settings: Any) -> Visit:
         context = browser.new_context(**{"viewport": {"width": 1100, "height": 800}, **settings})
         contexts.append(context)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(60_000)
         one = Visit(context.new_page())
 
         def decide(route: Any) -> None:
