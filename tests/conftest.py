@@ -7,6 +7,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+import gc
 import random
 import signal
 from collections.abc import Iterator
@@ -43,6 +44,17 @@ hypothesis.settings.load_profile("regard")
 
 
 os.fsync = lambda descriptor: None  # nobody pulls the plug meanwhile; test_checkpoint sees that it is called
+
+
+def pytest_collection_finish() -> None:
+    """What lives until the end, such as modules and thousands of tests, is not searched for garbage again and again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """At the end everything goes."""
+    gc.unfreeze()
 
 
 def pytest_runtest_setup() -> None:
