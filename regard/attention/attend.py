@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -32,7 +32,9 @@ from regard.attention.tap import Tap
 Bias = Callable[[Tensor], Tensor]
 SHORT = 512  # tokens of a sequence up to which our kernel, where several share a tile, is the fastest without a bias
 # In which order torch looks for a kernel for a batch on a GPU.
-BATCHES = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+SOUND = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+BATCHES = [SDPBackend.CUDNN_ATTENTION, *SOUND]
+TILE = 128  # keys that cuDNN looks at together
 
 
 @dataclass(frozen=True)
@@ -155,17 +157,16 @@ def attend_fused(query: Tensor, key: Tensor, value: Tensor, *, mask: Mask, way: 
     """Scaled dot-product attention in one kernel, which never holds all the weights."""
     grouped = query.shape[-3] != key.shape[-3]
     only_causal = mask.causal and mask.window is None and mask.where is None and mask.boolean is None
+    how: Any = {"dropout_p": way.dropout, "scale": _scale(query, way), "enable_gqa": grouped}
     if only_causal and way.bias is None:
-        return F.scaled_dot_product_attention(
-            query, key, value, is_causal=True, dropout_p=way.dropout, scale=_scale(query, way), enable_gqa=grouped
-        )
+        with _choice(query, key):
+            return F.scaled_dot_product_attention(query, key, value, is_causal=True, **how)
     visible = _dense(mask, query, key)
     if visible is None and way.bias is None:
         return _open(query, key, value, causal=False, way=way)
     added = _added(query, key, visible, mask=mask, bias=way.bias)
-    mixed = F.scaled_dot_product_attention(
-        query, key, value, attn_mask=added, dropout_p=way.dropout, scale=_scale(query, way), enable_gqa=grouped
-    )
+    with _choice(query, key):
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=added, **how)
     if visible is None:
         return mixed
     blind = mask.once(("blind", *_sides(query, key)), lambda: ~visible.any(-1, keepdim=True))
@@ -309,9 +310,27 @@ def _batch(query: Tensor, key: Tensor, value: Tensor, *, where: Packed, mask: Ma
 def _open(query: Tensor, key: Tensor, value: Tensor, *, causal: bool, way: AttentionSpec) -> Tensor:
     """The fused kernel for batches in which nothing but the future is hidden, if that."""
     grouped, scale = query.shape[-3] != key.shape[-3], _scale(query, way)
-    with sdpa_kernel(BATCHES, set_priority=True) if query.is_cuda else nullcontext():
+    with _choice(query, key, BATCHES):
         how: Any = {"is_causal": causal, "dropout_p": way.dropout, "scale": scale, "enable_gqa": grouped}
         return F.scaled_dot_product_attention(query, key, value, **how)
+
+
+def _choice(query: Tensor, key: Tensor, usual: list[SDPBackend] | None = None) -> AbstractContextManager[Any]:
+    """The kernels that torch may choose from: the usual ones in this order (none: in its own) where they are sound."""
+    if not query.is_cuda:
+        return nullcontext()
+    learning = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad)
+    order = usual if not learning or sound(query.shape[-2], key.shape[-2]) else SOUND
+    return nullcontext() if order is None else sdpa_kernel(order, set_priority=True)
+
+
+def sound(queries: int, keys: int) -> bool:
+    """Whether cuDNN's gradients can be relied on for so many of each.
+
+    Where scores are all far below zero, those of torch 2.11 to 2.13 are not finite for half a tile (it takes the keys
+    that are missing from the other half for ones with a score of zero: pytorch issue 196678), nor for a single query.
+    """
+    return queries > 1 and queries % TILE != TILE // 2 and keys % TILE != TILE // 2
 
 
 def _tiled(query: Tensor, *, where: Packed, mask: Mask, way: AttentionSpec) -> bool:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from regard.attention.attend import AttentionSpec, attend, attend_explicitly
-from regard.attention.masks import Grid, Row, allow, causal, packed, padded, window
+from regard.attention.masks import EVERYONE, Grid, Row, allow, causal, packed, padded, window
 from regard.attention.multihead import Heads, MultiHead
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -77,3 +77,15 @@ def test_a_compiled_step_over_rows_of_other_lengths_is_one_graph():
         real = row.segment < row.count
         assert close(one[real], other[real])
     assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("length", [64, 192, 197])
+@pytest.mark.parametrize("masked", [False, True])
+def test_gradients_are_finite_where_all_scores_are_far_below_zero(length, masked):
+    torch.manual_seed(0)
+    query, key, value = (torch.randn(2, 4, length, 64, device="cuda", dtype=torch.bfloat16) * 0.1 for _ in range(3))
+    query[..., 0], key[..., 0] = 1.0, -960.0  # every score is about -120
+    parts = [part.requires_grad_() for part in (query, key, value)]
+    mask = padded(Grid(torch.tensor([length, length - 3], device="cuda"), length)) if masked else EVERYONE
+    attend(*parts, mask=mask).float().square().sum().backward()
+    assert all(bool(part.grad.isfinite().all()) for part in parts)
