@@ -4,7 +4,7 @@
     python -m benchmarks.caption_speed --toy                     small ones, on any machine
 
 A ViT reads pictures of 224 x 224 and decoder blocks write exactly 20 tokens with four beams, 64 pictures at a time, in
-half precision but for Regard's ViT, with random weights. Regard is asked through `caption`, from arrays of bytes to
+half precision, with random weights. Regard is asked through `caption`, from arrays of bytes to
 texts; transformers' `generate` gets normalised pixels that lie on the GPU and gives tokens. Both are timed by turns,
 the median counts.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -31,7 +32,7 @@ from regard.interpret.watch import watch
 from regard.metrics import gender
 from regard.metrics.captions import NOTE, judged
 from regard.metrics.scores import Judged, Scores
-from regard.models.inference import Ready
+from regard.models.inference import Ready, pays
 from regard.tasks.trained import blind, described, revived
 from regard.tasks.vision.captions.files import CaptionFile
 from regard.tasks.vision.captions.preparing import read
@@ -128,7 +129,7 @@ class CaptionWriter:
         found: list[Caption] = []
         for first in range(0, len(inputs), settings.batch):
             some = list(inputs[first : first + settings.batch])
-            captions = self.written(self.regions(some), settings)
+            captions = self.written(self.regions(some, fast=True), settings)
             found += [replace(one, picture=called(each)) for one, each in zip(captions, some, strict=True)]
         return found
 
@@ -153,7 +154,7 @@ class CaptionWriter:
         answers: list[str] = []
         for first in range(0, len(side), settings.batch):
             pixels = side.pixels(np.arange(first, min(first + settings.batch, len(side))))
-            answers += [one.text for one in self.written(self._read(torch.from_numpy(pixels)), settings)]
+            answers += [one.text for one in self.written(self._read(torch.from_numpy(pixels), fast=True), settings)]
         scores = judged(answers, side.texts)
         worth = scores["CIDEr-D"].counts[:, 0]
         examples = [
@@ -202,9 +203,9 @@ class CaptionWriter:
             raise ValueError(f"longest {found.longest}: the model writes {self.model.config.context} tokens at most")
         return found
 
-    def regions(self, pictures: Sequence[Given]) -> Float[Tensor, "picture region features"]:
-        """What the encoder makes of pictures; one that is none is named."""
-        return self._read(torch.from_numpy(opened(pictures, self.shape)))
+    def regions(self, pictures: Sequence[Given], *, fast: bool = False) -> Float[Tensor, "picture region features"]:
+        """What the encoder makes of pictures; one that is none is named. `fast`: in half precision where that pays."""
+        return self._read(torch.from_numpy(opened(pictures, self.shape)), fast=fast)
 
     def written(self, regions: Float[Tensor, "picture region features"], settings: CaptionOptions) -> list[Caption]:
         """Captions about pictures that are read already."""
@@ -223,8 +224,10 @@ class CaptionWriter:
         return [best for best, *_ in found]
 
     @torch.no_grad()
-    def _read(self, pixels: Tensor) -> Float[Tensor, "picture region features"]:
-        return self.model.regions(self.scaled(pixels.to(device_of(self.model)))).float()
+    def _read(self, pixels: Tensor, *, fast: bool = False) -> Float[Tensor, "picture region features"]:
+        place = device_of(self.model)
+        with torch.autocast(place.type, torch.float16) if fast and pays(place) else nullcontext():
+            return self.model.regions(self.scaled(pixels.to(place))).float()
 
     def _constraints(self, settings: CaptionOptions) -> list[constraints.Constraint]:
         """What the settings demand of a caption, in tokens."""
