@@ -51,6 +51,8 @@ def trained(recipe: Path, *settings: str, seed: int, out: Path, start: Path | No
     outcome = regard.train(recipe, *changes, out=out, start=start, resume=begun, overwrite=not begun, quiet=True)
     if outcome.result.reason == "interrupted":
         raise SystemExit(f"{out}: interrupted, the same command continues")
+    if outcome.result.reason.startswith("diverged"):
+        raise SystemExit(f"{out}: {outcome.result.reason}")
     held = {metric: round(value, 4) for metric, value in outcome.metrics.items()}
     seconds = round(perf_counter() - began, 1)
     return outcome, {"seconds": seconds, "resumed": begun, "steps": outcome.result.step, "held out": held}

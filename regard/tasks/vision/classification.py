@@ -160,12 +160,10 @@ class PictureClassification:
         rows = math.ceil(amount / batch)
         passes = next((passes for most, passes in PASSES if amount <= most), 30)
         steps = between(300, passes * rows, 100_000)
-        natural = prepared.shape.channels == 3
+        natural, scattered = prepared.shape.channels == 3, recipe.data.scatter is not None  # scenes never come twice
         return {
             "data": {"size": prepared.shape.size, "channels": prepared.shape.channels, "batch": batch},
-            "augment": VARIED | {"flip": natural}
-            if recipe.augment == AugmentConfig()
-            else {},  # named in part: as named
+            "augment": {} if recipe.augment != AugmentConfig() or scattered else VARIED | {"flip": natural},
             "model": sizes_for(recipe.model, amount, size),
             "objective": {"smoothing": 0.1},
             "optim": {"name": "adamw", "rate": 1e-3, "weight_decay": 0.05, "schedule": "cosine"},

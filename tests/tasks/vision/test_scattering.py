@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import regard
 from regard import checkpoint
 from regard.cli import app
+from regard.data.pictures.augment import AugmentConfig
 from regard.interpret.trace import load as reload
 from regard.models.spatial_transformer import corners
 from tests.tasks.vision.learner import learner
@@ -49,6 +50,12 @@ def run(digits: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sums") / "run"
     regard.train(asked(digits), out=folder, quiet=True)
     return folder
+
+
+def test_scenes_are_not_varied_where_nobody_asks(digits: Path) -> None:
+    """Two of them cut into one, as single pictures are, would be a scene with half a digit: none comes twice anyway."""
+    assert learner(asked(digits)).recipe.augment == AugmentConfig()
+    assert learner(asked(digits, augment={"shift": 0.1})).recipe.augment == AugmentConfig(shift=0.1)
 
 
 def test_labels_are_sums_of_what_a_scene_is_made_of(digits: Path) -> None:
