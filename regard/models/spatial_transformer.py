@@ -37,6 +37,8 @@ class SpatialTransformerConfig:
     """Spatial transformers in parallel, each with a crop of its own; 0: none, the picture is read as it is."""
     crop: Side = 0
     """Pixels on each side of a crop; 0: half of those of the picture."""
+    points: Annotated[int, Range(1, 4)] = 1
+    """Points on each side that a pixel of a crop is the mean of: several see what lies between where it is coarse."""
     searching: tuple[Width, ...] = (16, 32)
     """Features of each convolution that says where to look; each halves the sides, as pooling did once before."""
     widths: tuple[Width, ...] = (32, 64, 64)
@@ -50,7 +52,8 @@ class SpatialTransformerConfig:
 
     FAMILY: ClassVar[str] = "spatial-transformer"
     BODY: ClassVar[dict[str, str]] = {
-        name: name for name in ("channels", "size", "transformers", "crop", "searching", "pace", "widths", "hidden")
+        name: name
+        for name in ("channels", "size", "transformers", "crop", "points", "searching", "pace", "widths", "hidden")
     }
 
     def __post_init__(self) -> None:
@@ -190,8 +193,9 @@ class SpatialTransformer(Convolutional):
         self, pixels: Float[Tensor, "batch channels rows columns"]
     ) -> Float[Tensor, "batch transformer channels side side"]:
         """What each transformer cuts out."""
-        found = self.looks(pixels).unbind(1)
-        return torch.stack([sample(pixels, maps, self.config.side) for maps in found], 1)
+        points, found = self.config.points, self.looks(pixels).unbind(1)
+        fine = torch.stack([sample(pixels, maps, points * self.config.side) for maps in found], 1)
+        return fine if points == 1 else F.avg_pool3d(fine, (1, points, points))
 
     def maps(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch features y x"]:
         """The last map of what is read."""

@@ -70,6 +70,14 @@ def test_it_begins_with_the_identity():
 
 
 @torch.no_grad()
+def test_a_coarse_pixel_of_several_points_is_the_mean_of_what_it_covers():
+    torch.manual_seed(2)
+    pixels = torch.randn(3, 1, 20, 20)
+    whole = build(crop=10, points=2).eval().crops(pixels)  # the identity: the whole picture, half as fine
+    assert torch.allclose(whole[:, 0], F.avg_pool2d(pixels, 2), atol=1e-6)
+
+
+@torch.no_grad()
 def test_a_map_cuts_out_turns_and_moves():
     pixels = torch.arange(16.0).view(1, 1, 4, 4)
     corner = torch.tensor([[[0.5, 0, -0.5], [0, 0.5, -0.5]]])  # the upper left quarter
