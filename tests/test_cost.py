@@ -17,6 +17,7 @@ from regard.cost import PUBLISHED, Lengths, memory, sizes
 from regard.cost.trace import arguments
 from regard.models import build as build_model
 from regard.models import config_of
+from regard.models.axial import AxialConfig
 from regard.models.gpt import GPT, GPTConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.pretraining import learning
@@ -128,6 +129,11 @@ def test_the_operations_of_a_transformer_are_those_of_its_equations(settings):
     decoder = attention(7, 7) + attention(7, 9) + 4 * 7 * width * shape.hidden
     logits = 2 * 7 * width * (shape.target_vocab or shape.vocab)
     assert cost.flops(shape, 9, 7) == shape.encoder * encoder + shape.decoder * decoder + logits
+
+
+def test_a_model_of_whole_pictures_is_asked_about_one():
+    shape = AxialConfig(vocab=17, size=6, width=8, heads=2, hidden=16, above=1, depth=1)
+    assert cost.forward(shape, 100) == cost.flops(shape, 36) / 36
 
 
 def test_a_training_step_costs_three_forward_passes():

@@ -124,7 +124,11 @@ def flops(config: Any, length: int, target: int | None = None) -> int:
 
 
 def forward(config: Any, length: int) -> float:
-    """Operations for a token of sequences of that length, of the model only reading; of no sequence, for an example."""
+    """Operations for a token of sequences of that length, of the model only reading; of no sequence, for an example.
+
+    A model that reads what it knows as a whole or not at all is asked about that.
+    """
+    length = config.context if getattr(config, "WHOLE", False) else length
     return flops(config, length) / tokens_of(sizes.blank(config), Lengths(length, length))
 
 

@@ -61,6 +61,7 @@ class AxialConfig:
     dropout: Warned[Share] = 0.0
     """Dropout rate."""
 
+    WHOLE: ClassVar[bool] = True  # it reads pictures of its size, and no part of one
     PRESETS: ClassVar[dict[str, dict[str, Any]]] = {
         "axial-32": {"vocab": 257, "size": 32},
         "axial-1024": {"vocab": 257, "size": 1024},
