@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[0])
     parser.add_argument("--from", dest="start", type=Path, help="the encoder; without it one is trained here")
     parser.add_argument("--settings", nargs="*", default=[], help="such as training.steps=10")
+    parser.add_argument("--label", default="", help="what to call runs with other settings in the table")
     parser.add_argument("--only", help="another list of test pictures than Flickr8k's")
     parser.add_argument("--runs", type=Path, default=Path("runs/captions"), help="where runs go")
     parser.add_argument("--out", type=Path, default=Path("captions.json"))
@@ -52,13 +53,15 @@ def main() -> None:
     encoder = OWN if asked.start is None else asked.start.name
     for seed in asked.seeds if asked.writers and not asked.table else ():
         for writer in asked.writers:
-            ledger.record(asked.out, ["runs", encoder, writer, str(seed)], trained(asked, encoder, writer, seed))
+            place = [encoder, f"{writer}{asked.label and ' ' + asked.label}", str(seed)]
+            folder = asked.runs / "-".join(place).replace(" ", "-")
+            ledger.record(asked.out, ["runs", *place], trained(asked, writer, seed, folder))
     if asked.compare:
         compare(asked)
     show(ledger.read(asked.out))
 
 
-def trained(asked: argparse.Namespace, encoder: str, writer: str, seed: int) -> dict[str, Any]:
+def trained(asked: argparse.Namespace, writer: str, seed: int, folder: Path) -> dict[str, Any]:
     """One run and its scores on the test pictures."""
     recipe, settings = WRITERS[writer]
     outcome, run = ledger.trained(
@@ -66,7 +69,7 @@ def trained(asked: argparse.Namespace, encoder: str, writer: str, seed: int) -> 
         *settings,
         *asked.settings,
         seed=seed,
-        out=asked.runs / f"{encoder}-{writer}-{seed}",
+        out=folder,
         start=asked.start,
     )
     began = time.perf_counter()
