@@ -91,10 +91,25 @@ def sources() -> dict[str, ast.Module]:
 
 
 @cache
+def nodes(tree: ast.AST) -> list[ast.AST]:
+    """Everything in a syntax tree, walked once for all rules."""
+    return list(ast.walk(tree))
+
+
+def spelled(node: ast.AST) -> str:
+    """The source of a name, with or without dots, or of anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+        return f"{spelled(node.value)}.{node.attr}"
+    return ast.unparse(node)
+
+
+@cache
 def mentions(tree: ast.AST) -> set[str]:
     """Full dotted names of everything imported or used, with `np`, `F` and the like spelled out."""
     aliases, names = {}, set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             prefix = f"{'.' * node.level}{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
             for alias in node.names:
@@ -102,9 +117,9 @@ def mentions(tree: ast.AST) -> set[str]:
                 names.add(full)
                 if alias.asname or prefix:
                     aliases[alias.asname or alias.name] = full
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Attribute) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)):
-            first, _, rest = ast.unparse(node).partition(".")
+            first, _, rest = spelled(node).partition(".")
             names.add(aliases.get(first, first) + (f".{rest}" if rest else ""))
     return names
 
@@ -122,7 +137,7 @@ def offenders(wrong: Callable[[str], bool], *, allowed: tuple[str, ...] = (), wi
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Every function and method."""
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return (node for node in nodes(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 @cache
@@ -138,12 +153,12 @@ def tasks() -> set[str]:
 
 def named_tasks(tree: ast.AST, *, command: bool = False) -> list[str]:
     """Where a file says the name of a task; a command of one task may, when it loads a model: `load(..., task="x")`."""
-    loads = [word.value for word in ast.walk(tree) if isinstance(word, ast.keyword) and word.arg == "task"]
+    loads = [word.value for word in nodes(tree) if isinstance(word, ast.keyword) and word.arg == "task"]
     excused = {id(node) for node in loads} if command else set()
-    compared = {id(each) for node in ast.walk(tree) if isinstance(node, ast.Compare) for each in ast.walk(node)}
+    compared = {id(each) for node in nodes(tree) if isinstance(node, ast.Compare) for each in ast.walk(node)}
     return [
         f"{node.lineno}: {node.value!r}"
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Constant) and id(node) not in excused
         if isinstance(node.value, str) and node.value in tasks()
         if node.value not in EVERYDAY or id(node) in compared
@@ -152,8 +167,7 @@ def named_tasks(tree: ast.AST, *, command: bool = False) -> list[str]:
 
 def translators(tree: ast.AST) -> set[str]:
     """Names of translators in a file: imported from their wing, or of variables, attributes and parameters."""
-    nodes = list(ast.walk(tree))
-    own = {getattr(node, kind, None) for node in nodes for kind in ("id", "attr", "arg", "name")}
+    own = {getattr(node, kind, None) for node in nodes(tree) for kind in ("id", "attr", "arg", "name")}
     named = {name for name in own if isinstance(name, str) and re.fullmatch(r"_?[Tt]ranslators?", name)}
     return named | {name for name in mentions(tree) if under(name, "regard.tasks.translation")}
 
@@ -397,7 +411,7 @@ def test_only_the_command_line_reads_its_arguments():
 def test_no_file_can_run_code():
     assert not offenders(banned)
     keywords = [
-        (path, node) for path, tree in sources().items() for node in ast.walk(tree) if isinstance(node, ast.keyword)
+        (path, node) for path, tree in sources().items() for node in nodes(tree) if isinstance(node, ast.keyword)
     ]
     assert not [path for path, node in keywords if node.arg == "allow_pickle" and ast.unparse(node.value) != "False"]
     assert not [path for path, node in keywords if node.arg == "trust_remote_code"]
@@ -415,7 +429,8 @@ def test_no_path_of_somebodys_machine():
 @cache
 def flags() -> frozenset[str]:
     """What the commands call the flags that several of them have."""
-    assigned = [node for tree in sources().values() for node in tree.body if isinstance(node, ast.Assign)]
+    trees = (tree for path, tree in sources().items() if path.startswith("regard/cli/"))
+    assigned = [node for tree in trees for node in tree.body if isinstance(node, ast.Assign)]
     return frozenset(ast.unparse(node.targets[0]) for node in assigned if "typer." in ast.unparse(node.value))
 
 
@@ -485,10 +500,10 @@ def test_every_recipe_is_under_test():
 def test_nobody_knows_the_numbers_of_special_tokens():
     """Pad, begin, end and unknown are attributes of a tokenizer; a model is given what it needs of them."""
     named = re.compile(r"\b(?:PAD|BOS|EOS|UNK)(?:_ID|_TOKEN)?\b")
-    for path in sorted((ROOT / "regard").rglob("*.py")):
+    for path, tree in sources().items():
         names = {
             found
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in nodes(tree)
             for found in (getattr(node, "id", ""), getattr(node, "attr", ""), getattr(node, "name", "") or "")
         }
         assert not {name for name in names if named.fullmatch(name)}, path
@@ -509,12 +524,10 @@ def in_order(trees: dict[str, ast.Module]) -> list[str]:
 
 def imported(tree: ast.Module, modules: set[str]) -> set[str]:
     """The project's modules that a file imports, at its top or inside a function, but for those it needs as types."""
-    guarded = [
-        node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-    ]
+    guarded = [node for node in nodes(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
     types = {id(inner) for node in guarded for inner in ast.walk(node)}
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if id(node) in types:
             continue
         if isinstance(node, ast.ImportFrom) and node.module:

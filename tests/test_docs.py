@@ -31,12 +31,14 @@ from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.task import TranslationRecipe
 from regard.tasks.translation.text_to_text import TextToTextRecipe
+from regard.tasks.vision import judgement
 from regard.tasks.vision.classification import PicturesRecipe
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.gan.task import GANRecipe
 from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.vision.pixels.task import PixelsRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
+from tests.conftest import unchecked
 from tests.documents import BRIEF, DOCUMENTS, ROOT, SMALL, Block, Desk, blocks, lay_everything, regards
 
 COMMANDS = typer.main.get_command(app).commands
@@ -193,7 +195,8 @@ def laid(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("laid")
     lay_everything(folder)
     files = ["--source", str(folder / "a.fr"), "--target", str(folder / "a.en")]
-    assert run(["train", *files, "--out", str(folder / "runs" / "a"), *BRIEF, *SMALL]) == 0
+    with unchecked():
+        assert run(["train", *files, "--out", str(folder / "runs" / "a"), *BRIEF, *SMALL]) == 0
     for name in ("b", "demo"):
         shutil.copytree(folder / "runs" / "a", folder / "runs" / name)
     return folder
@@ -206,6 +209,7 @@ def test_a_reader_can_follow_the_document(document, laid, few_aligned, tmp_path,
     monkeypatch.setattr(bench, "LENGTH", 10)
     monkeypatch.setattr(bench, "_seconds", partial(bench._seconds, repeats=2))
     monkeypatch.setattr(complexity, "measure", partial(complexity.measure, (256, 512, 1024), repeats=1))
+    monkeypatch.setattr(judgement, "judged", partial(judgement.judged, grids=8, singles=4))
     shutil.copytree(laid, tmp_path, dirs_exist_ok=True)
     Desk(tmp_path, monkeypatch).follow(document)
 
