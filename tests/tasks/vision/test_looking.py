@@ -68,6 +68,14 @@ def test_the_command_shows_regions_writes_pictures_and_asks_about_labels(folder:
     with Image.open(tmp_path / "picture.png") as drawn:
         assert drawn.width > 400
     assert json.loads((tmp_path / "trace.json").read_text())["pictures"] == ["source"]
+    priced = Path(photo).with_name("$x^{ for $y.png")
+    priced.write_bytes(Path(photo).read_bytes())
+    one = ["explain", str(folder / "run"), str(priced), "--attention", "gradcam", "-o", str(tmp_path / "one.png")]
+    done = run.invoke(app, one)
+    priced.unlink()
+    assert done.exit_code == 0, "a dollar begins no formula"
+    with Image.open(tmp_path / "one.png") as drawn:
+        assert drawn.width == 600, "the picture and the one method that was named"
     beyond = run.invoke(app, ["explain", str(folder / "run"), photo, "--attention", "gradcam", "--head", "7"])
     assert "gradcam has heads 0 to 0, not 7" in str(beyond.exception)
     wrong = run.invoke(app, ["explain", str(folder / "run"), photo, "--about", "violet"])
