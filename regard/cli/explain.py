@@ -20,11 +20,16 @@ from regard.cli.views import PAGES, View, judged, links, show, show_made
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from regard.cli.tables import Fitted
     from regard.interpret.trace import Trace
     from regard.metrics.alignment import Gold
 
 KINDS = ("html", "png", "json", "csv", "npy", "htm", *PICTURES)
 RIVALS = (("gradient", "rollout"), ("gradcam", "centre"))  # methods that are compared
+CONTROLS = (
+    "Controls: centre, the middle of the picture; uniform, every region alike; random, chance; untrained, the first "
+    "method with an untrained copy of the model. ± 95 % by bootstrap."
+)
 
 
 def explain(
@@ -103,7 +108,7 @@ def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None
     """Which maps of a picture classifier may be believed, as a table."""
     from rich.console import Console
 
-    from regard.cli.tables import Fitted
+    from regard.tasks.vision.judgement import PLACED, SINGLE
 
     _alone(trained, "judge", texts, output)
     if other is not None and not hasattr(other, "boxes"):
@@ -113,16 +118,26 @@ def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None
         print(json.dumps(found.plain(), ensure_ascii=False))
         return
     console = Console(highlight=False)
-    columns = ["method", "pointing", "inside", "overlap", "deletion", "insertion", "change"]
-    seen = f"{found.grids} grids of four, {found.right:,} of {found.pictures:,} pictures labelled right"
-    note = "Chance: pointing and inside 0.250. Less deletion is better, more of all others. ± 95 % by bootstrap."
-    console.print(Fitted(columns, found.rows(), seen, note))
-    for one, rival in RIVALS:
-        chance = found.beyond_chance(one, rival)
-        if chance is not None:
-            console.print(f"{one} against {rival}, pointing: p = {chance:.4f}")
+    console.print(f"{found.right:,} of {found.pictures:,} pictures are labelled right: maps of these are judged.")
+    if found.grids:
+        note = "Chance: pointing and inside 0.250. More is better."
+        console.print("", _table(found, PLACED, f"{found.grids} grids of four pictures", note))
+        for one, rival in RIVALS:
+            chance = found.beyond_chance(one, rival)
+            if chance is not None:
+                console.print(f"{one} against {rival}, pointing: p = {chance:.4f}")
+    note = "Less deletion is better, more of the others."
+    console.print("", _table(found, SINGLE, f"single pictures: {found.singles}", note))
     if found.boxes:
         _boxed(console, found, trained_on_boxes=other)
+    console.print(f"\n{CONTROLS}")
+
+
+def _table(found: Any, checks: tuple[str, ...], title: str, note: str) -> Fitted:
+    """Every method and every control, by some of the checks."""
+    from regard.cli.tables import Fitted
+
+    return Fitted(["method", *checks], found.rows(checks), title, note)
 
 
 def _boxed(console: Console, found: Any, *, trained_on_boxes: Any) -> None:

@@ -167,7 +167,8 @@ def write(trace: Trace, path: Path, view: View, *, extra: dict[str, Any]) -> Non
     if trace.pictures and all(item.box is not None for item in trace.items[seen.query]):
         return plots.save(plots.places(trace, title=title), path)
     if trace.pictures:
-        return plots.save(plots.pictured(trace, title=title), path)
+        name = view.attention if view.head is None else seen.name
+        return plots.save(plots.pictured(trace, name=name, head=view.head, title=title), path)
     sides = seen.query, seen.key
     plots.save(plots.alignment(weights, queries=rows, keys=columns, title=title, sides=sides), path)
 

@@ -141,7 +141,12 @@ def checked(
 
 @torch.no_grad()
 def removal(
-    model: Any, asked: Asked, maps: Float[Tensor, "picture rows columns"], *, put: bool = False
+    model: Any,
+    asked: Asked,
+    maps: Float[Tensor, "picture rows columns"],
+    *,
+    put: bool = False,
+    temperature: float = 1.0,
 ) -> Float[Tensor, "step picture"]:
     """How probable the label is while regions go, the highest first, or come into a blank picture."""
     height, width = asked.pixels.shape[-2:]
@@ -151,7 +156,7 @@ def removal(
     for step in range(STEPS + 1):
         first = rank < step / STEPS
         pixels = torch.where(first if put else ~first, asked.pixels, 0)  # 0 is the mean of normalised pixels
-        found.append(model(pixels).float().softmax(-1).gather(1, asked.labels[:, None])[:, 0])
+        found.append((model(pixels).float() / temperature).softmax(-1).gather(1, asked.labels[:, None])[:, 0])
     return torch.stack(found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 GROUND = "#dde5ef"  # between small pictures, and none of their shades
 DARK = 0.15  # of a picture's light where nothing was looked at
 ACROSS = 7  # filters in a row
+WIDE = 0.095  # inches that a letter of a title takes, on average
 LINES = 12  # of those that look, at most
 COLOURS = ("#ffb000", "#64b5ff", "#ff6f91", "#7ee081")  # of boxes
 
@@ -47,18 +49,19 @@ def alignment(
     axes.xaxis.set_label_position("top")
     axes.set_ylabel(SIDES.get(sides[0], sides[0]))
     figure.colorbar(shown, ax=axes, shrink=0.8, label="attention weight")
-    if title:
-        figure.suptitle(title, fontsize=10)
+    _entitle(figure, title)
     return figure
 
 
-def pictured(trace: Trace, *, title: str = "") -> Figure:
-    """The picture, and for each that looked at it a line of how each attention or method lights it."""
+def pictured(trace: Trace, *, name: str | None = None, head: int | None = None, title: str = "") -> Figure:
+    """The picture, and for each that looked at it a line of how each attention or method, or one, lights it."""
     from matplotlib.figure import Figure
 
     [(side, picture)] = trace.pictures.items()
     looks = [one for one in trace.weights if one.key == side and one.query != side]
-    looks = [one for one in looks if one.query == looks[-1].query]
+    looks = [one for one in looks if (one.query == looks[-1].query if name is None else one.name == name)]
+    if not looks:
+        raise ValueError(f"{name}: a picture has no room for every region that looks: give a page, -o page.html")
     items = trace.items[looks[-1].query]
     queries = [number for number, item in enumerate(items) if not item.special][:LINES]
     size = 2 * len(looks) + 2, 2 * len(queries) + 0.6
@@ -70,14 +73,14 @@ def pictured(trace: Trace, *, title: str = "") -> Figure:
         grid[row][0].imshow(shades.squeeze(), cmap="gray", vmin=0, vmax=1)
         grid[row][0].set_ylabel(_visible(items[number].text))
         for axes, one in zip(grid[row][1:], looks, strict=True):
-            values = one.values.float().mean(0)[number]
+            weights = one.values.float()
+            values = (weights.mean(0) if head is None else weights[head])[number]
             axes.imshow((shades * _light(values, regions, picture.shape)).squeeze(), cmap="gray", vmin=0, vmax=1)
             axes.set_title(one.name if row == 0 else "", fontsize=9)
     for axes in grid.flat:
         _outline(axes, trace.facts.get("crops", ()), picture.shape)
         axes.set(xticks=[], yticks=[])
-    if title:
-        figure.suptitle(title, fontsize=10)
+    _entitle(figure, title)
     return figure
 
 
@@ -104,7 +107,7 @@ def places(trace: Trace, *, title: str = "") -> Figure:
         grid[1][column].set_xlabel(f"highest {float(values.max()):.1%}", fontsize=8)
     for axes in grid.flat:
         axes.set(xticks=[], yticks=[])
-    figure.suptitle(title or one.name, fontsize=10)
+    _entitle(figure, title or one.name)
     return figure
 
 
@@ -175,8 +178,7 @@ def anatomy(found: Anatomy, *, title: str = "") -> Figure:
     right.set(xlabel="block", ylabel="mean distance, pixels", ylim=(0, highest), xticks=range(len(found.distances)))
     right.legend(loc="lower right", frameon=False)
     right.set_title("attention distance, each head a dot")
-    if title:
-        figure.suptitle(title, fontsize=10)
+    _entitle(figure, title)
     return figure
 
 
@@ -229,8 +231,7 @@ def positions(table: Float[Tensor, "place width"], *, title: str = "") -> Figure
     axes.set_xlabel("feature")
     axes.set_ylabel("place")
     figure.colorbar(shown, ax=axes, label="value")
-    if title:
-        figure.suptitle(title, fontsize=10)
+    _entitle(figure, title)
     return figure
 
 
@@ -241,6 +242,14 @@ def save(figure: Figure, path: Path) -> None:
     if kind not in known:
         raise ValueError(f"{path}: cannot draw a {kind or 'nameless'} file, choose png, svg or pdf")
     figure.savefig(path, dpi=150)
+
+
+def _entitle(figure: Figure, title: str) -> None:
+    """A title in lines as long as the figure is wide; its dollar signs are no formulas."""
+    room = max(20, int(figure.get_figwidth() / WIDE))
+    lines = [line for text in title.split("\n") for line in textwrap.wrap(text, room) or [""]]
+    if title:
+        figure.suptitle("\n".join(lines), fontsize=10, parse_math=False)
 
 
 def _visible(text: str) -> str:

@@ -91,11 +91,13 @@ def regions(trace: Trace, name: str | None = None, *, head: int | None = None, s
     tops = sorted({box[1] for _, box in places})
     gain = [f"gain of this attention: {trace.facts['gain']}"] if "gain" in trace.facts else []
     found = [f"{seen.name}: where in the picture, not why", *_crops(trace), *gain]
+    chances = dict(trace.facts.get("answers", ())) if seen.query == "asked" else {}
     for item, row in zip(trace.items[seen.query], weights, strict=True):
         if item.special:
             continue
         most = max(float(row[number]) for number, _ in places)
-        found.append(f"{_printable(item.text, ascii=style.ascii)}  (highest {most:.1%})")
+        chance = f" {chances[item.text]:.3f}" if item.text in chances else ""
+        found.append(f"{_printable(item.text, ascii=style.ascii)}{chance}  (highest {most:.1%})")
         for top in tops:
             line = [float(row[number]) for number, box in places if box[1] == top]
             shown = [
@@ -103,7 +105,7 @@ def regions(trace: Trace, name: str | None = None, *, head: int | None = None, s
                 for each in line
             ]
             found.append(style.cut("".join(shown).rstrip(), style.width))
-    return "\n".join(found)
+    return "\n".join(found if style.numbers else [*found, legend(style, of="the highest")])
 
 
 def _crops(trace: Trace) -> list[str]:
@@ -141,10 +143,10 @@ def matrix(
     return "\n\n".join(bands) + ("" if style.numbers else f"\n{legend(style)}")
 
 
-def legend(style: Style = STYLE) -> str:
+def legend(style: Style = STYLE, *, of: str = "the line's weight") -> str:
     """What the shades mean."""
     parts = [f"{mark} from {round(100 * bound)} %" for mark, bound in zip(style.ramp[1:], BOUNDS, strict=True)]
-    return f"({'  '.join(parts)} of the line's weight)"
+    return f"({'  '.join(parts)} of {of})"
 
 
 def links(

@@ -1,5 +1,7 @@
 // What the file holds: items, weights decoded one matrix at a time, words made of pieces.
 
+import { say } from "./strings.js";
+
 export const page = JSON.parse(document.getElementById("data").textContent);
 
 /** Whether the model wrote while it looked at what it had read; if not, all attention stays within what was read. */
@@ -7,6 +9,18 @@ export const form = page.attentions.some((one) => one.query === "target" && one.
 
 /** Attentions to the parts of a picture that is at hand. */
 export const pictured = page.attentions.filter((one) => one.key in page.pictures);
+
+/** Whether it is a map of what speaks for a label in a picture, which has no heads. */
+export const mapped = (one) => one.query === "asked" && one.key in page.pictures;
+
+/** Attentions, which have heads. */
+export const headed = page.attentions.filter((one) => !mapped(one));
+
+/** Whether there are words, which may be of several pieces: a page of regions and labels has none. */
+export const worded = !pictured.length || page.attentions.some((one) => !["asked", "label"].includes(one.query) && !(one.query in page.pictures));
+
+/** What an attention or a map is called. */
+export const called = (name) => say(name, {}, "map");
 
 const KEPT = 48;
 const decoded = new Map();

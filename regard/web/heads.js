@@ -1,7 +1,7 @@
 // The second screen: every head as a small picture, drawn when it comes into sight, sorted by what was measured.
 
 import { make, moved } from "./make.js";
-import { attentionOf, merged, page, pixels, printing, scaleOf } from "./data.js";
+import { attentionOf, called, headed, merged, page, pixels, printing, scaleOf } from "./data.js";
 import { change, state } from "./state.js";
 import { number, say } from "./strings.js";
 
@@ -21,7 +21,7 @@ export function drawHeads(section, tell) {
     }
   }, { rootMargin: "200px" });
   section.replaceChildren();
-  tell(say("gallery", { n: heads.length, measure: say(captioned()) }), { hint: true });
+  tell(say("gallery", { n: heads.length, measure: say(captioned()) }, heads.length === 1 ? "one" : ""), { hint: true });
   const few = groups.length > 1 && groups.every(([, members]) => members.length <= 4);
   const holder = make("div", { class: few ? "groups" : false });
   section.append(holder);
@@ -29,7 +29,7 @@ export function drawHeads(section, tell) {
     const made = members.map((head) => tile(head, tiles.length + members.indexOf(head), { tiles, tell, named: !name }));
     tiles.push(...made);
     const drawn = make("div", { class: members.length > 8 ? "tiles" : "tiles large" }, ...made);
-    holder.append(name ? make("div", {}, make("h2", {}, name), drawn) : drawn);
+    holder.append(name ? make("div", {}, make("h2", {}, called(name)), drawn) : drawn);
   }
   tiles.forEach((each) => (printing() ? draw(each) : watcher.observe(each)));
   const current = Math.max(0, tiles.findIndex((each) => each.getAttribute("aria-current") === "true"));
@@ -42,7 +42,7 @@ function captioned() {
 }
 
 function listed() {
-  const heads = page.attentions
+  const heads = headed
     .filter((one) => state.kind === "all" || kindOf(one.name) === state.kind)
     .flatMap((one) => one.heads.map((_, head) => ({ name: one.name, head })));
   const measure = page.measures[state.sort];

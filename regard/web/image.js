@@ -1,7 +1,7 @@
 // The screen of a picture: where each word, or the answer, looked in it; brighter where it looked more, or in colours.
 
 import { bars, colour, make, moved, sharp } from "./make.js";
-import { attentionOf, page, palette, weightsOf } from "./data.js";
+import { attentionOf, called, page, palette, weightsOf } from "./data.js";
 import { change, state } from "./state.js";
 import { number, percent, say } from "./strings.js";
 
@@ -37,7 +37,8 @@ function seen(attention) {
   const weights = weightsOf(attention, state.head), width = page.items[attention.key].length;
   const rows = words.length ? words : listed(page.items[attention.query]);
   const values = rows.map((row) => Float32Array.from(regions, (region) => weights[row.place * width + region.place]));
-  return { attention, words: rows, regions, values, picture: page.pictures[attention.key] };
+  const form = rows.every((row) => row.box) ? "patch" : attention.query; // regions that look at one another have no words
+  return { attention, form, words: rows, regions, values, picture: page.pictures[attention.key] };
 }
 
 function chosen(shown) {
@@ -53,14 +54,14 @@ function highest(shown, word) {
 function sentence(shown, word, region) {
   const value = shown.values[word][region];
   const text = say("region", {
-    query: shown.words[word].text, region: placed(shown, region), percent: percent(value), value: number(value, 4),
-  }, shown.attention.query);
+    query: shown.form === "patch" ? placed(shown.words[word]) : shown.words[word].text, region: placed(shown.regions[region]),
+    percent: percent(value), value: number(value, 4), equal: percent(1 / shown.regions.length),
+  }, shown.form);
   return highest(shown, word) === region ? `${text} ${say("best")}` : text;
 }
 
 /** Where a region lies, as row and column from 1. */
-function placed(shown, region) {
-  const [left, top, right, bottom] = shown.regions[region].box;
+function placed({ box: [left, top, right, bottom] }) {
   return say("placed", { row: Math.round(top / (bottom - top)) + 1, column: Math.round(left / (right - left)) + 1 });
 }
 
@@ -85,7 +86,7 @@ function stage(shown, word, region, choose) {
   const across = Math.max(2, Math.round(1 / (shown.regions[0].box[2] - shown.regions[0].box[0])));
   const over = make("canvas", {
     id: "over", class: "over", tabindex: "0", role: "application", "aria-describedby": "keys",
-    "aria-label": say("covered", { n: shown.regions.length, word: shown.words[word].text }),
+    "aria-label": say("covered", { n: shown.regions.length, word: shown.words[word].text }, shown.form),
     onclick: (event) => { const place = under(event, shown); if (place >= 0) choose(place); },
     onkeydown: (event) => {
       const next = moved(event, region, shown.regions.length, across);
@@ -104,7 +105,7 @@ function stage(shown, word, region, choose) {
   scaled.style.aspectRatio = `${width} / ${height}`;
   scaled.dataset.paint = state.paint;
   const notes = crops.length ? [make("p", { class: "note" }, say("crops"))] : [];
-  return make("div", {}, scaled, make("p", { id: "keys", class: "note" }, say("regions")), ...notes, legend(shown, word));
+  return make("div", {}, scaled, make("p", { id: "keys", class: "note" }, say("regions", {}, shown.form)), ...notes, legend(shown, word));
 }
 
 /** What was cut out of the picture, as boxes; a dot marks the top left of each crop. */
@@ -165,8 +166,11 @@ function table(shown, word) {
   const best = highest(shown, word);
   const rows = tops.map((top, r) => make("tr", {}, make("th", { scope: "row" }, String(r + 1)),
     ...shown.regions.flatMap(({ box }, place) => (box[1] === top ? [make("td", { class: place === best ? "best" : false }, number(shown.values[word][place], 4))] : []))));
-  const caption = say("regional", { word: shown.words[word].text });
-  return make("div", { class: "scroll tall" }, make("table", {}, make("caption", {}, caption), make("tbody", {}, ...rows)));
+  const across = shown.regions.filter(({ box }) => box[1] === tops[0]).length;
+  const columns = Array.from({ length: across }, (_, n) => make("th", { scope: "col" }, String(n + 1)));
+  const head = make("thead", {}, make("tr", {}, make("th", { scope: "col" }, say("corner")), ...columns));
+  const caption = make("caption", {}, say("regional", { word: shown.words[word].text }, shown.form));
+  return make("div", { class: "scroll tall" }, make("table", {}, caption, head, make("tbody", {}, ...rows)));
 }
 
 /** The answer's probabilities, and every number that was measured. */
@@ -183,8 +187,13 @@ function fillSide(side, shown, word) {
     side.append(make("h2", {}, say("numbers")), make("div", { class: "scroll" }, make("table", {}, make("tbody", {}, ...rows))));
   }
   const curves = page.facts.curves ?? [];
-  if (curves.length) side.append(make("h2", {}, say("curve")), ...curves.map(curve));
+  if (curves.length) side.append(make("h2", {}, say("curve")), ...ranked(curves[0]), ...curves.map(curve));
   side.hidden = !side.children.length;
+}
+
+/** Of which label the curves are, and by which map. */
+function ranked({ label, method }) {
+  return label === undefined ? [] : [make("p", { class: "note" }, say("curve_of", { label, method: called(method) }))];
 }
 
 /** How probable the answer stays while regions go, the highest first, or come. */
@@ -197,5 +206,5 @@ function curve({ name, values }) {
   context.beginPath();
   values.forEach((value, n) => context.lineTo(1 + ((width - 2) * n) / (values.length - 1), 1 + (height - 2) * (1 - value)));
   context.stroke();
-  return make("figure", { class: "curve" }, canvas, make("figcaption", {}, say(name)));
+  return make("figure", { class: "curve" }, canvas, make("figcaption", {}, say("curve_ends", { name: say(name), from: percent(values[0]), to: percent(values.at(-1)) })));
 }

@@ -1,7 +1,7 @@
 // The frame: title, screens, controls, language; everything is drawn again from the state.
 
 import { make } from "./make.js";
-import { attentionOf, form, page, pictured, whenRecoloured } from "./data.js";
+import { attentionOf, called, form, headed, mapped, page, pictured, whenRecoloured, worded } from "./data.js";
 import { addressOf, change, onChange, readAddress, screens, state } from "./state.js";
 import { drawAlignment } from "./alignment.js";
 import { drawGraph, headline } from "./graph.js";
@@ -23,10 +23,10 @@ function tell(text, { hint = false } = {}) {
 
 /** Which choices each screen offers, and what there is to choose. */
 const CHOICES = {
-  attention: { on: ["graph", "image", "alignment", "inside"], options: () => names().map((name) => [name, say(name)]) },
+  attention: { on: ["graph", "image", "alignment", "inside"], options: () => names().map((name) => [name, called(name)]) },
   head: { on: ["graph", "image", "alignment", "inside"], options: headOptions },
   token: { on: ["inside"], options: tokenOptions },
-  kind: { on: ["heads"], options: () => ["all", ...new Set(page.attentions.map((one) => kindOf(one.name)))].map((name) => [name, say(name)]) },
+  kind: { on: ["heads"], options: () => ["all", ...new Set(headed.map((one) => kindOf(one.name)))].map((name) => [name, say(name)]) },
   sort: { on: ["heads"], options: () => ["place", ...Object.keys(page.measures)].map((name) => [name, say(name)]) },
   paint: { on: ["image"], options: () => ["light", "colours", "numbers"].map((name) => [name, say(name, {}, "image")]) },
   view: { on: ["alignment"], options: () => ["matrix", "ribbon", "table"].map((name) => [name, say(name)]) },
@@ -78,6 +78,8 @@ function fillControls() {
   for (const label of find("controls").children) label.hidden = !label.dataset.on.split(" ").includes(state.screen);
   find("controls").elements.down.closest("label").hidden ||= state.sort === "place";
   for (const name of ["level", "specials"]) find("controls").elements[name].closest("label").hidden ||= Boolean(page.graph); // nodes are no words
+  find("controls").elements.level.closest("label").hidden ||= !worded; // nor are regions
+  find("controls").elements.head.closest("label").hidden ||= mapped(attentionOf(state.attention));
 }
 
 function fillFrame() {
@@ -93,6 +95,7 @@ function fillFrame() {
     ? [page.title || text || answer || page.model]
     : [make("span", { class: "from" }, text), " ", make("span", {}, `→ ${answer}`)];
   find("title").replaceChildren(...heading);
+  if (page.graph) document.title = `${answer} – Regard`;
   find("named").textContent = [say("motto"), page.model].filter(Boolean).join(" · ");
   const facts = page.title ? [["text", text], ["answer", answer]].filter(([, value]) => value) : [];
   find("texts").replaceChildren(...facts.flatMap(([name, value]) => [make("dt", {}, say(name, {}, form)), make("dd", {}, value)]));

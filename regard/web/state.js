@@ -1,12 +1,13 @@
 // What is shown lives in the address, so that a link or the back button brings it back.
 
-import { page, pictured } from "./data.js";
+import { headed, page, pictured } from "./data.js";
 import { LANGUAGES, preferred } from "./strings.js";
 
-/** Screens that have something to show: of a graph the vectors are not kept, since a hub has too many. */
+/** Screens that have something to show: of graphs and pictures the vectors are not kept, since there are too many. */
 export const screens = [
-  ...(page.graph ? ["graph"] : []), ...(pictured.length ? ["image"] : []), "alignment", "heads",
-  ...(page.graph && !Object.keys(page.steps).length ? [] : ["inside"]),
+  ...(page.graph ? ["graph"] : []), ...(pictured.length ? ["image"] : []),
+  ...(headed.length || !pictured.length ? ["alignment", "heads"] : []),
+  ...((page.graph || pictured.length) && !Object.keys(page.steps).length ? [] : ["inside"]),
 ];
 
 export const DEFAULTS = {

@@ -118,13 +118,61 @@ def test_a_click_chooses_a_region_and_a_method_has_its_own_numbers(visit: Callab
     assert one.page.locator(".curve canvas").get_attribute("aria-label").endswith("90%, 50%, 10%")
 
 
+def asked() -> Trace:
+    """The same picture to a classifier: a map for each of two labels, and regions that look at one another."""
+    whole = trace()
+    regions = whole.items["patches"]
+    looks = torch.rand(2, len(regions), len(regions)).softmax(-1)
+    maps = whole.find("gradcam").values
+    curves = [{"name": "deletion", "label": "dog", "method": "attention", "values": [0.75, 0.5, 0.125]}]
+    return Trace(
+        "classifier",
+        "pictures",
+        {"source": regions, "asked": [Item("dog", word=0), Item("cat", word=1)]},
+        [
+            Weights("blocks.0", "source", "source", looks),
+            *(Weights(name, "asked", "source", maps) for name in ("gradcam", "attention")),
+        ],
+        {**whole.facts, "answer": "dog", "curves": curves},
+        pictures={"source": whole.pictures["patches"]},
+    )
+
+
+def test_a_map_has_labels_and_no_heads_and_its_curve_says_what_it_is_of(visit: Callable[..., Any], file: Path) -> None:
+    path = file.with_name("asked.html")
+    page.save(asked(), path)
+    one = visit(path)
+    assert one.page.locator("#screens a").all_inner_texts() == ["Picture", "Attention", "Heads"], "no vectors were kept"
+    assert "of what speaks for “dog” lies in row" in one.told()
+    assert "an equal share is 8.3%" in one.told()
+    assert "from label to label" in one.page.locator("#keys").inner_text()
+    assert not one.page.locator("select[name=head]").is_visible()
+    shown = one.page.locator("aside").inner_text()
+    assert "How probable “dog” is; regions as ranked by attention of the last block." in shown
+    assert "deletion: from 75% to 12.5%" in shown
+    one.go(path, "#attention=blocks.0&at=5,0")
+    assert one.told().startswith("The region in row 2, column 2 gave ")
+    assert one.page.locator("select[name=head]").is_visible()
+    one.go(path, "#paint=numbers")
+    assert one.page.locator("#image thead th").all_inner_texts()[1:] == [str(n + 1) for n in range(COLUMNS)]
+    assert one.page.locator("#image caption").inner_text().startswith("What speaks for “dog”")
+    one.go(path, "#screen=heads")
+    assert {each.get_attribute("data-name") for each in one.page.locator("#heads button").all()} == {"blocks.0"}
+    assert not one.page.locator("select[name=level]").is_visible()
+    maps = asked()
+    page.save(replace(maps, weights=maps.weights[1:]), path)
+    one.go(path, "#screen=heads&lang=fr")
+    assert one.page.locator("#screens a").all_inner_texts() == ["Image"]
+    assert not one.wrong
+
+
 def test_the_table_holds_the_same_numbers_in_both_languages(visit: Callable[..., Any], file: Path) -> None:
     one = visit(file, "#paint=numbers&at=1,0")
     cells = [float(text) for text in one.page.locator("#image td").all_inner_texts()[: ROWS * COLUMNS]]
     values = trace().find("cross").values.mean(0)[1, 1:]
     assert cells == pytest.approx(values.tolist(), abs=5e-5)
     one.page.locator("#language").click()
-    assert one.page.locator("#image caption").inner_text().startswith("Ce que « dog » a donné")
+    assert one.page.locator("#image caption").inner_text().startswith("Ce que «\xa0dog\xa0» a donné")
     assert not one.wrong
 
 

@@ -265,7 +265,7 @@ def test_french_is_spoken_throughout(visit: Callable, file: Path):
     assert "où il a regardé, pas pourquoi" in one.page.locator(".brand").inner_text()
     one.page.focus("#matrix")
     one.page.keyboard.press("ArrowRight")
-    assert re.match(r"« The » a donné [\d,]+.% de son attention à « chat » \(0,\d{4}\)", one.told())
+    assert re.match(r"«\xa0The\xa0» a donné [\d,]+.% de son attention à «\xa0chat\xa0» \(0,\d{4}\)", one.told())
     english = re.compile(r"\b(?:where|written|read|heads|words|table|step|looked|network)\b", re.I)
     for screen in ("alignment", "heads", "inside"):
         one.page.click(f"[data-screen={screen}]")

@@ -127,6 +127,13 @@ def test_every_module_is_bundled_and_both_languages_say_the_same_things():
     assert max(len(path.read_text(encoding="utf-8").splitlines()) for path in page.WEB.iterdir()) < 400
 
 
+def test_french_has_no_break_where_none_may_be():
+    french = (page.WEB / "strings.js").read_text(encoding="utf-8").split("\n  fr: {")[1].split("let language")[0]
+    sentences = re.findall(r'"((?:[^"\\]|\\.)*)"', french)
+    assert len(sentences) > 100
+    assert [each for each in sentences if re.search(r" [;:!?»]|« ", each)] == []
+
+
 def test_sides_of_a_matrix_have_words_of_their_own_where_a_control_has_the_same_name():
     strings = (page.WEB / "strings.js").read_text(encoding="utf-8")
     for side in ("step", "place", "row", "above", "left", "omics"):  # of memories, pixels and omics

@@ -79,9 +79,13 @@ def shape_of(shelves: Sequence[Shelf], size: int | None, channels: int | None, f
     """The size and channels that suit the pictures, where nobody named them, by the headers of some of them."""
     if size is not None and channels is not None:
         return Shape(size, channels, fit)
-    looks = [found for shelf in shelves for found in first_looks(shelf, SAMPLED // len(shelves))]
+    faults = dict[str, Finding]()
+    looks = [found for shelf in shelves for found in first_looks(shelf, SAMPLED // len(shelves), faults)]
     if not looks:
-        raise ValueError(f"{shelves[0].name}: none of the first pictures can be read: give PNG, JPEG or WebP files")
+        for place, reason in (each for shelf in shelves for each in shelf.refused):
+            faults.setdefault(reason, Finding()).add(place)
+        reasons = "; ".join(told(finding, reason) for reason, finding in faults.items())
+        raise ValueError(f"{shelves[0].name}: no usable picture: {reasons}")
     side = int(median(min(one.width, one.height) for one in looks))
     coarse = min(side, LARGEST) // 16 * 16
     grey = all(one.grey for one in looks)
@@ -125,19 +129,20 @@ def joined(albums: Sequence[Album]) -> Album:
     )
 
 
-def first_looks(shelf: Shelf, count: int) -> Iterator[Look]:
-    """What some pictures of a shelf, from all parts of it, look like."""
+def first_looks(shelf: Shelf, count: int, faults: dict[str, Finding] | None = None) -> Iterator[Look]:
+    """What some pictures of a shelf, from all parts of it, look like; why others cannot be read goes into `faults`."""
     if isinstance(shelf.pictures, np.ndarray):
         _, height, width, *channels = shelf.pictures.shape
         yield Look(width, height, channels in ([], [1]))
         return
     step = max(1, len(shelf) // max(count, 1))
     with quiet():
-        for path in shelf.pictures[::step]:
+        for path, place in zip(shelf.pictures[::step], shelf.places[::step], strict=True):
             try:
                 yield look(path)
-            except Unusable:
-                continue
+            except Unusable as error:
+                if faults is not None:
+                    faults.setdefault(str(error), Finding()).add(place)
 
 
 def _build(builder: caches.Builder, shelf: Shelf, shape: Shape) -> None:

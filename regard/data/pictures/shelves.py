@@ -192,7 +192,7 @@ def _table(file: PictureFile) -> Shelf:
             continue
         paths.append(picture_at(base / str(text).strip()))
         places.append(place)
-        for name in said.keys() | row.keys():
+        for name in dict.fromkeys((*said, *row)):
             said.setdefault(name, [None] * (len(paths) - 1)).append(row.get(name))
         if labelled:
             said.setdefault(LABEL, [])[len(paths) - 1 :] = [str(label).strip()]
@@ -243,7 +243,10 @@ def path_column(name: str, row: Mapping[str, Any], asked: str | None, usual: Seq
     named = [column for column in row if column.lower() in usual]
     looking = [column for column, cell in row.items() if isinstance(cell, str) and cell.lower().endswith(SUFFIXES)]
     if not named and not looking:
-        raise ValueError(f"{name} has no column with the paths of pictures: name it, data.train.picture=COLUMN")
+        there = ", ".join(map(str, row))
+        raise ValueError(
+            f"{name} has no column with the paths of pictures, only {there}: name it, data.train.picture=COLUMN"
+        )
     return (named or looking)[0]
 
 

@@ -36,15 +36,17 @@ class Judgement:
     pictures: int
     right: int
     """Of the pictures, those that are labelled right, which alone are asked about."""
+    singles: int
+    """Of these, those from which regions are taken away."""
     boxed: Checks = field(default_factory=dict)
     """The same in pictures with boxes; a model that was trained on boxes has a line too."""
     boxes: int = 0
     covered: float = 0.0
     """Which share of a picture its box covers, on average."""
 
-    def rows(self) -> list[list[str]]:
+    def rows(self, columns: Sequence[str] = (*PLACED, *SINGLE)) -> list[list[str]]:
         """A line for each method: means, with half of a 95 % interval."""
-        return _rows(self.checks, (*PLACED, *SINGLE))
+        return _rows(self.checks, columns)
 
     def boxed_rows(self) -> list[list[str]]:
         """The same of pictures with boxes."""
@@ -58,8 +60,8 @@ class Judgement:
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
-        told = {"grids": self.grids, "pictures": self.pictures, "right": self.right, "methods": _plain(self.checks)}
-        return told | (
+        counts = {name: getattr(self, name) for name in ("grids", "pictures", "right", "singles")}
+        return {**counts, "methods": _plain(self.checks)} | (
             {"boxes": self.boxes, "covered": self.covered, "boxed": _plain(self.boxed)} if self.boxes else {}
         )
 
@@ -97,7 +99,7 @@ def judged(
         | {check: averaged(values, lower=check in LOWER) for check, values in own.items() if check in SINGLE}
         for name, own in alone.items()
     }
-    counts = grids if found else 0, len(side), len(right)
+    counts = grids if found else 0, len(side), len(right), len(some)
     if boxes is None:
         return Judgement(checks, *counts)
     chosen = right[order[:grids]]
@@ -155,5 +157,5 @@ def _plain(checks: Checks) -> dict[str, Any]:
 
 def _told(one: Statistics | None) -> str:
     if one is None:
-        return ""
+        return "-"
     return f"{one.score:.3f}" + (f" ± {interval(one).half:.3f}" if len(one) > 1 else "")  # one picture has no spread

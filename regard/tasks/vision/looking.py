@@ -41,9 +41,13 @@ def traced(classifier: PictureClassifier, given: Any, about: str | None = None) 
         looks.append(Weights(method, "asked", "source", torch.nn.functional.pad(found, (pad, 0))[None]))
     best = maps.mapped(model, several[:1], asked[:1], looks[-1].name)
     removed = judging.Asked(pixels, asked[:1])
+    heat, method = classifier.temperature, looks[-1].name
     curves = [
-        {"name": name, "values": judging.removal(model, removed, best, put=put)[:, 0].tolist()}
-        for name, put in (("deletion", False), ("insertion", True))
+        {"name": name, "label": labels[0], "method": method, "values": values[:, 0].tolist()}
+        for name, values in (
+            (name, judging.removal(model, removed, best, put=name == "insertion", temperature=heat))
+            for name in ("deletion", "insertion")
+        )
     ]
     items = {"source": patches, "asked": [Item(label, word=number) for number, label in enumerate(labels)]}
     if any(each.query == "label" for each in looks):

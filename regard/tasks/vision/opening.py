@@ -23,7 +23,8 @@ def unfolded(text: str | Path) -> list[str]:
     """
     if not Path(text).is_dir():
         return [str(text)]
-    found = sorted((str(path) for path in Path(text).rglob("*") if path.suffix.lower() in SUFFIXES), key=_counted)
+    inside = (path for path in Path(text).rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    found = sorted((str(path) for path in inside if not _hidden(path.relative_to(text))), key=_counted)
     if not found:
         raise ValueError(f"{text} holds no pictures: name a folder with PNG, JPEG or WebP files")
     return found
@@ -66,6 +67,11 @@ def _bytes(given: Given, shape: Shape) -> UInt8[np.ndarray, "channels size size"
     if isinstance(given, np.ndarray):
         return from_array(given, **shape._asdict())
     return decoded(Path(given), **shape._asdict())[0]
+
+
+def _hidden(path: Path) -> bool:
+    """Whether it, or a folder around it, is hidden, as it is to training."""
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _counted(name: str) -> list[tuple[int, str]]:

@@ -210,7 +210,8 @@ def _album(shelves: Sequence[Shelf], shape: Shape, reject: float, *, remedy: str
         one.check(reject, shelf.name, remedy=remedy)
         if LABEL not in one.columns:
             setting = "data.train.label" if remedy == RAISED else "-s label"
-            raise ValueError(f"{shelf.name} has no column with labels: name it, {setting}=COLUMN")
+            there = ", ".join(one.columns)
+            raise ValueError(f"{shelf.name} has no column with labels, only {there}: name it, {setting}=COLUMN")
     return joined(albums)
 
 
@@ -315,14 +316,21 @@ def _oddities(train: Side, valid: Side, classes: Sequence[str]) -> list[str]:
         notes.append(f"classes without a picture to learn from: {_listed(missing)}: add pictures of them")
     if never := [name for label, name in enumerate(classes) if learnt[label] and not measured[label]]:
         notes.append(f"classes that are never measured: {_listed(never)}: add pictures of them")
-    again, otherwise, first = Finding(), Finding(), dict[int, int]()
-    for picture, mark in enumerate(train.marks.tolist()):
-        before = first.setdefault(mark, picture)
-        if before != picture:
-            same = train.labels[before] == train.labels[picture]
-            (again if same else otherwise).add(train.place(picture))
-    notes += [told(again, "that are there before")] if again.count else []
-    return notes + ([told(otherwise, "that are there before with another label")] if otherwise.count else [])
+    return notes + _repeated(train, valid)
+
+
+def _repeated(*sides: Side) -> list[str]:
+    """Pictures that are there twice on their side, and those that have another label the second time."""
+    again, otherwise = Finding(), Finding()
+    for side in sides:
+        first = dict[int, int]()
+        for picture, mark in enumerate(side.marks.tolist()):
+            before = first.setdefault(mark, picture)
+            if before != picture:
+                same = side.labels[before] == side.labels[picture]
+                (again if same else otherwise).add(side.place(picture))
+    found = {"equal to an earlier picture": again, "equal to an earlier picture with another label": otherwise}
+    return [told(finding, how) for how, finding in found.items() if finding.count]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -69,7 +69,7 @@ def test_maps_are_held_against_boxes_beside_a_model_that_draws_some(colours: Pic
     assert found.plain()["boxed"]["cam"]["overlap"]["mean"] == pytest.approx(1)
     assert set(found.plain()["boxed"]) == {"cam", "gradcam", "centre", "uniform", "random", "untrained", "locator"}
     assert found.beyond_chance("gradcam", "centre", "overlap", boxed=True) < 0.01
-    assert found.boxed_rows()[-1][2] == ""
+    assert found.boxed_rows()[-1][2] == "-"
 
 
 def test_a_single_picture_has_a_score_and_no_spread(colours: PictureClassifier, tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_boxes_are_judged_where_one_label_leaves_no_grids(colours: PictureClassi
     assert found.boxed["cam"]["pointing"].score == 1
     assert "pointing" not in found.checks["cam"]
     assert found.beyond_chance("gradcam", "centre") is None
-    assert found.rows()[0][1] == ""
+    assert found.rows()[0][1] == "-"
 
 
 @pytest.mark.parametrize(
@@ -147,5 +147,13 @@ def test_the_command_prints_both_tables(
     assert "gradcam against centre, overlap: p = " in shown.output
     wrong = CliRunner().invoke(app, [*asked, "--against", str(tmp_path / "colours")])
     assert "--against is for models that find digits: colours is a classifier of pictures" in str(wrong.exception)
+    narrow = CliRunner().invoke(app, asked, env={"COLUMNS": "80"})
+    assert max(map(len, narrow.output.splitlines())) <= 80
+    heads = [line.split() for line in narrow.output.splitlines() if line.startswith("method")]
+    placed = ["pointing", "inside", "overlap"]
+    assert heads == [["method", *each] for each in (placed, ["deletion", "insertion", "change"], placed)]
+    assert not any(line.rstrip().endswith("±") for line in narrow.output.splitlines()), "numbers stay whole"
+    assert "single pictures: 24" in narrow.output
+    assert "uniform, every region alike" in " ".join(narrow.output.split())
     alone = CliRunner().invoke(app, ["explain", str(tmp_path / "colours"), "a.png", "--against", "locator"])
     assert "--against locator is for --judge" in str(alone.exception)

@@ -37,6 +37,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def test_a_look_holds_the_picture_and_a_map_for_each_label_by_each_method(folder: Path) -> None:
     classifier, photo = regard.load(folder / "run"), folder / "photos" / "red" / "00.png"
+    classifier.temperature = 0.5  # the curves begin and end with the probability of the answer
     trace = classifier.look(photo)
     answer = classifier.classify([photo])[0]
     assert [item.text for item in trace.items["asked"]] == list(answer.all)
@@ -50,8 +51,7 @@ def test_a_look_holds_the_picture_and_a_map_for_each_label_by_each_method(folder
             torch.testing.assert_close(row[-len(truth) :], truth)
     assert trace.facts["answers"][0] == [answer.label, round(answer.probability, 6)]
     curves = {each["name"]: each["values"] for each in trace.facts["curves"]}
-    whole = classifier.model(pixels).softmax(-1)[0, classifier.classes.index(answer.label)].item()
-    assert curves["deletion"][0] == pytest.approx(whole, abs=1e-5) == curves["insertion"][-1]
+    assert curves["deletion"][0] == pytest.approx(answer.probability, abs=1e-5) == curves["insertion"][-1]
     assert curves["deletion"][-1] == pytest.approx(curves["insertion"][0], abs=1e-5)
 
 
@@ -60,13 +60,22 @@ def test_the_command_shows_regions_writes_pictures_and_asks_about_labels(folder:
     shown = run.invoke(app, ["explain", str(folder / "run"), photo, "--about", "green", "--attention", "gradcam"])
     assert shown.exit_code == 0, shown.output
     assert "gradcam: where in the picture, not why" in shown.output
-    assert shown.output.index("green  (highest") < shown.output.index("red  (highest")
+    assert shown.output.index("\ngreen 0.") < shown.output.index("\nred 0.")
+    assert "█ from 75 % of the highest)" in shown.output
     for name in ("page.html", "picture.png", "trace.json"):
         done = run.invoke(app, ["explain", str(folder / "run"), photo, "-o", str(tmp_path / name)])
         assert done.exit_code == 0, done.output
     with Image.open(tmp_path / "picture.png") as drawn:
         assert drawn.width > 400
     assert json.loads((tmp_path / "trace.json").read_text())["pictures"] == ["source"]
+    priced = Path(photo).with_name("$x^{ for $y.png")
+    priced.write_bytes(Path(photo).read_bytes())
+    one = ["explain", str(folder / "run"), str(priced), "--attention", "gradcam", "-o", str(tmp_path / "one.png")]
+    done = run.invoke(app, one)
+    priced.unlink()
+    assert done.exit_code == 0, "a dollar begins no formula"
+    with Image.open(tmp_path / "one.png") as drawn:
+        assert drawn.width == 600, "the picture and the one method that was named"
     beyond = run.invoke(app, ["explain", str(folder / "run"), photo, "--attention", "gradcam", "--head", "7"])
     assert "gradcam has heads 0 to 0, not 7" in str(beyond.exception)
     wrong = run.invoke(app, ["explain", str(folder / "run"), photo, "--about", "violet"])

@@ -15,6 +15,7 @@ from regard.cli import run
 from regard.data.pictures.shelves import LABEL
 from regard.metrics.labels import judge
 from regard.tasks.vision import preparing
+from regard.tasks.vision.opening import unfolded
 from regard.tasks.vision.preparing import PicturesConfig, limited, prepare
 from regard.tasks.vision.scoring import Measured, scores
 from tests.data.pictures.drawing import draw, fill
@@ -57,7 +58,7 @@ def test_equal_pictures_are_on_one_side_of_a_split_and_named(photos: Path, tmp_p
         Image.fromarray(draw("red", number)).save(photos / "red" / f"copy{number}.bmp")
     found = prepare(config(photos, held=0.3))
     assert not set(found.train.marks.tolist()) & set(found.valid.marks.tolist())
-    [line] = [line for line in found.summary if "that are there before" in line]
+    [line] = [line for line in found.summary if "equal to an earlier picture:" in line]
     assert "copy" in line
     valid = fill(tmp_path / "valid", 3)
     found = prepare(config(photos, valid={"path": str(valid)}))
@@ -66,6 +67,44 @@ def test_equal_pictures_are_on_one_side_of_a_split_and_named(photos: Path, tmp_p
     [line] = [line for line in found.summary if "left out of training" in line]
     assert line.startswith("left out of training: 12 equal to pictures that are measured on: ")
     assert "blue/00.png" in line
+
+
+def test_an_equal_picture_with_another_label_is_named_wherever_it_is(photos: Path) -> None:
+    picture = photos / "red" / "00.png"
+    (photos / "blue" / "copy.png").write_bytes(picture.read_bytes())
+    for held in (0.1, 0.9):  # the copies stay together: with most pictures held out, they are
+        summary = prepare(config(photos, held=held)).summary
+        names = [line for line in summary if "measured on" in line or "with another label" in line]
+        assert "blue/copy.png" in "".join(names) or "red/00.png" in "".join(names)
+    assert any("1 equal to an earlier picture with another label: " in line for line in summary)
+
+
+def test_where_no_picture_can_be_read_the_reasons_are_told(photos: Path) -> None:
+    table = photos.parent / "a.csv"
+    table.write_text("path,label\nred/00.png,red\nblue/00.png,blue\n")
+    with pytest.raises(ValueError, match=r"a.csv: no usable picture: 2 missing file: check the path: .*a.csv:2, 3"):
+        prepare(config(table, size=None))
+    table.write_text("path,label\nphotos/red/00.png\n")
+    with pytest.raises(ValueError, match=r"1 cells under 2 columns: correct the line: .*a.csv:2"):
+        prepare(config(table, size=None))
+
+
+def test_a_table_without_labels_or_paths_says_what_it_has(photos: Path) -> None:
+    table = photos / "a.csv"
+    table.write_text("path,kind\nred/00.png,red\n")
+    with pytest.raises(ValueError, match=r"no column with labels, only path, kind: name it, data.train.label=COLUMN"):
+        prepare(config(table))
+    table.write_text("kind,size\nred,3\n")
+    with pytest.raises(ValueError, match=r"no column with the paths of pictures, only kind, size: name it"):
+        prepare(config(table))
+
+
+def test_a_folder_stands_for_its_picture_files_but_hidden_ones(photos: Path) -> None:
+    (photos / "red" / "folder.png").mkdir()
+    for name in (".hidden.png", "folder.png/in.png"):
+        (photos / "red" / name).write_bytes((photos / "red" / "00.png").read_bytes())
+    found = [Path(each).relative_to(photos / "red").as_posix() for each in unfolded(photos / "red")]
+    assert found == [*(f"{number:02}.png" for number in range(10)), "folder.png/in.png"]
 
 
 def test_a_limit_takes_classes_alike(photos: Path) -> None:
