@@ -58,7 +58,7 @@ def same(ours: Tokenizer, theirs, texts=HARD) -> None:
         assert ours.encode(text) == theirs.encode(text, add_special_tokens=False), text
     start = time.perf_counter()
     ids = ours.encode(ENDLESS)
-    assert time.perf_counter() - start < 30
+    assert time.perf_counter() - start < 120
     assert ids == theirs.encode(ENDLESS, add_special_tokens=False)
 
 
