@@ -298,6 +298,7 @@ def test_a_checkpoint_whose_tokenizer_explodes_is_refused(rewritten):
         ("optim.lr", "optim.rate"),
         ("lr", "optim.rate"),
         ("optim.learning_rate", "optim.rate"),
+        ("training.minutes", "training.seconds"),
         ("training.weight_decay", "optim.weight_decay"),
         ("optim.warmup_steps", "optim.warmup"),
         ("data.batch_size", "data.tokens"),

@@ -33,6 +33,10 @@ def check(
             metavar="FOLDER", help="Pictures with labels: a folder for each class, a table of paths, idx, npz."
         ),
     ] = None,
+    captions: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Pictures with captions: CSV, JSON lines, Flickr8k's token file."),
+    ] = None,
     graph: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="A graph with labelled nodes: npz.")] = None,
     edges: Annotated[Path | None, typer.Option(metavar="FILE", help="Edges of a graph: CSV, both ends named.")] = None,
     nodes: Annotated[
@@ -51,7 +55,8 @@ def check(
     from regard.training import checking
     from regard.training.task import Given
 
-    kind, files = told({"pictures": pictures, "graph": joined(graph, edges, nodes)}, source, target)
+    named = {"pictures": pictures, "captions": captions, "graph": joined(graph, edges, nodes)}
+    kind, files = told(named, source, target)
     asked, changes = sort(words or [])
     settings = recipes.order(asked, *changes, given=Given(files, kind=kind, aligned=source is not None)).settings
     if "data" not in settings:

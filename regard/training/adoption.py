@@ -163,4 +163,6 @@ def _checked(
 
 
 def _article(before: Any) -> str:
-    return str(getattr(before, "phrase", before.name))
+    """What it is, in the middle of a sentence."""
+    text = str(getattr(before, "phrase", before.name))
+    return text[:1].lower() + text[1:] if text.startswith(("A ", "An ")) else text

@@ -78,7 +78,7 @@ def test_a_reader_of_texts_goes_on_with_plain_blocks_of_a_gpt(activation, tmp_pa
 )
 def test_what_the_other_model_has_not_is_named(settings, named, tmp_path):
     _, before = parent(tmp_path, depth=1, **settings)
-    with pytest.raises(ValueError, match=rf"holds A \w+ of 1 blocks, 16 wide, 2 heads \({named}\), which transf"):
+    with pytest.raises(ValueError, match=rf"holds a \w+ of 1 blocks, 16 wide, 2 heads \({named}\), which transf"):
         adoption.shape(before, {}, task="other", kinds=[TransformerEncoderConfig])
 
 

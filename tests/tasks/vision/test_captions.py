@@ -121,6 +121,12 @@ def test_a_file_that_is_none_is_refused(photos, tmp_path, text, message):
         shelve(CaptionFile(path=str(tmp_path / "x.csv"), folder=str(photos)))
 
 
+def test_captions_are_checked_before_training(photos):
+    checked = CliRunner().invoke(app, ["data", "check", "--captions", str(photos / "captions.csv"), "--json"])
+    assert checked.exit_code == 0, checked.output
+    assert json.loads(checked.stdout)["verdict"] == "can be trained on"
+
+
 def test_names_of_a_split_without_caption_are_named(photos, tmp_path):
     (tmp_path / "split.txt").write_text("red/00.png\nred/99.png\n")
     shelf = shelve(CaptionFile(path=str(photos / "captions.csv"), only=str(tmp_path / "split.txt")))
