@@ -99,6 +99,7 @@ TABLES += [
     f"data/en-fr/{domain}/train.tsv.gz"
     for domain in ("tatoeba", "europarl", "documentation", "libreoffice", "stories", "lexicon")
 ]
+PRETRAINED = {path.name for path in (ROOT / "regard" / "pretrained").iterdir()}
 SHIPPED = [f"regard/samples/{name}" for name in ("digits.tsv", "pendulum.csv")]
 ALIGNED = "regard/samples/alignments/tatoeba-eng-fra.tsv"
 
@@ -365,6 +366,9 @@ class Desk:
             brief = {"train": MADE, "evaluate": ["-s", "count=8"]}.get(words[0], [])
             self.make_room(words) if words[0] == "train" else None
             return [*words, *brief]
+        if words[:1] == ["generate"] and "--samples" in words and words[-1].endswith(".png"):
+            at = words.index("--samples") + 1
+            return [*words[:at], "2", *words[at + 1 :]]
         if words[:1] == ["generate"] and "--length" not in words and not words[-1].endswith(".png"):
             return [*words, "--length", "20"]
         if words[:2] == ["lab", "by-hand"]:
@@ -378,7 +382,7 @@ class Desk:
         if words[:1] == ["evaluate"] and any(Path(word).name.startswith(DRAWN) for word in words):
             return [*words, "-s", "count=4"]
         if words[:1] == ["bench"] and words[1:] and words[1].endswith(".yaml"):
-            return [*words[:2], *(each for each in small(words[1]) if "=" in each), "--steps", "20"]
+            return [*words[:2], *(each for each in small(words[1]) if "=" in each), "data.tokens=256", "--steps", "20"]
         if words[:1] != ["train"]:
             return words
         if "--captions" in words:
@@ -418,6 +422,8 @@ class Desk:
         ):
             return [*words, "training.steps=2"]
         sizes = [setting for word in words if word.endswith(".yaml") for setting in small(word)]
+        if "--from" in words and words[words.index("--from") + 1] in PRETRAINED:
+            return [*words, *BRIEF, "training.steps=1"]  # a large one, whose saves take longer than its steps
         own = "--from" not in words and any(word.endswith((".fr", ".en")) for word in words)
         return [*words, *BRIEF, *(SMALL if own else sizes)]
 

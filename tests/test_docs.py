@@ -31,6 +31,7 @@ from regard.tasks.tables.task import RegressionRecipe
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.task import TranslationRecipe
 from regard.tasks.translation.text_to_text import TextToTextRecipe
+from regard.tasks.vision import judgement
 from regard.tasks.vision.classification import PicturesRecipe
 from regard.tasks.vision.counting import CountingRecipe
 from regard.tasks.vision.gan.task import GANRecipe
@@ -206,6 +207,7 @@ def test_a_reader_can_follow_the_document(document, laid, few_aligned, tmp_path,
     monkeypatch.setattr(bench, "LENGTH", 10)
     monkeypatch.setattr(bench, "_seconds", partial(bench._seconds, repeats=2))
     monkeypatch.setattr(complexity, "measure", partial(complexity.measure, (256, 512, 1024), repeats=1))
+    monkeypatch.setattr(judgement, "judged", partial(judgement.judged, grids=8, singles=4))
     shutil.copytree(laid, tmp_path, dirs_exist_ok=True)
     Desk(tmp_path, monkeypatch).follow(document)
 
