@@ -11,7 +11,6 @@ from regard.decoding.constraints import Forbid
 from regard.decoding.generate import Drawing
 from regard.decoding.ranking import Front
 from regard.decoding.sampling import Sampler
-from tests.interpreted import prepare
 
 VOCAB = 70
 WARPINGS: list[dict[str, float | int]] = [
@@ -52,8 +51,8 @@ def shares(logits: torch.Tensor, pick: Sampler | None) -> tuple[float, float]:
     return float(same.float().mean()), float((total - chosen.total)[same].abs().max())
 
 
-if __name__ == "__main__":
-    prepare()
+def run() -> None:
+    """Every way to warp, and one token that is certain."""
     # Several parts of a small vocabulary, whose scores lie further apart.
     draws.FEW, draws.MANY = draws.Search(32, 32, 4, 4), draws.Search(16, 8, 6, 4)
     torch.manual_seed(0)

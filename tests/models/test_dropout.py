@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
 
 from regard.models.dropout import Dropout
+from tests import interpreted
 
 
 def test_off_a_gpu_it_is_torchs_own() -> None:
@@ -23,11 +19,6 @@ def test_off_a_gpu_it_is_torchs_own() -> None:
     assert ours.eval()(x).equal(x)
 
 
-@pytest.mark.unchecked
-def test_interpreted_kernels_of_training_steps_do_what_torch_does() -> None:
+def test_interpreted_kernels_of_training_steps_do_what_torch_does(tmp_path_factory: pytest.TempPathFactory) -> None:
     pytest.importorskip("triton", reason="Triton is not installed")
-    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    root = Path(__file__).parent.parent.parent
-    words = [sys.executable, "-m", "tests.models.kernel_cases"]
-    done = subprocess.run(words, env=environment, cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert interpreted.said("models.kernel_cases", tmp_path_factory) is None

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
+
+from tests import interpreted
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
 
-def test_interpreted_it_equals_the_plain_path() -> None:
+def test_interpreted_it_equals_the_plain_path(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Triton runs its kernels in numpy if it was told so before it was imported."""
-    environment = os.environ | {"TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
-    words = [sys.executable, "-m", "tests.attention.rows_cases"]
-    root = Path(__file__).parent.parent.parent.parent
-    done = subprocess.run(words, env=environment, cwd=root, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert interpreted.said("attention.rows_cases", tmp_path_factory) is None
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
