@@ -46,10 +46,19 @@ hypothesis.settings.load_profile("regard")
 os.fsync = lambda descriptor: None  # nobody pulls the plug meanwhile; test_checkpoint sees that it is called
 
 
+SELDOM = 20_000  # things made between two searches for garbage; Python's own 700 takes longer than what it finds
+
+
+def pytest_collection() -> None:
+    """What is imported and collected stays: there is nothing to look for until tests run."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """What lives until the end, such as modules and thousands of tests, is not searched for garbage again and again."""
-    gc.collect()
+    """What lives until the end, such as modules and tests, is never searched for garbage, and the rest seldom."""
     gc.freeze()
+    gc.set_threshold(SELDOM, 10, 10)
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:
