@@ -34,7 +34,7 @@ HARD = [
     "",
     "x",
 ]
-ENDLESS = ("abcdefghij😀é" * 90_000)[: 1 << 20]
+ENDLESS = ("abcdefghij😀é" * 25_000)[: 1 << 18]
 TEXTS = [*HARD, "the quick brown fox jumps over the lazy dog", "the cat sat on the mat and the dog did not sit"] * 4
 FOLDED = {
     **{chr(code): " " for code in (9, 10, 13, 0x85, 0xA0, 0x200B, 0x202F, 0x3000, 0xFEFF)},
@@ -53,12 +53,12 @@ def there(name: str) -> Path:
 
 
 def same(ours: Tokenizer, theirs, texts=HARD) -> None:
-    """Whether both give the same tokens, and whether a megabyte without a blank takes a bounded time."""
+    """Whether both give the same tokens, and whether a long text without a blank takes a bounded time."""
     for text in texts:
         assert ours.encode(text) == theirs.encode(text, add_special_tokens=False), text
     start = time.perf_counter()
     ids = ours.encode(ENDLESS)
-    assert time.perf_counter() - start < 120
+    assert time.perf_counter() - start < 30
     assert ids == theirs.encode(ENDLESS, add_special_tokens=False)
 
 

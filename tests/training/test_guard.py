@@ -381,7 +381,7 @@ def stopped_at_rows(episode: str, train: Any, rows: Any) -> None:
 def test_killed_during_or_after_faults_a_run_ends_as_if_it_had_not_been(episode: str, train: Any) -> None:
     print(f"REGARD_FAULT_SEED={SEED}")
     draw = random.Random(SEED)
-    assert killed_at_operations(episode, train, lambda operations: draw.sample(range(1, operations), 3)) > 50
+    assert killed_at_operations(episode, train, lambda operations: draw.sample(range(1, operations), 2)) > 50
 
 
 @pytest.mark.parametrize("episode", EPISODES)
