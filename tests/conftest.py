@@ -54,6 +54,11 @@ def pytest_collection() -> None:
     gc.disable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test of all comes first, so that no worker waits for another one at the end."""
+    items.sort(key=lambda item: item.path.name != "test_scenario.py")
+
+
 def pytest_collection_finish() -> None:
     """What lives until the end, such as modules and tests, is never searched for garbage, and the rest seldom."""
     gc.freeze()

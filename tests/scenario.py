@@ -24,11 +24,11 @@ from regard import checkpoint, config, recipe
 from regard.metrics.scores import Scores
 from regard.tasks import TASKS
 from regard.tasks.trained import Answer, Trained
-from tests.faults.nursery import Child, Quick, Report, differing, temporary, weights
+from tests.faults.nursery import Child, Quick, Report, differing, settle, temporary, weights
 from tests.tasks.every import Line, lines
 from tests.training.together import difference, finished, measured, together
 
-BRIEF = {"steps": 2, "accumulate": 4, "log": 1, "evaluate": 2, "save": 1, "threads": 1}
+BRIEF = {"steps": 2, "accumulate": 2, "log": 1, "evaluate": 2, "save": 1, "threads": 1}
 BRIEF |= {"device": "cpu", "tensorboard": False}
 ONCE = {"training": BRIEF | {"steps": 1, "accumulate": 1, "evaluate": 1}}  # one step shows that a body can be trained
 STILL = 1e-20  # a rate at which nothing is learnt
@@ -49,7 +49,8 @@ def settings_of(task: str, line: Line) -> dict[str, Any]:
     chosen = {name: value for name, value in optim.items() if f"optim.{name}" in known(task)}
     parts = {name.split(".")[1] for name in known(task) if re.fullmatch(r"optim\.\w+\.momentum", name)}
     chosen |= {part: {name: value for name, value in optim.items() if name != "last"} for part in parts}
-    return {"task": task, **line.settings, "optim": chosen, "training": BRIEF}
+    rows = max(SHARED.get(task, (BRIEF["accumulate"],)))  # one for every process of the largest team
+    return {"task": task, **line.settings, "optim": chosen, "training": BRIEF | {"accumulate": rows}}
 
 
 @cache
@@ -214,6 +215,7 @@ def lives(place: Path) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    settle()
     checkpoint.disk = Quick()
     torch.set_num_threads(1)
     os.environ["REGARD_CACHE"] = str(Path(sys.argv[1]) / "cache")

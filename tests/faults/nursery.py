@@ -6,6 +6,7 @@ the threads of a test run; what the scenarios return is the last line of its out
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -25,7 +26,7 @@ from regard.training import run as runs
 from regard.training.loop import TrainingConfig, fit
 from regard.training.optim import OptimConfig
 from regard.training.resume import TENSORS
-from tests.conftest import sentences
+from tests.conftest import SELDOM, sentences
 from tests.test_recipe import TINY
 from tests.training.conftest import Regression
 
@@ -181,7 +182,14 @@ def temporary(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.rglob(".*") if path.name != ".lock")
 
 
+def settle() -> None:
+    """What is imported is shared with all children and never searched for garbage, and the rest seldom."""
+    gc.freeze()
+    gc.set_threshold(SELDOM, 10, 10)
+
+
 def answer(scenarios: Mapping[str, Any]) -> None:
     """Run the scenarios that the command line names, and print what each of them returns."""
+    settle()
     calls = json.loads(sys.argv[1])
     print(json.dumps({key: scenarios[name](**arguments) for key, (name, arguments) in calls.items()}))
