@@ -77,11 +77,6 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
-def pytest_runtest_setup() -> None:
-    """Checks begin anew."""
-    checking.TEST.number += 1
-
-
 @pytest.fixture(autouse=True)
 def seeds() -> None:
     """Every test starts from the same random state, whatever ran before it."""
@@ -100,11 +95,12 @@ def unchecked() -> Iterator[None]:
         config.update("jaxtyping_disable", False)
 
 
-@pytest.fixture(autouse=True)
-def shapes(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tensor shapes are checked on every call, but in tests that are marked as unchecked."""
-    with unchecked() if request.node.get_closest_marker("unchecked") else nullcontext():
-        yield
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Checks begin anew with every test; there are none in one that is marked as unchecked, nor in its fixtures."""
+    checking.TEST.number += 1
+    with unchecked() if item.get_closest_marker("unchecked") else nullcontext():
+        return (yield)
 
 
 @pytest.fixture(autouse=True, scope="session")
