@@ -13,6 +13,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 
@@ -49,6 +50,9 @@ os.fsync = lambda descriptor: None  # nobody pulls the plug meanwhile; test_chec
 SELDOM = 20_000  # things made between two searches for garbage; Python's own 700 takes longer than what it finds
 
 
+MANY = 500  # tests among which some surely make an optimizer
+
+
 def pytest_collection() -> None:
     """What is imported and collected stays: there is nothing to look for until tests run."""
     gc.disable()
@@ -59,8 +63,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.name != "test_scenario.py")
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """What lives until the end, such as modules and tests, is never searched for garbage, and the rest seldom."""
+    if len(session.items) > MANY:
+        import_module("torch._dynamo")  # what the first optimizer would import: very many things that stay
     gc.freeze()
     gc.set_threshold(SELDOM, 10, 10)
     gc.enable()
@@ -69,11 +75,6 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """At the end everything goes."""
     gc.unfreeze()
-
-
-def pytest_runtest_setup() -> None:
-    """Checks begin anew."""
-    checking.TEST.number += 1
 
 
 @pytest.fixture(autouse=True)
@@ -94,11 +95,12 @@ def unchecked() -> Iterator[None]:
         config.update("jaxtyping_disable", False)
 
 
-@pytest.fixture(autouse=True)
-def shapes(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tensor shapes are checked on every call, but in tests that are marked as unchecked."""
-    with unchecked() if request.node.get_closest_marker("unchecked") else nullcontext():
-        yield
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Checks begin anew with every test; there are none in one that is marked as unchecked, nor in its fixtures."""
+    checking.TEST.number += 1
+    with unchecked() if item.get_closest_marker("unchecked") else nullcontext():
+        return (yield)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -107,4 +107,4 @@ def run() -> None:
     compare(reader, 2, 2, longest=5, limit=[2, 3])
     # More source, more features, more past than a kernel takes in one go.
     compare(drawn(SHAPES[0], decoder=1), 1, 2, longest=80, limit=[2])
-    compare(drawn(SHAPES[1], hidden=600, decoder=1, std=0.2), 1, 8, longest=3, limit=[9])
+    compare(drawn(SHAPES[1], hidden=600, decoder=1, std=0.2), 1, 8, longest=3, limit=[11])
