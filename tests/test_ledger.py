@@ -3,7 +3,11 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from benchmarks import ledger
+
+RECIPES = Path(__file__).parent.parent / "recipes"
 
 
 def put(path: Path, seed: int) -> None:
@@ -29,3 +33,9 @@ def test_a_measurement_that_fails_says_why(tmp_path):
 def test_a_mean_has_its_deviation_where_there_are_several():
     assert ledger.spread([91.0, 93.0]) == "92.00 ± 1.41"
     assert ledger.spread([91.0]) == "91.00"
+
+
+def test_a_run_that_diverged_is_no_result(tmp_path):
+    rough = ("optim.rate=1e30", "training.steps=200", "training.threads=1")
+    with pytest.raises(SystemExit, match="run: diverged"):
+        ledger.trained(RECIPES / "pendulum.yaml", *rough, seed=0, out=tmp_path / "run", start=None)

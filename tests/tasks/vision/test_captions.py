@@ -17,6 +17,7 @@ from regard.attention.hard import score_function
 from regard.cli import app
 from regard.data import cache as caches
 from regard.tasks.recognition import understood
+from regard.tasks.vision.captions import writer
 from regard.tasks.vision.captions.files import CAPTION, CaptionFile, shelve
 from regard.tasks.vision.captions.preparing import Lines
 from regard.tasks.vision.captions.task import IGNORE, Captions
@@ -303,6 +304,19 @@ def test_it_says_what_it_has_learnt_by_file_folder_and_array(photos, trained):
     assert "wall" not in model.caption([photos / "red" / "01.png"], forbid=["wall"], longest=8)[0]
     [one] = model.answer([photos / "red" / "01.png"])
     assert one.plain().keys() == {"picture", "caption", "score"}
+
+
+def test_read_in_half_precision_a_picture_has_nearly_the_same_regions(photos, trained, monkeypatch):
+    """As on a GPU, where captions are written in half precision too; where it was looked at is told in full."""
+    model, files = regard.load(trained, device="cpu"), [photos / "red" / "00.png", photos / "blue" / "01.png"]
+    exact = model.regions(files)
+    assert model.regions(files, fast=True).equal(exact), "on a CPU there is nothing to gain"
+    monkeypatch.setattr(writer, "pays", lambda device: True)
+    half = model.regions(files, fast=True)
+    assert half.dtype == torch.float32
+    assert not half.equal(exact)
+    torch.testing.assert_close(half, exact, atol=1e-2, rtol=1e-2)
+    assert model.regions(files).equal(exact)
 
 
 def test_scores_are_those_of_the_metrics_with_intervals(photos, trained):
