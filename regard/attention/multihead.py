@@ -66,21 +66,27 @@ class MultiHead(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "*batch query width"],
+        x: Float[Tensor, "*batch token width"],
         memory: Float[Tensor, "*memory key other"] | KeyValues | None = None,
         *,
         mask: Mask = EVERYONE,
         positions: Positions | None = None,
         cache: LayerCache | None = None,
+        first: int | None = None,
     ) -> Float[Tensor, "*batch query width"]:
-        """Look from x at the memory, or at x itself; positions speak only in self-attention."""
+        """Look from x, or from its first tokens, at the memory or at x itself; positions speak only in the latter."""
         if x.dim() == 2 and not isinstance(mask.where, Packed | Edges):
             raise ValueError("a flat row of tokens needs a packed mask that says where its sequences end")
         assert memory is None or positions is None, "keys of a memory do not stand where the queries do"
-        query, key, value = self._project(x, memory)
+        if first is None:
+            query, key, value = self._project(x, memory)
+        else:
+            assert memory is None, "the first tokens look at all of their own"
+            assert cache is None, "the first tokens look at all of their own"
+            query, (key, value) = self._split(self.query(x[..., :first, :]), self.heads), self.remember(x)
         if positions is not None:
-            places, _ = mask.places(query.shape[-2], key.shape[-2], x.device)
-            query, key = positions.turn(query, places), positions.turn(key, places)
+            places, _ = mask.places(key.shape[-2], key.shape[-2], x.device)
+            query, key = positions.turn(query, places[..., : query.shape[-2]]), positions.turn(key, places)
         if cache is not None:
             key, value = cache.extend(key, value, mask)
         way = AttentionSpec(

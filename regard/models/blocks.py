@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -108,12 +109,15 @@ class Residual(nn.Module):
         dropped = Dropout(dropout)
         self.dropout = nn.Sequential(dropped, StochasticDepth(skipped)) if skipped else dropped
 
-    def forward(self, x: Float[Tensor, "*batch width"], change: Callable[[Tensor], Tensor]) -> Tensor:
-        """The input changed a little."""
+    def forward(
+        self, x: Float[Tensor, "*batch width"], change: Callable[[Tensor], Tensor], *, first: int | None = None
+    ) -> Tensor:
+        """The input changed a little; only its first tokens where the change is one of those."""
+        kept = x if first is None else x[..., :first, :]
         if self.pre:
-            return x + self.dropout(change(self.norm(x)))
+            return kept + self.dropout(change(self.norm(x)))
         changed = self.dropout(change(x))
-        return self.norm(x + changed).to(changed.dtype)  # under autocast half precision suffices for what is normalised
+        return self.norm(kept + changed).to(changed.dtype)  # under autocast half precision suffices for what comes next
 
 
 class StochasticDepth(nn.Module):
@@ -185,11 +189,17 @@ class EncoderBlock(nn.Module):
         self.after_mlp = shape.residual()
 
     def forward(
-        self, x: Float[Tensor, "*batch width"], *, mask: Mask, positions: Positions, cache: LayerCache | None = None
+        self,
+        x: Float[Tensor, "*batch width"],
+        *,
+        mask: Mask,
+        positions: Positions,
+        cache: LayerCache | None = None,
+        first: int | None = None,
     ) -> Tensor:
-        """Tokens that have looked at one another, or, with a cache, at what came before them."""
-        x = self.after_attention(x, lambda y: self.attention(y, mask=mask, positions=positions, cache=cache))
-        return self.after_mlp(x, self.mlp)
+        """Tokens that have looked at one another, all or the first, or, with a cache, at what came before them."""
+        look = partial(self.attention, mask=mask, positions=positions, cache=cache, first=first)
+        return self.after_mlp(self.after_attention(x, look, first=first), self.mlp)
 
 
 class DecoderBlock(nn.Module):

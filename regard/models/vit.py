@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import torch
 from jaxtyping import Float
@@ -208,11 +208,11 @@ class ViT(nn.Module):
 
     def forward(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch classes"]:
         """Logits of the classes, for normalised pixels."""
-        return self.head(self.pooled(self.features(pixels)))
+        return self.head(self.pooled(self._last(self._through(self._embedded(pixels), self.blocks[:-1]))))
 
     def features(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch token width"]:
         """Normalised features of every token: that of the picture, if it has one, then the patches row by row."""
-        return self._read(self._embedded(pixels), self.blocks)
+        return self.norm(self._through(self._embedded(pixels), self.blocks))
 
     @property
     def averages(self) -> bool:
@@ -227,7 +227,7 @@ class ViT(nn.Module):
 
     def late(self, tokens: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch classes"]:
         """The answer from those."""
-        return self.head(self.pooled(tokens if self.token is None else self._read(tokens, self.blocks[-1:])))
+        return self.head(self.pooled(tokens if self.token is None else self._last(tokens)))
 
     def _embedded(self, pixels: Tensor) -> Tensor:
         """Patches with their positions."""
@@ -245,8 +245,16 @@ class ViT(nn.Module):
             x = block(x, mask=EVERYONE, positions=self.positions)
         return x
 
-    def _read(self, x: Tensor, blocks: Iterable[nn.Module]) -> Tensor:
-        return self.norm(self._through(x, blocks))
+    def _last(self, x: Tensor) -> Tensor:
+        """Through the last block and the norm: where a token stands for the picture, nobody asks for the others.
+
+        They are computed where somebody watches whom they look at.
+        """
+        for block in self.blocks[-1:]:
+            watched = cast(EncoderBlock, block).attention.weights.watched
+            first = None if self.token is None or watched else self.config.before
+            x = block(x, mask=EVERYONE, positions=self.positions, first=first)
+        return self.norm(x)
 
     def pooled(self, features: Float[Tensor, "batch token width"]) -> Float[Tensor, "batch width"]:
         """One vector for each picture."""

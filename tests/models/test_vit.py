@@ -64,6 +64,26 @@ def test_watched_is_fused_and_a_picture_is_answered_alone_as_among_others(settin
     torch.testing.assert_close(model(pixels[1:2]), fused[1:2])
 
 
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rotary", "none"])
+def test_the_last_block_reads_for_the_token_of_the_picture_alone(positions):
+    model = build(positions=positions).double()
+    pixels = pictures(model).double()
+    labels = torch.tensor([0, 3, 1])
+    whole = model.head(model.pooled(model.features(pixels)))  # every token goes through every block
+    torch.testing.assert_close(model(pixels), whole, rtol=1e-12, atol=1e-12)
+    gradients = [
+        torch.autograd.grad(F.cross_entropy(logits, labels), list(model.parameters()), allow_unused=True)
+        for logits in (model(pixels), whole)
+    ]
+    for own, expected in zip(*gradients, strict=True):
+        torch.testing.assert_close(own, expected, rtol=1e-10, atol=1e-12)
+    seen = []
+    model.blocks[-1].mlp.register_forward_hook(lambda _, given, __: seen.append(given[0].shape[1]))
+    model(pixels)
+    model.train()(pixels)
+    assert seen == [1, 1]
+
+
 @every
 @torch.no_grad()
 def test_regions_are_the_patches_row_by_row(settings):
