@@ -11,12 +11,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from regard.attention.attend import AttentionSpec, attend
+from regard.attention.tap import Tap
 from regard.config.ranges import Range, Share, Vocabulary, Width, affordable
 from regard.config.resuming import Warned
 from regard.models.picture import Channels, Convolutional, Convolved, Plane, Side, check, halvings
 
 SPOTS = 4  # rows and columns that a map is brought to before layers that see all of it
 HIDDEN = 32  # features that a map is predicted from
+HEADS = 4  # places that attention finds at once
 FLAT = 1e-6  # share of a picture's area below which a crop is taken for a line
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 
@@ -40,9 +43,15 @@ class SpatialTransformerConfig:
     points: Annotated[int, Range(1, 4)] = 1
     """Points on each side that a pixel of a crop is the mean of: several see what lies between where it is coarse."""
     searching: tuple[Width, ...] = (16, 32)
-    """Features of each convolution that says where to look; each halves the sides, as pooling did once before."""
+    """Features of each convolution that says where to look; each halves the sides, as pooling did once before, and with
+    attention only the first does."""
+    search: Literal["spots", "attention"] = "spots"
+    """How their last map says where to look: by a layer over 4 x 4 spots of it, or by attention to its places, which
+    gives the coordinates of what it finds."""
     widths: tuple[Width, ...] = (32, 64, 64)
     """Features of each convolution that reads; each but the first halves the sides."""
+    reading: Literal["stacked", "apart"] = "stacked"
+    """How several crops are read: stacked, as channels of one picture, or each by the same convolutions."""
     pace: Annotated[float, Range(most=10, above=0)] = 0.2
     """How fast transformers learn to look elsewhere: what is added to the identity is multiplied by this."""
     hidden: Width = 128
@@ -53,7 +62,18 @@ class SpatialTransformerConfig:
     FAMILY: ClassVar[str] = "spatial-transformer"
     BODY: ClassVar[dict[str, str]] = {
         name: name
-        for name in ("channels", "size", "transformers", "crop", "points", "searching", "pace", "widths", "hidden")
+        for name in [
+            "channels",
+            "size",
+            "transformers",
+            "crop",
+            "points",
+            "searching",
+            "search",
+            "pace",
+            "widths",
+            "hidden",
+        ]
     }
 
     def __post_init__(self) -> None:
@@ -64,9 +84,14 @@ class SpatialTransformerConfig:
         affordable(self.parameters, "lower widths, searching or hidden")
 
     @property
+    def apart(self) -> int:
+        """How many pictures are read by themselves."""
+        return self.transformers if self.reading == "apart" and self.transformers else 1
+
+    @property
     def features(self) -> int:
-        """Features of a region."""
-        return self.widths[-1]
+        """Features of a region, in all crops that are read by themselves."""
+        return self.apart * self.widths[-1]
 
     @property
     def side(self) -> int:
@@ -75,8 +100,8 @@ class SpatialTransformerConfig:
 
     @property
     def inputs(self) -> int:
-        """Numbers of a pixel of what is read: crops lie on top of one another."""
-        return self.channels * max(self.transformers, 1)
+        """Numbers of a pixel of what is read: crops lie on top of one another unless they are read apart."""
+        return self.channels * max(self.transformers, 1) // self.apart
 
     @property
     def plane(self) -> Plane:
@@ -93,8 +118,10 @@ class SpatialTransformerConfig:
     @property
     def parameters(self) -> int:
         """How many numbers are learnt."""
-        search = _convolutions(self.channels, self.searching) + (HIDDEN + 1) * len(IDENTITY)
-        search += (SPOTS**2 * (self.searching or (0,))[-1] + 1) * HIDDEN
+        features, places = (self.searching or (0,))[-1], 2 * HEADS * (self.search == "attention")
+        seen = HEADS * features + places if places else SPOTS**2 * features
+        search = _convolutions(self.channels, self.searching) + (seen + 1) * HIDDEN
+        search += (HIDDEN + places + 1) * len(IDENTITY) + HEADS * features * (places > 0)
         read = _convolutions(self.inputs, self.widths) + (SPOTS**2 * self.features + 1) * self.hidden
         return self.transformers * search + read + (self.hidden + 1) * self.classes
 
@@ -122,25 +149,53 @@ class Localiser(nn.Module):
 
     identity: Tensor
 
-    def __init__(self, channels: int, widths: Sequence[int], *, pace: float = 1.0):
+    def __init__(self, channels: int, widths: Sequence[int], *, pace: float = 1.0, attention: bool = False):
         super().__init__()
         self.pace = pace
         self.register_buffer("identity", torch.tensor(IDENTITY), persistent=False)
         pairs = zip((channels, *widths), widths, strict=False)
         self.layers = nn.Sequential(*(Convolved(before, after, 3, activation=F.relu) for before, after in pairs))
-        self.hidden = nn.Linear(SPOTS**2 * widths[-1], HIDDEN)
-        self.map = nn.Linear(HIDDEN, len(IDENTITY))
+        self.places = Places(widths[-1]) if attention else None
+        self.hidden = nn.Linear(HEADS * (widths[-1] + 2) if attention else SPOTS**2 * widths[-1], HIDDEN)
+        self.map = nn.Linear(HIDDEN + 2 * HEADS * attention, len(IDENTITY))
         nn.init.zeros_(self.map.weight)
         nn.init.zeros_(self.map.bias)
 
     def forward(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch 2 3"]:
         """The matrix of each picture, in the precision of its places."""
         x = F.avg_pool2d(pixels, 2)
-        for layer in self.layers:
-            x = F.avg_pool2d(layer(x), 2, ceil_mode=True)
-        features = self.hidden(F.adaptive_avg_pool2d(x, SPOTS).flatten(1)).tanh()  # all units of a ReLU may die
+        for number, layer in enumerate(self.layers):
+            x = layer(x) if self.places and number else F.avg_pool2d(layer(x), 2, ceil_mode=True)
         with torch.autocast(x.device.type, enabled=False):
-            return (self.identity + self.pace * self.map(features.float())).unflatten(1, (2, 3))
+            if self.places is None:
+                features = self._bounded(F.adaptive_avg_pool2d(x.float(), SPOTS))
+            else:
+                seen, where = self.places(x.float())
+                features = torch.cat([self._bounded(torch.cat([seen, where], -1)), where.flatten(1)], 1)
+            return (self.identity + self.pace * self.map(features)).unflatten(1, (2, 3))
+
+    def _bounded(self, seen: Float[Tensor, "batch ..."]) -> Float[Tensor, "batch hidden"]:
+        return self.hidden(seen.flatten(1)).tanh()  # all units of a ReLU may die
+
+
+class Places(nn.Module):
+    """Learned queries look for places in a map: what is there, and where it is."""
+
+    def __init__(self, features: int):
+        super().__init__()
+        self.query = nn.Parameter(torch.randn(HEADS, 1, features))
+        self.weights = Tap()
+
+    def forward(
+        self, maps: Float[Tensor, "batch features rows columns"]
+    ) -> tuple[Float[Tensor, "batch head features"], Float[Tensor, "batch head 2"]]:
+        """The features that each head finds, and their `(x, y)` from -1 to 1, both as means over the map."""
+        rows, columns = ((2 * torch.arange(side, device=maps.device) + 1) / side - 1 for side in maps.shape[2:])
+        where = torch.stack(torch.meshgrid(columns, rows, indexing="xy"), -1).to(maps).flatten(0, 1)
+        keys = maps.flatten(2).transpose(1, 2)[:, None]
+        values = torch.cat([keys, where.expand(len(keys), 1, -1, -1)], -1)
+        found = attend(self.query.expand(len(keys), -1, -1, -1), keys, values, way=AttentionSpec(tap=self.weights))
+        return found[:, :, 0, :-2], found[:, :, 0, -2:]
 
 
 def sample(
@@ -176,7 +231,8 @@ class SpatialTransformer(Convolutional):
         self.config = config
         search, channels = config.searching, config.channels
         self.transformers = nn.ModuleList(
-            Localiser(channels, search, pace=config.pace) for _ in range(config.transformers)
+            Localiser(channels, search, pace=config.pace, attention=config.search == "attention")
+            for _ in range(config.transformers)
         )
         pairs = zip((config.inputs, *config.widths), config.widths, strict=False)
         self.layers = nn.ModuleList(Convolved(before, after, 3, activation=F.relu) for before, after in pairs)
@@ -199,10 +255,11 @@ class SpatialTransformer(Convolutional):
 
     def maps(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch features y x"]:
         """The last map of what is read."""
-        x = self.crops(pixels).flatten(1, 2) if len(self.transformers) else pixels
+        x = self.crops(pixels) if len(self.transformers) else pixels[:, None]
+        x = x.flatten(0, 1) if self.config.apart > 1 else x.flatten(1, 2)
         for number, layer in enumerate(self.layers):
             x = layer(F.max_pool2d(x, 2, ceil_mode=True) if number else x)
-        return x
+        return x.unflatten(0, (-1, self.config.apart)).flatten(1, 2)
 
     def pooled(self, maps: Float[Tensor, "batch features y x"]) -> Float[Tensor, "batch out"]:
         """Features of all that was read."""

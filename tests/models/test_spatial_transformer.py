@@ -15,6 +15,7 @@ from regard import cost
 from regard.models.running import norms, settle
 from regard.models.spatial_transformer import (
     Localiser,
+    Places,
     SpatialTransformer,
     SpatialTransformerConfig,
     corners,
@@ -23,6 +24,7 @@ from regard.models.spatial_transformer import (
 
 TINY: dict[str, Any] = {"classes": 4, "channels": 1, "size": 20, "searching": (4, 6), "widths": (4, 8), "hidden": 12}
 every = pytest.mark.parametrize("count", [0, 1, 2])
+both = pytest.mark.parametrize("search", ["spots", "attention"])
 
 
 def build(**settings: Any) -> SpatialTransformer:
@@ -87,16 +89,45 @@ def test_a_map_cuts_out_turns_and_moves():
     torch.testing.assert_close(sample(pixels, turn, 4), pixels.rot90(1, (2, 3)), rtol=1e-4, atol=1e-4)
 
 
+@both
 @every
+@pytest.mark.parametrize("reading", ["stacked", "apart"])
 @torch.no_grad()
-def test_sizes_are_those_of_the_config(count):
-    model = build(transformers=count).eval()
+def test_sizes_are_those_of_the_config(count, search, reading):
+    model = build(transformers=count, search=search, reading=reading).eval()
     pixels = torch.randn(2, 1, 20, 20)
     assert sum(each.numel() for each in model.parameters()) == model.config.parameters == cost.parameters(model.config)
     assert model(pixels).shape == (2, 4)
     rows, columns = model.grid
     assert model.regions(pixels).shape == (2, rows * columns, model.width)
     torch.testing.assert_close(model(pixels[1:]), model(pixels)[1:])
+
+
+@torch.no_grad()
+def test_crops_that_are_read_apart_go_through_the_same_convolutions():
+    model = build(transformers=2, reading="apart").eval()
+    torch.nn.init.normal_(model.transformers[1].map.weight)
+    pixels = torch.randn(3, 1, 20, 20)
+    alone = [model.transformers[number] for number in (0, 1)]
+    found = model.maps(pixels)
+    for number, transformer in enumerate(alone):
+        single = build(transformers=1).eval()
+        single.load_state_dict({**single.state_dict(), **model.layers.state_dict(prefix="layers.")}, strict=False)
+        single.transformers[0] = transformer
+        torch.testing.assert_close(found[:, 8 * number : 8 * number + 8], single.maps(pixels))
+    assert not torch.allclose(found[:, :8], found[:, 8:])
+
+
+def test_attention_says_where_it_finds_something():
+    places = Places(3).double()
+    maps = torch.zeros(2, 3, 5, 8, dtype=torch.float64)
+    maps[0, 1, 4, 2] = maps[1, 1, 0, 7] = 1.0
+    with torch.no_grad():
+        places.query.copy_(torch.tensor([0.0, 200.0, 0.0]).expand(4, 1, 3))
+    found, where = places(maps)
+    torch.testing.assert_close(found, torch.tensor([0.0, 1, 0]).double().expand(2, 4, 3))
+    expected = [[2 * 2.5 / 8 - 1, 2 * 4.5 / 5 - 1], [2 * 7.5 / 8 - 1, 2 * 0.5 / 5 - 1]]
+    torch.testing.assert_close(where, torch.tensor(expected).double()[:, None].expand(2, 4, 2))
 
 
 def marks(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -112,10 +143,11 @@ def marks(count: int, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     return pixels, labels
 
 
+@both
 @every
-def test_it_learns_and_every_weight_is_asked(count):
+def test_it_learns_and_every_weight_is_asked(count, search):
     torch.manual_seed(2)
-    model = build(transformers=count, classes=2).train()
+    model = build(transformers=count, classes=2, search=search).train()
     pixels, labels = marks(64, 0)
     optimizer = torch.optim.AdamW(model.parameters(), 5e-3)
     for _ in range(60):

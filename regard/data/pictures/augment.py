@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import torch
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -25,6 +25,7 @@ OPERATIONS = ("none", *GEOMETRY, *COLOURS)
 SHEAR, MOVE, TURN, BLEND, BITS = 0.3, 0.45, math.radians(30), 0.9, 4  # what full magnitude means
 GREY = (0.299, 0.587, 0.114)
 ASPECT = math.log(4 / 3)  # of a resized crop, at most
+FLIPPED = 0.5  # share of the pictures
 ERASED = (0.02, 1 / 3)  # share of the area
 STRETCH = math.log(10 / 3)  # of what is erased, at most
 Picture = Float[Tensor, "batch channels rows columns"]
@@ -99,6 +100,11 @@ class Augment:
         """Normalised pixels."""
         return (pixels.float() / 255 - self.mean) / self.std
 
+    def flipped(self, places: Int[Tensor, "batch"]) -> Bool[Tensor, "batch"]:
+        """Which pictures are mirrored at these places of the order of training, where nothing else is done to them."""
+        assert self.how == AugmentConfig(flip=True), "other variations draw before this one"
+        return Draws(self.seed, places).uniform() < FLIPPED
+
     def __call__(
         self,
         pixels: UInt8[Tensor, "batch channels rows columns"],
@@ -163,9 +169,9 @@ def _affine(
     how: AugmentConfig, draws: Draws, chosen: list[tuple[Tensor, Tensor]], *, size: int
 ) -> Float[Tensor, "batch 2 3"]:
     """The map from new places to old ones, in sides from -1 to 1."""
-    one = torch.ones_like(draws.uniform())
-    zero = torch.zeros_like(one)
-    flip = torch.where(draws.uniform() < 0.5, -one, one) if how.flip else one
+    chance = draws.uniform()
+    one, zero = torch.ones_like(chance), torch.zeros_like(chance)
+    flip = torch.where(chance < FLIPPED, -one, one) if how.flip else one
     width, height = _cut(how, draws)
     right, down = ((1 - side) * draws.uniform(-1.0, 1.0) for side in (width, height))
     far = round(how.shift * size)  # moved by whole pixels, a picture stays as sharp as it was

@@ -220,8 +220,33 @@ def test_regions_of_a_frozen_encoder_are_computed_once_and_are_those_it_would_co
     assert torch.equal(again.batch(0).seen, batch.seen)
     kept = [path.name for path in caches.folder().iterdir() if path.name.startswith("regions-")]
     assert len(kept) == 1
-    varied = _started({**frozen, "augment": {"flip": True}}, parent)
+    varied = _started({**frozen, "augment": {"shift": 0.25}}, parent)
     assert varied.batch(0).seen.dtype == torch.uint8, "varied pictures are read every time"
+
+
+def test_regions_of_mirrored_pictures_are_kept_beside_the_others(photos, monkeypatch):
+    parent = recipe.train(settings(photos), out=photos / "run", overwrite=True, quiet=True).best
+    frozen = {**settings(photos), "model": {"tuned": False}, "augment": {"flip": True}}
+    learner = _started(frozen, parent)
+    seen, looked = [], learner.model.encoder.regions
+    monkeypatch.setattr(learner.model.encoder, "regions", lambda pixels: (seen.append(len(pixels)), looked(pixels))[1])
+    batches = [learner.batch(row) for row in range(4)]
+    assert sum(seen) == 2 * len(learner.prepared.train)
+    flipped = torch.cat([learner.augment.flipped(batch.places) for batch in batches])
+    assert flipped.any()
+    assert not flipped.all()
+    for batch in batches:
+        pixels = torch.from_numpy(learner.prepared.train.pixels(batch.pictures.numpy()))
+        varied = learner.augment(pixels, batch.pictures, batch.places).pixels  # what would be read every time
+        assert torch.equal(
+            (varied != learner.augment.plain(pixels)).flatten(1).any(1), learner.augment.flipped(batch.places)
+        )
+        assert torch.allclose(batch.seen.float(), looked(varied), atol=2e-3, rtol=1e-3)
+        on_device = learner.kept["train"].of(learner._shown("train", batch.pictures, batch.places))
+        assert torch.equal(on_device, batch.seen)
+    held = learner._batch("valid", np.arange(3))
+    plain = torch.from_numpy(learner.prepared.valid.pixels(held.pictures.numpy()))
+    assert torch.allclose(held.seen.float(), looked(learner.augment.plain(plain)), atol=2e-3, rtol=1e-3)
 
 
 def _started(asked, parent):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -28,10 +29,13 @@ Regions = Float[Tensor, "picture region features"]
 
 
 class Kept:
-    """The regions of some pictures; nothing is computed before somebody asks, since weights may still be loaded."""
+    """The regions of some pictures; nothing is computed before somebody asks, since weights may still be loaded.
 
-    def __init__(self, model: Any, side: Captioned, scaling: Augment) -> None:
-        self.model, self.side, self.scaling = model, side, scaling
+    Where they are `mirrored` too, those of the mirrored pictures follow those of all others.
+    """
+
+    def __init__(self, model: Any, side: Captioned, scaling: Augment, *, mirrored: bool = False) -> None:
+        self.model, self.side, self.scaling, self.mirrored = model, side, scaling, mirrored
         self._lock = threading.Lock()  # rows are prepared in a thread
 
     def batch(self, pictures: Int[np.ndarray, "some"]) -> Regions | None:
@@ -56,13 +60,16 @@ class Kept:
             "encoder": [config.plain(self.model.config.encoder), _digest(self.model.encoder)],
             "scales": [each.flatten().tolist() for each in (self.scaling.mean, self.scaling.std)],
         }
+        contents |= {"mirrored": True} if self.mirrored else {}
         return caches.cached("regions", contents, self._build)["regions"]
 
     @torch.no_grad()
     def _build(self, builder: caches.Builder) -> None:
-        for first in range(0, len(self.side), CHUNK):
-            pixels = self.side.pixels(np.arange(first, min(first + CHUNK, len(self.side))))
-            seen = self.model.regions(self.scaling.plain(torch.from_numpy(pixels).to(device_of(self.model))))
+        device = device_of(self.model)
+        for turn, first in product(range(1 + self.mirrored), range(0, len(self.side), CHUNK)):
+            chosen = np.arange(first, min(first + CHUNK, len(self.side)))
+            pixels = torch.from_numpy(self.side.pixels(chosen)).to(device)
+            seen = self.model.regions(self.scaling.plain(pixels.flip(-1) if turn else pixels))
             builder.add("regions", seen.float().clamp(-LARGEST, LARGEST).half().cpu().numpy())
 
     @cached_property

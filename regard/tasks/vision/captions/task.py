@@ -73,7 +73,8 @@ class CaptionsRecipe:
     data: Fingerprinted[CaptionsConfig]
     """Pictures with captions, and how they are batched."""
     augment: Warned[AugmentConfig] = field(default_factory=AugmentConfig)
-    """How pictures are varied in training; what a frozen encoder makes of them is then computed every time."""
+    """How pictures are varied in training; what a frozen encoder makes of them is then computed every time, unless they
+    are mirrored and nothing else: both sides are kept then."""
     tokenizer: Fixed[TokenizerConfig] = field(default_factory=lambda: TokenizerConfig(kind="words"))
     """How captions become tokens."""
     model: Fixed[CaptionerConfig | TransformerCaptionerConfig] = field(default_factory=CaptionerConfig)
@@ -145,12 +146,15 @@ class Captions:
         self.features = data.batch * data.longest * recipe.model.width
         scales = {"mean": prepared.mean, "std": prepared.std}
         self.augment = Augment(recipe.augment, **scales, seed=recipe.training.seed, device=device_of(model))
-        kept = not recipe.model.tuned and recipe.augment == AugmentConfig()
-        self.kept = {side: Kept(model, own, self.augment) for side, own in self._sides.items()} if kept else {}
+        self.mirrored = recipe.augment == AugmentConfig(flip=True)
+        kept = not recipe.model.tuned and (self.mirrored or recipe.augment == AugmentConfig())
+        mirrored = {"train": self.mirrored, "valid": False}
+        sides = self._sides.items() if kept else ()
+        self.kept = {side: Kept(model, own, self.augment, mirrored=mirrored[side]) for side, own in sides}
         self.notes = [f"an epoch has {self.rows:,} rows of {data.batch:,} captions"]
         if kept:
             regions, features = recipe.model.read
-            size = 2 * regions * features * (len(prepared.train) + len(prepared.valid))
+            size = 2 * regions * features * ((1 + self.mirrored) * len(prepared.train) + len(prepared.valid))
             self.notes.append(f"the encoder is frozen: {size / 1e6:,.0f} MB of regions are computed once and cached")
 
     @property
@@ -215,9 +219,18 @@ class Captions:
             labels[line, : len(ids)], target[line, 1 : len(ids)] = ids, ids[:-1]
         pictures, places = lines.picture[chosen], np.arange(first, first + len(chosen))
         arrays = chosen, pictures, places, target, labels, lines.lengths[chosen]
-        side = self._sides[part]
-        seen = self.kept[part].batch(pictures) if self.kept else torch.from_numpy(side.pixels(pictures))
+        numbers, turns = torch.from_numpy(pictures), torch.from_numpy(places)
+        if self.kept:
+            seen = self.kept[part].batch(self._shown(part, numbers, turns).numpy())
+        else:
+            seen = torch.from_numpy(self._sides[part].pixels(pictures))
         return CaptionBatch(*map(torch.from_numpy, arrays), seen)  # type: ignore[call-arg]
+
+    def _shown(self, part: Part, pictures: Int[Tensor, "some"], places: Int[Tensor, "some"]) -> Int[Tensor, "some"]:
+        """Which of the kept regions are shown: some of the mirrored pictures' in training, if those are kept too."""
+        if part != "train" or not self.mirrored:
+            return pictures
+        return pictures + len(self.prepared.train) * self.augment.flipped(places)
 
     def split(self, batch: CaptionBatch) -> list[CaptionBatch]:
         """A row that does not fit the memory, in halves."""
@@ -254,7 +267,8 @@ class Captions:
     def _regions(self, batch: CaptionBatch, part: Part) -> Regions:
         """What the encoder makes of the pictures of a batch, computed now, or long ago if it is frozen."""
         if self.kept:
-            return self.kept[part].of(batch.pictures) if batch.seen is None else batch.seen
+            shown = self._shown(part, batch.pictures, batch.places)
+            return self.kept[part].of(shown) if batch.seen is None else batch.seen
         with torch.no_grad(), torch.autocast(self.device.type, enabled=False):  # places of pixels need all their bits
             varied = part == "train"
             seen: Any = batch.seen
