@@ -4,6 +4,7 @@
     REGARD_DATA=data python -m benchmarks.captions none soft --seeds 0 1 2 --from runs/vgg16
     REGARD_DATA=data python -m benchmarks.captions hard transformer decoder --seeds 0 --from runs/vgg16
     REGARD_DATA=data python -m benchmarks.captions none soft hard transformer --seeds 0       an encoder of its own
+    REGARD_DATA=data python -m benchmarks.captions soft --from runs/vgg16 --penalties 0.3 0.6 1     on development pictures
     REGARD_DATA=data python -m benchmarks.captions --compare                                  paired tests
     python -m benchmarks.captions --table
 
@@ -45,6 +46,7 @@ def main() -> None:
     parser.add_argument("--settings", nargs="*", default=[], help="such as training.steps=10")
     parser.add_argument("--label", default="", help="what to call runs with other settings in the table")
     parser.add_argument("--only", help="another list of test pictures than Flickr8k's")
+    parser.add_argument("--penalties", nargs="*", type=float, default=[], help="length penalties to choose from")
     parser.add_argument("--runs", type=Path, default=Path("runs/captions"), help="where runs go")
     parser.add_argument("--out", type=Path, default=Path("captions.json"))
     parser.add_argument("--compare", action="store_true", help="paired tests of the runs that are there")
@@ -55,7 +57,10 @@ def main() -> None:
         for writer in asked.writers:
             place = [encoder, f"{writer}{asked.label and ' ' + asked.label}", str(seed)]
             folder = asked.runs / "-".join(place).replace(" ", "-")
-            ledger.record(asked.out, ["runs", *place], trained(asked, writer, seed, folder))
+            if asked.penalties:
+                ledger.record(asked.out, ["penalties", *place], penalties(asked, folder))
+            else:
+                ledger.record(asked.out, ["runs", *place], trained(asked, writer, seed, folder))
     if asked.compare:
         compare(asked)
     show(ledger.read(asked.out))
@@ -84,12 +89,21 @@ def trained(asked: argparse.Namespace, writer: str, seed: int, folder: Path) -> 
     }
 
 
-def scored(asked: argparse.Namespace, folder: Path) -> Any:
+def scored(asked: argparse.Namespace, folder: Path, part: str = "test", **how: Any) -> Any:
     """What a model reaches on the test pictures, with five beams."""
     data = Path(os.environ.get("REGARD_DATA", ".")) / "flickr8k"
-    only = asked.only or str(data / "Flickr_8k.testImages.txt")
+    only = asked.only or str(data / f"Flickr_8k.{part}Images.txt")
     model = regard.load(folder)
-    return model.evaluate(data / "captions.csv.gz", folder=str(data / "images"), only=only, name=folder.name)
+    return model.evaluate(data / "captions.csv.gz", folder=str(data / "images"), only=only, name=folder.name, **how)
+
+
+def penalties(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """BLEU-4 of a trained run on the development pictures by length penalty, with and without brevity penalty."""
+    found = {}
+    for penalty in asked.penalties:
+        scores = scored(asked, folder, "dev", length_penalty=penalty).metrics
+        found[str(penalty)] = {name: round(score, 3) for name, score in scores.items() if name.startswith("BLEU-4")}
+    return found
 
 
 def compare(asked: argparse.Namespace) -> None:

@@ -170,13 +170,15 @@ def peers(sizes: dict[str, Any], side: int, colours: int, batch: int, asked: arg
     for name, kind in kinds.items():
         model.to(kind)
 
-        def draw() -> None:
-            made = model.generate(first, max_new_tokens=side**2 - 1, min_new_tokens=side**2 - 1, **how)
-            assert made.shape == (batch, side**2), made.shape  # one pixel fewer: its table of positions ends there
+        def draw(pixels: int = side**2) -> None:
+            made = model.generate(first, max_new_tokens=pixels - 1, min_new_tokens=pixels - 1, **how)
+            assert made.shape == (batch, pixels), made.shape  # one pixel fewer: its table of positions ends there
 
         with torch.no_grad():
-            seconds = timed(draw, asked.device, runs=1)
+            draw(min(64, side**2))  # what is set up once; a whole picture takes half a minute
+            seconds = timed(draw, asked.device, runs=1, warm=0)
         found[f"transformers_{name}_per_s"] = round(batch / seconds, 3)
+        print(json.dumps(found), flush=True)
     return found
 
 
@@ -229,16 +231,16 @@ def axial(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def timed(action: Callable[[], Any], device: str, *, runs: int) -> float:
+def timed(action: Callable[[], Any], device: str, *, runs: int, warm: int = 1) -> float:
     """The median time of an action after it was done once; on a CPU, that of the processor, whatever else runs."""
     clock = time.process_time if device == "cpu" else time.perf_counter
     spent = []
-    for number in range(1 + runs):
+    for number in range(warm + runs):
         began = clock()
         action()
         if device == "cuda":
             torch.cuda.synchronize()
-        spent += [clock() - began] if number else []
+        spent += [clock() - began] if number >= warm else []
     return statistics.median(spent)
 
 
