@@ -4,7 +4,7 @@
     REGARD_DATA=data python -m benchmarks.captions none soft --seeds 0 1 2 --from runs/vgg16
     REGARD_DATA=data python -m benchmarks.captions hard transformer decoder --seeds 0 --from runs/vgg16
     REGARD_DATA=data python -m benchmarks.captions none soft hard transformer --seeds 0       an encoder of its own
-    REGARD_DATA=data python -m benchmarks.captions soft --from runs/vgg16 --penalties 0.3 0.6 1     on development pictures
+    REGARD_DATA=data python -m benchmarks.captions soft --from runs/vgg16 --penalties 0.3 0.6 1       on dev pictures
     REGARD_DATA=data python -m benchmarks.captions --compare                                  paired tests
     python -m benchmarks.captions --table
 
