@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ GROUND = "#dde5ef"  # between small pictures, and none of their shades
 DARK = 0.15  # of a picture's light where nothing was looked at
 ACROSS = 7  # filters in a row
 WIDE = 0.095  # inches that a letter of a title takes, on average
+WORDS = 16  # of a caption
 LINES = 12  # of those that look, at most
 COLOURS = ("#ffb000", "#64b5ff", "#ff6f91", "#7ee081")  # of boxes
 
@@ -81,6 +82,34 @@ def pictured(trace: Trace, *, name: str | None = None, head: int | None = None, 
         _outline(axes, trace.facts.get("crops", ()), picture.shape)
         axes.set(xticks=[], yticks=[])
     _entitle(figure, title)
+    return figure
+
+
+def captions(traces: Mapping[str, Trace]) -> Figure:
+    """For each model a row: the words it wrote about a picture, each above how its last attention lit the picture."""
+    from matplotlib.figure import Figure
+
+    rows = []
+    for name, trace in traces.items():
+        [(side, picture)] = trace.pictures.items()
+        looks = [one for one in trace.weights if one.key == side][-1]
+        regions = [(number, item.box) for number, item in enumerate(trace.items[side]) if item.box is not None]
+        words = [(item.text, n) for n, item in enumerate(trace.items[looks.query]) if not item.special][:WORDS]
+        rows.append((name, picture, looks.values.float().mean(0), regions, words))
+    across = max(len(words) for *_, words in rows)
+    figure = Figure(figsize=(1.1 * across, 1.5 * len(rows)), layout="constrained")
+    grid = figure.subplots(len(rows), across, squeeze=False)
+    for line, (name, picture, weights, regions, words) in zip(grid, rows, strict=True):
+        shades = picture.float().numpy() / 255
+        for axes, (text, number) in zip(line, words, strict=False):
+            light = _light(weights[number], regions, picture.shape)
+            axes.imshow((shades * light).squeeze(), cmap="gray", vmin=0, vmax=1)
+            axes.set_title(_visible(text), fontsize=10)
+        for axes in line[len(words) :]:
+            axes.set_axis_off()
+        line[0].set_ylabel(name, fontsize=10)
+    for axes in grid.flat:
+        axes.set(xticks=[], yticks=[])
     return figure
 
 

@@ -11,8 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from regard.attention.attend import AttentionSpec, attend
-from regard.attention.tap import Tap
+from regard.attention.attend import attend
 from regard.config.ranges import Range, Share, Vocabulary, Width, affordable
 from regard.config.resuming import Warned
 from regard.models.picture import Channels, Convolutional, Convolved, Plane, Side, check, halvings
@@ -184,7 +183,6 @@ class Places(nn.Module):
     def __init__(self, features: int):
         super().__init__()
         self.query = nn.Parameter(torch.randn(HEADS, 1, features))
-        self.weights = Tap()
 
     def forward(
         self, maps: Float[Tensor, "batch features rows columns"]
@@ -194,7 +192,7 @@ class Places(nn.Module):
         where = torch.stack(torch.meshgrid(columns, rows, indexing="xy"), -1).to(maps).flatten(0, 1)
         keys = maps.flatten(2).transpose(1, 2)[:, None]
         values = torch.cat([keys, where.expand(len(keys), 1, -1, -1)], -1)
-        found = attend(self.query.expand(len(keys), -1, -1, -1), keys, values, way=AttentionSpec(tap=self.weights))
+        found = attend(self.query.expand(len(keys), -1, -1, -1), keys, values)
         return found[:, :, 0, :-2], found[:, :, 0, -2:]
 
 
