@@ -113,7 +113,8 @@ def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None
     _alone(trained, "judge", texts, output)
     if other is not None and not hasattr(other, "boxes"):
         raise ValueError(f"--against is for models that find digits: {other.name} is {other.kind}, leave it out")
-    found = trained.judge_maps(*paths, against=other)
+    with Console(stderr=True).status("judging every map and control, which may take some minutes ..."):
+        found = trained.judge_maps(*paths, against=other)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))
         return
@@ -157,8 +158,11 @@ def _boxed(console: Console, found: Any, *, trained_on_boxes: Any) -> None:
 
 def _probe(trained: Any, paths: list[str], texts: list[str], output: Path | None, *, as_json: bool) -> None:
     """Whether a picture classifier has learnt a mark in place of the thing, in sentences."""
+    from rich.console import Console
+
     _alone(trained, "probe", texts, output)
-    found = trained.probe(*paths)
+    with Console(stderr=True).status("answering with and without the mark ..."):
+        found = trained.probe(*paths)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))
         return

@@ -43,7 +43,8 @@ function names() {
 
 function headOptions() {
   const heads = attentionOf(state.attention).heads.map((_, n) => [String(n), say("nth", { n })]);
-  return state.screen === "inside" ? heads : [["mean", say(heads.length > 1 ? "mean" : "only", { n: heads.length })], ...heads];
+  if (state.screen === "inside") return heads;
+  return heads.length > 1 ? [["mean", say("mean", { n: heads.length })], ...heads] : [["mean", say("only")]];
 }
 
 function tokenOptions() {

@@ -18,6 +18,7 @@ from regard.data.pictures.decoding import SUFFIXES
 from regard.data.pictures.shelves import PATHS, Shelf, path_column, path_fault, picture_at, table_rows
 from regard.data.readers import LINE, lines, value_at
 
+NAME = "name"  # the column with the paths of pictures, as their file has them
 CAPTION = "captions"  # the column of a shelf with all that was written about a picture
 COLUMNS = ("caption", "captions", "text", "sentence", "sentences", "raw", "comment")  # how it is usually called
 TOKEN = re.compile(r"(\S[^\t]*\.\w+)#\d+\t(.*)")  # Flickr8k: name.jpg#0, a tab, the caption
@@ -70,7 +71,8 @@ def shelve(file: CaptionFile) -> Shelf:
     if not paths and not refused:
         raise ValueError(f"{file.path} has no captions: give the path of a picture and a caption in each row")
     notes = () if wanted is not None else _silent(base, set(paths.values()), file)
-    return Shelf(file.path, list(paths.values()), places, {CAPTION: list(captions.values())}, refused, notes)
+    columns: dict[str, list[Any]] = {CAPTION: list(captions.values()), NAME: list(paths)}
+    return Shelf(file.path, list(paths.values()), places, columns, refused, notes)
 
 
 def is_tokens(line: str) -> bool:

@@ -21,7 +21,7 @@ from regard.data.pictures.decoding import Fit
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.data.tokenizers import train as train_tokenizer
 from regard.metrics.captions import words
-from regard.tasks.vision.captions.files import CAPTION, CaptionFile, shelve
+from regard.tasks.vision.captions.files import CAPTION, NAME, CaptionFile, shelve
 from regard.tasks.vision.preparing import Size, scales
 
 BLOCK = 16  # rows that are shuffled together and sorted by length, so that captions of a row are alike
@@ -79,6 +79,10 @@ class Captioned:
     def place(self, picture: int) -> str:
         """Where a picture is named."""
         return self.album.places[self.numbers[picture]]
+
+    def name(self, picture: int) -> str:
+        """What a picture is called there."""
+        return self.album.columns[NAME][self.numbers[picture]]
 
     def pixels(self, pictures: Int[np.ndarray, "some"]) -> UInt8[np.ndarray, "some channels size size"]:
         """The bytes of these, copied out of the cache."""

@@ -319,7 +319,7 @@ class Captions:
         references = [side.texts[picture] for picture in pictures]
         scores = judged(answers, references)
         samples = [
-            {"picture": side.place(picture), "reference": side.texts[picture][0], "answer": answer}
+            {"picture": side.name(picture), "reference": side.texts[picture][0], "answer": answer}
             for picture, answer in evenly(list(zip(pictures, answers, strict=True)), self.recipe.objective.samples)
         ]
         tokens = sum(count for _, count in losses)

@@ -158,7 +158,7 @@ class CaptionWriter:
         scores = judged(answers, side.texts)
         worth = scores["CIDEr-D"].counts[:, 0]
         examples = [
-            Judged(n + 1, side.place(n), " | ".join(side.texts[n]), answers[n], float(worth[n]))
+            Judged(n + 1, side.name(n), " | ".join(side.texts[n]), answers[n], float(worth[n]))
             for n in range(len(side))
         ]
         people = gender.measured(answers, side.texts)
