@@ -94,7 +94,7 @@ def update(
     if not parameters:
         return torch.ones((), dtype=torch.bool, device=optimizer.param_groups[0]["params"][0].device)
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    share = 1 / torch.as_tensor(total, dtype=torch.float32, device=parameters[0].device)
+    share = 1 / on_device(total, parameters[0].device)
     norm = nn.utils.get_total_norm(gradients) * share
     broken = ~(norm <= LARGEST) | veto
     scale = share if clip is None else share * (clip / (norm + 1e-6)).clamp(max=1.0)
@@ -115,6 +115,13 @@ def graded(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
     return [p for group in optimizer.param_groups for p in group["params"] if p.grad is not None]
 
 
+def on_device(number: Any, device: torch.device) -> Tensor:
+    """A number, or several, on the device without waiting for it: a plain copy would end only after all work there."""
+    if isinstance(number, Tensor):
+        return number.to(device, torch.float32, non_blocking=True)
+    return torch.full((), number, dtype=torch.float32, device=device)
+
+
 class Updates:
     """`update` on a GPU, recorded and replayed: its many small parts cost the host more than the device.
 
@@ -129,9 +136,7 @@ class Updates:
 
     def __call__(self, total: Any, *, rate: float | Tensor, veto: torch.Tensor) -> torch.Tensor:
         """One update, as `update` says."""
-        total = torch.as_tensor(total, dtype=torch.float32, device=self.device)
-        rates = torch.full((), rate, device=self.device) if isinstance(rate, float) else rate.to(self.device)
-        answer = self.captured(total, rates, veto).clone()
+        answer = self.captured(on_device(total, self.device), on_device(rate, self.device), veto).clone()
         torch.autograd.graph.increment_version(graded(self.optimizer))
         return answer
 

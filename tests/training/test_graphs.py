@@ -16,7 +16,7 @@ from regard.decoding import graphs
 from regard.training import graphs as capture
 from regard.training.graphs import filled, layout, replacing, tensors
 from regard.training.loop import TrainingConfig, fit
-from regard.training.optim import OptimConfig
+from regard.training.optim import OptimConfig, on_device
 from regard.training.prefetch import Prefetch
 from regard.training.task import Evaluation, Step, alone
 
@@ -175,6 +175,15 @@ class Sums:
         return {}
 
 
+def test_a_number_is_put_on_the_device_as_it_is() -> None:
+    place = torch.device("cpu")
+    for given in (7, 7.0, torch.tensor(7), torch.tensor(7.0, dtype=torch.float64)):
+        found = on_device(given, place)
+        assert found.dtype == torch.float32
+        assert found.equal(torch.tensor(7.0))
+    assert on_device(torch.tensor([1.0, 2.0]), place).tolist() == [1.0, 2.0]
+
+
 @CUDA
 @pytest.mark.parametrize("rows", [1, 2])
 def test_a_replayed_training_is_the_same_to_the_bit(rows: int, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,3 +204,40 @@ def test_a_replayed_training_is_the_same_to_the_bit(rows: int, tmp_path: Any, mo
         ends.append([parameter.detach().cpu() for parameter in task.model.parameters()])
     assert all(a.equal(b) for a, b in zip(*ends, strict=True))
     assert not ends[0][0].equal(next(iter(Sums().model.parameters())))
+
+
+class Pinned(Batch):
+    """A batch whose way to the device nobody waits for."""
+
+    def to(self, device: Any) -> Batch:
+        moved = [each.pin_memory().to(device, non_blocking=True) for each in tensors(self)]
+        return filled(Batch(self.inputs, self.inner, self.more), iter(moved))
+
+
+class PinnedSums(Sums):
+    def batch(self, row: int) -> Batch:
+        return Pinned(**vars(super().batch(row)))
+
+
+@CUDA
+def test_no_step_waits_for_the_device(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from regard.training import loop
+    from regard.training import run as runs
+
+    own, seen = loop._Loop._update, []
+
+    def watched(self: Any, part: str, number: int, pieces: Any) -> None:
+        recorded = self.books.progress.step > 15  # every shape has been met and recorded
+        torch.cuda.set_sync_debug_mode("error" if recorded else "default")
+        try:
+            own(self, part, number, pieces)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        seen.append(recorded)
+
+    monkeypatch.setattr(loop._Loop, "_update", watched)
+    run = runs.start(tmp_path / "run", settings={}, command="", data={})
+    config = TrainingConfig(steps=40, log=100, evaluate=100, save=100, device="cuda", tensorboard=False)
+    with run.log(quiet=True) as log:
+        fit(PinnedSums(), config, OptimConfig(rate=1e-2, warmup=1), run, log=log)
+    assert sum(seen) == 25
