@@ -5,7 +5,7 @@
     regard import efficientnet-lite0/model.safetensors runs/efficientnet-lite0
     REGARD_DATA=data python -m benchmarks.vision tuned --most 500 --from runs/efficientnet-lite0
     REGARD_DATA=data python -m benchmarks.vision scattered scattered-cnn digit-sum digit-sum-one digit-sum-cnn
-    python -m benchmarks.vision --table
+    python -m benchmarks.vision --table --draw docs/pictures/amounts.png
 
 Every run is `regard train RECIPE` and `regard evaluate` on the test pictures, in Python. Seconds are those of the run,
 with reading, compiling, evaluations and checkpoints; `pictures/s` is the median of training alone. The process may end
@@ -50,7 +50,12 @@ FEWER: dict[str, dict[int, tuple[str, ...]]] = {  # with few pictures a training
     },
 }
 RARELY = ("training.evaluate=500", "training.save=100000")  # where steps are few and quick
-WHOLE = "all"
+WHOLE, EVERY = "all", 49_000  # what is left of CIFAR-10 beside the pictures that choose a checkpoint
+CURVES = {
+    "cifar10": "ViT from nothing",
+    "cifar10-resnet": "ResNet-18 from nothing",
+    "cifar10-tuned": "EfficientNet-Lite0 that knows ImageNet",
+}
 
 
 def main() -> None:
@@ -65,6 +70,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=Path("runs/vision"), help="where runs go")
     parser.add_argument("--out", type=Path, default=Path("vision.json"))
     parser.add_argument("--table", action="store_true", help="only print what was found")
+    parser.add_argument("--draw", type=Path, metavar="PNG", help="accuracy against how many pictures were learnt from")
     asked = parser.parse_args()
     for name in () if asked.table else asked.names:
         for most in asked.most or [None]:
@@ -73,6 +79,8 @@ def main() -> None:
                 place = [key, WHOLE if most is None else str(most), str(seed)]
                 ledger.record(asked.out, place, trained(asked, name, most, seed, "-".join(place).replace(" ", "-")))
     show(ledger.read(asked.out))
+    if asked.draw:
+        draw(ledger.read(asked.out), asked.draw)
 
 
 def trained(asked: argparse.Namespace, name: str, most: int | None, seed: int, folder: str) -> dict[str, Any]:
@@ -111,6 +119,28 @@ def show(found: dict[str, Any]) -> None:
             spreads = [ledger.spread(values, digits) for values, digits in zip(columns, (2, 0, 0), strict=True)]
             rows.append((name, amount, len(each), *spreads, f"{each[0]['parameters']:,}"))
     ledger.table(("recipe", "pictures", "seeds", "accuracy, %", "seconds", "pictures/s", "parameters"), rows)
+
+
+def draw(found: dict[str, Any], path: Path) -> None:
+    """A curve for each recipe of CIFAR-10: mean accuracy over seeds, and a bar from the worst to the best."""
+    from matplotlib.figure import Figure
+
+    from regard.interpret.curves import looks, tidy
+
+    figure = Figure(figsize=(6.0, 3.8), layout="constrained")
+    axes = figure.add_subplot()
+    for name, how in looks(CURVES).items():
+        amounts = {EVERY if amount == WHOLE else int(amount): seeds for amount, seeds in found.get(name, {}).items()}
+        scores = {n: [one["accuracy, %"] for one in amounts[n].values()] for n in sorted(amounts)}
+        means = [statistics.mean(each) for each in scores.values()]
+        spread = [[m - min(e) for m, e in zip(means, scores.values(), strict=True)]]
+        spread.append([max(e) - m for m, e in zip(means, scores.values(), strict=True)])
+        axes.errorbar(list(scores), means, yerr=spread, capsize=3, **{**how, "label": CURVES[name]})
+    axes.set(xscale="log", xlabel="training pictures", ylabel="test accuracy, %", ylim=(0, 100))
+    axes.set_xticks([500, 5000, EVERY], ["500", "5,000", f"{EVERY:,}"])
+    axes.legend(frameon=False, loc="lower right")
+    tidy(axes)
+    figure.savefig(path, dpi=150)
 
 
 if __name__ == "__main__":

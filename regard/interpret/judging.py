@@ -95,7 +95,7 @@ def judged(
     found: dict[str, list[dict[str, Tensor]]] = {}
     for some in asked.chunks():
         own, new = (_mapped(each, some, names) for each in (model, other))
-        for name, maps in (own | _controls(own[names[0]], new[names[0]], draw)).items():
+        for name, maps in (own | controls(own[names[0]], new[names[0]], draw)).items():
             checks = checked(model, some, maps, removes=removes)
             if name in own:
                 checks["change"] = 1 - _alike(maps, new[name])
@@ -114,7 +114,7 @@ def located(model: Any, asked: Asked, names: Sequence[str] | None = None, *, see
     found: dict[str, list[Tensor]] = {}
     for some in asked.chunks():
         own, new = _mapped(model, some, names), _mapped(other, some, names[:1])
-        for name, maps in (own | _controls(own[names[0]], new[names[0]], draw)).items():
+        for name, maps in (own | controls(own[names[0]], new[names[0]], draw)).items():
             found.setdefault(name, []).append(maps.cpu())
     whole, boxes = {name: torch.cat(parts) for name, parts in found.items()}, asked.boxes.cpu()
     checks = {"pointing": measures.pointing, "inside": measures.inside, "overlap": measures.overlap}
@@ -160,7 +160,7 @@ def removal(
     return torch.stack(found)
 
 
-def _controls(like: Tensor, untrained: Tensor, draw: torch.Generator) -> dict[str, Tensor]:
+def controls(like: Tensor, untrained: Tensor, draw: torch.Generator) -> dict[str, Tensor]:
     """Maps of the same shape by somebody who knows nothing of the picture, or whose weights know nothing."""
     rows, columns = ((torch.arange(size) + 0.5) / size - 0.5 for size in like.shape[1:])
     centre = (1 - (rows[:, None].square() + columns.square()).sqrt()).expand_as(like).to(like)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Float, UInt8
 from torch import Tensor
+from torch.nn.functional import interpolate
 
 from regard.interpret.items import SIDES
 
@@ -110,6 +111,34 @@ def captions(traces: Mapping[str, Trace]) -> Figure:
         line[0].set_ylabel(name, fontsize=10)
     for axes in grid.flat:
         axes.set(xticks=[], yticks=[])
+    return figure
+
+
+def maps(
+    pictures: UInt8[Tensor, "picture channels y x"],
+    found: Mapping[str, Float[Tensor, "picture rows columns"]],
+    *,
+    names: Sequence[str],
+    boxes: Sequence[Sequence[float]] = (),
+) -> Figure:
+    """A row for each picture: as it is, with a box if there are any, and lit by each of several maps."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(1.25 * (len(found) + 1), 1.3 * len(pictures) + 0.3), layout="constrained")
+    grid = figure.subplots(len(pictures), len(found) + 1, squeeze=False)
+    for row, (line, picture) in enumerate(zip(grid, pictures, strict=True)):
+        shades = picture.permute(1, 2, 0).float() / 255
+        lights = [values[row] / values[row].max().clamp(min=1e-9) for values in found.values()]
+        fine = [interpolate(light[None, None].float(), picture.shape[-2:])[0, 0, :, :, None] for light in lights]
+        shown = [shades, *(shades * (DARK + (1 - DARK) * light) for light in fine)]
+        for axes, title, image in zip(line, ["", *found], shown, strict=True):
+            axes.imshow(image.numpy().squeeze(), cmap="gray", vmin=0, vmax=1)
+            axes.set(xticks=[], yticks=[])
+            axes.set_title(title if row == 0 else "", fontsize=9)
+        line[0].set_ylabel(_visible(names[row]), fontsize=9)
+        for left, top, right, bottom in boxes[row : row + 1]:
+            corners = [[(left, top), (right, top), (right, bottom), (left, bottom)]]
+            _outline(line[0], corners, (*picture.shape[1:], 1))
     return figure
 
 

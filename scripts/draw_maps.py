@@ -1,0 +1,78 @@
+"""Draw every map of a picture classifier beside its controls, or what it finds in pictures that wear a mark.
+
+    python scripts/draw_maps.py runs/cifar10 data/cifar10.npz docs/pictures/maps.png
+    python scripts/draw_maps.py runs/marked data/cifar10.npz docs/pictures/mark.png --mark --beside runs/cifar10-resnet
+
+The first asks about one picture of a grid of four, in a box, as `regard explain MODEL --judge` does. The second shows
+pictures of other classes with the mark of `data.shortcut`, and where each model finds the class that wears it.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import regard
+from regard import config
+from regard.data.pictures.shortcut import ShortcutConfig, marked
+from regard.interpret import judging, maps, plots
+
+
+def main() -> None:
+    """Look, draw."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("model", type=Path)
+    parser.add_argument("pictures", type=Path, help="labelled pictures")
+    parser.add_argument("out", type=Path, help="the picture to write, such as maps.png")
+    parser.add_argument("--count", type=int, default=5, help="rows")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--mark", action="store_true", help="pictures with the mark that the model was trained with")
+    parser.add_argument("--beside", type=Path, help="a model that was trained without the mark")
+    given = parser.parse_args()
+    trained = regard.load(given.model, device="cpu")
+    side = trained.side(given.pictures)
+    chosen = np.random.default_rng(given.seed).permutation(len(side))[:1000]
+    labels, pixels = torch.from_numpy(np.asarray(side.labels)[chosen]), side.pixels(chosen)
+    if given.mark:
+        beside = None if given.beside is None else regard.load(given.beside, device="cpu")
+        figure = wearing(trained, beside, pixels, labels, given.count)
+    else:
+        figure = asked(trained, torch.from_numpy(pixels), labels, given.count, given.seed)
+    plots.save(figure, given.out)
+    print(f"{given.out}: {given.count} rows")
+
+
+def asked(trained: Any, pixels: torch.Tensor, labels: torch.Tensor, count: int, seed: int) -> Any:
+    """Grids of four pictures that are labelled right, each with a question about one of them."""
+    with torch.no_grad():
+        right = trained.model(trained.scaled(pixels)).argmax(-1) == labels
+    shown = judging.grids(pixels[right], labels[right], count, seed=seed)
+    model = judging.doubled(trained.model)
+    scaled = trained.scaled(shown.pixels)
+    found = {name: maps.mapped(model, scaled, shown.labels, name) for name in maps.methods(model)}
+    first = next(iter(found))
+    new = maps.mapped(judging.untrained(model), scaled, shown.labels, first)
+    found |= judging.controls(found[first], new, torch.Generator().manual_seed(seed))
+    names = [trained.classes[label] for label in shown.labels.tolist()]
+    assert shown.boxes is not None
+    return plots.maps(shown.pixels, found, names=names, boxes=shown.boxes.tolist())
+
+
+def wearing(trained: Any, beside: Any, pixels: np.ndarray, labels: torch.Tensor, count: int) -> Any:
+    """Pictures of other classes that wear the mark, and where each model finds the class it was planted in."""
+    how = config.build(ShortcutConfig, trained.data.get("shortcut") or {}, where="data.shortcut")
+    kind = trained.classes.index(how.label)
+    others = pixels[(labels != kind).numpy()][:count]
+    shown = torch.from_numpy(marked(others, how))
+    models = {"trained with it": trained} | ({} if beside is None else {"trained without": beside})
+    found, question = {}, torch.full((len(shown),), kind)
+    for name, one in models.items():
+        found[name] = maps.mapped(one.model, one.scaled(shown), question, maps.methods(one.model)[-1])
+    answers = trained.logits(shown).argmax(-1).tolist()
+    return plots.maps(shown, found, names=[trained.classes[answer] for answer in answers])
+
+
+if __name__ == "__main__":
+    main()
