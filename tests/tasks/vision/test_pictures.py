@@ -178,6 +178,20 @@ def test_many_classes_are_scored_by_the_five_likeliest_too(photos: Path) -> None
     assert scores("x", "pictures", side, found, 1.0).metrics["top-5 accuracy, %"] == pytest.approx(100 * expected)
 
 
+@pytest.mark.parametrize(
+    ("sections", "expected"),
+    [
+        ({}, ("muon", 0.002)),
+        ({"optim": {"name": "adamw"}}, ("adamw", 0.001)),
+        ({"optim": {"rate": 0.01}}, ("adamw", 0.01)),
+        ({"model": {"name": "resnet"}}, ("adamw", 0.001)),
+    ],
+)
+def test_muon_is_chosen_for_a_vit_from_nothing_where_nobody_says_how(photos: Path, sections, expected) -> None:
+    task = learner(asked(photos, **sections))
+    assert (task.recipe.optim.name, task.recipe.optim.rate) == expected
+
+
 def test_variations_are_chosen_only_where_nobody_named_any(photos: Path) -> None:
     chosen = learner(asked(photos)).recipe.augment
     assert (chosen.shift, chosen.flip, chosen.operations, chosen.cutmix) == (0.125, True, 1, 1.0)
