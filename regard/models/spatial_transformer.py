@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.attend import attend
-from regard.config.ranges import Range, Share, Vocabulary, Width, affordable
+from regard.config.ranges import Amount, Range, Share, Vocabulary, Width, affordable
 from regard.config.resuming import Warned
 from regard.models.picture import Channels, Convolutional, Convolved, Plane, Side, check, halvings
 
@@ -53,6 +53,9 @@ class SpatialTransformerConfig:
     """How several crops are read: stacked, as channels of one picture, or each by the same convolutions."""
     pace: Annotated[float, Range(most=10, above=0)] = 0.2
     """How fast transformers learn to look elsewhere: what is added to the identity is multiplied by this."""
+    area: Amount = 0.0
+    """Weight of the area that crops cover, beside the loss: transformers learn to look at less, several of them at
+    different things."""
     hidden: Width = 128
     """Features of the layer below the head."""
     dropout: Warned[Share] = 0.0
@@ -166,10 +169,11 @@ class Localiser(nn.Module):
         for number, layer in enumerate(self.layers):
             x = layer(x) if self.places and number else F.avg_pool2d(layer(x), 2, ceil_mode=True)
         with torch.autocast(x.device.type, enabled=False):
+            x = x.to(torch.promote_types(x.dtype, torch.float32))  # places need all their bits
             if self.places is None:
-                features = self._bounded(F.adaptive_avg_pool2d(x.float(), SPOTS))
+                features = self._bounded(F.adaptive_avg_pool2d(x, SPOTS))
             else:
-                seen, where = self.places(x.float())
+                seen, where = self.places(x)
                 features = torch.cat([self._bounded(torch.cat([seen, where], -1)), where.flatten(1)], 1)
             return (self.identity + self.pace * self.map(features)).unflatten(1, (2, 3))
 
@@ -194,6 +198,23 @@ class Places(nn.Module):
         values = torch.cat([keys, where.expand(len(keys), 1, -1, -1)], -1)
         found = attend(self.query.expand(len(keys), -1, -1, -1), keys, values)
         return found[:, :, 0, :-2], found[:, :, 0, -2:]
+
+
+class _Thrift(torch.autograd.Function):
+    """Maps as they are, whose gradient is that of the loss and of the area they cover, times a weight."""
+
+    @staticmethod
+    def forward(ctx: Any, maps: Tensor, weight: float) -> Tensor:
+        ctx.save_for_backward(maps)
+        ctx.weight = weight
+        return maps.view_as(maps)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        [maps] = ctx.saved_tensors
+        a, b, c, d = maps[..., 0, 0], maps[..., 0, 1], maps[..., 1, 0], maps[..., 1, 1]
+        slope = torch.stack([d, -c, torch.zeros_like(a), -b, a, torch.zeros_like(a)], -1).unflatten(-1, (2, 3))
+        return gradients[0] + ctx.weight * (a * d - b * c).sign()[..., None, None] * slope, None
 
 
 def sample(
@@ -241,7 +262,8 @@ class SpatialTransformer(Convolutional):
     def looks(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch transformer 2 3"]:
         """Where each transformer looks."""
         check(self.config, pixels)
-        return torch.stack([transformer(pixels) for transformer in self.transformers], 1)
+        found = torch.stack([transformer(pixels) for transformer in self.transformers], 1)
+        return _Thrift.apply(found, self.config.area) if self.config.area and self.training else found
 
     def crops(
         self, pixels: Float[Tensor, "batch channels rows columns"]

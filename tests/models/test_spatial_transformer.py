@@ -118,6 +118,26 @@ def test_crops_that_are_read_apart_go_through_the_same_convolutions():
     assert not torch.allclose(found[:, :8], found[:, 8:])
 
 
+def test_the_area_of_crops_has_a_price_in_training():
+    torch.manual_seed(3)
+    model = build(transformers=2, area=0.7).double().train()
+    for one in model.transformers:
+        torch.nn.init.normal_(one.map.weight, std=0.3)
+    pixels = torch.randn(4, 1, 20, 20, dtype=torch.float64)
+    weight = torch.randn(4, 2, 2, 3, dtype=torch.float64)
+    found = model.looks(pixels)
+    own = torch.autograd.grad((weight * found).sum(), model.transformers[1].map.weight)[0]
+    model.eval()
+    free = model.looks(pixels)
+    model.train()
+    plain = torch.stack([one(pixels) for one in model.transformers], 1)
+    torch.testing.assert_close(found, plain)
+    price = 0.7 * torch.linalg.det(plain[..., :2]).abs().sum()
+    wanted = torch.autograd.grad((weight * plain).sum() + price, model.transformers[1].map.weight)[0]
+    torch.testing.assert_close(own, wanted, rtol=1e-10, atol=1e-12)
+    assert not isinstance(free.grad_fn, type(found.grad_fn)), "in use nothing is added"
+
+
 def test_attention_says_where_it_finds_something():
     places = Places(3).double()
     maps = torch.zeros(2, 3, 5, 8, dtype=torch.float64)
