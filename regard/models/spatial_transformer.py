@@ -54,8 +54,8 @@ class SpatialTransformerConfig:
     pace: Annotated[float, Range(most=10, above=0)] = 0.2
     """How fast transformers learn to look elsewhere: what is added to the identity is multiplied by this."""
     area: Amount = 0.0
-    """Weight of the area that crops cover, beside the loss: transformers learn to look at less, several of them at
-    different things."""
+    """Weight of the area that crops cover, beside the loss: transformers learn to look at less; too much shrinks crops
+    to a point before anything can be read."""
     hidden: Width = 128
     """Features of the layer below the head."""
     dropout: Warned[Share] = 0.0
