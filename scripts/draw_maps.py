@@ -62,7 +62,9 @@ def asked(trained: Any, pixels: torch.Tensor, labels: torch.Tensor, count: int, 
 
 def wearing(trained: Any, beside: Any, pixels: np.ndarray, labels: torch.Tensor, count: int) -> Any:
     """Pictures of other classes that wear the mark, and where each model finds the class it was planted in."""
-    how = config.build(ShortcutConfig, trained.data.get("shortcut") or {}, where="data.shortcut")
+    if not trained.data.get("shortcut"):
+        raise SystemExit(f"{trained.name} was trained without a mark: train it with data.shortcut.label=CLASS")
+    how = config.build(ShortcutConfig, trained.data["shortcut"], where="data.shortcut")
     kind = trained.classes.index(how.label)
     others = pixels[(labels != kind).numpy()][:count]
     shown = torch.from_numpy(marked(others, how))

@@ -83,6 +83,7 @@ class MultiHead(nn.Module):
         else:
             assert memory is None, "the first tokens look at all of their own"
             assert cache is None, "the first tokens look at all of their own"
+            assert positions is None or not positions.biased, "a bias counts from every token"
             query, (key, value) = self._split(self.query(x[..., :first, :]), self.heads), self.remember(x)
         if positions is not None:
             places, _ = mask.places(key.shape[-2], key.shape[-2], x.device)

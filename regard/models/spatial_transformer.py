@@ -74,6 +74,7 @@ class SpatialTransformerConfig:
             "search",
             "pace",
             "widths",
+            "reading",
             "hidden",
         ]
     }

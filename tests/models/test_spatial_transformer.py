@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from itertools import product
 from typing import Any
 
@@ -186,6 +187,11 @@ def test_it_learns_and_every_weight_is_asked(count, search):
     if count == 2:
         first, second = looks
         assert not torch.equal(first.map.bias, second.map.bias), "two transformers look to the same places"
+
+
+def test_what_a_body_is_made_of_is_taken_over_with_it():
+    free = {"classes", "name", "dropout", "area"}  # what another model may have otherwise
+    assert set(SpatialTransformerConfig.BODY) == {each.name for each in fields(SpatialTransformerConfig)} - free
 
 
 def test_bad_sizes_are_refused_in_a_line():

@@ -378,6 +378,7 @@ def test_read_in_half_precision_a_picture_has_nearly_the_same_regions(photos, tr
 def test_scores_are_those_of_the_metrics_with_intervals(photos, trained):
     scores = regard.load(trained, device="cpu").evaluate(photos / "captions.csv")
     assert len(scores) == 18
+    assert {one.given for one in scores.examples} == {str(path.relative_to(photos)) for path in photos.rglob("*.png")}
     assert scores.metrics["BLEU-1"] > 50
     assert set(scores.intervals) == set(scores.metrics)
     assert len([name for name in scores.metrics if name.startswith("BLEU")]) == 8

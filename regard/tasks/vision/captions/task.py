@@ -56,7 +56,7 @@ class CaptionObjective:
     """Hard attention: weight of the score function beside the likelihood."""
     baseline: Literal["moving", "mean"] = "moving"
     """Hard attention: what the cost of a draw is compared with: a moving mean over all captions, or what the same
-    caption costs when every look sees the weighted mean, which tells more of the draw and takes a third longer."""
+    caption costs when every look sees the weighted mean, which tells more of the draw and takes another pass."""
     entropy: Amount = 0.01
     """Hard attention: weight of the entropy of the weights, which keeps them from deciding too soon."""
     beams: Small = 1
