@@ -25,6 +25,7 @@ TRIES = 16  # layouts that are tried of pictures that should lie beside one anot
 INK = 0.75  # share of a picture's side that should not be covered; MNIST's digits have blank edges
 EDGE = 8  # scraps are torn from all but an eighth of a picture at each edge
 SUMS = 1000  # labels that sums may have
+COLOURS = 3  # red, green, blue
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,9 @@ class ScatterConfig:
     """Pixels on each side of a scene."""
     count: Annotated[int, Range(1, 4)] = 1
     """Whole pictures in a scene, beside one another; the label of several is the sum of theirs."""
+    colours: bool = False
+    """Whether each whole picture has a colour of its own, red, green or blue, as scraps have in turn; pictures of
+    other colours may lie on one another."""
     turn: Annotated[float, Range(0, 180)] = 45.0
     """Degrees by which a picture is turned at most, either way."""
     scale: tuple[Annotated[float, Range(0.1, 4)], Annotated[float, Range(0.1, 4)]] = (0.7, 1.2)
@@ -53,14 +57,24 @@ class ScatterConfig:
                 raise ValueError(f"{name} goes from {low} to {high}: give the smaller number first")
         if self.scrap > self.size:
             raise ValueError(f"a scrap of {self.scrap} pixels is larger than a scene of {self.size}: give fewer")
+        if self.colours and self.count > COLOURS:
+            raise ValueError(
+                f"count is {self.count}, and there are {COLOURS} colours: give fewer pictures, or no colours"
+            )
 
     @property
     def others(self) -> int:
         """Pictures that a scene may take something of, beside the one it is named after."""
         return self.count - 1 + self.scraps[1]
 
-    def check(self, size: int) -> None:
-        """Stop where pictures of this size do not fit into a scene."""
+    def channels(self, own: int) -> int:
+        """Numbers of a pixel of a scene, made of pictures that have so many."""
+        return COLOURS if self.colours else own
+
+    def check(self, size: int, channels: int) -> None:
+        """Stop where pictures of this size do not fit into a scene, or have colours already."""
+        if self.colours and channels != 1:
+            raise ValueError("data.scatter.colours gives colours to grey pictures: give data.channels=1 as well")
         largest = math.ceil(size * self.scale[1])
         if largest > self.size:
             raise ValueError(
@@ -90,15 +104,23 @@ def scenes(
     places: Int[Tensor, "scene"],
     *,
     seed: int,
-) -> UInt8[Tensor, "scene channels side side"]:
+) -> UInt8[Tensor, "scene shades side side"]:
     """The scenes at these places of an order, made of these pictures."""
     draws = Draws(seed ^ LAYING, places)
     found = _scraps(how, pictures[:, how.count :], draws)
-    for picture, maps in zip(pictures.unbind(1), _layout(how, draws, pictures.shape[-1]), strict=False):
+    layout = _layout(how, draws, pictures.shape[-1])
+    colours = _colours(torch.arange(how.count, device=pictures.device))[:, :, None, None]
+    for number, (picture, maps) in enumerate(zip(pictures.unbind(1), layout, strict=False)):
         grid = F.affine_grid(maps, [*found.shape], align_corners=False)
         laid = F.grid_sample(picture.float(), grid, mode="bilinear", padding_mode="zeros", align_corners=False)
-        found = torch.maximum(found, laid)
+        found = torch.maximum(found, laid * colours[number] if how.colours else laid)
     return found.round().clamp(0, 255).to(torch.uint8)
+
+
+def _colours(numbers: Int[Tensor, "*some"]) -> Float[Tensor, "*some colour"]:
+    """The colours of numbered pictures, in turn."""
+    colours = torch.arange(COLOURS, device=numbers.device)
+    return (numbers[..., None] % COLOURS == colours).float()
 
 
 def _layout(how: ScatterConfig, draws: Draws, size: int) -> list[Float[Tensor, "scene 2 3"]]:
@@ -106,17 +128,19 @@ def _layout(how: ScatterConfig, draws: Draws, size: int) -> list[Float[Tensor, "
     turns = [draws.uniform(-how.turn, how.turn) * (math.pi / 180) for _ in range(how.count)]
     halves = [draws.uniform(*how.scale) * (size / how.size) for _ in range(how.count)]  # of sides: the scene's has 1
     maps = []
-    for turn, half, (x, y) in zip(turns, halves, _places(draws, halves), strict=True):
+    for turn, half, (x, y) in zip(turns, halves, _places(draws, halves, apart=not how.colours), strict=True):
         cos, sin = turn.cos() / half, turn.sin() / half
         maps.append(torch.stack([cos, sin, -cos * x - sin * y, -sin, cos, sin * x - cos * y], -1).unflatten(-1, (2, 3)))
     return maps
 
 
-def _places(draws: Draws, halves: Sequence[Float[Tensor, "scene"]]) -> list[tuple[Tensor, Tensor]]:
-    """Middles of pictures inside the scene; of several the first draw in which they lie apart, else the farthest."""
+def _places(
+    draws: Draws, halves: Sequence[Float[Tensor, "scene"]], *, apart: bool = True
+) -> list[tuple[Tensor, Tensor]]:
+    """Middles of pictures inside the scene; `apart`, the first draw in which they lie so, else the farthest."""
     layouts = [
         [((1 - half) * draws.uniform(-1.0, 1.0), (1 - half) * draws.uniform(-1.0, 1.0)) for half in halves]
-        for _ in range(TRIES if len(halves) > 1 else 1)
+        for _ in range(TRIES if apart and len(halves) > 1 else 1)
     ]
     if len(layouts) == 1:
         return layouts[0]
@@ -138,9 +162,10 @@ def _places(draws: Draws, halves: Sequence[Float[Tensor, "scene"]]) -> list[tupl
 
 def _scraps(
     how: ScatterConfig, pictures: UInt8[Tensor, "scene scrap channels size size"], draws: Draws
-) -> Float[Tensor, "scene channels side side"]:
+) -> Float[Tensor, "scene shades side side"]:
     """A canvas with squares torn from pictures, somewhere on it."""
-    scenes, scraps, channels, size, _ = pictures.shape
+    scenes, scraps, own, size, _ = pictures.shape
+    channels = how.channels(own)
     canvas = torch.zeros(scenes, channels, how.size**2, device=pictures.device)
     few, most = how.scraps
     count = few + draws.whole(most - few + 1)
@@ -155,10 +180,11 @@ def _scraps(
         top, left = (torch.stack([corner[axis] for corner in corners], 1)[:, :, None] + inside for axis in (0, 1))
         return (top[:, :, :, None] * wide + left[:, :, None, :]).flatten(2)[:, :, None]
 
-    spread = (-1, -1, channels, -1)
-    torn = pictures.flatten(3).gather(3, cells(places, size).expand(spread)).float()
-    torn *= (torch.arange(scraps, device=pictures.device) < count[:, None])[:, :, None, None]
-    goal = cells(goals, how.size).expand(spread)
+    numbers = torch.arange(scraps, device=pictures.device)
+    torn = pictures.flatten(3).gather(3, cells(places, size).expand(-1, -1, own, -1)).float()
+    torn = torn * (numbers < count[:, None])[:, :, None, None]
+    torn = torn * _colours(numbers)[:, :, None] if how.colours else torn
+    goal = cells(goals, how.size).expand(-1, -1, channels, -1)
     flat = [each.transpose(1, 2).flatten(2) for each in (goal, torn)]
     return canvas.scatter_reduce(2, flat[0], flat[1], "amax").unflatten(2, (how.size, how.size))
 

@@ -146,7 +146,7 @@ class PictureClassification:
             recipe.augment, mean=prepared.mean, std=prepared.std, seed=recipe.training.seed, device=device
         )
         self.rows = math.ceil(len(prepared.train) / data.batch)
-        self.features = data.batch * prepared.shape.channels * prepared.size**2
+        self.features = data.batch * prepared.channels * prepared.size**2
         self.kept = on_device(prepared.train, device)
         self.notes = [f"an epoch has {self.rows:,} rows of {data.batch:,} pictures"]
         if prepared.fresh and len(prepared.train) < FEW:
@@ -184,7 +184,7 @@ class PictureClassification:
         seen: dict[str, Any] = {"size": shape.size, "channels": shape.channels}
         data = replace(recipe.data, **seen, mean=prepared.mean, std=prepared.std)
         model: Any = recipe.model
-        shown = {"size": prepared.size, "channels": shape.channels, "classes": len(prepared.classes)}
+        shown = {"size": prepared.size, "channels": prepared.channels, "classes": len(prepared.classes)}
         return replace(recipe, data=data, model=replace(model, **shown))
 
     @staticmethod

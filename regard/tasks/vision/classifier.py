@@ -150,7 +150,7 @@ class PictureClassifier:
         how = self.data.get("scatter")
         if not how or not scatter:
             return preparing.read(files, self.shape, self.classes, reject=reject)
-        shape = self.shape._replace(size=int(self.data["size"]))
+        shape = self.shape._replace(size=int(self.data["size"]), channels=int(self.data["channels"]))
         return scattering.read(
             files, shape, self.classes, config.build(ScatterConfig, how, where="data.scatter"), reject=reject
         )

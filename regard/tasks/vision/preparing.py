@@ -73,10 +73,11 @@ class PicturesConfig:
             raise ValueError("channels must be 3, of colours, or 1, of grey")
         if self.scatter is not None and self.shortcut is not None:
             raise ValueError("scatter and shortcut do not go together: a mark would be turned and moved; give one")
+        channels = self.channels if self.scatter is None or not self.channels else self.scatter.channels(self.channels)
         for name in ("mean", "std"):
             given = getattr(self, name)
-            if given is not None and self.channels is not None and len(given) != self.channels:
-                raise ValueError(f"{name} has {len(given)} numbers for {self.channels} channels: give one for each")
+            if given is not None and channels is not None and len(given) != channels:
+                raise ValueError(f"{name} has {len(given)} numbers for {channels} channels: give one for each")
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,12 @@ class Prepared:
     def size(self) -> int:
         """Pixels on each side of what a model sees."""
         return self.shape.size if self.scenes is None else self.scenes.how.size
+
+    @property
+    def channels(self) -> int:
+        """Numbers of a pixel of what a model sees."""
+        own = self.shape.channels
+        return own if self.scenes is None else self.scenes.how.channels(own)
 
 
 def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> Prepared:

@@ -61,7 +61,7 @@ class Scenes:
         places: Int[Tensor, "scene"],
         *,
         seed: int,
-    ) -> UInt8[Tensor, "scene channels side side"]:
+    ) -> UInt8[Tensor, "scene shades side side"]:
         """The scenes at these places of an order."""
         return scenes(self.how, pictures, places, seed=seed)
 
@@ -90,12 +90,12 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
         return preparing.prepare(config, known)
     single = {**(known or {}), **({"labels": ()} if how.count > 1 else {})}  # sums are no labels of single pictures
     found = replace(preparing.prepare(config, single), fresh=not known)
-    how.check(found.shape.size)
+    how.check(found.shape.size, found.shape.channels)
     made = Scenes(how, found.classes)
     classes, before = made.classes, (known or {}).get("data") or {}
     some = made.fixed(found.train.kept(np.array(evenly(range(len(found.train)), preparing.MEASURED))), classes)
     mean, std = preparing.scales(some, *(getattr(config, name) or before.get(name) for name in ("mean", "std")))
-    few, most = how.scraps
+    (few, most), each = how.scraps, ", each in a colour of its own" * how.colours
     note = f"scattered: scenes of {how.size} x {how.size} with {how.count} of them and {few} to {most} scraps of others"
     return replace(
         found,
@@ -103,7 +103,7 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
         valid=made.fixed(found.valid, classes),
         mean=mean,
         std=std,
-        summary=[*found.summary, note],
+        summary=[*found.summary, note + each],
         scenes=made,
     )
 
@@ -117,5 +117,5 @@ def read(
         least, greatest = (int(each) // how.count for each in (classes[0], classes[-1]))
         singles = [str(label) for label in range(least, greatest + 1)]
     side = preparing.read(paths, shape, singles, reject=reject)
-    how.check(shape.size)
+    how.check(shape.size, shape.channels)
     return Scenes(how, singles).fixed(side, classes)

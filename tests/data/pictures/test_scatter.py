@@ -122,4 +122,31 @@ def test_sums_are_all_that_may_come_up() -> None:
 )
 def test_what_does_not_fit_is_refused_in_a_line(settings: dict[str, Any], size: int, line: str) -> None:
     with pytest.raises(ValueError, match=line):
-        ScatterConfig(**settings).check(size)
+        ScatterConfig(**settings).check(size, 1)
+
+
+def test_pictures_in_colours_of_their_own_lie_as_single_ones_would() -> None:
+    """In each channel nothing but its picture, wherever the others lie; scraps take the colours in turn."""
+    how = ScatterConfig(count=2, colours=True, scraps=(0, 0))
+    pictures = noise(40, 2)
+    found = scenes(how, pictures, PLACES, seed=3)
+    assert found.shape == (40, 3, 60, 60)
+    assert not found[:, 2].any()
+    for number in (0, 1):
+        alone = pictures.clone()
+        alone[:, 1 - number] = 0
+        torch.testing.assert_close(scenes(how, alone, PLACES, seed=3)[:, number], found[:, number], rtol=0, atol=0)
+        assert not scenes(how, alone, PLACES, seed=3)[:, 1 - number].any()
+    both = ((found[:, 0] > 0) & (found[:, 1] > 0)).flatten(1).any(1)
+    assert both.any(), "they may lie on one another"
+    torn = scenes(
+        ScatterConfig(colours=True, scraps=(3, 3)), noise(40, 17).index_fill(1, torch.tensor(0), 0), PLACES, seed=3
+    )
+    assert (torn.flatten(2).amax(2) > 0).all()
+
+
+def test_colours_need_grey_pictures_and_are_three() -> None:
+    with pytest.raises(ValueError, match="there are 3 colours"):
+        ScatterConfig(count=4, colours=True)
+    with pytest.raises(ValueError, match=r"data\.channels=1"):
+        ScatterConfig(colours=True).check(28, 3)

@@ -121,6 +121,26 @@ def test_another_model_of_sums_goes_on_with_the_same_labels(digits: Path, run: P
     assert checkpoint.read(further.best).config["labels"] == ["2", "3", "4", "5", "6"]
 
 
+def test_a_model_of_coloured_sums_learns_is_resumed_and_told_about(digits: Path, tmp_path: Path) -> None:
+    """Grey pictures become scenes of three channels; recipe, checkpoint and files that are written agree on it."""
+    how = asked(digits)
+    how["data"]["scatter"] |= {"colours": True}
+    folder = tmp_path / "run"
+    regard.train(how, out=folder, quiet=True)
+    how["training"] = {**SHORT, "steps": 4}
+    regard.train(how, out=folder, quiet=True, resume=True)
+    model = regard.load(folder)
+    assert (model.model.config.channels, model.data["channels"], len(model.data["mean"])) == (3, 1, 3)
+    further = regard.train(how, out=tmp_path / "further", start=str(folder), quiet=True)
+    assert len(regard.load(further.folder).evaluate(digits).examples) == 24
+    done = CliRunner().invoke(app, ["data", "make", "scenes", str(folder), str(digits), str(tmp_path / "scenes")])
+    assert done.exit_code == 0, done.output
+    made, side = model.side(tmp_path / "scenes" / "labels.csv", scatter=False), model.side(digits)
+    assert np.array_equal(made.album.pixels, side.pixels(np.arange(20)))
+    assert side.album.pixels[:, :2].any()
+    assert len(model.look(tmp_path / "scenes" / "00000.png").facts["crops"]) == 2
+
+
 def test_crops_are_told_and_drawn_as_boxes(digits: Path, run: Path, tmp_path: Path) -> None:
     command = CliRunner()
     done = command.invoke(
