@@ -4,6 +4,7 @@
     REGARD_DATA=data python -m benchmarks.captions none soft --seeds 0 1 2 --from runs/vgg16
     REGARD_DATA=data python -m benchmarks.captions hard transformer decoder --seeds 0 --from runs/vgg16
     REGARD_DATA=data python -m benchmarks.captions none soft hard transformer --seeds 0       an encoder of its own
+    REGARD_DATA=data python -m benchmarks.captions hard --from runs/captions/vgg16-soft-0 --encoder vgg16 --label tuned
     REGARD_DATA=data python -m benchmarks.captions soft --from runs/vgg16 --penalties 0.3 0.6 1       on dev pictures
     REGARD_DATA=data python -m benchmarks.captions --compare                                  paired tests
     python -m benchmarks.captions --table
@@ -45,6 +46,7 @@ def main() -> None:
     parser.add_argument("--from", dest="start", type=Path, help="the encoder; without it one is trained here")
     parser.add_argument("--settings", nargs="*", default=[], help="such as training.steps=10")
     parser.add_argument("--label", default="", help="what to call runs with other settings in the table")
+    parser.add_argument("--encoder", help="what to call the encoder, where --from is a captioner that has it")
     parser.add_argument("--only", help="another list of test pictures than Flickr8k's")
     parser.add_argument("--penalties", nargs="*", type=float, default=[], help="length penalties to choose from")
     parser.add_argument("--runs", type=Path, default=Path("runs/captions"), help="where runs go")
@@ -52,7 +54,7 @@ def main() -> None:
     parser.add_argument("--compare", action="store_true", help="paired tests of the runs that are there")
     parser.add_argument("--table", action="store_true", help="only print what was found")
     asked = parser.parse_args()
-    encoder = OWN if asked.start is None else asked.start.name
+    encoder = asked.encoder or (OWN if asked.start is None else asked.start.name)
     for seed in asked.seeds if asked.writers and not asked.table else ():
         for writer in asked.writers:
             place = [encoder, f"{writer}{asked.label and ' ' + asked.label}", str(seed)]
@@ -112,9 +114,9 @@ def compare(asked: argparse.Namespace) -> None:
 
     for encoder, writers in ledger.read(asked.out).get("runs", {}).items():
         for seed in sorted({seed for seeds in writers.values() for seed in seeds}):
-            folders = [
-                asked.runs / f"{encoder}-{writer}-{seed}" for writer in WRITERS if seed in writers.get(writer, ())
-            ]
+            names = sorted((name for name in writers if seed in writers[name]), key=lambda name: name != "none")
+            folders = [asked.runs / f"{encoder}-{name}-{seed}".replace(" ", "-") for name in names]
+            folders = [folder for folder in folders if folder.exists()]
             if len(folders) > 1 and folders[0].name.startswith(f"{encoder}-none"):
                 tests = compared([scored(asked, folder) for folder in folders]).plain(worst=0)["tests"]
                 ledger.record(asked.out, ["tests", encoder, seed], {"against none": tests})

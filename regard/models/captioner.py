@@ -115,6 +115,8 @@ class CaptionerConfig(Reading):
     context: Length = 128
     """Longest caption, in tokens."""
 
+    ALIKE: ClassVar[dict[str, tuple[str, ...]]] = {"attention": ("soft", "hard")}
+
     def __post_init__(self) -> None:
         affordable(self.parameters, "lower width, embedding or the vocabulary")
         if self.begins == "hidden" and self.attention != "none":

@@ -5,8 +5,9 @@ The config of a model with a body that others can use says which family that is 
 prefixes) and, where fields alone do not tell, its `sizes` by the family's names. `PECULIAR` are further settings of the
 body, which only the same model goes on with, under whichever head. `scale` is what it multiplies the vectors of tokens
 by, if it does. `RESIZED` are sizes that may follow from the data anew; the model's `fitted(tensors)` then gives the
-weights for them, such as positions interpolated. `INNER` names the section of a model that is held inside another
-as it is, such as what reads the pictures of a captioner.
+weights for them, such as positions interpolated. `ALIKE` are values of a setting that have the same weights, such as
+soft and hard attention: a model goes on with any of them. `INNER` names the section of a model that is held inside
+another as it is, such as what reads the pictures of a captioner.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def shape(parent: Checkpoint, asked: Any, *, task: str, kinds: Iterable[type]) -
     if parent.config.get("task") == task:
         filled = (*FILLED, *getattr(before, "RESIZED", ()))
         kept = {name: value for name, value in config.plain(before).items() if name not in filled}
-        kept = {name: value for name, value in kept.items() if name not in FREE or name not in asked}
+        kept = {
+            name: value for name, value in kept.items() if name not in asked or not _open(before, name, asked[name])
+        }
         return _checked(kept, asked, parent)
     if (held := _holder(kinds, asked, before)) is not None:
         return _held(held, asked, parent, before)
@@ -65,6 +68,12 @@ def shape(parent: Checkpoint, asked: Any, *, task: str, kinds: Iterable[type]) -
             "leave out --from, or give another model"
         ) from None
     return _checked(section, asked, parent)
+
+
+def _open(before: Any, name: str, value: Any) -> bool:
+    """Whether the weights are the same with another value of a setting."""
+    alike = getattr(before, "ALIKE", {}).get(name, ())
+    return name in FREE or (value in alike and getattr(before, name) in alike)
 
 
 def _holder(kinds: Iterable[type], asked: Mapping[str, Any], before: Any) -> Any:

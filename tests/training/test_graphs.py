@@ -220,6 +220,7 @@ class PinnedSums(Sums):
 
 
 @CUDA
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_no_step_waits_for_the_device(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from regard.training import loop
     from regard.training import run as runs

@@ -313,6 +313,22 @@ def test_a_classifier_becomes_the_encoder_and_stays_as_it_was(photos, tmp_path):
         recipe.train(asked, out=tmp_path / "other", start=parent, quiet=True)
 
 
+def test_hard_attention_goes_on_from_soft_and_none_does_not(photos, tmp_path):
+    """Both have the same weights, so that a writer can learn where to look before it has to look at one place."""
+    asked = settings(photos)
+    asked["model"] |= {"attention": "soft"}
+    parent = recipe.train(asked, out=tmp_path / "soft", quiet=True).best
+    asked["model"] = {"name": "captioner", "attention": "hard"}  # sizes are the parent's
+    begun = _started(asked, parent)
+    before, now = recipe.opened(parent).tensors(), begun.model.state_dict()
+    assert begun.model.config.attention == "hard"
+    assert {name for name in now if name not in before} == {"baseline"}
+    assert all(torch.equal(now[name], tensor) for name, tensor in before.items())
+    asked["model"] |= {"attention": "none"}
+    with pytest.raises(ValueError, match=r"model.attention is soft in .*, not none: leave it out"):
+        _started(asked, parent)
+
+
 def test_hidden_layers_of_a_whole_vgg_begin_a_caption_and_are_taken_over(photos, tmp_path):
     eye = {"name": "vgg", "depths": [1, 1], "widths": [4, 6], "hidden": 10}
     pictures = {"task": "pictures", "data": {"train": {"path": str(photos)}, "size": 8, "batch": 6}, "training": BRIEF}
