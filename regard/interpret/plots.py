@@ -199,8 +199,11 @@ def crops(
         _outline(grid[0][column], corners[column].tolist(), shades.shape)
         grid[0][column].set_title(titles[column] if titles else "", fontsize=9)
         for row in range(several):
-            own = cut[column, row].permute(1, 2, 0).numpy().squeeze()
-            grid[1 + row][column].imshow(own, cmap="gray")
+            own = (
+                cut[column, row] - cut[column, row].min()
+            )  # normalised as a model reads it: from its least to its most
+            own = (own / own.max().clamp(min=1e-6)).permute(1, 2, 0).numpy().squeeze()
+            grid[1 + row][column].imshow(own, cmap="gray", vmin=0, vmax=1)
             for edge in grid[1 + row][column].spines.values():
                 edge.set(color=COLOURS[row % len(COLOURS)], linewidth=2)
     for axes in grid.flat:

@@ -287,21 +287,14 @@ class Captioner(Reader, RecurrentWriter):
         self.baseline.copy_(torch.where(veto, self.baseline, moved))
 
     def forward(
-        self, regions: Regions, target: Int[Tensor, "batch target"], grid: Grid, *, beside: bool = False
+        self, regions: Regions, target: Int[Tensor, "batch target"], grid: Grid
     ) -> tuple[Float[Tensor, "batch target width"], Looks]:
-        """Features of every target position, from which `logits` predicts the next token, and what was looked at.
-
-        Hard attention also says what the mean would have given, where that is wanted `beside`.
-        """
+        """Features of every target position, from which `logits` predicts the next token, and what was looked at."""
         with full_precision(regions):
             memory, carried, sources = self._read(regions)
-            x, mask = self.embedded(target), padded(sources, grid)
+            x = self.embedded(target)
             study = self.writer.study if self.training else self._as_in_use
-            seen, looks = study(x, carried, memory, mask)
-            if beside:
-                with torch.no_grad():
-                    mean = self.writer.features(x, self.writer.expected(x, carried, memory, mask))
-                    looks = looks._replace(expected=self.dropout(mean))
+            seen, looks = study(x, carried, memory, padded(sources, grid))
             return self.dropout(self.writer.features(x, seen)), looks
 
     @torch.no_grad()

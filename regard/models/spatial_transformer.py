@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from regard.attention.attend import attend
-from regard.config.ranges import Amount, Range, Share, Vocabulary, Width, affordable
+from regard.config.ranges import Range, Share, Vocabulary, Width, affordable
 from regard.config.resuming import Warned
 from regard.models.picture import Channels, Convolutional, Convolved, Plane, Side, check, halvings
 
@@ -49,13 +49,8 @@ class SpatialTransformerConfig:
     gives the coordinates of what it finds."""
     widths: tuple[Width, ...] = (32, 64, 64)
     """Features of each convolution that reads; each but the first halves the sides."""
-    reading: Literal["stacked", "apart"] = "stacked"
-    """How several crops are read: stacked, as channels of one picture, or each by the same convolutions."""
     pace: Annotated[float, Range(most=10, above=0)] = 0.2
     """How fast transformers learn to look elsewhere: what is added to the identity is multiplied by this."""
-    area: Amount = 0.0
-    """Weight of the area that crops cover, beside the loss: transformers learn to look at less; too much shrinks crops
-    to a point before anything can be read."""
     hidden: Width = 128
     """Features of the layer below the head."""
     dropout: Warned[Share] = 0.0
@@ -74,7 +69,6 @@ class SpatialTransformerConfig:
             "search",
             "pace",
             "widths",
-            "reading",
             "hidden",
         ]
     }
@@ -87,14 +81,9 @@ class SpatialTransformerConfig:
         affordable(self.parameters, "lower widths, searching or hidden")
 
     @property
-    def apart(self) -> int:
-        """How many pictures are read by themselves."""
-        return self.transformers if self.reading == "apart" and self.transformers else 1
-
-    @property
     def features(self) -> int:
-        """Features of a region, in all crops that are read by themselves."""
-        return self.apart * self.widths[-1]
+        """Features of a region."""
+        return self.widths[-1]
 
     @property
     def side(self) -> int:
@@ -103,8 +92,8 @@ class SpatialTransformerConfig:
 
     @property
     def inputs(self) -> int:
-        """Numbers of a pixel of what is read: crops lie on top of one another unless they are read apart."""
-        return self.channels * max(self.transformers, 1) // self.apart
+        """Numbers of a pixel of what is read: crops lie on top of one another."""
+        return self.channels * max(self.transformers, 1)
 
     @property
     def plane(self) -> Plane:
@@ -201,23 +190,6 @@ class Places(nn.Module):
         return found[:, :, 0, :-2], found[:, :, 0, -2:]
 
 
-class _Thrift(torch.autograd.Function):
-    """Maps as they are, whose gradient is that of the loss and of the area they cover, times a weight."""
-
-    @staticmethod
-    def forward(ctx: Any, maps: Tensor, weight: float) -> Tensor:
-        ctx.save_for_backward(maps)
-        ctx.weight = weight
-        return maps.view_as(maps)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
-        [maps] = ctx.saved_tensors
-        a, b, c, d = maps[..., 0, 0], maps[..., 0, 1], maps[..., 1, 0], maps[..., 1, 1]
-        slope = torch.stack([d, -c, torch.zeros_like(a), -b, a, torch.zeros_like(a)], -1).unflatten(-1, (2, 3))
-        return gradients[0] + ctx.weight * (a * d - b * c).sign()[..., None, None] * slope, None
-
-
 def sample(
     pixels: Float[Tensor, "batch channels rows columns"], maps: Float[Tensor, "batch 2 3"], side: int
 ) -> Float[Tensor, "batch channels side side"]:
@@ -263,8 +235,7 @@ class SpatialTransformer(Convolutional):
     def looks(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch transformer 2 3"]:
         """Where each transformer looks."""
         check(self.config, pixels)
-        found = torch.stack([transformer(pixels) for transformer in self.transformers], 1)
-        return _Thrift.apply(found, self.config.area) if self.config.area and self.training else found
+        return torch.stack([transformer(pixels) for transformer in self.transformers], 1)
 
     def crops(
         self, pixels: Float[Tensor, "batch channels rows columns"]
@@ -276,11 +247,10 @@ class SpatialTransformer(Convolutional):
 
     def maps(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch features y x"]:
         """The last map of what is read."""
-        x = self.crops(pixels) if len(self.transformers) else pixels[:, None]
-        x = x.flatten(0, 1) if self.config.apart > 1 else x.flatten(1, 2)
+        x = self.crops(pixels).flatten(1, 2) if len(self.transformers) else pixels
         for number, layer in enumerate(self.layers):
             x = layer(F.max_pool2d(x, 2, ceil_mode=True) if number else x)
-        return x.unflatten(0, (-1, self.config.apart)).flatten(1, 2)
+        return x
 
     def pooled(self, maps: Float[Tensor, "batch features y x"]) -> Float[Tensor, "batch out"]:
         """Features of all that was read."""

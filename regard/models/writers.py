@@ -56,8 +56,6 @@ class Looks(NamedTuple):
     weights: Float[Tensor, "batch time key"] | None = None
     log_probability: Float[Tensor, "batch time"] | None = None
     entropy: Float[Tensor, "batch time"] | None = None
-    expected: Float[Tensor, "batch time width"] | None = None
-    """What tokens would be predicted from if every look saw the weighted mean; nothing is learnt from it."""
 
 
 class Plain(nn.Module):
@@ -171,16 +169,6 @@ class Hard(Bahdanau):
 
         seen, _ = by_turns(step, x, carried, memory, mask)
         return seen, Looks(log_probability=torch.cat(logs, 1), entropy=torch.cat(entropies, 1))
-
-    @torch.no_grad()
-    def expected(self, x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> Tensor:
-        """All tokens of a text as they would be read if every look saw the mean."""
-
-        def step(x: Tensor, carried: Carried, memory: KeyValues, mask: Mask) -> tuple[Tensor, Carried]:
-            c, _ = self.cross.weighed(self.layers.last(carried.state), memory, mask=mask)
-            return self._after(x, carried, c)
-
-        return by_turns(step, x, carried, memory, mask)[0]
 
 
 class Luong(nn.Module):

@@ -92,51 +92,15 @@ def test_a_map_cuts_out_turns_and_moves():
 
 @both
 @every
-@pytest.mark.parametrize("reading", ["stacked", "apart"])
 @torch.no_grad()
-def test_sizes_are_those_of_the_config(count, search, reading):
-    model = build(transformers=count, search=search, reading=reading).eval()
+def test_sizes_are_those_of_the_config(count, search):
+    model = build(transformers=count, search=search).eval()
     pixels = torch.randn(2, 1, 20, 20)
     assert sum(each.numel() for each in model.parameters()) == model.config.parameters == cost.parameters(model.config)
     assert model(pixels).shape == (2, 4)
     rows, columns = model.grid
     assert model.regions(pixels).shape == (2, rows * columns, model.width)
     torch.testing.assert_close(model(pixels[1:]), model(pixels)[1:])
-
-
-@torch.no_grad()
-def test_crops_that_are_read_apart_go_through_the_same_convolutions():
-    model = build(transformers=2, reading="apart").eval()
-    torch.nn.init.normal_(model.transformers[1].map.weight)
-    pixels = torch.randn(3, 1, 20, 20)
-    alone = [model.transformers[number] for number in (0, 1)]
-    found = model.maps(pixels)
-    for number, transformer in enumerate(alone):
-        single = build(transformers=1).eval()
-        single.load_state_dict({**single.state_dict(), **model.layers.state_dict(prefix="layers.")}, strict=False)
-        single.transformers[0] = transformer
-        torch.testing.assert_close(found[:, 8 * number : 8 * number + 8], single.maps(pixels))
-    assert not torch.allclose(found[:, :8], found[:, 8:])
-
-
-def test_the_area_of_crops_has_a_price_in_training():
-    torch.manual_seed(3)
-    model = build(transformers=2, area=0.7).double().train()
-    for one in model.transformers:
-        torch.nn.init.normal_(one.map.weight, std=0.3)
-    pixels = torch.randn(4, 1, 20, 20, dtype=torch.float64)
-    weight = torch.randn(4, 2, 2, 3, dtype=torch.float64)
-    found = model.looks(pixels)
-    own = torch.autograd.grad((weight * found).sum(), model.transformers[1].map.weight)[0]
-    model.eval()
-    free = model.looks(pixels)
-    model.train()
-    plain = torch.stack([one(pixels) for one in model.transformers], 1)
-    torch.testing.assert_close(found, plain)
-    price = 0.7 * torch.linalg.det(plain[..., :2]).abs().sum()
-    wanted = torch.autograd.grad((weight * plain).sum() + price, model.transformers[1].map.weight)[0]
-    torch.testing.assert_close(own, wanted, rtol=1e-10, atol=1e-12)
-    assert not isinstance(free.grad_fn, type(found.grad_fn)), "in use nothing is added"
 
 
 def test_attention_says_where_it_finds_something():
@@ -190,7 +154,7 @@ def test_it_learns_and_every_weight_is_asked(count, search):
 
 
 def test_what_a_body_is_made_of_is_taken_over_with_it():
-    free = {"classes", "name", "dropout", "area"}  # what another model may have otherwise
+    free = {"classes", "name", "dropout"}  # what another model may have otherwise
     assert set(SpatialTransformerConfig.BODY) == {each.name for each in fields(SpatialTransformerConfig)} - free
 
 

@@ -194,37 +194,6 @@ def test_the_loss_is_the_likelihood_alone_and_the_rest_has_only_a_gradient(photo
     assert all(a is b is None or torch.allclose(a, b, atol=1e-5) for a, b in zip(whole, wanted, strict=True))
 
 
-def test_a_draw_is_compared_with_what_the_mean_would_have_cost(photos):
-    model = {"attention": "hard", "softened": 0.0, "dropout": 0.0}
-    learner = prepared(photos, model=model, objective={"baseline": "mean", "reinforce": 1.5, "entropy": 0.0})
-    batch = learner.batch(0)
-    learner.model.train()
-
-    def gradient(loss):
-        return torch.autograd.grad(loss, learner.parts()["model"], allow_unused=True)
-
-    torch.manual_seed(1)
-    whole = gradient(learner.step(batch, "model").loss)
-    learner.model.decoder[0].soft = 1.0  # every look sees the mean
-    with torch.no_grad():
-        usual, _ = learner._costs(batch, "train")
-    learner.model.decoder[0].soft = 0.0
-    torch.manual_seed(1)
-    costs, looks = learner._costs(batch, "train")
-    real = batch.labels != IGNORE
-    ahead = torch.stack([usual[:, t:].sum(1) for t in range(usual.shape[1])], 1)
-    drawn = score_function(costs, looks.log_probability * real, baseline=ahead).sum()
-    wanted = gradient(costs.sum() + 1.5 * drawn)
-    assert all(a is b is None or torch.allclose(a, b, atol=1e-5) for a, b in zip(whole, wanted, strict=True))
-    plain = replace(learner.recipe, objective=replace(learner.recipe.objective, baseline="moving"))
-    learner.recipe = plain
-    torch.manual_seed(1)
-    other = gradient(learner.step(batch, "model").loss)
-    assert not all(a is b is None or torch.allclose(a, b, atol=1e-5) for a, b in zip(whole, other, strict=True))
-    learner.model.eval()
-    assert learner._costs(batch, "train")[1].expected is None
-
-
 def test_mixtures_of_pictures_have_no_caption(photos):
     with pytest.raises(ValueError, match=r"augment.mixup and augment.cutmix make one picture of two"):
         prepared(photos, augment={"mixup": 0.4})

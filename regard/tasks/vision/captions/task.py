@@ -54,9 +54,6 @@ class CaptionObjective:
     """Soft attention: weight of the doubly stochastic regulariser, by which every region is looked at in time."""
     reinforce: Amount = 1.0
     """Hard attention: weight of the score function beside the likelihood."""
-    baseline: Literal["moving", "mean"] = "moving"
-    """Hard attention: what the cost of a draw is compared with: a moving mean over all captions, or what the same
-    caption costs when every look sees the weighted mean, which tells more of the draw and takes another pass."""
     entropy: Amount = 0.01
     """Hard attention: weight of the entropy of the weights, which keeps them from deciding too soon."""
     beams: Small = 1
@@ -249,7 +246,7 @@ class Captions:
         batch = batch.to(self.device)
         costs, looks = self._costs(batch, "train", smoothing=self.recipe.objective.smoothing)
         real = batch.labels != IGNORE
-        more = self._more(costs, looks, batch.labels)
+        more = self._more(costs, looks, real)
         return Step(loss=costs.sum() + more - more.detach(), weight=real.sum(), counts={"tokens": real.sum()})
 
     def heed(self, loss: Float[Tensor, ""], *, veto: Bool[Tensor, ""]) -> None:
@@ -262,23 +259,10 @@ class Captions:
     ) -> tuple[Float[Tensor, "caption token"], Looks]:
         """The surprise at every token, 0 on padding, and where the model looked."""
         grid = Grid(batch.lengths, batch.target.shape[1])
-        more = {"beside": True} if part == "train" and self._compares else {}
-        features, looks = self.model(self._regions(batch, part), batch.target, grid, **more)
-        return self._surprises(features, batch.labels, smoothing=smoothing), looks
-
-    @property
-    def _compares(self) -> bool:
-        """Whether what a draw costs is compared with what the mean would have cost."""
-        aims, hard = self.recipe.objective, getattr(self.model.config, "attention", None) == "hard"
-        return hard and aims.baseline == "mean" and self.model.training
-
-    def _surprises(
-        self, features: Float[Tensor, "caption token width"], labels: Int[Tensor, "caption token"], *, smoothing: float
-    ) -> Float[Tensor, "caption token"]:
-        """The surprise at every token, 0 on padding."""
+        features, looks = self.model(self._regions(batch, part), batch.target, grid)
         logits = self.model.logits(features).float().transpose(1, 2)
         how: dict[str, Any] = {"reduction": "none", "label_smoothing": smoothing, "ignore_index": IGNORE}
-        return F.cross_entropy(logits, labels, **how)
+        return F.cross_entropy(logits, batch.labels, **how), looks
 
     def _regions(self, batch: CaptionBatch, part: Part) -> Regions:
         """What the encoder makes of the pictures of a batch, computed now, or long ago if it is frozen."""
@@ -291,18 +275,14 @@ class Captions:
             pixels = self.augment(seen, batch.pictures, batch.places).pixels if varied else self.augment.plain(seen)
         return self.model.regions(pixels)
 
-    def _more(self, costs: Tensor, looks: Looks, labels: Int[Tensor, "caption token"]) -> Float[Tensor, ""]:
+    def _more(self, costs: Tensor, looks: Looks, real: Bool[Tensor, "caption token"]) -> Float[Tensor, ""]:
         """What is minimised beside the costs: Xu et al. 2015, equations 12 and 14."""
-        aims, more, real = self.recipe.objective, costs.new_zeros(()), labels != IGNORE
+        aims, more = self.recipe.objective, costs.new_zeros(())
         if looks.weights is not None and aims.doubly:
             spent = (looks.weights * real[..., None]).sum(1)
             more = more + aims.doubly * (1 - spent).pow(2).sum()
         if looks.log_probability is not None and looks.entropy is not None:
-            usual = real * self.model.expected
-            if looks.expected is not None:
-                with torch.no_grad():
-                    usual = self._surprises(looks.expected, labels, smoothing=aims.smoothing)
-            ahead = usual.flip(1).cumsum(1).flip(1)
+            ahead = real.flip(1).cumsum(1).flip(1) * self.model.expected
             drawn = score_function(costs, looks.log_probability * real, baseline=ahead)
             more = more + aims.reinforce * drawn.sum() - aims.entropy * (looks.entropy * real).sum()
         return more
