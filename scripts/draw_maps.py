@@ -13,11 +13,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 
 import regard
 from regard import config
 from regard.data.pictures.shortcut import ShortcutConfig, marked
 from regard.interpret import judging, maps, plots
+
+COLOURS = 64
 
 
 def main() -> None:
@@ -41,6 +44,9 @@ def main() -> None:
     else:
         figure = asked(trained, torch.from_numpy(pixels), labels, given.count, given.seed)
     plots.save(figure, given.out)
+    if given.out.suffix == ".png":
+        with Image.open(given.out) as picture:  # photographs take a megabyte otherwise
+            picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(given.out, optimize=True)
     print(f"{given.out}: {given.count} rows")
 
 
