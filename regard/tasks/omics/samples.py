@@ -112,12 +112,14 @@ def prepare(config: OmicsConfig, known: Omics | None = None) -> Prepared:
     if known is not None and known.names != names:
         raise ValueError(f"the model to start from has the omics {', '.join(known.names)}: give tables for the same")
     omics = known or Omics(names, features, (), (), ())
+    _shared(tables)
     found, classes = _labelled(joined(dict(zip(names, tables, strict=True)), omics), tables, config.labels, omics)
     omics = replace(omics, classes=classes)
     if known is None:
         _several(found, classes, config.labels)
     if config.valid is not None and config.valid_labels is not None:
         beside = [files.read(table.path, table.features) for table in config.valid]
+        _shared(beside)
         measured = joined(dict(zip(names, beside, strict=True)), omics)
         train, (valid, _) = found, _labelled(measured, beside, config.valid_labels, omics)
     else:
@@ -128,19 +130,20 @@ def prepare(config: OmicsConfig, known: Omics | None = None) -> Prepared:
 
 
 def given(words: Sequence[str], omics: Omics) -> tuple[Samples, list[Table]]:
-    """Samples in files that somebody names for a model: by the features they hold, `mrna=FILE`, or in its order.
+    """Samples in files that somebody names for a model: by the features they hold, `mrna=FILE`, or all in its order.
 
     `sample=NAME` keeps that one only, by its name or its number, counted from 1.
     """
     wanted = [word.partition("=")[2] for word in words if word.startswith("sample=")]
     tables: dict[str, Table] = {}
-    for place, word in enumerate(word for word in words if not word.startswith("sample=")):
+    paths = [word for word in words if not word.startswith("sample=")]
+    for place, word in enumerate(paths):
         omic, mark, path = word.partition("=")
         if mark and omic in omics.names:
             table = files.read(path)
         else:
             table = files.read(word)
-            omic = _recognised(table, omics, place)
+            omic = _recognised(table, omics, place, given=len(paths))
         if omic in tables:
             raise ValueError(f"{tables[omic].path} and {table.path} both stand for {omic}: give one of them")
         tables[omic] = table
@@ -177,7 +180,6 @@ def joined(tables: dict[str, Table], omics: Omics) -> Samples:
         names = tuple(str(place) for place in range(1, len(first.places) + 1))
     else:
         names = tuple(dict.fromkeys(name for table in tables.values() for name in table.samples or ()))
-        _shared(list(tables.values()))
     at = {name: row for row, name in enumerate(names)}
     values, present = np.zeros((len(names), sum(omics.sizes))), np.zeros((len(names), len(omics.names)), bool)
     starts = np.cumsum([0, *omics.sizes])
@@ -193,7 +195,7 @@ def joined(tables: dict[str, Table], omics: Omics) -> Samples:
 
 def _shared(tables: Sequence[Table]) -> None:
     """Stop at a sample that stands in one of several tables only: there is nothing to join it with."""
-    if len(tables) < 2:
+    if any(table.samples is None for table in tables):
         return
     counts = Counter(name for table in tables for name in table.samples or ())
     for table in tables:
@@ -208,16 +210,28 @@ def _features(table: Table, omic: str) -> tuple[str, ...]:
     return table.features or tuple(f"{omic}.{number}" for number in range(1, table.values.shape[1] + 1))
 
 
-def _recognised(table: Table, omics: Omics, place: int) -> str:
-    """Whose table this is: by its features, or, where it names none, by its place among the files."""
+def _recognised(table: Table, omics: Omics, place: int, *, given: int) -> str:
+    """Whose table this is: by its features, or, where it names none and every omic is given, by its place."""
     if table.features is None:
-        if place >= len(omics.names):
+        if given > len(omics.names):
             raise ValueError(f"{table.path}: the model has {len(omics.names)} omics only, {', '.join(omics.names)}")
+        if given < len(omics.names):
+            raise ValueError(
+                f"{table.path} names no features, and there are fewer tables than omics: say which it is, such as "
+                f"{omics.names[place]}={table.path}"
+            )
         return omics.names[place]
-    shared = [len(set(own) & set(table.features)) / len(own) for own in omics.features]
+    held = set(table.features)
+    shared = [len(held & set(own)) / len(held | set(own)) for own in omics.features]
     if not max(shared):
         raise ValueError(f"{table.path}:1: no feature of {', '.join(omics.names)}: name the features as in training")
-    return omics.names[int(np.argmax(shared))]
+    alike = [name for name, share in zip(omics.names, shared, strict=True) if share == max(shared)]
+    if len(alike) > 1:
+        both = " and ".join(alike)
+        raise ValueError(
+            f"{table.path}:1: {both} have the same features: say which it is, such as {alike[0]}={table.path}"
+        )
+    return alike[0]
 
 
 def _labelled(samples: Samples, tables: Sequence[Table], path: str, omics: Omics) -> tuple[Samples, tuple[str, ...]]:

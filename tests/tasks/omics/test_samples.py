@@ -187,7 +187,9 @@ def test_files_that_do_not_fit_a_model_are_refused(tmp_path: Path) -> None:
         (mrna, mirna): "mrna.csv:1: no column mrna1, which mrna was trained with",
         (mirna, f"mirna={mirna}"): "both stand for mirna",
         (str(tmp_path / "other.csv"),): "other.csv:1: no feature of mrna, mirna, protein",
-        (str(tmp_path / "bare.csv"),): "bare.csv: 2 columns and mrna has 6 features",
+        (f"mrna={tmp_path / 'bare.csv'}",): "bare.csv: 2 columns and mrna has 6 features",
+        (str(tmp_path / "bare.csv"),): "bare.csv names no features, and there are fewer tables than omics: say which",
+        (*[str(tmp_path / "bare.csv")] * 4,): "bare.csv: the model has 3 omics only, mrna, mirna, protein",
         (mirna, str(tmp_path / "labels.csv")): "labels.csv:2: 'well' in column label is no number",
         (mirna, "sample=s99"): "no sample s99",
         (): "no table: give one for each omic, mrna, mirna, protein",
@@ -196,6 +198,30 @@ def test_files_that_do_not_fit_a_model_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError) as caught:
             joining.given(words, omics)
         assert said in str(caught.value)
+
+
+def test_a_sample_in_use_may_lack_all_omics_but_one(tmp_path: Path) -> None:
+    """In training nothing could be joined with it; a model that is there answers it, the rest masked."""
+    mrna, _, protein = cohorts.write(tmp_path)
+    omics = prepared(tmp_path, held=0).omics
+    head, *rows = Path(protein).read_text().splitlines()
+    Path(protein).write_text("\n".join([head, *rows[:30]]) + "\n")
+    found, _ = joining.given([protein, mrna], omics)
+    there = dict(zip(found.names, found.present.tolist(), strict=True))
+    assert there["s0"] == [True, False, True]
+    assert there["s30"] == [True, False, False]
+
+
+def test_omics_with_the_same_features_must_be_named(tmp_path: Path) -> None:
+    """Genes may be features of two omics: a table is then known by its name alone."""
+    mrna, mirna, protein = cohorts.write(tmp_path)
+    head, *rows = Path(mrna).read_text().splitlines()
+    Path(mirna).write_text("\n".join([head, *(row.replace("0.", "1.") for row in rows)]) + "\n")
+    omics = prepared(tmp_path, held=0).omics
+    with pytest.raises(ValueError, match=r"mirna.csv:1: mrna and mirna have the same features: say which"):
+        joining.given([mirna, protein], omics)
+    found, _ = joining.given([f"mirna={mirna}", protein], omics)
+    assert found.present[0].tolist() == [False, True, True]
 
 
 def test_tables_by_line_need_as_many_lines(tmp_path: Path) -> None:
