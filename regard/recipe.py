@@ -46,6 +46,8 @@ class Outcome:
         """A few lines for a person: how it went, and the commands to go on with."""
         step, reason = self.result.step, self.result.reason
         use = f"use it with: {self.usage.format(folder=self.folder)}"
+        if reason.startswith("diverged:") and not self.metrics:
+            return f"{self.folder}: {reason}"  # nothing to go on from
         if reason == "interrupted" or not self.metrics:
             again = f"resume with: regard train --resume --out {self.folder}"
             usable = [use] if runs.Run(self.folder).usable is not None else []

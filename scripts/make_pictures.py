@@ -5,13 +5,17 @@
     python scripts/make_pictures.py --pixels runs/mnist-pixels data/mnist --costs pixels-cost.json
     python scripts/make_pictures.py --made runs/fashion-gan
     python scripts/make_pictures.py --node runs/cora 57
+    python scripts/make_pictures.py --memory runs/ntm-copy
+    python scripts/make_pictures.py --omics runs/rosmap-moma data/multiomics-rosmap/{1,2,3}_te.csv
 
 The first writes docs/pictures/explain.png. The second writes every screen, light and dark, wide and narrow, to a folder
 of your own, to be looked at after a change to the page. Both need playwright and a Chromium (Debian: apt install
 chromium). The third writes docs/pictures/pixels.png: completions by a trained model of pixels beside what attention
 costs, as `python -m benchmarks.pixels cost --out pixels-cost.json` measured it. The fourth writes made.png and
-places.png: pictures that a trained generator makes, and where five places of one look. The last writes
-neighbourhood.png: where a node of a graph looked, beside equal weights, and what the test nodes owe to looking.
+places.png: pictures that a trained generator makes, and where five places of one look. The fifth writes
+neighbourhood.png: where a node of a graph looked, beside equal weights, and what the test nodes owe to looking. The
+last two write ntm.png, a copy of 80 vectors with the weights of all heads, and omics-modules.png and omics-vectors.png:
+where the modules of a sample look, and what moves them.
 """
 
 import argparse
@@ -61,7 +65,13 @@ def main() -> None:
         "--made", type=Path, metavar="MODEL", help="pictures made by this generator, instead of the page"
     )
     parser.add_argument("--node", nargs=2, metavar=("RUN", "NODE"), help="a model of a graph, and one of its nodes")
+    parser.add_argument("--memory", type=Path, metavar="RUN", help="a machine that copies")
+    parser.add_argument("--omics", nargs="+", metavar=("RUN", "TABLE"), help="a model of omics, and its tables")
     asked = parser.parse_args()
+    if asked.memory is not None:
+        raise SystemExit(run(["predict", str(asked.memory), "--length", "80", "-o", str(_at("ntm"))]))
+    if asked.omics:
+        raise SystemExit(modules(*asked.omics))
     if asked.pixels:
         folder, source = asked.pixels
         return completions(folder, source, asked.costs, PICTURE.parent / "pixels.png")
@@ -81,6 +91,20 @@ def main() -> None:
             folder.mkdir(parents=True, exist_ok=True)
             looks = [(screen, size, theme) for screen in SCREENS for size in SIZES for theme in ("light", "dark")]
             shoot(page, {folder / f"{'-'.join(look)}.png": look for look in looks})
+
+
+def _at(name: str) -> Path:
+    return PICTURE.with_name(f"{name}.png")
+
+
+def modules(model: str, *tables: str) -> int:
+    """Where the modules of the third sample look, and the genes that move them."""
+    looks = ["--attention", "mrna to mirna", "-o", str(_at("omics-modules"))]
+    first = run(["explain", model, " ".join([*tables, "sample=3"]), *looks])
+    failed = max(first, run(["predict", model, *tables, "--importance", str(_at("omics-vectors"))]))
+    for name in ("omics-modules", "omics-vectors"):
+        _shrink(_at(name))
+    return failed
 
 
 def made(model: Path) -> int:

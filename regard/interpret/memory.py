@@ -22,15 +22,15 @@ def heads_over_time(
     *,
     title: str = "",
 ) -> Figure:
-    """Panels under one another that share their axis of time: vectors by name, then the weights of every head.
+    """Panels under one another that share their axis of time: vectors of bits by name, then the weights of every head.
 
-    Places that nobody looks at are cut off.
+    What is NaN in the vectors stays blank, and places that nobody looks at are cut off.
     """
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
     used = max([_used(values) for values in heads.values()], default=0)
-    panels = [(name, values, "number") for name, values in vectors.items()]
+    panels = [(name, values, "bit") for name, values in vectors.items()]
     for kind, values in heads.items():
         several = len(values) > 1
         panels += [
@@ -38,14 +38,13 @@ def heads_over_time(
             for n, head in enumerate(values)
         ]
     steps = max(len(values) for _, values, _ in panels)
-    heights = [max(1.1, 0.11 * values.shape[1]) if axis == "number" else 2.6 for _, values, axis in panels]
+    heights = [max(1.1, 0.11 * values.shape[1]) if axis == "bit" else 2.6 for _, values, axis in panels]
     width = min(WIDE, max(6.0, 0.09 * steps + 2.0))
     figure = Figure(figsize=(width, sum(heights) + 1.0), layout="constrained")
     grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
     for axes, (name, values, axis) in zip(grid, panels, strict=True):
-        low, high = (0.0, 1.0) if axis == "place" else (min(0.0, float(values.min())), max(1.0, float(values.max())))
         shown = axes.imshow(
-            values.T.float().numpy(), cmap="cividis", aspect="auto", interpolation="nearest", vmin=low, vmax=high
+            values.T.float().numpy(), cmap="cividis", aspect="auto", interpolation="nearest", vmin=0.0, vmax=1.0
         )
         axes.set_title(name, fontsize=9, loc="left")
         axes.set_ylabel(axis, fontsize=8)

@@ -162,7 +162,8 @@ def places(trace: Trace, *, title: str = "") -> Figure:
         grid[1][column].imshow(looked, cmap="cividis", vmin=0)
         _outline(grid[1][column], corners, (height, width, 1))
         grid[0][column].set_title(_visible(item.text), fontsize=9)
-        grid[1][column].set_xlabel(f"highest {float(values.max()):.1%}", fontsize=8)
+        told = f"highest {float(values.max()):.1%} (all alike: {1 / len(values):.1%})"
+        grid[1][column].set_xlabel(told, fontsize=8)
     for axes in grid.flat:
         axes.set(xticks=[], yticks=[])
     _entitle(figure, title or one.name)
@@ -199,11 +200,9 @@ def crops(
         _outline(grid[0][column], corners[column].tolist(), shades.shape)
         grid[0][column].set_title(titles[column] if titles else "", fontsize=9)
         for row in range(several):
-            own = (
-                cut[column, row] - cut[column, row].min()
-            )  # normalised as a model reads it: from its least to its most
-            own = (own / own.max().clamp(min=1e-6)).permute(1, 2, 0).numpy().squeeze()
-            grid[1 + row][column].imshow(own, cmap="gray", vmin=0, vmax=1)
+            own = cut[column, row] - cut[column, row].min()  # shades as a model reads them: the least is black
+            light = (own / own.max().clamp(min=1e-6)).permute(1, 2, 0).numpy().squeeze()
+            grid[1 + row][column].imshow(light, cmap="gray", vmin=0, vmax=1)
             for edge in grid[1 + row][column].spines.values():
                 edge.set(color=COLOURS[row % len(COLOURS)], linewidth=2)
     for axes in grid.flat:

@@ -257,7 +257,10 @@ class Books:
         if progress.best is not None:
             resume.lay(self.task.model, checkpoint.read(self.run.best).tensors())
         best = "" if progress.best is None else f", best at step {progress.best.step}"
-        self.log.note(f"stopped at step {progress.step} ({reason}) after {self.seconds:.0f} s{best}")
+        kind, sentence, _ = reason.partition(":")
+        if sentence:
+            self.log.note(reason)
+        self.log.note(f"stopped at step {progress.step} ({kind}) after {self.seconds:.0f} s{best}")
         faults = replace(self.guard.health.faults)
         return Result(progress.step, reason, self.seconds, progress.best, faults, dict(progress.counts))
 

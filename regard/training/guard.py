@@ -186,7 +186,6 @@ class Guard:
     def give_up(self, step: int, why: str) -> None:
         """What was learnt is of no use, though every number is sound; `why` names a remedy."""
         self.reason = f"diverged: at step {step} {why}"
-        self.log.note(self.reason)
 
     def retreat(self, saved: Health, *, step: int, to: int, rows: int) -> None:
         """Be as at the checkpoint `to`, but count what happened since and pass over the rows up to now."""

@@ -152,7 +152,8 @@ def test_where_everything_fails_it_stops_with_a_reason_and_a_good_checkpoint(ret
     assert result.failed
     assert result.reason.startswith(f"diverged: 3 updates in a row failed at step {12 if retreats == 0 else ''}")
     assert "lower optim.rate, raise optim.warmup, or look at" in result.reason
-    assert f"({result.reason})" in said(run)
+    assert f" {result.reason}\n" in said(run)
+    assert "(diverged) after" in said(run)
     assert result.faults.rolled_back == retreats
     assert counted(run) == asdict(result.faults)
     assert result.best is not None

@@ -31,6 +31,7 @@ DAMAGE = (  # what Pillow's readers raise
 )
 WHITE = (255, 255, 255, 255)
 ANIMATED = "animated, of which the first frame is taken"
+GREY, COLOURED = "grey, read as if in colour", "in colour, read as grey"
 Fit = Literal["crop", "squeeze"]
 Pixels = UInt8[np.ndarray, "channels size size"]
 
@@ -63,15 +64,19 @@ def look(path: Path) -> Look:
     """The sides of a picture and whether it is grey, from its header alone."""
     with _opened(path) as picture:
         width, height = picture.size
-        turned = picture.getexif().get(0x0112, 1) >= 5  # orientations that swap the sides
-        grey = picture.mode in ("1", "L", "LA", "La") or picture.mode.startswith("I")
+        turned, grey = picture.getexif().get(0x0112, 1) >= 5, _grey(picture)  # orientations that swap the sides
     return Look(height, width, grey) if turned else Look(width, height, grey)
+
+
+def _grey(picture: Image.Image) -> bool:
+    return picture.mode in ("1", "L", "LA", "La") or picture.mode.startswith("I")
 
 
 def decoded(path: Path, *, size: int, channels: int, fit: Fit = "crop") -> tuple[Pixels, str | None]:
     """The bytes of a picture file, channels first, and what is odd about it."""
     with _opened(path) as picture:
-        odd = ANIMATED if getattr(picture, "is_animated", False) and picture.format != "MPO" else None
+        other = (GREY if _grey(picture) else COLOURED) if _grey(picture) != (channels == 1) else None
+        odd = ANIMATED if getattr(picture, "is_animated", False) and picture.format != "MPO" else other
         picture.draft(None, (2 * size, 2 * size))  # a JPEG is unpacked no larger than it need be
         plain = _upright(picture, grey=channels == 1)
         return _channelled(np.asarray(_fitted(plain, size, fit)), channels), odd

@@ -152,9 +152,12 @@ class Machine:
         asked = self.parse(given) if isinstance(given, str) else given
         batch = asked.sequences(self.data)
         logits, looks = self._watched(batch)
-        wrong = int(errors(logits, batch)[0])
-        shown = {"read in": batch.inputs[0], "answer": logits[0].sigmoid() * batch.scored[0, :, None]}
-        title = f"{self.name}: {self.data.kind}, {len(asked.bits)} vectors, {wrong} wrong bits"
+        wrong, bits = int(errors(logits, batch)[0]), int(batch.scored.sum()) * self.data.outputs
+        read, answer = (batch.inputs[0] + 1) / 2, logits[0].sigmoid()  # of -1 and 1; 0 is silence
+        read = read.masked_fill(batch.inputs[0] == 0, float("nan"))
+        shown = {"read in": read, "answer": answer.masked_fill(~batch.scored[0, :, None].bool(), float("nan"))}
+        count = f"{wrong:,} wrong bits of {bits:,} (guessing: {bits // 2:,})"
+        title = f"{self.name}: {self.data.kind}, {len(asked.bits)} vectors, {count}"
         return heads_over_time(shown, looks, title=title)
 
     def _remembered(self, asked: Asked) -> Remembered:
@@ -202,6 +205,6 @@ class Machine:
         """Stop at lengths that cannot be; the repeats that are asked of a sequence of this length."""
         least = 2 if self.data.kind == "recall" else 1
         if not least <= length <= LONGEST:
-            raise ValueError(f"length {length}: choose one from {least} to {LONGEST:,}")
+            raise ValueError(f"length {length}: choose one from {least} to {LONGEST:,}, as far as the memory reaches")
         fits(self.model.config, self.data, length)
         return self.data.repeats if self.data.kind == "repeat-copy" else 1

@@ -10,9 +10,10 @@ from torch import Tensor
 from regard.tasks.memory.sequences import LONGEST, Sequences, SequencesConfig, laid_out
 
 FORMS = {
-    "copy": "bits between spaces, such as {vector} {vector}",
-    "repeat-copy": "bits between spaces and how often, such as {vector} {vector} x3",
-    "recall": "items between / and one to ask about after ?, such as {item} / {item} ? {item}",
+    "copy": "vectors of {bits} bits between spaces, such as {vector} {vector}",
+    "repeat-copy": "vectors of {bits} bits between spaces and how often, such as {vector} {vector} x3",
+    "recall": "items of {size} vectors of {bits} bits between / and one to ask about after ?, such as "
+    "{item} / {item} ? {item}",
 }
 
 
@@ -44,19 +45,24 @@ def typed(asked: Asked, config: SequencesConfig) -> str:
 
 def parse(text: str, config: SequencesConfig) -> Asked:
     """What `typed` writes."""
+    shown = text if len(text) < 60 else f"{text[:57]}..."
     try:
         return _parsed(text, config)
+    except LookupError:
+        raise ValueError(
+            f"{shown!r}: the item after ? is none of those before the last: ask about one of them"
+        ) from None
     except ValueError:
         vector = "10" * (config.bits // 2) + "1" * (config.bits % 2)
-        form = FORMS[config.kind].format(vector=vector, item=" ".join([vector] * config.item))
-        shown = text if len(text) < 60 else f"{text[:57]}..."
-        raise ValueError(f"{shown!r} cannot be read as {config.bits} {form}") from None
+        item = " ".join([vector] * config.item)
+        form = FORMS[config.kind].format(vector=vector, item=item, bits=config.bits, size=config.item)
+        raise ValueError(f"{shown!r} cannot be read as {form}") from None
 
 
 def _parsed(text: str, config: SequencesConfig) -> Asked:
     words, repeats = text.split(), 1
     if config.kind == "repeat-copy":
-        times = words.pop()
+        times = words.pop() if words else ""
         repeats = int(times.removeprefix("x"))
         if not times.startswith("x") or not 1 <= repeats <= LONGEST:
             raise ValueError
@@ -67,8 +73,8 @@ def _parsed(text: str, config: SequencesConfig) -> Asked:
     wanted = _vectors(question.split(), config)
     if any(len(item) != config.item for item in (*items, wanted)):
         raise ValueError
-    [place, *_] = [number for number, item in enumerate(items[:-1]) if (item == wanted).all()]
-    return Asked(np.concatenate(items), place)
+    places = [number for number, item in enumerate(items[:-1]) if (item == wanted).all()]
+    return Asked(np.concatenate(items), places[0])
 
 
 def _vectors(words: list[str], config: SequencesConfig) -> np.ndarray:

@@ -151,6 +151,16 @@ def test_pictures_are_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(album(shelf_of(tmp_path / "moved"), SHAPE)) == 9, "found by content, wherever it lies"
 
 
+def test_grey_pictures_among_coloured_ones_are_counted_and_named(tmp_path: Path) -> None:
+    root = fill(tmp_path / "photos", 4)
+    Image.new("L", (16, 16), 90).save(root / "red" / "grey.png")
+    [line] = album(shelf_of(root), SHAPE).summary
+    assert line.startswith("1 grey, read as if in colour: ")
+    assert "red/grey.png" in line
+    [line] = album(shelf_of(root), SHAPE._replace(channels=1)).summary
+    assert line.startswith("12 in colour, read as grey: ")
+
+
 def test_bad_pictures_are_counted_named_and_allowed_up_to_a_share(tmp_path: Path) -> None:
     root = fill(tmp_path / "photos", 4)
     (root / "red" / "00.png").write_bytes(b"")

@@ -148,7 +148,7 @@ def test_what_cannot_be_is_said_in_a_line(folder, capsys):
     assert "length 0: choose one from 1 to 1,000" in complaint(capsys, "predict", copy, "--length", 0)
     assert "length 1: choose one from 2 to" in complaint(capsys, "evaluate", folder / "recall", "--length", 1)
     assert "give no other input" in complaint(capsys, "predict", copy, "110", "--length", 3)
-    assert "cannot be read as 3 bits" in complaint(capsys, "predict", copy, "11")
+    assert "cannot be read as vectors of 3 bits" in complaint(capsys, "predict", copy, "11")
     assert "give no files" in complaint(capsys, "evaluate", copy, "pairs.tsv")
     assert "count 0" in complaint(capsys, "evaluate", copy, "-s", "count=0")
     assert "count must be a whole number, not 'many'" in complaint(capsys, "evaluate", copy, "-s", "count=many")

@@ -127,13 +127,19 @@ def test_what_is_typed_is_read_as_it_was_meant(data):
     ("data", "text"),
     [
         (COPY, "1101 001"), (COPY, "12 001"), (COPY, ""), (REPEAT, "110"), (REPEAT, "110 x0"), (REPEAT, "110 xx"),
-        (RECALL, "110 001"), (RECALL, "110 001 / 111 000 ? 111 000"), (RECALL, "110 / 111 000 ? 110"),
+        (RECALL, "110 001"), (RECALL, "110 / 111 000 ? 110"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_said_in_a_line_with_an_example(data, text):
-    with pytest.raises(ValueError, match=r"cannot be read as 3 (bits|items) .*such as 101") as error:
+    with pytest.raises(ValueError, match=r"cannot be read as .*vectors of 3 bits .*such as 101") as error:
         parse(text, data)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["110 001 / 111 000 ? 111 000", "110 001 / 111 000 ? 111 111"])
+def test_an_item_that_has_no_next_one_cannot_be_asked_about(text):
+    with pytest.raises(ValueError, match=r"the item after \? is none of those before the last: ask about one of them"):
+        parse(text, RECALL)
 
 
 @pytest.mark.parametrize(

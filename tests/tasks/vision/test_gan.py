@@ -224,7 +224,6 @@ def test_what_is_wrong_is_said_in_one_line(run, capsys, monkeypatch, tmp_path, l
     assert error.count("\n") == 1
 
 
-@pytest.mark.slow
 def test_bars_are_learnt_in_seconds(pictures, tmp_path):
     settings = bars.settings(pictures, steps=300, evaluate=100)
     model = regard.load(recipe.train(settings, out=tmp_path / "run", quiet=True).folder, device="cpu")
