@@ -69,11 +69,17 @@ def main() -> None:
             one = measured(contest, way, seed, eye, asked)
             found[f"{way}, seed {seed}"] = one
             print(json.dumps({f"{way}, seed {seed}": one}), flush=True)
+            written(found, asked.out)
     for way in asked.attention:
         found[way] = summary([found[f"{way}, seed {seed}"] for seed in asked.seeds])
         print(f"{way} attention: {found[way]}")
-    if asked.out is not None:
-        asked.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    written(found, asked.out)
+
+
+def written(found: dict[str, Any], path: Path | None) -> None:
+    """What was found so far, if anybody wants it in a file."""
+    if path is not None:
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def measured(contest: Contest, way: str, seed: int, eye: Path, asked: argparse.Namespace) -> dict[str, Any]:
