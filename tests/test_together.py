@@ -60,11 +60,17 @@ def test_what_runs_at_the_deadline_is_ended(told, monkeypatch):
     assert ends == {"long": "ended at the deadline", "next": "not begun"}
 
 
-def test_the_list_for_pictures_names_only_jobs_and_recipes_that_are_there():
+@pytest.mark.parametrize("name", ["vision", "beyond"])
+def test_lists_name_only_jobs_recipes_and_benchmarks_that_are_there(name):
     root = Path(__file__).parent.parent
-    jobs = [together.Job(**one) for one in yaml.safe_load((root / "benchmarks" / "vision.yaml").read_text())]
+    jobs = [together.Job(**one) for one in yaml.safe_load((root / "benchmarks" / f"{name}.yaml").read_text())]
     names = [job.name for job in jobs]
     assert len(set(names)) == len(names)
     assert {name for job in jobs for name in job.after} <= set(names)
-    recipes = {job.run.split()[3] for job in jobs if "benchmarks.vision" in job.run}
-    assert all((root / "recipes" / f"{recipe}.yaml").exists() for recipe in recipes)
+    words = [job.run.split() for job in jobs]
+    recipes = {f"recipes/{run[3]}.yaml" for run in words if run[2] == "benchmarks.vision"}
+    recipes |= {word for run in words for word in run if word.startswith("recipes/")}
+    assert recipes
+    assert all((root / recipe).exists() for recipe in recipes)
+    modules = {run[2].partition(".")[2] for run in words if run[2].startswith("benchmarks.")}
+    assert all((root / "benchmarks" / f"{module}.py").exists() for module in modules)
