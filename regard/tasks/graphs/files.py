@@ -309,9 +309,9 @@ def _features(name: str, held: dict[str, np.ndarray]) -> NodeFeatures:
 
 
 def _within(name: str, key: str, numbers: np.ndarray, size: int) -> None:
-    if numbers.size and (numbers.min() < 0 or numbers.max() >= size):
-        wrong = int(numbers.min() if numbers.min() < 0 else numbers.max())
-        raise ValueError(f"{name}: {key} names number {wrong}, there are 0 to {size - 1}: correct it")
+    for row, *column in np.argwhere((numbers < 0) | (numbers >= size))[:1].tolist():
+        wrong = int(numbers[row, *column])
+        raise ValueError(f"{name}: {key}[{row}] names number {wrong}, there are 0 to {size - 1}: correct it")
 
 
 def _told(name: str, held: dict[str, np.ndarray], key: str, count: int) -> list[str] | None:

@@ -137,11 +137,11 @@ def test_a_class_without_a_node_to_train_on_is_refused(tmp_path: Path):
         ({"labels": np.zeros(60)}, "labels is of type float64: store whole numbers"),
         ({"labels": np.zeros(59, int)}, "labels have shape (59,) for 60 nodes"),
         ({"labels": np.full(60, -2)}, "labels from -2 to -2: number classes from 0"),
-        ({"edges": np.array([[0, 60]])}, "edges names number 60, there are 0 to 59"),
+        ({"edges": np.array([[0, 60]])}, r"edges[0] names number 60, there are 0 to 59"),
         ({"edges": np.zeros((4, 3), int)}, "edges have shape (4, 3)"),
         ({"x_indptr": np.zeros(3, int)}, "x_indptr has 3 bounds for a shape of [60, 6]"),
         ({"x_data": np.ones(3, np.float32)}, "do not fit together: store a CSR matrix"),
-        ({"train_idx": np.array([-1])}, "train_idx names number -1"),
+        ({"train_idx": np.array([-1])}, "train_idx[0] names number -1"),
         ({"val_idx": small.contents()["train_idx"]}, "is both in train and in valid: leave it in one of them"),
         (
             {"labels": np.where(np.arange(60) == small.contents()["train_idx"][0], -1, np.arange(60) % 2)},
