@@ -93,6 +93,12 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
     how.check(found.shape.size, found.shape.channels)
     made = Scenes(how, found.classes)
     classes, before = made.classes, (known or {}).get("data") or {}
+    channels, seen = how.channels(found.shape.channels), len(before.get("mean") or ())
+    if seen and seen != channels:
+        raise ValueError(
+            f"the model to start from sees {seen} numbers of a pixel, and these scenes have {channels}: leave out "
+            "--from, or give data.scatter.colours as it had"
+        )
     some = made.fixed(found.train.kept(np.array(evenly(range(len(found.train)), preparing.MEASURED))), classes)
     mean, std = preparing.scales(some, *(getattr(config, name) or before.get(name) for name in ("mean", "std")))
     (few, most), each = how.scraps, ", each in a colour of its own" * how.colours

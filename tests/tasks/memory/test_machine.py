@@ -110,6 +110,13 @@ def test_input_output_and_weights_stand_in_one_picture(folder, capsys, tmp_path)
     assert told.startswith(str(tmp_path / "ntm.png"))
     with Image.open(tmp_path / "ntm.png") as picture:
         assert min(picture.size) > 500
+    figure = recipe.load(folder / "copy", device="cpu").picture("110 001")
+    read, answer = (axes.images[0].get_array() for axes in figure.axes[:2])
+    assert "wrong bits of 6 (guessing: 3)" in figure.get_suptitle()
+    assert read[:3, :2].T.tolist() == [[1, 1, 0], [0, 0, 1]]
+    assert read.mask[:3, 2:].all(), "silence is blank"
+    assert answer.mask[:, :3].all(), "and so is what nobody asked for"
+    assert not answer.mask[:, 3:].any()
     said(capsys, "predict", folder / "lstm", "110 001", "-o", tmp_path / "lstm.svg")
     assert "answer" in (tmp_path / "lstm.svg").read_text()
     two = complaint(capsys, "predict", folder / "copy", "110", "001", "-o", tmp_path / "two.png")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,10 @@ def test_a_collapse_is_told_and_never_the_best(pictures, tmp_path):
     assert done.result.failed
     assert done.result.step < 60
     log = (tmp_path / "run" / "train.log").read_text()
-    assert "the generator collapsed" in log
+    assert log.count("the generator collapsed") == 1
+    assert "(diverged) after" in log
+    bare = replace(done, metrics={})  # where no evaluation was good
+    assert bare.summary == f"{done.folder}: {done.result.reason}", "there is nothing to resume or to use"
     measured = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     last = [each for each in measured if each["kind"] == "evaluation"][-1]
     assert last["variety"] < 0.1
