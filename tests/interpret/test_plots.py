@@ -32,3 +32,15 @@ def test_captions_of_several_models_are_rows_of_words_above_where_each_looked():
     assert titles == ["a", "dog"] * 2
     dog = figure.axes[1].images[0].get_array()
     assert dog[0, 3, 0] > dog[0, 0, 0], "the second word looked at the second region"
+
+
+def test_crops_of_any_channels_are_drawn_from_their_darkest_to_their_brightest():
+    """They are normalised as a model reads them, which matplotlib would clip where they are in colour."""
+    for channels in (1, 3):
+        scene = torch.randint(256, (2, channels, 8, 8), dtype=torch.uint8)
+        cut = 5 * torch.randn(2, 1, channels, 4, 4) - 3
+        figure = plots.crops(scene, torch.rand(2, 1, 4, 2), cut)
+        for axes in figure.axes[2:]:
+            light = axes.images[0].get_array()
+            assert (light.min(), light.max()) == (0, 1)
+            assert axes.images[0].get_clim() == (0, 1)

@@ -16,6 +16,7 @@ import regard
 from regard import checkpoint, recipe
 from regard.cli import run as main
 from regard.data.pictures.shelves import PictureFile, shelve
+from regard.interpret import plots
 from regard.metrics.made import frechet
 from tests.tasks.vision import bars
 
@@ -164,6 +165,8 @@ def test_scores_are_those_of_the_classifier_that_looks(run, pictures, tmp_path):
 def test_five_places_show_where_they_look(run):
     model = regard.load(run, device="cpu")
     trace = model.look("flat", seed=3)
+    told = [axes.get_xlabel() for axes in plots.places(trace).axes[5:]]
+    assert all(one.endswith("(all alike: 6.2%)") for one in told), "what a look at all 16 places would give"
     [looks] = trace.weights
     assert looks.values.shape == (1, 5, 16)
     assert torch.allclose(looks.values.sum(-1), torch.ones(1, 5))
