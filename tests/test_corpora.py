@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents import ROOT, SAMPLE
+from tests.desk import SAMPLE
+from tests.documents import ROOT
 
 with pytest.MonkeyPatch.context() as patch:
     patch.syspath_prepend(str(ROOT / "scripts"))

@@ -39,7 +39,8 @@ from regard.tasks.vision.localisation import LocalisationRecipe
 from regard.tasks.vision.pixels.task import PixelsRecipe
 from regard.tasks.word2vec.task import EmbeddingRecipe
 from tests.conftest import unchecked
-from tests.documents import BRIEF, DOCUMENTS, ROOT, SMALL, Block, Desk, blocks, lay_everything, regards
+from tests.desk import lay_everything
+from tests.documents import BRIEF, DOCUMENTS, ROOT, SMALL, Block, Desk, blocks, regards
 
 COMMANDS = typer.main.get_command(app).commands
 PAGES = ROOT / "docs" / "commands"

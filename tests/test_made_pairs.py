@@ -12,7 +12,8 @@ import pytest
 from regard import config
 from regard.data.holdout import sentence
 from regard.tasks.translation import scoring
-from tests.documents import ROOT, SAMPLE
+from tests.desk import SAMPLE
+from tests.documents import ROOT
 
 pytestmark = pytest.mark.unchecked  # whole answers of a model, whose parts are checked elsewhere
 MODEL = ROOT / "regard" / "pretrained" / "en-fr"

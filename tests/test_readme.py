@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents import ROOT, Desk, blocks, lay, lay_labels, lay_others, lay_pictures, lay_texts, regards, targets
+from tests.desk import lay, lay_labels, lay_others, lay_pictures, lay_texts
+from tests.documents import ROOT, Desk, blocks, regards, targets
 
 README = ROOT / "README.md"
 DESIGN = ROOT / "docs" / "design.md"

@@ -18,6 +18,7 @@ from regard.tasks.omics.samples import Samples
 from regard.tasks.trained import SENTENCES
 from regard.training.task import Task
 from tests.conftest import unchecked
+from tests.desk import lay, lay_graphs, lay_labels, lay_omics, lay_pictures, lay_texts, lay_words
 from tests.documents import (
     BARE,
     BRIEF,
@@ -34,13 +35,6 @@ from tests.documents import (
     SKETCHED,
     SMALL,
     TINY,
-    lay,
-    lay_graphs,
-    lay_labels,
-    lay_omics,
-    lay_pictures,
-    lay_texts,
-    lay_words,
     small,
 )
 

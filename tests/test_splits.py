@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from regard.data.holdout import sentence
-from tests.documents import ROOT, SAMPLE
+from tests.desk import SAMPLE
+from tests.documents import ROOT
 
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "split_pairs.py"))
 LINES = [tuple(line.split("\t")) for line in gzip.decompress(SAMPLE.read_bytes()).decode("utf-8").splitlines()]

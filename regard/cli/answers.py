@@ -105,7 +105,8 @@ def given_inputs(trained: Any, asked: Asked, done: int = 0) -> Iterator[tuple[li
     reads = lines_of(asked.file) if asked.file is not None else typed(trained, asked.texts or ["-"])
     first = next(reads, None)
     if first is None:
-        raise ValueError(f"{asked.file or 'standard input'} is empty: give inputs, or lines to read")
+        given = getattr(trained, "option", "inputs")
+        raise ValueError(f"{asked.file or 'standard input'} is empty: give {given}, or lines to read")
     for block in blocks(
         islice(chain([first], reads), done, None), 1 << 62 if getattr(trained, "together", False) else BLOCK
     ):

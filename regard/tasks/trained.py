@@ -36,12 +36,12 @@ class Trained(Protocol):
     Where inputs are files, it says `opens = True`; where one of them may stand for several, as a folder for its
     pictures, `unfolded(text)` gives those; where they belong together, as the frames of a film do, `together = True`;
     where a file of inputs is more than its lines, `read(file)` gives them, and where inputs lie in several files at
-    once, as samples do in tables, `joined(words)` does. Where answers can be scored that
-    somebody else wrote into a file, `judge(file, *files, name, ...)` is a static method that does. Where it writes, and
-    speed is told in tokens, `workloads(inputs, batches, ...)` gives what to time. Where it draws inputs for itself,
-    `drawn(length)` gives some as text; where an answer can be drawn, `picture(given)` does. Where models of other tasks
-    can be used in the same way, `serves(model)`, a class method, tells it by the settings of one. A language model that
-    can be prompted is also what `tasks/gaps.py` says.
+    once, as samples do in tables, `joined(words)` does; where a command has an option for them, `option` names it.
+    Where answers can be scored that somebody else wrote into a file, `judge(file, *files, name, ...)` is a static
+    method that does. Where it writes, and speed is told in tokens, `workloads(inputs, batches, ...)` gives what to
+    time. Where it draws inputs for itself, `drawn(length)` gives some as text; where an answer can be drawn,
+    `picture(given)` does. Where models of other tasks can be used in the same way, `serves(model)`, a class method,
+    tells it by the settings of one. A language model that can be prompted is also what `tasks/gaps.py` says.
     """
 
     task: ClassVar[str]

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from regard.attention.masks import Grid
+from regard.interpret import page
+from regard.interpret.steps import Steps, inside, predictions
+from regard.interpret.trace import Trace
+
+CROSS = "decoder.0.cross"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = (
     "--no-sandbox",
@@ -86,3 +93,29 @@ def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
     yield open_file
     for context in contexts:
         context.close()
+
+
+@pytest.fixture(scope="module")
+def watched() -> tuple[Trace, Steps]:
+    """A real translation and the insides of its attentions."""
+    import regard
+
+    translator = regard.load(Path(__file__).parent.parent / "checkpoints" / "format-1")
+    trace = translator.look("Le chat noir dort.")
+    read = [*translator.source.encode("Le chat noir dort."), translator.end]
+    written = [*translator.hypotheses([read], [0], translator.decoding)[0][0].tokens, translator.end]
+    layouts = [Grid(torch.tensor([len(ids)]), len(ids)) for ids in (read, written)]
+    inputs = torch.tensor([read]), torch.tensor([[translator.begin, *written[:-1]]])
+    model = translator.model
+    found, logits = inside(model, lambda: model.logits(model(*inputs, layouts=tuple(layouts)))[0])
+    return trace, Steps(found, predictions(logits, written, lambda id: translator.target.pieces([id])[0]))
+
+
+@pytest.fixture(scope="module")
+def file(watched: tuple[Trace, Steps], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of that translation, with measures and links."""
+    trace, steps = watched
+    path = tmp_path_factory.mktemp("page") / "page.html"
+    measures = {"AER": {CROSS: [0.31, 0.62]}, "AER of the diagonal": 0.4}
+    page.save(trace, path, steps=steps, measures=measures, gold="0-0 1-2 2-1 3p3 4-4")
+    return path

@@ -19,7 +19,7 @@ from regard.interpret.trace import Trace, load
 from regard.models.gat import GAT, GATConfig
 from regard.tasks.graphs.classifier import NodeClassifier
 from regard.tasks.graphs.files import GraphConfig, GraphFile, read
-from tests.browser.test_page import contrast, luminance
+from tests.browser.reading import contrast, luminance
 from tests.tasks.graphs import small
 
 pytestmark = pytest.mark.unchecked  # shapes are checked with the model

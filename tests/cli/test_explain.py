@@ -1,5 +1,7 @@
-"""What explain shows in a terminal: numbers that are whole, and columns that tell something."""
+"""What explain shows and writes: numbers that are whole and add up, columns that tell something, links, a page."""
 
+import csv
+import io
 import json
 import re
 from pathlib import Path
@@ -96,3 +98,81 @@ def test_a_single_word_of_many_letters_is_shown_letter_by_letter(recurrent, caps
     assert capsys.readouterr().out.splitlines()[1].split() == ["chat"]
     assert run(["explain", str(recurrent), "le chat"]) == 0
     assert capsys.readouterr().out.splitlines()[1].split() == ["le", "chat"]
+
+
+def test_explain_shows_a_matrix_links_arithmetic_and_writes_a_page(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    text = "Le chat noir dort."
+    assert run(["explain", str(trained), text]) == 0
+    assert "decoder.0.cross" in capsys.readouterr().out
+    assert run(["explain", str(trained), text, "--alignments"]) == 0
+    assert "-" in capsys.readouterr().out
+    assert run(["explain", str(trained), text, "--step", "1"]) == 0
+    assert "softmax" in capsys.readouterr().out
+    for name in ("page.html", "picture.png", "picture.svg", "trace.json"):
+        assert run(["explain", str(trained), text, "-o", str(tmp_path / name)]) == 0
+        assert (tmp_path / name).stat().st_size > 500
+    capsys.readouterr()
+    for wrong in (["--head", "9"], ["--attention", "nowhere"]):
+        assert run(["explain", str(trained), text, *wrong]) == 1
+        out, error = capsys.readouterr()
+        assert (out, error.count("\n"), error[:8]) == ("", 1, "regard: ")
+
+
+def test_explain_writes_a_table_that_adds_up_and_numbers_that_agree_with_it(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    shown = ["explain", str(trained), "Le chat noir dort.", "--level", "subword", "--specials"]
+    assert run([*shown, "-o", str(tmp_path / "looks.csv")]) == 0
+    with (tmp_path / "looks.csv").open(encoding="utf-8", newline="") as file:
+        head, *lines = csv.reader(file)
+    assert head[-1] == "<eos>"
+    assert lines[-1][0] == "<eos>"
+    for line in lines:
+        assert sum(map(float, line[1:])) == pytest.approx(1.0, abs=1e-5)
+    capsys.readouterr()
+    assert run([*shown, "--numbers"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert [int(cell) for cell in printed[2].split()[1:]] == [round(100 * float(cell)) for cell in lines[0][1:]]
+
+
+def test_explain_judges_links_made_by_hand_and_links_many_lines(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    text = "Le chat noir dort."
+    assert run(["explain", str(trained), text, "--alignments"]) == 0
+    links = capsys.readouterr().out.strip()
+    assert run(["explain", str(trained), text, "--gold", links]) == 0
+    assert "AER of this sentence: 0.000" in capsys.readouterr().out
+    page = tmp_path / "page.html"
+    assert run(["explain", str(trained), text, "--gold", links, "-o", str(page)]) == 0
+    assert "AER of the diagonal" in page.read_text(encoding="utf-8")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{text}\nLe roi dort.\n".encode())))
+    capsys.readouterr()
+    assert run(["explain", str(trained), "--alignments", "-"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == links
+    assert run(["explain", str(trained), "--alignments"]) == 1
+    assert "give one input" in capsys.readouterr().err
+    assert run(["explain", str(trained), text, "--gold", links, "--attention", "encoder.0.attention"]) == 1
+    assert "looks at one side only" in capsys.readouterr().err
+
+
+@pytest.mark.unchecked
+def test_explain_measures_heads_for_a_file_or_a_page(
+    trained: Path, few_aligned: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert run(["explain", str(trained), "--measures", "--to", "en", "-o", str(tmp_path / "heads.json")]) == 0
+    titles = [table["title"] for table in json.loads((tmp_path / "heads.json").read_text(encoding="utf-8"))]
+    assert "Heads that follow a relation of grammar" in titles
+    page = tmp_path / "page.html"
+    assert run(["explain", str(trained), "Le roi dort.", "--measures", "--to", "en", "-o", str(page)]) == 0
+    assert '"article to noun":{"encoder.0.attention"' in page.read_text(encoding="utf-8")
+    wrong = {
+        ("Le roi dort.",): "takes no text, or a text and -o page.html",
+        ("-o", "x.csv"): "measures are written as .json",
+        ("-o", "x.html"): "takes no text, or a text and -o page.html",
+    }
+    for words, told in wrong.items():
+        assert run(["explain", str(trained), "--measures", "--to", "en", *words]) == 1
+        assert told in capsys.readouterr().err

@@ -1,164 +1,29 @@
 """Tokenizer files of other people's: the same tokens as `transformers`, on hard text, from whatever files there are."""
 
-import base64
 import json
-import math
-import os
 import shutil
-import time
-import unicodedata
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
-from tokenizers import Regex, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
 
-from regard.data.tokenizers import Tokenizer
 from regard.interop.sentencepiece import Piece, Type
 from regard.interop.tokenizers import read
-from tests.interop.spelling import BEGIN, BYTES, END, UNKNOWN, charsmap, llama2c, model
-
-HARD = [
-    "Hello world! It's a test, isn't it?",
-    "naïve café déjà-vu Straße İstanbul",
-    unicodedata.normalize("NFD", "naïve café déjà-vu Ünïcödé"),
-    "日本語のテキスト、漢字かな交じり文。 中文 한국어",
-    "مرحبا بالعالم שלום עולם \u200fعربي\u200e",
-    "😀 👨‍👩‍👧‍👦 🇫🇷 👍🏽 x😀y",
-    "a\u0001b\u0007c\u007fd\u0085e \ufeffbom soft\u00adhyphen zero\u200bwidth",
-    "  two  blanks\tand\ttabs\n newlines\r\n\n end ",
-    "…ellipsis “quotes” «fr»\u00a0!\u202f? ½ ² ™ ﬁ ＦＵＬＬ\u3000ＷＩＤＴＨ 𝕳𝖊𝖑𝖑𝖔",
-    "don't 3.14 1,000,000 x=y+z; <html> [CLS / foo@bar.com #tag _under_score",
-    "ALL CAPS and MiXeD",
-    "",
-    "x",
-]
-ENDLESS = ("abcdefghij😀é" * 25_000)[: 1 << 18]
-TEXTS = [*HARD, "the quick brown fox jumps over the lazy dog", "the cat sat on the mat and the dog did not sit"] * 4
-FOLDED = {
-    **{chr(code): " " for code in (9, 10, 13, 0x85, 0xA0, 0x200B, 0x202F, 0x3000, 0xFEFF)},
-    **{chr(code): "" for code in (1, 7, 0x7F)},
-    **{old: unicodedata.normalize("NFKC", old) for old in "…½²™ﬁＦＵＬＷＩＤＴＨ𝕳𝖊𝖑𝖔"},
-    **{unicodedata.normalize("NFD", new): new for new in "ïéàÜö"},
-}
-DATA = Path(os.environ.get("REGARD_DATA", "data"))
-
-
-def there(name: str) -> Path:
-    """Real files, where REGARD_DATA has them."""
-    if not (DATA / name).exists():
-        pytest.skip(f"{name} is not under REGARD_DATA")
-    return DATA / name
-
-
-def same(ours: Tokenizer, theirs, texts=HARD) -> None:
-    """Whether both give the same tokens, and whether a long text without a blank takes a bounded time."""
-    for text in texts:
-        assert ours.encode(text) == theirs.encode(text, add_special_tokens=False), text
-    start = time.perf_counter()
-    ids = ours.encode(ENDLESS)
-    assert time.perf_counter() - start < 120
-    assert ids == theirs.encode(ENDLESS, add_special_tokens=False)
-
-
-def trained(model, trainer, normalizer=None, pre_tokenizer=None) -> dict:
-    """The model of a tokenizer of TEXTS, as its tokenizer.json has it."""
-    engine = Engine(model)
-    if normalizer is not None:
-        engine.normalizer = normalizer
-    if pre_tokenizer is not None:
-        engine.pre_tokenizer = pre_tokenizer
-    engine.train_from_iterator(TEXTS, trainer)
-    return json.loads(engine.to_str())["model"]
-
-
-def pairs(folder: Path, vocab: dict[str, int], merges: list) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / "vocab.json").write_text(json.dumps(vocab), encoding="utf-8")
-    lines = ["#version: 0.2", *(" ".join(pair) for pair in merges), ""]
-    (folder / "merges.txt").write_text("\n".join(lines), encoding="utf-8")
-    return folder
-
-
-def byte_pairs(folder: Path, special: list[str]) -> Path:
-    """Files as GPT-2 and RoBERTa have them."""
-    level = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    trainer = trainers.BpeTrainer(
-        vocab_size=600, special_tokens=special, initial_alphabet=level.alphabet(), show_progress=False
-    )
-    found = trained(models.BPE(), trainer, pre_tokenizer=level)
-    return pairs(folder, found["vocab"], found["merges"])
-
-
-def first_pairs(folder: Path) -> Path:
-    """Files as GPT-1 has them."""
-    trainer = trainers.BpeTrainer(
-        vocab_size=500, special_tokens=["<unk>"], end_of_word_suffix="</w>", show_progress=False
-    )
-    unit = models.BPE(unk_token="<unk>", end_of_word_suffix="</w>")
-    found = trained(unit, trainer, normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer())
-    return pairs(folder, found["vocab"], found["merges"])
-
-
-def word_pieces(folder: Path, *, lowercase: bool = True) -> Path:
-    """Files as BERT has them."""
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    trainer = trainers.WordPieceTrainer(vocab_size=500, special_tokens=special, show_progress=False)
-    normalizer = normalizers.BertNormalizer(lowercase=lowercase)
-    found = trained(models.WordPiece(unk_token="[UNK]"), trainer, normalizer, pre_tokenizers.BertPreTokenizer())
-    folder.mkdir(exist_ok=True)
-    names = sorted(found["vocab"], key=found["vocab"].__getitem__)
-    (folder / "vocab.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
-    return folder
-
-
-def scored() -> list[Piece]:
-    """Pieces of a unigram model of TEXTS, without special ones; some characters have none."""
-    trainer = trainers.UnigramTrainer(vocab_size=300, special_tokens=["<unk>"], unk_token="<unk>", show_progress=False)
-    cut = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
-    found = trained(models.Unigram(), trainer, Engine.from_str(json.dumps(shell())).normalizer, cut)
-    rare = set("漢字🇫🇷ש½")
-    return [Piece(name, round(score, 4)) for name, score in found["vocab"] if name != "<unk>" and not rare & set(name)]
-
-
-def joined(size: int = 700) -> tuple[list[Piece], list]:
-    """Pieces of a byte-pair model as Llama's, and the merges that made them."""
-    special = [UNKNOWN, BEGIN, END, *BYTES]
-    trainer = trainers.BpeTrainer(
-        vocab_size=size, special_tokens=[piece.name for piece in special], limit_alphabet=60, show_progress=False
-    )
-    cut = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex("[^ ]+| +"), "isolated"),
-            pre_tokenizers.Metaspace(prepend_scheme="never", split=False),
-        ]
-    )
-    found = trained(models.BPE(unk_token="<unk>"), trainer, pre_tokenizer=cut)
-    names = sorted(found["vocab"], key=found["vocab"].__getitem__)[len(special) :]
-    singles = [name for name in names if len(name) == 1]
-    longer = [name for name in names if len(name) > 1]
-    order = [*longer, *singles, *([] if "▁" in singles else ["▁"])]
-    return [*special, *(Piece(name, -float(rank)) for rank, name in enumerate(order))], found["merges"]
-
-
-def shell(**parts) -> dict:
-    """A tokenizer.json around nothing much."""
-    folding = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap(FOLDED)).decode()}
-    empty = dict.fromkeys(("truncation", "padding", "pre_tokenizer", "post_processor", "decoder"))
-    unit = {"type": "WordLevel", "vocab": {"<unk>": 0, "a": 1}, "unk_token": "<unk>"}
-    return {"version": "1.0", "added_tokens": [], "normalizer": folding, **empty, "model": unit, **parts}
-
-
-def parsed(folder: Path, kind: str, **options) -> Tokenizer:
-    return Tokenizer.parse(read(folder, kind=kind, **options))
-
-
-def roles(tokenizer: Tokenizer) -> dict[str, str]:
-    """The names of special tokens by role."""
-    found = {name: getattr(tokenizer, name) for name in ("pad", "begin", "end", "unknown", "mask", "separator")}
-    return {name: tokenizer.pieces([id])[0] for name, id in found.items() if id is not None}
-
+from tests.interop.spelling import BEGIN, END, UNKNOWN, charsmap, llama2c, model
+from tests.interop.vocabularies import (
+    FOLDED,
+    HARD,
+    TEXTS,
+    byte_pairs,
+    first_pairs,
+    joined,
+    parsed,
+    roles,
+    same,
+    scored,
+    there,
+    word_pieces,
+)
 
 BERT = {"pad": "[PAD]", "begin": "[CLS]", "end": "[SEP]", "unknown": "[UNK]", "mask": "[MASK]", "separator": "[SEP]"}
 ROBERTA = {"pad": "<pad>", "begin": "<s>", "end": "</s>", "unknown": "<unk>", "mask": "<mask>", "separator": "</s>"}
@@ -443,140 +308,3 @@ def test_the_real_vocabulary_of_llama2c():
     ]  # fmt: skip
     for text in HARD:
         assert ours.decode(ours.encode(text)) == text
-
-
-def test_tokens_that_were_added_later_have_their_ids(tmp_path):
-    folder = byte_pairs(tmp_path / "gpt2", ["<|endoftext|>"])
-    size = len(json.loads((folder / "vocab.json").read_text(encoding="utf-8")))
-    (folder / "added_tokens.json").write_text(json.dumps({"<sep>": size + 1, "<pad>": size}), encoding="utf-8")
-    (folder / "special_tokens_map.json").write_text(
-        json.dumps({"pad_token": "<pad>", "sep_token": {"content": "<sep>"}, "mask_token": "<nowhere>"}),
-        encoding="utf-8",
-    )
-    ours = parsed(folder, "gpt2")
-    assert (ours.pad, ours.separator, ours.mask, ours.vocab) == (size, size + 1, None, size + 2)
-    (folder / "added_tokens.json").write_text(json.dumps({"<pad>": 5}), encoding="utf-8")
-    with pytest.raises(ValueError, match='added token "<pad>" should have id 5'):
-        read(folder, kind="gpt2")
-
-
-def test_explosive_expressions_are_refused(tmp_path):
-    cut = {"type": "Split", "pattern": {"Regex": "(a+)+b"}, "behavior": "Isolated", "invert": False}
-    (tmp_path / "tokenizer.json").write_text(json.dumps(shell(pre_tokenizer=cut)), encoding="utf-8")
-    with pytest.raises(ValueError, match="exponential time"):
-        read(tmp_path, kind="gpt2")
-
-
-@pytest.mark.parametrize(
-    ("files", "message"),
-    [
-        ({}, "has no tokenizer"),
-        ({"tokenizer.json": b"{"}, "tokenizer.json: cannot be read"),
-        ({"tokenizer.json": b"[1]"}, "expected a JSON object"),
-        ({"tokenizer.json": b"{}"}, "the tokenizer has no vocabulary"),
-        ({"tokenizer.json": b'{"model": {"vocab": {"a": 4000000000}}}'}, "id of \"a\" is 4000000000"),
-        ({"tokenizer.json": b'{"model": {"vocab": {"a": 1, "b": 1}}}'}, "two tokens have the same id"),
-        ({"tokenizer.json": b'{"model": {"vocab": {"a": 1}}}'}, "not a tokenizer.json"),
-        ({"tokenizer.json": b"[" * 100_000}, "too deep"),
-        ({"vocab.json": b'{"a": 0}'}, "merges.txt: no such file"),
-        ({"vocab.json": b'{"a": 0}', "merges.txt": b"a b c\n"}, "merges.txt:1: expected two pieces"),
-        ({"vocab.json": b'{"a": 0}', "merges.txt": b"a b\n"}, "not a tokenizer.json"),
-        ({"vocab.json": b'{"a": "b"}', "merges.txt": b""}, 'the id of "a" is "b"'),
-        ({"vocab.txt": b"a\na\n"}, '"a" is there twice'),
-        ({"vocab.txt": b"\xff\n"}, "is not UTF-8"),
-        ({"vocab.txt": b"a\n", "tokenizer_config.json": b'{"do_lower_case": 3}'}, "do_lower_case must be true"),
-        ({"vocab.txt": b"a\n", "tokenizer_config.json": b'{"pad_token": 3}'}, "must be a text"),
-        ({"vocab.txt": b"a\n", "tokenizer_config.json": b'{"added_tokens_decoder": {"x": "<a>"}}'}, "is no id"),
-        ({"tokenizer.model": b""}, "0 pieces stand for the unknown"),
-        ({"tokenizer.model": b"\x0a\xff"}, "ends in the middle"),
-        ({"tokenizer.model": b"\xff" * 20}, "has no end"),
-        ({"spiece.model": b"\x00" * (1 << 24) + b"\x00"}, "larger than"),
-        ({"tokenizer.bin": b"\x01\x00\x00\x00\x00\x00\xc0\x7f\x01\x00\x00\x00a"}, "no finite number"),
-        ({"tokenizer.bin": b"\x01\x00\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"}, "length of -1"),
-        ({"source.spm": b""}, "0 pieces stand for the unknown"),
-    ],
-)  # fmt: skip
-def test_bad_files_are_answered_with_one_line(files, message, tmp_path):
-    for name, data in files.items():
-        (tmp_path / name).write_bytes(data)
-    with pytest.raises(ValueError, match=message) as caught:
-        read(tmp_path, kind="gpt2")
-    assert str(caught.value).startswith(str(tmp_path))
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("score", [math.nan, math.inf])
-def test_scores_must_be_finite(score, tmp_path):
-    (tmp_path / "tokenizer.model").write_bytes(model([UNKNOWN, Piece("a", score)]))
-    with pytest.raises(ValueError, match="the score of 'a' is no finite number"):
-        read(tmp_path, kind="llama")
-
-
-def test_a_damaged_map_of_characters_is_refused_wherever_it_stands(tmp_path):
-    sound = charsmap(FOLDED)
-    size = int.from_bytes(sound[:4], "little")
-    for bad in (
-        sound[:-1],  # the last replacement has no end
-        sound[:4] + b"\xff\xff\x1f\xff" + sound[8:],  # the trie leads out of itself
-        (size + 2).to_bytes(4, "little") + sound[4:],
-        (1 << 30).to_bytes(4, "little") + sound[4:],
-        sound[: 4 + size],
-    ):
-        (tmp_path / "spiece.model").write_bytes(model([UNKNOWN, Piece("a", -1.0)], charsmap=bad))
-        with pytest.raises(ValueError, match="map of characters is damaged"):
-            read(tmp_path, kind="t5")
-        folding = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(bad).decode()}
-        nested = {"type": "Sequence", "normalizers": [folding]}
-        other = tmp_path / "other"
-        other.mkdir(exist_ok=True)
-        (other / "tokenizer.json").write_text(json.dumps(shell(normalizer=nested)), encoding="utf-8")
-        with pytest.raises(ValueError, match="map of characters is damaged"):
-            read(other, kind="t5")
-
-
-def test_a_panic_of_the_library_is_one_line_too():
-    folding = {"type": "Precompiled", "precompiled_charsmap": "="}
-    with pytest.raises(ValueError, match=r"not a tokenizer\.json"):
-        Tokenizer.parse(json.dumps(shell(normalizer=folding)))
-
-
-@pytest.mark.parametrize("name", ["spiece.model", "tokenizer.model", "tokenizer.bin", "tokenizer.json"])
-def test_changed_bytes_give_a_tokenizer_or_one_line(name, tmp_path):
-    from random import Random
-
-    small = charsmap({"\u00a0": " ", "é": "e"})
-    sound = {
-        "spiece.model": model([UNKNOWN, END, *scored()[:40]], charsmap=small),
-        "tokenizer.model": model(joined(330)[0], bpe=True, byte_fallback=True),
-        "tokenizer.bin": llama2c(joined(330)[0]),
-    }
-    (tmp_path / "sound").mkdir()
-    (tmp_path / "sound" / "spiece.model").write_bytes(sound["spiece.model"])
-    data = sound.get(name) or read(tmp_path / "sound", kind="t5").encode()
-    random, kinds = Random(13), {"spiece.model": "t5"}
-    path = tmp_path / name
-    answers = set()
-    start = time.perf_counter()
-    for _ in range(400):
-        changed = bytearray(data)
-        for _ in range(random.choice((1, 1, 2, 8))):
-            place = random.randrange(len(changed))
-            how = random.random()
-            if how < 0.6:
-                changed[place] = random.randrange(256)
-            elif how < 0.8:
-                del changed[place : place + random.randrange(1, 9)]
-            else:
-                changed[place:place] = bytes(random.randrange(256) for _ in range(random.randrange(1, 9)))
-        path.write_bytes(changed[: random.randrange(len(changed))] if random.random() < 0.1 else changed)
-        try:
-            tokenizer = parsed(tmp_path, kinds.get(name, "llama"))
-        except ValueError as error:
-            lines = str(error).split("\n")
-            answers.add(len(lines) > 1)
-            continue
-        assert all(0 <= id < tokenizer.vocab for text in HARD for id in tokenizer.encode(text))
-        answers.add("a tokenizer")
-        if len(answers) > 1 and time.perf_counter() - start > 3:
-            break
-    assert answers == {False, "a tokenizer"}, "an error has one line"

@@ -151,3 +151,8 @@ def ending(result: Any, run: Any) -> dict[str, Any]:
         "records": [record for record in records(run) if "failed" not in record],  # that is how it was interrupted
         "result": (result.step, result.reason, result.faults, result.counts, result.best),
     }
+
+
+def said(run: Any) -> str:
+    """The log of a run."""
+    return (run.folder / "train.log").read_text()

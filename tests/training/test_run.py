@@ -6,6 +6,7 @@ import json
 import socket
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 

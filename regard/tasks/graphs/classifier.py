@@ -82,6 +82,7 @@ class NodeClassifier:
     task: ClassVar[str] = "node-classification"
     verb: ClassVar[str] = "classify"
     kind: ClassVar[str] = "a classifier of nodes"
+    option: ClassVar[str] = "--node NAME"
     Options: ClassVar[type] = NoOptions
     __repr__ = described
 

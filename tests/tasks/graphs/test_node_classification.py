@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -80,7 +81,12 @@ def test_a_command_answers_and_shows_a_neighbourhood(trained: Path, tmp_path: Pa
     assert "layers.1, head 0" in capsys.readouterr().out
 
 
-def test_a_node_that_is_not_there_and_a_model_without_nodes_are_told(trained: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_node_that_is_not_there_and_a_model_without_nodes_are_told(
+    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
+    assert run(["classify", str(trained)]) != 0
+    assert "standard input is empty: give --node NAME, or lines to read" in capsys.readouterr().err
     assert run(["classify", str(trained), "--node", "99"]) != 0
     assert "no node '99' among 60: they are called n0, n1, n2 ..." in capsys.readouterr().err
     assert run(["explain", "en-fr", "--node", "57"]) != 0

@@ -1,0 +1,167 @@
+"""What a rule of the house is read off: names, imports and functions in the syntax trees of the source."""
+
+import ast
+import graphlib
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PICKLES = {"pickle", "_pickle", "cPickle", "copyreg", "dill", "marshal", "shelve", "cloudpickle", "joblib"}
+LOADERS = {
+    "torch.load",
+    "torch.save",
+    "torch.serialization",
+    "torch.jit.load",
+    "torch.package",
+    "torch.hub",
+    "numpy.load",
+}
+RUNNERS = {
+    "eval",
+    "exec",
+    "compile",
+    "__import__",
+    "builtins",
+    "__builtins__",
+    "importlib.import_module",
+    "runpy",
+}
+BANNED = PICKLES | LOADERS | RUNNERS
+EVERYDAY = {
+    "captions",
+    "pictures",
+    "pixels",
+}  # tasks named by words that mean other things too: only who compares with one asks for it
+MACHINE_PATH = re.compile(r"""(?<![\w.~/>-])/(?:home|root|work|Users|tmp|mnt|media|opt|var|usr|data|scratch)/\w""")
+
+
+@cache
+def sources() -> dict[str, ast.Module]:
+    """Every file of the package as a syntax tree, by its path in the repository."""
+    paths = sorted((ROOT / "regard").rglob("*.py"))
+    return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+
+
+@cache
+def nodes(tree: ast.AST) -> list[ast.AST]:
+    """Everything in a syntax tree, walked once for all rules."""
+    return list(ast.walk(tree))
+
+
+def spelled(node: ast.AST) -> str:
+    """The source of a name, with or without dots, or of anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+        return f"{spelled(node.value)}.{node.attr}"
+    return ast.unparse(node)
+
+
+@cache
+def mentions(tree: ast.AST) -> set[str]:
+    """Full dotted names of everything imported or used, with `np`, `F` and the like spelled out."""
+    aliases, names = {}, set()
+    for node in nodes(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            prefix = f"{'.' * node.level}{node.module or ''}." if isinstance(node, ast.ImportFrom) else ""
+            for alias in node.names:
+                full = prefix + alias.name
+                names.add(full)
+                if alias.asname or prefix:
+                    aliases[alias.asname or alias.name] = full
+    for node in nodes(tree):
+        if isinstance(node, ast.Attribute) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)):
+            first, _, rest = spelled(node).partition(".")
+            names.add(aliases.get(first, first) + (f".{rest}" if rest else ""))
+    return names
+
+
+def offenders(wrong: Callable[[str], bool], *, allowed: tuple[str, ...] = (), within: str = "regard/") -> list[str]:
+    """`file: name` for every forbidden name outside the files that may use it."""
+    return [
+        f"{path}: {name}"
+        for path, tree in sources().items()
+        if path.startswith(within) and not path.startswith(allowed or ("-",))
+        for name in sorted(mentions(tree))
+        if wrong(name)
+    ]
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function and method."""
+    return (node for node in nodes(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+@cache
+def tasks() -> set[str]:
+    """The names of all tasks, as their registry has them."""
+    [table] = [
+        node.value
+        for node in sources()["regard/tasks/__init__.py"].body
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "TASKS"
+    ]
+    return {ast.literal_eval(key) for key in table.keys}
+
+
+def named_tasks(tree: ast.AST, *, command: bool = False) -> list[str]:
+    """Where a file says the name of a task; a command of one task may, when it loads a model: `load(..., task="x")`."""
+    loads = [word.value for word in nodes(tree) if isinstance(word, ast.keyword) and word.arg == "task"]
+    excused = {id(node) for node in loads} if command else set()
+    compared = {id(each) for node in nodes(tree) if isinstance(node, ast.Compare) for each in ast.walk(node)}
+    return [
+        f"{node.lineno}: {node.value!r}"
+        for node in nodes(tree)
+        if isinstance(node, ast.Constant) and id(node) not in excused
+        if isinstance(node.value, str) and node.value in tasks()
+        if node.value not in EVERYDAY or id(node) in compared
+    ]
+
+
+def translators(tree: ast.AST) -> set[str]:
+    """Names of translators in a file: imported from their wing, or of variables, attributes and parameters."""
+    own = {getattr(node, kind, None) for node in nodes(tree) for kind in ("id", "attr", "arg", "name")}
+    named = {name for name in own if isinstance(name, str) and re.fullmatch(r"_?[Tt]ranslators?", name)}
+    return named | {name for name in mentions(tree) if under(name, "regard.tasks.translation")}
+
+
+def last(name: str) -> str:
+    """The last part of a dotted name."""
+    return name.rpartition(".")[2]
+
+
+def under(name: str, package: str) -> bool:
+    """Whether a dotted name is a package or something in it."""
+    return name == package or name.startswith(f"{package}.")
+
+
+def banned(name: str) -> bool:
+    """Whether a name can run code hidden in a file; of YAML's loaders and constructors only the safe ones cannot."""
+    loader = under(name, "yaml") and re.search(r"load|Load|Construct", last(name))
+    return any(under(name, each) for each in BANNED) or bool(loader and not re.match(r"safe|C?Safe", last(name)))
+
+
+def in_order(trees: dict[str, ast.Module]) -> list[str]:
+    """All modules but the public doors, which open late, each after those it imports; a circle raises and is named."""
+    names = {path: path.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for path in trees}
+    modules = set(names.values())
+    graph = {names[path]: imported(tree, modules) - {names[path]} for path, tree in trees.items()}
+    del graph["regard"]
+    return list(graphlib.TopologicalSorter(graph).static_order())
+
+
+def imported(tree: ast.Module, modules: set[str]) -> set[str]:
+    """The project's modules that a file imports, at its top or inside a function, but for those it needs as types."""
+    guarded = [node for node in nodes(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
+    types = {id(inner) for node in guarded for inner in ast.walk(node)}
+    found: set[str] = set()
+    for node in nodes(tree):
+        if id(node) in types:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module:
+            whole = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= (whole & modules) or {node.module}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return (found & modules) - {"regard"}

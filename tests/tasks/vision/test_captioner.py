@@ -1,0 +1,124 @@
+"""A captioner in use: what it says, how it is scored, where it looked."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+import regard
+from regard import recipe
+from regard.cli import app
+from regard.tasks.vision.captions import writer
+from regard.tasks.vision.captions.writer import Caption
+from regard.tasks.vision.opening import unfolded
+from tests.data.pictures.drawing import COLOURS
+from tests.tasks.vision.captioning import WHO, settings
+
+pytestmark = pytest.mark.usefixtures("own_cache")
+
+
+@pytest.fixture(scope="module")
+def trained(photos, tmp_path_factory):
+    """A captioner that has learnt to name the colour."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REGARD_CACHE", str(tmp_path_factory.mktemp("cache")))
+        asked = settings(photos, training={"steps": 60, "evaluate": 60, "log": 60}, model={"attention": "soft"})
+        asked["optim"] = {"name": "adamw", "rate": 0.02, "warmup": 5}
+        return recipe.train(asked, out=tmp_path_factory.mktemp("trained") / "run", quiet=True).folder
+
+
+def test_it_says_what_it_has_learnt_by_file_folder_and_array(photos, trained):
+    model = regard.load(trained, device="cpu")
+    for colour in COLOURS:
+        path = photos / colour / "00.png"
+        [found] = model.caption(str(path))
+        assert f"{colour} wall" in found
+        assert model.caption([np.asarray(Image.open(path))]) == [found]
+        assert model.caption(photos / colour)[0] == found
+    assert model.caption([photos / "red" / "01.png"], prefix="there is", beams=2)[0].startswith("there is")
+    assert "wall" not in model.caption([photos / "red" / "01.png"], forbid=["wall"], longest=8)[0]
+    [one] = model.answer([photos / "red" / "01.png"])
+    assert one.plain().keys() == {"picture", "caption", "score"}
+
+
+def test_read_in_half_precision_a_picture_has_nearly_the_same_regions(photos, trained, monkeypatch):
+    """As on a GPU, where captions are written in half precision too; where it was looked at is told in full."""
+    model, files = regard.load(trained, device="cpu"), [photos / "red" / "00.png", photos / "blue" / "01.png"]
+    exact = model.regions(files)
+    assert model.regions(files, fast=True).equal(exact), "on a CPU there is nothing to gain"
+    monkeypatch.setattr(writer, "pays", lambda device: True)
+    half = model.regions(files, fast=True)
+    assert half.dtype == torch.float32
+    assert not half.equal(exact)
+    torch.testing.assert_close(half, exact, atol=1e-2, rtol=1e-2)
+    assert model.regions(files).equal(exact)
+
+
+def test_scores_are_those_of_the_metrics_with_intervals(photos, trained):
+    scores = regard.load(trained, device="cpu").evaluate(photos / "captions.csv")
+    assert len(scores) == 18
+    assert {one.given for one in scores.examples} == {str(path.relative_to(photos)) for path in photos.rglob("*.png")}
+    assert scores.metrics["BLEU-1"] > 50
+    assert set(scores.intervals) == set(scores.metrics)
+    assert len([name for name in scores.metrics if name.startswith("BLEU")]) == 8
+    assert scores.metrics["CIDEr-D"] == pytest.approx(np.mean([one.score for one in scores.examples]))
+
+
+def test_an_evaluation_tells_man_from_woman_where_references_do(photos, trained, tmp_path, monkeypatch):
+    (tmp_path / "people.csv").write_text(
+        "image,caption\n" + "".join(f"{colour}/00.png,a {who} runs\n" for colour, who in zip(COLOURS, WHO, strict=True))
+    )
+    model = regard.load(trained, device="cpu")
+    assert not model.evaluate(tmp_path / "people.csv", folder=str(photos)).tables  # it speaks of walls
+    monkeypatch.setattr(model, "written", lambda seen, settings: [Caption("a man runs", 0.0)] * len(seen))
+    scores = model.evaluate(tmp_path / "people.csv", folder=str(photos))
+    assert scores.tables[0].rows[0][:2] == ("all", "3")
+    people = scores.plain()["people"]["all"]
+    assert people["wrong"]["score"] == pytest.approx(1 / 3)
+    assert people["guessed"]["score"] == pytest.approx(1 / 3)
+    assert "wrong against all references" in scores.notes[-1]
+
+
+def test_where_it_looked_is_a_trace_with_the_boxes_of_regions(photos, trained):
+    trace = regard.load(trained, device="cpu").look(photos / "red" / "00.png")
+    [weights] = trace.weights
+    assert (weights.name, weights.query, weights.key) == ("decoder.0.cross", "target", "source")
+    assert weights.values.shape == (1, len(trace.items["target"]), 4)
+    assert trace.items["source"][3].box == (0.5, 0.5, 1.0, 1.0)
+    assert "red wall" in trace.facts["answer"]
+
+
+def test_the_command_writes_lines_and_speaks_when_frames_change(photos, trained, tmp_path):
+    for number, colour in enumerate(["red", "red", "blue", "blue", "red", *["green"] * 6]):
+        Image.open(photos / colour / "00.png").save(tmp_path / f"frame{number}.png")
+    said = CliRunner().invoke(app, ["caption", str(trained), str(tmp_path / "frame0.png"), "--device", "cpu"])
+    assert said.exit_code == 0, said.output
+    assert said.stdout.startswith(f"{tmp_path}/frame0.png\t")
+    assert "red wall" in said.stdout
+    words = ["caption", str(trained), str(tmp_path), "--changes", "--json", "-s", "batch=2", "--device", "cpu"]
+    found = [json.loads(line) for line in CliRunner().invoke(app, words).stdout.splitlines()]
+    assert [Path(one["picture"]).name for one in found] == [f"frame{number}.png" for number in (0, 2, 4, 5)]
+    assert [name.rpartition("/")[2] for name in unfolded(tmp_path)][-2:] == ["frame9.png", "frame10.png"]
+
+
+def test_what_is_no_picture_or_no_captioner_is_told_in_a_line(photos, trained, tmp_path):
+    (tmp_path / "x.png").write_bytes(b"no picture")
+    model = regard.load(trained, device="cpu")
+    with pytest.raises(ValueError, match=r"x.png: no picture: give PNG, JPEG or WebP"):
+        model.caption(tmp_path / "x.png")
+    with pytest.raises(ValueError, match="holds no pictures"):
+        model.caption(trained / "samples")
+    with pytest.raises(ValueError, match="is measured on pictures with captions: name a file"):
+        model.evaluate()
+    with pytest.raises(ValueError, match=r"longest 500: the model writes 128 tokens at most"):
+        model.caption(photos / "red" / "00.png", longest=500)
+
+
+def test_without_attention_there_is_nothing_to_look_at(photos, tmp_path):
+    folder = recipe.train(settings(photos, model={"attention": "none"}), out=tmp_path / "run", quiet=True).folder
+    with pytest.raises(ValueError, match=r"has no attention to look at: train with model.attention=soft"):
+        regard.load(folder, device="cpu").look(photos / "red" / "00.png")
