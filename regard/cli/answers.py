@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
+
+import typer
 
 from regard.cli.grammar import options
 from regard.cli.lines import PICTURES, arguments, blocks, lines_of, writable
@@ -65,17 +68,39 @@ def respond(
     blank: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> None:
-    """Answer every input with a line; JSON has the input under `key`, and `blank` for an input that is empty."""
+    """Answer every input with a line; JSON has the input under `key`, and `blank` for an input that is empty.
+
+    Of several files those that cannot be read are told, their lines stay blank, and the command fails at its end.
+    """
     if asked.kind in PICTURES:
         remedy = "use regard generate for pictures" if trained.verb in ("make", "draw") else "choose jsonl, csv or txt"
         raise ValueError(f"{asked.output}: answers are written as text: {remedy}")
-    given = asked.options | more
+    given, unread = asked.options | more, 0
     with writing(asked, key, form, blank, given) as (write, draft):
         for texts, inputs in given_inputs(trained, asked, draft.done):
-            found = iter(trained.answer([one for one in inputs if one is not None], **given))
+            answers = _answers(trained, [one for one in inputs if one is not None], given)
+            found, unread = iter(answers), unread + answers.count(None)
             for text, one in zip(texts, inputs, strict=True):
                 write(text, None if one is None else next(found))
             draft.keep(len(texts))
+    if unread:
+        raise typer.Exit(1)
+
+
+def _answers(trained: Any, inputs: list[Any], given: Mapping[str, Any], *, whole: bool = True) -> list[Any]:
+    """An answer for each input; of several, None for one that cannot be read, which is told."""
+    from regard.tasks.trained import Unreadable
+
+    try:
+        return list(trained.answer(inputs, **given))
+    except Unreadable as error:
+        if len(inputs) == 1:
+            if whole:
+                raise
+            print(f"regard: {error}", file=sys.stderr)
+            return [None]
+    half = len(inputs) // 2
+    return [one for some in (inputs[:half], inputs[half:]) for one in _answers(trained, some, given, whole=False)]
 
 
 def _several(text: str) -> bool:

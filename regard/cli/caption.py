@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,16 +30,33 @@ def caption(
 ) -> None:
     """Write captions about pictures."""
     from regard import recipe
+    from regard.tasks.trained import Unreadable
+    from regard.tasks.vision.opening import opened
 
     asked = Asked(pictures, input, output, settings, as_json, model)
     asked.check(reads=[Path(picture) for picture in pictures or []])
     trained = recipe.load(model, device=device, task=recipe.able("caption"))
     if not changes:
-        return respond(trained, asked, key=None, form=_named)
+        return respond(trained, asked, key="picture", form=_named, blank={"caption": None, "score": None})
     frames = (frame for _, some in given_inputs(trained, asked) for frame in some if frame is not None)
+    unread = 0
+
+    def readable() -> Iterator[Any]:
+        nonlocal unread
+        for frame in frames:
+            try:
+                opened([frame], trained.shape)
+            except Unreadable as error:
+                print(f"regard: {error}", file=sys.stderr)
+                unread += 1
+            else:
+                yield frame
+
     with writing(replace(asked, file=None), None, _named, given=asked.options) as (write, _):
-        for frame, found in trained.changes(frames, **asked.options):
+        for frame, found in trained.changes(readable(), **asked.options):
             write(str(frame), found)
+    if unread:
+        raise typer.Exit(1)
 
 
 def _named(picture: str, found: Any) -> str:

@@ -16,7 +16,8 @@ Seen = Annotated[
         metavar="[INPUT]...", help="Texts, or - for stdin; of a model of pictures, picture files and folders."
     ),
 ]
-BLANK = {"text": "", "label": None, "probability": None}
+BLANK: dict[str, Any] = {"text": "", "label": None, "probability": None}
+UNSEEN: dict[str, Any] = {"label": None, "probability": None}
 UNTAGGED: dict[str, Any] = {"words": [], "tags": [], "probabilities": []}
 
 
@@ -37,14 +38,14 @@ def classify(
     asked = Asked([*(texts or []), *(node or [])], input, output, None, as_json, model)
     asked.check(text=not node, opened=SUFFIXES)
     trained = recipe.load(model, device=device, task=recipe.able("classify"))
-    form = _every if every else _likeliest
+    form, key, blank = _every if every else _likeliest, None, BLANK
     if node:
         of_graphs(trained)
         form = _named_every if every else _named
     if getattr(trained, "opens", False):  # its inputs are files, whose names stand before the answers
         asked.check(reads=[Path(text) for text in texts or []])
-        form = _named_every if every else _named
-    respond(trained, asked, key=None, form=form, blank=BLANK)
+        form, key, blank = _named_every if every else _named, "picture", UNSEEN
+    respond(trained, asked, key=key, form=form, blank=blank)
 
 
 def of_graphs(trained: Any) -> None:

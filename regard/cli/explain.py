@@ -170,7 +170,7 @@ def _probe(trained: Any, paths: list[str], texts: list[str], output: Path | None
     if found.exposed:
         print(f"A shortcut: the mark in a corner decides about {label}.")
     else:
-        print("No shortcut found: answers do not depend on a mark in a corner.")
+        print("No shortcut found: what a mark in a corner changes is small, or within chance.")
     for words, with_mark, without in (
         (f"{label} labelled so", found.found, found.bare),
         (f"others labelled {label}", found.drawn, found.before),

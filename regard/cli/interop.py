@@ -102,6 +102,7 @@ def export_model(
         raise ValueError("--onto is the base of an adapter: add --to peft")
     found = recipe.opened(model)
     shape = models.config_of(found.config.get("model", {}))
+    _tell_temperature(found)
     if to == "hf" and any(isinstance(shape, family.model) for family in pictures.KINDS.values()):
         _export_pictures(found, shape, out, as_json=as_json)
         return
@@ -171,6 +172,13 @@ def _export_pictures(found: Any, shape: Any, out: Path, *, as_json: bool) -> Non
         return
     called = family.called(shape) if whose == "transformers" else "weights with its names"
     print(f"{out}: written for {whose}, {called}")
+
+
+def _tell_temperature(found: Any) -> None:
+    """Say that probabilities will be others there, where logits are divided here before they become some."""
+    if (heat := found.config.get("temperature", 1.0)) != 1.0:
+        note = f"logits are divided here by {heat:.3g}, a temperature that was fitted, before they become probabilities"
+        print(f"regard: {note}: do so there too, labels are the same", file=sys.stderr)
 
 
 def _named(found: Any, shape: Any) -> list[str] | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from regard import config
 from regard.checkpoint import WEIGHTS
 from regard.interop import folder as folders
 from regard.interop.convolutions import FAMILIES, Nameless
@@ -42,7 +43,7 @@ def meant(place: Path, kind: str | None = None) -> bool:
     if kind is not None:
         return kind in KINDS
     if place.is_file():
-        if place.suffix in (".pt", ".pth", ".ckpt", ".pkl"):
+        if _pickles(place):
             raise ValueError(_pickled(place))
         return place.suffix == SAFE
     if not place.is_dir():
@@ -76,7 +77,7 @@ def written(
         raise ValueError(f"a model of kind {shape.name} cannot be written for others: {family.kind} {reason}")
     theirs = family.given(shape, tensors)
     if issubclass(family, Nameless):
-        return {WEIGHTS: theirs}
+        return {folders.CONFIG: _as_timm(family, shape, data, labels), WEIGHTS: theirs}
     named = dict(enumerate(labels)) if shape.classes else {}
     told = {"id2label": named, "label2id": {name: number for number, name in named.items()}}
     fields = {**family.fields(shape), **(told if named else {})}
@@ -102,10 +103,34 @@ def _vit(folder: Path, found: Mapping[str, Any], kind: str | None) -> PictureMod
 def _timms(folder: Path, found: Mapping[str, Any]) -> PictureModel:
     """A folder of timm's, whose config.json says how pictures are normalised and what the classes are called."""
     told, named = found.get("pretrained_cfg"), found.get("label_names")
+    told = told if isinstance(told, dict) else {}
     model = _nameless(folder, None)
-    scales = {name: _three(told[name], name) for name in ("mean", "std") if isinstance(told, dict) and name in told}
+    scales: dict[str, Any] = {name: _three(told[name], name) for name in ("mean", "std") if name in told}
+    if told.get("crop_mode") == "squash":
+        scales["fit"] = "squeeze"
     labels = tuple(map(str, named)) if isinstance(named, list) and len(named) == model.shape.classes else None
-    return replace(model, data={**model.data, **scales}, labels=labels)
+    size, own = told.get("input_size"), config.plain(model.shape)
+    if isinstance(size, list) and size[0] == own["channels"] and size[1] == size[-1]:
+        own["size"] = size[1]
+    return replace(model, shape=config.build(type(model.shape), own), data={**model.data, **scales}, labels=labels)
+
+
+def _as_timm(family: type[Family], shape: Any, data: Mapping[str, Any], labels: Sequence[str]) -> dict[str, Any]:
+    """config.json as timm writes it, for weights that do not say how pictures are prepared or what classes are called.
+
+    The architecture is the published one of these sizes, if there is one.
+    """
+    same = {name: getattr(shape, name) for name in ("size", "classes", "channels", "dropout")}
+    published = (name for name, sizes in shape.PRESETS.items() if replace(shape, **same) == type(shape)(**sizes | same))
+    scales = {name: list(data[name]) for name in ("mean", "std") if name in data}
+    seen = {"input_size": [shape.channels, shape.size, shape.size], "crop_pct": 1.0}
+    mode = {"crop_mode": "squash" if data.get("fit") == "squeeze" else "center"}
+    return {
+        "architecture": next(published, family.kind).replace("efficientnet-", "tf_efficientnet_"),
+        "num_classes": shape.classes,
+        **({"label_names": list(labels)} if shape.classes and labels else {}),
+        "pretrained_cfg": {**seen, **mode, "interpolation": "bicubic", **scales},
+    }
 
 
 def _nameless(place: Path, kind: str | None) -> PictureModel:
@@ -146,7 +171,12 @@ def _timm(found: Mapping[str, Any]) -> bool:
 
 def _only_pickled(folder: Path) -> bool:
     """Whether a folder without config.json has pickled weights of somebody's, which are refused by name."""
-    return any(path.suffix in (".pt", ".pth", ".ckpt") for path in folder.iterdir())
+    return any(map(_pickles, folder.iterdir()))
+
+
+def _pickles(path: Path) -> bool:
+    """Whether a file is pickled, by its name; .bin alone may be a model of llama2.c's."""
+    return path.suffix in (".pt", ".pth", ".ckpt", ".pkl") or path.name == "pytorch_model.bin"
 
 
 def _pickled(place: Path) -> str:
@@ -184,10 +214,13 @@ def _three(value: Any, name: str) -> list[float]:
 
 def _preprocessor(shape: Any, data: Mapping[str, Any]) -> dict[str, Any]:
     """What prepares pictures there as here."""
+    square = {"height": shape.size, "width": shape.size}
+    cut = {"do_center_crop": True, "crop_size": square, "size": {"shortest_edge": shape.size}}
+    crops = data.get("fit", "crop") == "crop"
     return {
-        "image_processor_type": "ViTImageProcessor",
+        "image_processor_type": "CLIPImageProcessor" if crops else "ViTImageProcessor",  # who can cut out the middle
         "do_resize": True,
-        "size": {"height": shape.size, "width": shape.size},
+        **(cut if crops else {"size": square}),
         "do_rescale": True,
         "rescale_factor": 1 / 255,
         "do_normalize": True,

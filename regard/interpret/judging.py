@@ -42,22 +42,24 @@ class Asked:
 
 
 def grids(pixels: Tensor, labels: Tensor, count: int, *, seed: int = 0) -> Asked:
-    """So many grids of two by two pictures, one of which, at a place drawn, alone has the label that is asked about."""
+    """Grids of two by two pictures, one of which, at a place drawn, alone has the label that is asked about.
+
+    There are so many, or as many as pictures: each is asked about once at most, for grids are to be independent.
+    """
     draw = torch.Generator().manual_seed(seed)
     kinds = labels.unique().tolist()
     if len(kinds) == 1:
         raise ValueError("a grid needs pictures of several labels that the model labels right: these have one alone")
-    own = {kind: (labels == kind).nonzero()[:, 0].tolist() for kind in kinds}
     others = {kind: (labels != kind).nonzero()[:, 0].tolist() for kind in kinds}
 
     def drawn(most: int) -> int:
         return int(torch.randint(most, (), generator=draw))
 
     seen, asked, boxes = [], [], []
-    for _ in range(count):
-        kind, place = kinds[drawn(len(kinds))], drawn(4)
+    for number in torch.randperm(len(labels), generator=draw)[:count].tolist():
+        kind, place = int(labels[number]), drawn(4)
         four = [others[kind][drawn(len(others[kind]))] for _ in range(4)]
-        four[place] = own[kind][drawn(len(own[kind]))]
+        four[place] = number
         top, bottom = (torch.cat([pixels[a], pixels[b]], -1) for a, b in (four[:2], four[2:]))
         seen.append(torch.cat([top, bottom], -2))
         asked.append(kind)

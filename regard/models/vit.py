@@ -85,13 +85,14 @@ class ViTConfig:
     }
 
     def __post_init__(self) -> None:
-        divided(self.width, self.heads)
+        if self.size:  # until then heads that nobody named are to be chosen for the width
+            divided(self.width, self.heads)
         if self.size % self.patch:
             remedy = f"set model.patch to a divisor of {self.size}, or data.size to a multiple of {self.patch}"
             raise ValueError(f"a picture of {self.size} pixels is no row of patches of {self.patch}: {remedy}")
         if self.positions == "sinusoidal" and self.width % 4:
             raise ValueError(f"2-D sinusoidal positions need a width that 4 divides, not {self.width}")
-        if self.positions == "rotary" and self.width // self.heads % 4:
+        if self.size and self.positions == "rotary" and self.width // self.heads % 4:
             depth = self.width // self.heads
             raise ValueError(f"2-D rotary positions turn features by fours, not {depth} per head: choose other heads")
         affordable(self.parameters, "lower width, hidden or depth")

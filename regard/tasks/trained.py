@@ -21,6 +21,10 @@ SENTENCES = (
 """What a model is timed with that reads sentences, where nobody gives any."""
 
 
+class Unreadable(ValueError):
+    """Why one of several inputs cannot be read; the others can."""
+
+
 @runtime_checkable
 class Answer(Protocol):
     """What a model says of one input: `str(answer)` is a line for a person, `plain()` the same as JSON."""

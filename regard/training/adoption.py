@@ -105,15 +105,16 @@ def adopt(model: Any, parent: Checkpoint, *, same: bool) -> list[str]:
     """
     passing = getattr(model, "transient", ())
     tensors = {name: tensor for name, tensor in folded(parent.tensors()).items() if name not in passing}
-    tensors = model.fitted(tensors) if hasattr(model, "fitted") else tensors
+    own, tensors = tensors, model.fitted(tensors) if hasattr(model, "fitted") else tensors
+    resized = [f"{name} is interpolated" for name, tensor in own.items() if tensors[name].shape != tensor.shape]
     if same:
         state = model.state_dict()
         fill(model, {**{name: state[name] for name in passing if name in state}, **tensors})
-        return [f"starting from {parent.directory}"]
+        return [f"starting from {parent.directory}", *resized]
     before = parent_shape(parent)
     if not hasattr(model.config, "body") or not hasattr(before, "body"):
         raise ValueError(f"{parent.directory} holds {_article(before)}, of which nothing fits here: leave out --from")
-    return [f"starting from {parent.directory}: {_transplanted(model, before, tensors, parent)}"]
+    return [f"starting from {parent.directory}: {_transplanted(model, before, tensors, parent)}", *resized]
 
 
 def parent_shape(parent: Checkpoint) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -42,5 +42,15 @@ def prepared(task: Any, recipe: Any) -> Report:
     try:
         data = task.prepare(recipe, None)
     except ValueError as error:
-        return Report(problems=[str(error)])
+        return Report(_leniently(task, recipe), problems=[str(error)])
     return Report(list(data.summary), data.report)
+
+
+def _leniently(task: Any, recipe: Any) -> list[str]:
+    """What else there is to say of data of which more is unusable than may be, if that is all that stops it."""
+    if not hasattr(recipe.data, "reject"):
+        return []
+    try:
+        return list(task.prepare(replace(recipe, data=replace(recipe.data, reject=1.0)), None).summary)
+    except ValueError:
+        return []

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -11,6 +12,7 @@ from safetensors.torch import load_file, save_file
 import regard
 from regard import checkpoint, models
 from regard.cli import run
+from tests.data.pictures.drawing import fill
 from tests.interop.making import lay
 from tests.interop.test_bert import lay as lay_bert
 from tests.interop.test_pictures import lay as lay_vit
@@ -228,6 +230,30 @@ def test_a_classifier_of_pictures_comes_answers_and_goes(tmp_path, capsys):
     )
 
 
+@pytest.mark.parametrize("kind", ["resnet", "vit"])
+def test_answers_are_the_same_after_a_round_trip(kind, tmp_path, capsys):
+    photos, ours = fill(tmp_path / "photos", 4), tmp_path / "run"
+    sizes = {"resnet": ["model.depths=[1]", "model.widths=[4]", "data.fit=squeeze"], "vit": ["model.width=16"]}
+    brief = ["training.steps=3", "training.tensorboard=false", "training.device=cpu", "data.size=16"]
+    words = ["train", "--pictures", str(photos), "--out", str(ours), f"model.name={kind}", *sizes[kind], *brief]
+    assert run(words) == 0
+    capsys.readouterr()
+    assert run(["export", str(ours), str(tmp_path / "theirs")]) == 0
+    assert "a temperature that was fitted" in capsys.readouterr().err
+    assert run(["import", str(tmp_path / "theirs"), str(tmp_path / "back")]) == 0
+    first, second = (regard.load(folder, device="cpu") for folder in (ours, tmp_path / "back"))
+    assert (second.classes, second.shape) == (first.classes, first.shape)
+    pictures = sorted(photos.rglob("*.png"))
+    torch.testing.assert_close(second.logits(second.opened(pictures)), first.logits(first.opened(pictures)))
+    if kind == "vit":
+        from transformers import AutoImageProcessor
+
+        wide = Image.open(pictures[0]).resize((40, 20))
+        there = AutoImageProcessor.from_pretrained(tmp_path / "theirs")(wide, return_tensors="pt")["pixel_values"]
+        here = first.scaled(first.opened([np.asarray(wide)]))
+        assert (there - here).abs().max() < 0.05, "both cut out the middle"
+
+
 def test_a_model_without_a_head_is_there_to_start_from(tmp_path, capsys):
     source, out = tmp_path / "vgg.safetensors", tmp_path / "vgg"
     save_file(torchvision_vgg(whole=False).state_dict(), source)
@@ -243,3 +269,7 @@ def test_a_model_without_a_head_is_there_to_start_from(tmp_path, capsys):
     assert (
         "is pickled, and a pickle can run code: convert it first with `python scripts/bin_to_safetensors.py" in pickled
     )
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "pytorch_model.bin").write_bytes(b"\x80\x02")
+    for place in (tmp_path / "bin", tmp_path / "bin" / "pytorch_model.bin"):
+        assert "is pickled, and a pickle can run code" in refused(["import", str(place), str(tmp_path / "z")], capsys)

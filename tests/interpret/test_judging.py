@@ -29,7 +29,8 @@ def painted() -> tuple[torch.Tensor, torch.Tensor]:
 
 def test_a_grid_has_one_picture_of_the_label_and_the_box_is_around_it() -> None:
     asked = judging.grids(*painted(), 20, seed=3)
-    assert asked.pixels.shape == (20, COLOURS, 16, 16)
+    assert asked.pixels.shape == (12, COLOURS, 16, 16), "each of twelve pictures is asked about once"
+    assert torch.equal(asked.labels.bincount(), painted()[1].bincount())
     assert asked.boxes is not None
     for pixels, label, box in zip(asked.pixels, asked.labels, asked.boxes, strict=True):
         left, top, right, bottom = (box * 16).int().tolist()
@@ -45,7 +46,7 @@ def test_a_grid_has_one_picture_of_the_label_and_the_box_is_around_it() -> None:
 
 def test_what_is_known_is_found_and_controls_are_at_chance(colours: Colours) -> None:
     twice = Colours(ColoursConfig(16))
-    found = judging.judged(twice, judging.grids(*painted(), 200))
+    found = judging.judged(twice, judging.grids(*(each.repeat(17, *[1] * (each.dim() - 1)) for each in painted()), 200))
     assert set(found) == {"cam", "gradcam", "centre", "uniform", "random", "untrained"}
     for method in ("cam", "gradcam"):
         assert found[method]["pointing"].mean() == 1

@@ -24,6 +24,7 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # none that runs a program or reads other files
 MOST = 1 << 24  # pixels: 16 megapixels
 LEAST = 4  # pixels on a side: the smallest patch
+SMALL = f"fewer than {LEAST} pixels on a side, less than a patch: leave it out"
 HUGE = "more than 16 megapixels: make it smaller"
 DAMAGE = (  # what Pillow's readers raise
     *(OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError),
@@ -88,7 +89,9 @@ def from_array(given: np.ndarray, *, size: int, channels: int, fit: Fit = "crop"
 
     shades = given[..., 0] if given.ndim == 3 and given.shape[-1] == 1 else given
     if shades.ndim not in (2, 3) or (shades.ndim == 3 and shades.shape[-1] not in (3, 4)) or not shades.size:
-        raise Unusable(f"an array of shape {given.shape}: give (height, width), or (height, width, 3)")
+        raise Unusable(f"an array of shape {given.shape} is no picture: give (height, width), or (height, width, 3)")
+    if min(shades.shape[:2]) < LEAST:
+        raise Unusable(SMALL)
     if shades.dtype.kind == "f":
         if not np.isfinite(shades).all() or shades.min() < 0 or shades.max() > 1:
             raise Unusable("an array of numbers beyond 0 to 1: divide by the largest, or give bytes")
@@ -113,7 +116,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
             if picture.width * picture.height > MOST:
                 raise Unusable(HUGE)
             if min(picture.size) < LEAST:
-                raise Unusable(f"fewer than {LEAST} pixels on a side, less than a patch: leave it out")
+                raise Unusable(SMALL)
             yield picture
     except FileNotFoundError:
         raise Unusable("missing file: check the path") from None

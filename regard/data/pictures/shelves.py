@@ -244,10 +244,13 @@ def path_column(name: str, row: Mapping[str, Any], asked: str | None, usual: Seq
     looking = [column for column, cell in row.items() if isinstance(cell, str) and cell.lower().endswith(SUFFIXES)]
     if not named and not looking:
         there = ", ".join(map(str, row))
-        raise ValueError(
-            f"{name} has no column with the paths of pictures, only {there}: name it, data.train.picture=COLUMN"
-        )
+        raise ValueError(f"{name} has no column with the paths of pictures, only {there}: {named_by('picture')}")
     return (named or looking)[0]
+
+
+def named_by(column: str) -> str:
+    """How to name a column, in training and where a model is scored."""
+    return f"name it by data.train.{column}=COLUMN, with regard evaluate by -s {column}=COLUMN"
 
 
 def _label(file: PictureFile, row: Mapping[str, Any]) -> str | None:
@@ -261,8 +264,8 @@ def path_fault(base: Path, text: Any) -> str | None:
     """What is wrong with the path of a picture."""
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         return "no path: name a picture, or leave the row out"
-    path = Path(text.strip())
-    if path.is_absolute() or ".." in path.parts or (base / path).resolve().is_relative_to(base.resolve()):
+    path = Path(os.path.normpath(text.strip()))  # what says ".." leaves the folder by its own word, a link does not
+    if path.is_absolute() or path.parts[:1] == ("..",) or (base / path).resolve().is_relative_to(base.resolve()):
         return None
     return ELSEWHERE
 

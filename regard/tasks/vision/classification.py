@@ -325,8 +325,25 @@ def sizes_for(model: Any, amount: int, size: int) -> dict[str, Any]:
     if model.name != "vit":
         return {}
     width, depth, heads = next((sizes for most, sizes in SIZES if amount <= most), LARGE)
-    fitting = [patch for patch in range(4, size + 1) if size % patch == 0 and size // patch <= 16]
-    return {"width": width, "depth": depth, "heads": heads, "hidden": 2 * width, "patch": fitting[0]}
+    usual = type(model)()
+    width = width if model.width == usual.width else model.width
+    heads = next(count for count in range(heads, 0, -1) if width % count == 0)
+    patch = _patch(size) if model.patch == usual.patch else model.patch
+    return {"width": width, "depth": depth, "heads": heads, "hidden": 2 * width, "patch": patch}
+
+
+def _patch(size: int) -> int:
+    """The least patch of four pixels or more, or else of fewer, that cuts a picture into few enough and not too few."""
+    least = min(4, size // 4)
+    sides = [*range(4, size + 1), *range(min(4, size) - 1, 0, -1)]
+    for patch in sides:
+        if size % patch == 0 and least <= size // patch <= 16:
+            return patch
+    near = next(other for other in range(size - 1, 0, -1) if other % 8 == 0)
+    raise ValueError(
+        f"a picture of {size} pixels cannot be cut into {least} to 16 patches on each side: "
+        f"set data.size to another, such as {near}, or name model.patch"
+    )
 
 
 def _chunks(count: int, size: int = CHUNK) -> list[range]:

@@ -99,7 +99,7 @@ def judged(
         | {check: averaged(values, lower=check in LOWER) for check, values in own.items() if check in SINGLE}
         for name, own in alone.items()
     }
-    counts = grids if found else 0, len(side), len(right), len(some)
+    counts = min(grids, len(right)) if found else 0, len(side), len(right), len(some)
     if boxes is None:
         return Judgement(checks, *counts)
     chosen = right[order[:grids]]

@@ -11,7 +11,9 @@ from jaxtyping import UInt8
 
 from regard.data.pictures.album import Shape
 from regard.data.pictures.decoding import SUFFIXES, Unusable, decoded, from_array, quiet
+from regard.data.pictures.shelves import ELSEWHERE
 from regard.interpret.items import Item
+from regard.tasks.trained import Unreadable
 
 Given = str | Path | np.ndarray
 
@@ -25,6 +27,9 @@ def unfolded(text: str | Path) -> list[str]:
         return [str(text)]
     inside = (path for path in Path(text).rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
     found = sorted((str(path) for path in inside if not _hidden(path.relative_to(text))), key=_counted)
+    real = Path(text).resolve()
+    if outside := next((path for path in found if not Path(path).resolve().is_relative_to(real)), None):
+        raise ValueError(f"{outside}: {ELSEWHERE}, or name it by itself")
     if not found:
         raise ValueError(f"{text} holds no pictures: name a folder with PNG, JPEG or WebP files")
     return found
@@ -40,7 +45,7 @@ def opened(pictures: Sequence[Given], shape: Shape) -> UInt8[np.ndarray, "pictur
             with quiet():
                 found.append(_bytes(each, shape))
         except Unusable as error:
-            raise ValueError(f"{called(each)}: {error}") from None
+            raise Unreadable(str(error) if isinstance(each, np.ndarray) else f"{each}: {error}") from None
     return np.stack(found)
 
 

@@ -77,7 +77,10 @@ class PicturesConfig:
         for name in ("mean", "std"):
             given = getattr(self, name)
             if given is not None and channels is not None and len(given) != channels:
-                raise ValueError(f"{name} has {len(given)} numbers for {channels} channels: give one for each")
+                remedy = (
+                    f"give one for each by data.{name}, whose numbers are otherwise, with --from, those of its model"
+                )
+                raise ValueError(f"{name} has {len(given)} numbers for {channels} channels: {remedy}")
 
 
 @dataclass(frozen=True)

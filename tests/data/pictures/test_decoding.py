@@ -172,3 +172,5 @@ def test_arrays_of_bytes_or_shades_are_pictures_too() -> None:
     for wrong in (RAMP.astype(np.int32), RAMP / 255 * 2, np.zeros((3, 3, 3, 3), np.uint8), np.zeros((0, 4), np.uint8)):
         with pytest.raises(Unusable, match="an array of"):
             from_array(wrong, size=16, channels=3)
+    with pytest.raises(Unusable, match="fewer than 4 pixels on a side"):
+        from_array(np.zeros((2, 2), np.uint8), size=16, channels=3)

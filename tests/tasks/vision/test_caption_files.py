@@ -55,6 +55,17 @@ def test_a_caption_without_file_and_a_file_without_caption_are_told_in_a_line(ph
     own["data"]["reject"] = 0.5
     summary = "\n".join(prepared(photos, **own).prepared.summary)
     assert f"{root / names[0]}, {root / names[1]}: no caption in {place}, left out" in summary
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside" / "c.csv").write_text("path,caption\n" + "".join(f"../own/{name},a wall\n" for name in names))
+    (root / "red" / "linked.png").symlink_to(photos / "red" / "00.png")
+    shelf = shelve(CaptionFile(path=str(tmp_path / "beside" / "c.csv")))
+    assert [note for note in shelf.notes if "no caption" in note] == [
+        f"{tmp_path / 'beside' / '../own/red/linked.png'}: no caption in {shelf.name}, left out: "
+        "write some, or leave them so"
+    ]
+    (root / "d.csv").write_text("path,caption\nblue/../red/linked.png,a wall\nred/00.png,a wall\n")
+    shelf = shelve(CaptionFile(path=str(root / "d.csv")))
+    assert [reason for _, reason in shelf.refused] == ["a link that leaves the folder: copy the picture itself"]
 
 
 @pytest.mark.parametrize(

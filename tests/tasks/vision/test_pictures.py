@@ -315,6 +315,7 @@ def test_data_check_says_what_is_odd(photos: Path, capsys: pytest.CaptureFixture
     assert status == 1
     assert "1 of 32 pictures are refused, more than the allowed 1.00%" in report["problems"][0]
     assert "red/bad.png" in report["problems"][0]
+    assert [line for line in report["summary"] if "none: no picture, so this class is not learnt" in line]
     status, told, _ = said(capsys, *words, "data.reject=0.1", "--json")
     assert status == 0
     lines = json.loads(told)["summary"]

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from regard.config.resuming import Free
 from regard.data.encodings import find
 from regard.data.pictures.decoding import SUFFIXES
-from regard.data.pictures.shelves import PATHS, Shelf, path_column, path_fault, picture_at, table_rows
+from regard.data.pictures.shelves import PATHS, Shelf, named_by, path_column, path_fault, picture_at, table_rows
 from regard.data.readers import LINE, lines, value_at
 
 NAME = "name"  # the column with the paths of pictures, as their file has them
@@ -106,7 +106,7 @@ def _caption_column(file: CaptionFile, row: Mapping[str, Any]) -> str:
     found = next((column for column in row if column.lower() in COLUMNS), None)
     if found is None:
         there = ", ".join(row)
-        raise ValueError(f"{file.path} has no column with captions, only {there}: name it, data.train.caption=COLUMN")
+        raise ValueError(f"{file.path} has no column with captions, only {there}: {named_by('caption')}")
     return found
 
 
@@ -131,10 +131,10 @@ def _names(path: str) -> dict[str, str]:
 
 def _silent(base: Path, known: set[Path], file: CaptionFile) -> tuple[str, ...]:
     """A note on pictures beside the others that nobody wrote about."""
-    folders = {path.parent for path in known}
+    folders, known = {path.parent for path in known}, {path.resolve() for path in known}
     beside = (path for folder in sorted(folders) if folder.is_dir() for path in sorted(folder.iterdir()))
-    left = [str(path) for path in beside if path.suffix.lower() in SUFFIXES and path not in known]
+    left = [str(path) for path in beside if path.suffix.lower() in SUFFIXES and path.resolve() not in known]
     if not left:
         return ()
     more = f" and {len(left) - SHOWN:,} more" if len(left) > SHOWN else ""
-    return (f"{', '.join(left[:SHOWN])}{more}: no caption in {file.path}, left out",)
+    return (f"{', '.join(left[:SHOWN])}{more}: no caption in {file.path}, left out: write some, or leave them so",)

@@ -1,0 +1,91 @@
+"""A classifier of pictures meets what is odd: files that are none, links that lead away, sizes that do not fit."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from regard.cli import run
+from regard.models.vit import ViTConfig
+from regard.tasks.vision.classification import sizes_for
+from regard.tasks.vision.opening import unfolded
+from tests.data.pictures.drawing import fill
+
+BRIEF = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]
+SMALL = ["model.width=16", "model.hidden=16", "model.depth=1", *BRIEF]
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fill(tmp_path_factory.mktemp("photos"), 6)
+
+
+@pytest.fixture(scope="module")
+def trained(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("trained") / "run"
+    assert run(["train", "--pictures", str(photos), "--out", str(out), "data.size=16", *SMALL]) == 0
+    return out
+
+
+def answered(capsys: pytest.CaptureFixture[str], *words: Any) -> tuple[int, list[str], list[str]]:
+    capsys.readouterr()
+    status = run([*map(str, words), "--device", "cpu"])
+    out, error = capsys.readouterr()
+    return status, out.splitlines(), error.splitlines()
+
+
+def test_of_several_pictures_those_that_are_none_are_told_and_the_others_answered(trained, tmp_path, capsys) -> None:
+    folder = fill(tmp_path / "some", 3, ("red",)) / "red"
+    (folder / "01.png").write_bytes((folder / "01.png").read_bytes()[:60])
+    (folder / "99.png").write_bytes(b"")
+    status, lines, said = answered(capsys, "classify", trained, folder)
+    assert status == 1
+    assert [line.partition("\t")[0] for line in lines] == [str(folder / "00.png"), "", str(folder / "02.png"), ""]
+    assert [line.split(": ")[:2] for line in said] == [
+        ["regard", str(folder / "01.png")], ["regard", str(folder / "99.png")],
+    ]  # fmt: skip
+    (tmp_path / "list.txt").write_text("".join(f"{path}\n" for path in sorted(folder.iterdir())))
+    status, lines, said = answered(capsys, "classify", trained, "-i", tmp_path / "list.txt", "--json")
+    answers = [json.loads(line) for line in lines]
+    assert [answer["picture"] for answer in answers] == list(map(str, sorted(folder.iterdir())))
+    assert [answer["label"] is None for answer in answers] == [False, True, False, True]
+    status, lines, said = answered(capsys, "classify", trained, folder / "99.png")
+    assert (status, lines, len(said)) == (1, [], 1)
+    status, lines, said = answered(capsys, "classify", trained, folder / "00.png")
+    assert (status, len(lines), said) == (0, 1, [])
+
+
+def test_a_folder_answers_for_no_picture_outside_it(photos, tmp_path) -> None:
+    fill(tmp_path / "some", 1, ("red",))
+    (tmp_path / "some" / "inside.png").symlink_to(tmp_path / "some" / "red" / "00.png")
+    assert len(unfolded(tmp_path / "some")) == 2
+    (tmp_path / "some" / "linked.png").symlink_to(photos / "blue" / "00.png")
+    with pytest.raises(ValueError, match=r"linked.png: a link that leaves the folder"):
+        unfolded(tmp_path / "some")
+
+
+def test_sizes_follow_from_what_was_named() -> None:
+    assert sizes_for(ViTConfig(width=90), 100, 32)["heads"] == 3
+    assert sizes_for(ViTConfig(width=128), 10_000, 32) | {"hidden": 0} == {
+        "width": 128, "depth": 6, "heads": 2, "hidden": 0, "patch": 4,
+    }  # fmt: skip
+    patches = {size: sizes_for(ViTConfig(), 100, size)["patch"] for size in (8, 9, 28, 32, 49, 96, 224)}
+    assert patches == {8: 4, 9: 3, 28: 4, 32: 4, 49: 7, 96: 6, 224: 14}
+    assert sizes_for(ViTConfig(patch=97), 100, 97)["patch"] == 97
+    for size, near in ((97, 96), (94, 88)):
+        with pytest.raises(ValueError, match=f"set data.size to another, such as {near}, or name model.patch"):
+            sizes_for(ViTConfig(), 100, size)
+
+
+def test_a_width_alone_may_be_named_and_positions_for_another_size_are_told(photos, tmp_path, capsys) -> None:
+    sizes = ["model.width=40", *SMALL[1:]]
+    assert run(["train", "--pictures", str(photos), "--out", str(tmp_path / "run"), "data.size=16", *sizes]) == 0
+    again = ["--from", str(tmp_path / "run"), "--out", str(tmp_path / "again"), "data.size=24", *BRIEF]
+    assert run(["train", "--pictures", str(photos), *again]) == 0
+    log = (tmp_path / "again" / "train.log").read_text()
+    assert "positions.table.weight is interpolated" in log
+    Image.new("L", (8, 8)).save(tmp_path / "grey.png")
+    status, lines, said = answered(capsys, "classify", tmp_path / "again", tmp_path / "grey.png")
+    assert (status, len(lines), said) == (0, 1, [])
