@@ -79,6 +79,9 @@ def pictured(trace: Trace, *, name: str | None = None, head: int | None = None, 
             values = (weights.mean(0) if head is None else weights[head])[number]
             axes.imshow((shades * _light(values, regions, picture.shape)).squeeze(), cmap="gray", vmin=0, vmax=1)
             axes.set_title(one.name if row == 0 else "", fontsize=9)
+            most = max(float(values[place]) for place, _ in regions)
+            axes.set_xlabel(f"highest {most:.1%}", fontsize=8)
+        grid[row][0].set_xlabel(f"all alike: {1 / len(regions):.1%}", fontsize=8)
     for axes in grid.flat:
         _outline(axes, trace.facts.get("crops", ()), picture.shape)
         axes.set(xticks=[], yticks=[])

@@ -196,15 +196,23 @@ function ranked({ label, method }) {
   return label === undefined ? [] : [make("p", { class: "note" }, say("curve_of", { label, method: called(method) }))];
 }
 
-/** How probable the answer stays while regions go, the highest first, or come. */
-function curve({ name, values }) {
-  const width = 240, height = 80;
-  const canvas = make("canvas", { role: "img", "aria-label": `${say(name)}: ${values.map((value) => percent(value)).join(", ")}` });
+/** How probable the answer stays while regions go, the highest first, or come; dashed: in random orders. */
+function curve({ name, values, control, area, control_area }) {
+  const width = 240, height = 80, spoken = (list) => list.map((value) => percent(value)).join(", ");
+  const beside = control ? `; ${say("curve_control")}: ${spoken(control)}` : "";
+  const canvas = make("canvas", { role: "img", "aria-label": `${say(name)}: ${spoken(values)}${beside}` });
   const context = sharp(canvas, width, height);
-  context.strokeStyle = colour("bar");
+  const line = (list, style, dash) => {
+    context.strokeStyle = colour(style);
+    context.setLineDash(dash);
+    context.beginPath();
+    list.forEach((value, n) => context.lineTo(1 + ((width - 2) * n) / (list.length - 1), 1 + (height - 2) * (1 - value)));
+    context.stroke();
+  };
   context.lineWidth = 2;
-  context.beginPath();
-  values.forEach((value, n) => context.lineTo(1 + ((width - 2) * n) / (values.length - 1), 1 + (height - 2) * (1 - value)));
-  context.stroke();
-  return make("figure", { class: "curve" }, canvas, make("figcaption", {}, say("curve_ends", { name: say(name), from: percent(values[0]), to: percent(values.at(-1)) })));
+  if (control) line(control, "quiet", [4, 4]);
+  line(values, "bar", []);
+  const told = [say("curve_ends", { name: say(name), from: percent(values[0]), to: percent(values.at(-1)) })];
+  if (control) told.push(say("curve_area", { area: percent(area), control: percent(control_area) }));
+  return make("figure", { class: "curve" }, canvas, make("figcaption", {}, told.join("; ")));
 }

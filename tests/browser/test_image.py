@@ -124,7 +124,8 @@ def asked() -> Trace:
     regions = whole.items["patches"]
     looks = torch.rand(2, len(regions), len(regions)).softmax(-1)
     maps = whole.find("gradcam").values
-    curves = [{"name": "deletion", "label": "dog", "method": "attention", "values": [0.75, 0.5, 0.125]}]
+    lines = {"values": [0.75, 0.5, 0.125], "control": [0.75, 0.625, 0.125], "area": 0.46875, "control_area": 0.53125}
+    curves = [{"name": "deletion", "label": "dog", "method": "attention", **lines}]
     return Trace(
         "classifier",
         "pictures",
@@ -149,7 +150,9 @@ def test_a_map_has_labels_and_no_heads_and_its_curve_says_what_it_is_of(visit: C
     assert not one.page.locator("select[name=head]").is_visible()
     shown = one.page.locator("aside").inner_text()
     assert "How probable “dog” is; regions as ranked by attention of the last block." in shown
-    assert "deletion: from 75% to 12.5%" in shown
+    assert "deletion: from 75% to 12.5%; on average 46.9%, in random orders (dashed) 53.1%" in shown
+    spoken = one.page.locator(".curve canvas").get_attribute("aria-label")
+    assert spoken.endswith("75%, 50%, 12.5%; in random orders: 75%, 62.5%, 12.5%")
     one.go(path, "#attention=blocks.0&at=5,0")
     assert one.told().startswith("The region in row 2, column 2 gave ")
     assert one.page.locator("select[name=head]").is_visible()

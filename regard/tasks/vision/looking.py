@@ -13,6 +13,7 @@ from regard.interpret import judging, maps
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
+from regard.metrics.maps import area
 from regard.models.spatial_transformer import corners
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 SHOWN = 3  # of the likeliest labels, beside the one asked about
 ANSWERS = 5
+ORDERS = 16  # random ones, in which regions go or come to compare with
 
 
 def traced(classifier: PictureClassifier, given: Any, about: str | None = None) -> Trace:
@@ -40,15 +42,8 @@ def traced(classifier: PictureClassifier, given: Any, about: str | None = None) 
         found = maps.mapped(model, several, asked, method).flatten(1).cpu()
         looks.append(Weights(method, "asked", "source", torch.nn.functional.pad(found, (pad, 0))[None]))
     best = maps.mapped(model, several[:1], asked[:1], looks[-1].name)
-    removed = judging.Asked(pixels, asked[:1])
-    heat, method = classifier.temperature, looks[-1].name
-    curves = [
-        {"name": name, "label": labels[0], "method": method, "values": values[:, 0].tolist()}
-        for name, values in (
-            (name, judging.removal(model, removed, best, put=name == "insertion", temperature=heat))
-            for name in ("deletion", "insertion")
-        )
-    ]
+    told = {"label": labels[0], "method": looks[-1].name}
+    curves = [told | one for one in _curves(classifier, judging.Asked(pixels, asked[:1]), best)]
     items = {"source": patches, "asked": [Item(label, word=number) for number, label in enumerate(labels)]}
     if any(each.query == "label" for each in looks):
         items["label"] = [Item(sight.label, word=0)]
@@ -62,6 +57,21 @@ def traced(classifier: PictureClassifier, given: Any, about: str | None = None) 
     }
     picture = bytes_[0].permute(1, 2, 0)
     return Trace(classifier.name, classifier.task, items, looks, facts, pictures={"source": picture})
+
+
+def _curves(classifier: PictureClassifier, asked: judging.Asked, found: torch.Tensor) -> list[dict[str, Any]]:
+    """How probable the label is while regions go or come, as a map ranks them, and at random: the control."""
+    random = torch.rand(ORDERS, *found.shape[1:], generator=torch.Generator().manual_seed(0)).to(found)
+    several = judging.Asked(asked.pixels.expand(ORDERS, -1, -1, -1), asked.labels.expand(ORDERS))
+    curves = []
+    for name in ("deletion", "insertion"):
+        how: Any = {"put": name == "insertion", "temperature": classifier.temperature}
+        values = judging.removal(classifier.model, asked, found, **how)[:, 0]
+        control = judging.removal(classifier.model, several, random, **how).mean(1)
+        areas = [round(float(area(each[:, None])), 4) for each in (values, control)]
+        lines = {"values": values.tolist(), "control": control.tolist()}
+        curves.append({"name": name, **lines, "area": areas[0], "control_area": areas[1]})
+    return curves
 
 
 def _crops(model: Any, pixels: torch.Tensor) -> dict[str, Any]:

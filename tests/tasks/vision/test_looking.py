@@ -53,6 +53,12 @@ def test_a_look_holds_the_picture_and_a_map_for_each_label_by_each_method(folder
     curves = {each["name"]: each["values"] for each in trace.facts["curves"]}
     assert curves["deletion"][0] == pytest.approx(answer.probability, abs=1e-5) == curves["insertion"][-1]
     assert curves["deletion"][-1] == pytest.approx(curves["insertion"][0], abs=1e-5)
+    for each in trace.facts["curves"]:
+        assert [each["control"][place] for place in (0, -1)] == pytest.approx(
+            [each["values"][place] for place in (0, -1)], abs=1e-5
+        )
+        for values, area in ((each["values"], each["area"]), (each["control"], each["control_area"])):
+            assert area == pytest.approx(np.trapezoid(values, dx=1 / (len(values) - 1)), abs=1e-4)
 
 
 def test_the_command_shows_regions_writes_pictures_and_asks_about_labels(folder: Path, tmp_path: Path) -> None:
