@@ -6,7 +6,7 @@
     REGARD_DATA=data python -m benchmarks.captions none soft hard transformer --seeds 0       an encoder of its own
     REGARD_DATA=data python -m benchmarks.captions hard --from runs/captions/vgg16-soft-0 --encoder vgg16 --label tuned
     REGARD_DATA=data python -m benchmarks.captions soft --from runs/vgg16 --penalties 0.3 0.6 1       on dev pictures
-    REGARD_DATA=data python -m benchmarks.captions --compare                                  paired tests
+    REGARD_DATA=data python -m benchmarks.captions --compare            paired tests, by the captions in the file
     python -m benchmarks.captions --table
 
 Every run is `regard train recipes/flickr8k-WRITER.yaml` and `regard evaluate` on the official test pictures, in Python.
@@ -87,7 +87,7 @@ def trained(asked: argparse.Namespace, writer: str, seed: int, folder: Path) -> 
         **run,
         "scored in": round(time.perf_counter() - began, 1),
         "people": scores.plain(worst=0).get("people"),
-        "examples": [f"{one.given}: {one.answer}" for one in scores.examples[:5]],
+        "captions": {one.given: one.answer for one in scores.examples},
     }
 
 
@@ -109,17 +109,29 @@ def penalties(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 
 def compare(asked: argparse.Namespace) -> None:
-    """Of every encoder and seed, each writer against the one without attention."""
+    """Of every encoder and seed, each writer against the one without attention, by the captions that the file holds."""
     from regard.metrics.scores import compare as compared
+    from regard.tasks.vision.captions.files import CAPTION, NAME, CaptionFile, shelve
+    from regard.tasks.vision.captions.writer import scored as judged
 
+    data = Path(os.environ.get("REGARD_DATA", ".")) / "flickr8k"
+    only = asked.only or str(data / "Flickr_8k.testImages.txt")
+    test = shelve(CaptionFile(path=str(data / "captions.csv.gz"), folder=str(data / "images"), only=only))
+    references = dict(zip(test.columns[NAME], test.columns[CAPTION], strict=True))
     for encoder, writers in ledger.read(asked.out).get("runs", {}).items():
         for seed in sorted({seed for seeds in writers.values() for seed in seeds}):
-            names = sorted((name for name in writers if seed in writers[name]), key=lambda name: name != "none")
-            folders = [asked.runs / f"{encoder}-{name}-{seed}".replace(" ", "-") for name in names]
-            folders = [folder for folder in folders if folder.exists()]
-            if len(folders) > 1 and folders[0].name.startswith(f"{encoder}-none"):
-                tests = compared([scored(asked, folder) for folder in folders]).plain(worst=0)["tests"]
-                ledger.record(asked.out, ["tests", encoder, seed], {"against none": tests})
+            own = {
+                name: seeds[seed]["captions"] for name, seeds in writers.items() if "captions" in seeds.get(seed, {})
+            }
+            if len(own) < 2 or "none" not in own:
+                continue
+            names = sorted(own, key=lambda name: name != "none")
+            systems = [
+                judged(name, list(own[name]), list(own[name].values()), [references[each] for each in own[name]])
+                for name in names
+            ]
+            tests = compared(systems).plain(worst=0)["tests"]
+            ledger.record(asked.out, ["tests", encoder, seed], {"against none": tests})
 
 
 def show(found: dict[str, Any]) -> None:

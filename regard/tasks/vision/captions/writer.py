@@ -155,18 +155,8 @@ class CaptionWriter:
         for first in range(0, len(side), settings.batch):
             pixels = side.pixels(np.arange(first, min(first + settings.batch, len(side))))
             answers += [one.text for one in self.written(self._read(torch.from_numpy(pixels), fast=True), settings)]
-        scores = judged(answers, side.texts)
-        worth = scores["CIDEr-D"].counts[:, 0]
-        examples = [
-            Judged(n + 1, side.name(n), " | ".join(side.texts[n]), answers[n], float(worth[n]))
-            for n in range(len(side))
-        ]
-        people = gender.measured(answers, side.texts)
-        tables = [gender.table(people)] if any(one.captions for one in people) else []
-        details = {"people": {one.name: one.plain() for one in people}} if tables else {}
-        notes = (NOTE, scores["BLEU-4"].signature, f"{settings.beams} beams", *([gender.NOTE] if tables else []))
-        told: dict[str, Any] = {"tables": tables, "notes": notes, "details": details, "unit": "picture"}
-        return Scores(name or self.name, self.task, scores, examples, **told, counted="CIDEr-D")
+        names = [side.name(n) for n in range(len(side))]
+        return scored(name or self.name, names, answers, side.texts, notes=(f"{settings.beams} beams",))
 
     def look(self, given: Given, **options: Any) -> Trace:
         """Write about one picture and keep where the winning beam looked before each word."""
@@ -262,3 +252,25 @@ def _axes(name: str) -> tuple[str, str]:
     if name.startswith("reader"):
         return "source", "source"
     return ("target", "source") if ".cross" in name else ("target", "fed")
+
+
+def scored(
+    name: str,
+    pictures: Sequence[str],
+    answers: Sequence[str],
+    references: Sequence[Sequence[str]],
+    *,
+    notes: Sequence[str] = (),
+) -> Scores:
+    """How good captions are beside those that people wrote, whoever wrote them."""
+    scores = judged(answers, references)
+    worth = scores["CIDEr-D"].counts[:, 0]
+    examples = [
+        Judged(n + 1, pictures[n], " | ".join(references[n]), answers[n], float(worth[n])) for n in range(len(answers))
+    ]
+    people = gender.measured(answers, references)
+    tables = [gender.table(people)] if any(one.captions for one in people) else []
+    details = {"people": {one.name: one.plain() for one in people}} if tables else {}
+    notes = (NOTE, scores["BLEU-4"].signature, *notes, *([gender.NOTE] if tables else []))
+    told: dict[str, Any] = {"tables": tables, "notes": notes, "details": details, "unit": "picture"}
+    return Scores(name, CaptionWriter.task, scores, examples, **told, counted="CIDEr-D")
