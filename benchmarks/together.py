@@ -90,7 +90,7 @@ def carried_out(waiting: list[Job], done: dict[str, Any], *, room: int, end: flo
                 break  # nothing passes one that waits to be alone
         if not running and not ready:
             break  # what is left waits for what will not come
-        time.sleep(0.5)
+        time.sleep(0.1)
     for job in running:
         assert job.process is not None
         job.process.terminate()

@@ -187,7 +187,7 @@ class Desk:
             self.make_room(words)
             kinds = {"resnet": "resnet", "scattered": "spatial-transformer", "digit-sum": "spatial-transformer"}
             kind = next((kind for part, kind in kinds.items() if any(part in word for word in words)), "vit")
-            longer = ["training.steps=40", "optim.warmup=1"] if "--pictures" in words else []  # something to look for
+            longer = ["training.steps=16", "optim.warmup=1"] if "--pictures" in words else []  # something to look for
             return [*words, *SEEN[kind], *longer]
         if not {"--resume", "--overwrite"} & set(words):
             self.make_room(words)

@@ -51,7 +51,7 @@ class Visit:
         self.page.wait_for_selector("html[data-drawn]")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """One browser for all tests of a file."""
     playwright = pytest.importorskip(
@@ -95,7 +95,7 @@ def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
         context.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def watched() -> tuple[Trace, Steps]:
     """A real translation and the insides of its attentions."""
     import regard
@@ -111,7 +111,7 @@ def watched() -> tuple[Trace, Steps]:
     return trace, Steps(found, predictions(logits, written, lambda id: translator.target.pieces([id])[0]))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def file(watched: tuple[Trace, Steps], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of that translation, with measures and links."""
     trace, steps = watched

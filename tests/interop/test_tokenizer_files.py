@@ -154,6 +154,6 @@ def test_changed_bytes_give_a_tokenizer_or_one_line(name, tmp_path):
             continue
         assert all(0 <= id < tokenizer.vocab for text in HARD for id in tokenizer.encode(text))
         answers.add("a tokenizer")
-        if len(answers) > 1 and time.perf_counter() - start > 3:
+        if len(answers) > 1 and time.perf_counter() - start > 1:
             break
     assert answers == {False, "a tokenizer"}, "an error has one line"
