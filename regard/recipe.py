@@ -18,7 +18,7 @@ from regard.tasks.recognition import introduced, understood
 from regard.training import adoption, distributed
 from regard.training import device as devices
 from regard.training import run as runs
-from regard.training.history import recorded
+from regard.training.history import diverged, recorded
 from regard.training.loop import Result, fit
 from regard.training.pace import warmed
 from regard.training.task import Given
@@ -321,6 +321,9 @@ def opened(directory: str | Path) -> checkpoint.Checkpoint:
     usable = runs.Run(path).usable
     if usable is None and (path / "data.json").exists():
         raise ValueError(f"{directory} has no checkpoint yet: wait for its first save, or resume it with --resume")
+    if usable is not None and usable.name != "best" and diverged(path):
+        remedy = f"train again, or name {Path(directory) / 'checkpoints' / usable.name}"
+        raise ValueError(f"{directory} diverged before anything was good enough to keep: {remedy}")
     return checkpoint.read(usable or path)
 
 

@@ -35,7 +35,7 @@ def classify(
     from regard import recipe
     from regard.data.pictures.decoding import SUFFIXES
 
-    asked = Asked([*(texts or []), *(node or [])], input, output, None, as_json, model)
+    asked = Asked([*(node or []), *(texts or [])], input, output, None, as_json, model)
     asked.check(text=not node, opened=SUFFIXES)
     trained = recipe.load(model, device=device, task=recipe.able("classify"))
     form, key, blank = _every if every else _likeliest, None, BLANK

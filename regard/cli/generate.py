@@ -133,7 +133,8 @@ def _make(trained: Any, labels: list[str], output: Path | None, *, as_json: bool
     else:
         several = len(dict.fromkeys(names)) > 1
         images.tiled(output, pixels, across=asked["count"] if several else None)
-    print(f"{output}: {len(made):,} pictures of {', '.join(dict.fromkeys(names))}")
+    count = "1 picture" if len(made) == 1 else f"{len(made):,} pictures"
+    print(f"{output}: {count} of {', '.join(dict.fromkeys(names))}")
 
 
 def _stream(trained: Any, begun: str | None, asked: dict[str, Any]) -> None:

@@ -78,7 +78,8 @@ def known_in(name: str, header: Sequence[str], columns: Sequence[str]) -> None:
     """Stop at a column that the table does not have."""
     for column in columns:
         if column not in header:
-            raise ValueError(f"{name} has no column {column}{nearest(column, header)}")
+            close = nearest(column, header)
+            raise ValueError(f"{name} has no column {column}{close}{'' if close.endswith('?') else ': add it'}")
 
 
 def number_in(cell: str, column: str, where: str, *, remedy: str = "leave the column out") -> float:

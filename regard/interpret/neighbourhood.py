@@ -139,8 +139,13 @@ def draw(axes: Any, trace: Trace, *, head: int | None = None) -> None:
             _short(one.name), (away * one.x, away * one.y), ha="center", va="center", fontsize=size, zorder=3
         )
         text.set_path_effects([withStroke(linewidth=2, foreground="white")])
-    handles = [Line2D([], [], marker="o", linestyle="", color=shade, label=name) for name, shade in shades.items()]
-    axes.legend(handles=handles, title="answered", loc="lower right", fontsize=8, title_fontsize=8)
+    answers = {told.get(one.name, {}).get("answer", "") for one in found}
+    handles = [
+        Line2D([], [], marker="o", linestyle="", color=shade, label=name)
+        for name, shade in shades.items()
+        if name in answers
+    ]
+    axes.legend(handles=handles, title="answered", loc="upper right", fontsize=8, title_fontsize=8)
     axes.set(aspect="equal", xlim=(-2.35, 2.35), ylim=(-2.6, 2.35))
     axes.axis("off")
     axes.text(0, -2.55, _note(trace, head, drawn=sum(one.ring == 1 for one in found)), ha="center", fontsize=8)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 GROUND = "#dde5ef"  # between small pictures, and none of their shades
 DARK = 0.15  # of a picture's light where nothing was looked at
 ACROSS = 7  # filters in a row
+PLACES = 7  # that look, side by side
 WIDE = 0.095  # inches that a letter of a title takes, on average
 WORDS = 16  # of a caption
 LINES = 12  # of those that look, at most
@@ -152,10 +153,17 @@ def places(trace: Trace, *, title: str = "") -> Figure:
     [(side, picture)] = trace.pictures.items()
     [one] = [each for each in trace.weights if each.key == side and each.query != side][-1:]
     items, rows = trace.items[one.query], len({item.box[1] for item in trace.items[side] if item.box is not None})
-    figure = Figure(figsize=(1.8 * len(items), 4.4), layout="constrained")
-    grid = figure.subplots(2, len(items), squeeze=False)
-    for column, (item, values) in enumerate(zip(items, one.values.float().mean(0), strict=True)):
+    across, bands = min(len(items), PLACES), -(-len(items) // PLACES)
+    figure = Figure(figsize=(1.8 * across, 4.4 * bands), layout="constrained")
+    whole = figure.subplots(2 * bands, across, squeeze=False)
+    for axes in whole.flat:
+        axes.set_visible(False)
+    for number, (item, values) in enumerate(zip(items, one.values.float().mean(0), strict=True)):
         assert item.box is not None
+        band, column = divmod(number, across)
+        grid = whole[2 * band : 2 * band + 2]
+        grid[0][column].set_visible(True)
+        grid[1][column].set_visible(True)
         left, top, right, bottom = item.box
         corners = [[(left, top), (right, top), (right, bottom), (left, bottom)]]
         looked = values.unflatten(0, (rows, -1)).numpy()
@@ -167,7 +175,7 @@ def places(trace: Trace, *, title: str = "") -> Figure:
         grid[0][column].set_title(_visible(item.text), fontsize=9)
         told = f"highest {float(values.max()):.1%} (all alike: {1 / len(values):.1%})"
         grid[1][column].set_xlabel(told, fontsize=8)
-    for axes in grid.flat:
+    for axes in whole.flat:
         axes.set(xticks=[], yticks=[])
     _entitle(figure, title or one.name)
     return figure

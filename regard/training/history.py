@@ -99,6 +99,11 @@ def summary(folder: Path) -> Summary:
     return Summary(folder, state, reason, step, best)
 
 
+def diverged(folder: Path) -> bool:
+    """Whether a run ended because what it learnt got worse and worse."""
+    return str(_read(folder / STATE).get("reason", "")).startswith("diverged")
+
+
 def summaries(root: Path) -> list[Summary]:
     """All runs in a folder of runs, by name."""
     if not root.is_dir():

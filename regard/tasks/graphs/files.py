@@ -97,7 +97,10 @@ DOES = ("train on", "choose by", "test on")
 
 def prepare(config: GraphConfig, known: NodeGraph | None = None) -> Graphs:
     """Read the graph; `known`, that of a model to start from, gives the order of features and of classes."""
-    graph = checked(read(config, known), " and ".join(config.train.files))
+    graph, where = read(config, known), " and ".join(config.train.files)
+    if not graph.parts["valid"].size and graph.parts["test"].size:
+        raise ValueError(f"{where}: nodes are marked to train and test on, and none to choose by: mark some as valid")
+    graph = checked(graph, where)
     marks = "".join(digest(name) for name in config.train.files)
     told = {"files": config.train.files, "nodes": len(graph), "edges": len(graph.edges)}
     how = [config.directed, config.scale, config.id, config.label, config.split, config.held, config.seed]
@@ -114,12 +117,22 @@ def read(config: GraphConfig, known: NodeGraph | None = None) -> NodeGraph:
     if not (graph.labels >= 0).any():
         raise ValueError(f"{where}: no node has a label: give some of them one")
     if not graph.parts["train"].size:
-        graph = replace(graph, parts=parted(graph.labels, graph.classes, held=config.held, seed=config.seed))
+        graph = replace(graph, parts=_drawn(graph, config))
     notes = list(graph.notes)
-    if unknown := int((graph.labels < 0).sum()):
-        notes.append(f"{unknown:,} nodes have no label: they are looked at, not learnt from")
+    if (unknown := np.flatnonzero(graph.labels < 0)).size:
+        told = f"{len(unknown):,} nodes have no label ({graph.name(int(unknown[0]))} first)"
+        notes.append(f"{told}: they are looked at, not learnt from; label them to learn from them")
     features = graph.features.scaled() if config.scale else graph.features
     return replace(graph, features=features, scaled=config.scale, directed=config.directed, notes=notes)
+
+
+def _drawn(graph: NodeGraph, config: GraphConfig) -> dict[str, np.ndarray]:
+    """The parts of a graph that names no nodes to train on: those that it names stay, others are drawn."""
+    given, free = graph.parts, graph.labels.copy()
+    free[np.concatenate([given["valid"], given["test"]])] = -1
+    held = 0.0 if given["valid"].size else config.held
+    drawn = parted(free, graph.classes, held=held, seed=config.seed)
+    return {part: given[part] if given[part].size else drawn[part] for part in PARTS}
 
 
 def sides(files: Sequence[str]) -> GraphFile:
@@ -157,7 +170,7 @@ def _tables(file: GraphFile, config: GraphConfig, known: NodeGraph | None) -> No
     labels, classes = _labels(sheet, config.label, known)
     parts = _parts(sheet, config.split, labels)
     pairs, told = _pairs(file.edges, names, file.nodes)
-    edges, notes = joined(pairs, len(names), directed=config.directed)
+    edges, notes = joined(pairs, len(names), directed=config.directed, names=list(names))
     return NodeGraph(NodeFeatures.of(table), edges, labels, classes, parts, list(names), columns, notes=[*told, *notes])
 
 
@@ -183,7 +196,9 @@ def _labels(sheet: Sheet, column: str, known: NodeGraph | None) -> tuple[np.ndar
     numbers = {name: number for number, name in enumerate(classes)} | {"": -1}
     for place, cell in cells:
         if cell not in numbers:
-            raise ValueError(f"{place}: label {cell!r} is none that the model knows: {', '.join(classes[:8])}")
+            raise ValueError(
+                f"{place}: label {cell!r} is none that the model knows, {', '.join(classes[:8])}: correct or blank it"
+            )
     return np.array([numbers[cell] for _, cell in cells]), classes
 
 
@@ -259,9 +274,9 @@ def _arrays(name: str, config: GraphConfig) -> NodeGraph:
     for part, key in zip(PARTS, ("train_idx", "val_idx", "test_idx"), strict=True):
         parts[part] = np.sort(held[key].astype(np.int64).ravel()) if key in held else np.zeros(0, np.int64)
         _within(name, key, parts[part], nodes)
-    edges, notes = joined(pairs, nodes, directed=config.directed)
     classes = _told(name, held, "label_names", count) or [str(number) for number in range(count)]
     names = _told(name, held, "node_names", nodes)
+    edges, notes = joined(pairs, nodes, directed=config.directed, names=names)
     return NodeGraph(features, edges, labels, classes, parts, names, notes=notes)
 
 
@@ -331,6 +346,17 @@ def _fitting(graph: NodeGraph, known: NodeGraph, where: str) -> NodeGraph:
             f"{where}: nodes have {graph.features.width:,} features, those of the model have "
             f"{known.features.width:,}: give the same"
         )
-    if len(graph.classes) > len(known.classes):
-        raise ValueError(f"{where}: {len(graph.classes)} classes, the model knows {len(known.classes)}: give the same")
-    return replace(graph, classes=known.classes)
+    if graph.classes == [str(number) for number in range(len(graph.classes))]:  # the file names none
+        if len(graph.classes) > len(known.classes):
+            counts = f"{len(graph.classes)} classes, the model knows {len(known.classes)}"
+            raise ValueError(f"{where}: {counts}: give the same")
+        return replace(graph, classes=known.classes)
+    for number in np.unique(graph.labels[graph.labels >= 0]).tolist():
+        if (name := graph.classes[number]) not in known.classes:
+            those = ", ".join(known.classes[:8])
+            raise ValueError(
+                f"{where}: class {name!r} is none that the model knows, {those}: rename it, or leave it out"
+            )
+    numbers = [known.classes.index(name) if name in known.classes else -1 for name in graph.classes]
+    labels = np.where(graph.labels < 0, -1, np.array(numbers)[graph.labels])
+    return replace(graph, classes=known.classes, labels=labels)

@@ -140,13 +140,18 @@ def revived(told: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> NodeGraph
 
 
 def joined(
-    pairs: Int[np.ndarray, "edge 2"], nodes: int, *, directed: bool
+    pairs: Int[np.ndarray, "edge 2"], nodes: int, *, directed: bool, names: Sequence[str] | None = None
 ) -> tuple[Int[np.ndarray, "found 2"], list[str]]:
     """Every edge once, both ways where there are no directions; and in words what was left out."""
     notes = []
+
+    def named(node: int) -> str:
+        return names[node] if names else str(node)
+
     loops = pairs[:, 0] == pairs[:, 1]
     if loops.any():
-        notes.append(f"{loops.sum():,} loops left out: every node looks at itself anyway")
+        first = named(int(pairs[loops][0, 0]))
+        notes.append(f"{loops.sum():,} loops left out ({first} first): every node looks at itself anyway")
     pairs = pairs[~loops]
     once = np.unique(pairs, axis=0)
     if len(once) < len(pairs):
@@ -156,9 +161,10 @@ def joined(
         if twice := 2 * len(once) - len(both):
             notes.append(f"{twice // 2:,} edges given in both directions are one each (data.directed=true: two)")
         once = both
-    alone = nodes - len(np.unique(once))
-    if alone:
-        notes.append(f"{alone:,} nodes have no edge: their own features decide")
+    alone = np.setdiff1d(np.arange(nodes), once)
+    if alone.size:
+        told = f"{len(alone):,} nodes have no edge ({named(int(alone[0]))} first)"
+        notes.append(f"{told}: their own features decide; give them edges, or leave them out")
     return once, notes
 
 
@@ -170,7 +176,7 @@ def parted(
     train, valid = [], []
     for number in range(len(classes)):
         own = chance.permutation(np.flatnonzero(labels == number))
-        count = min(round(held * len(own)), len(own) - 1)
+        count = max(0, min(round(held * len(own)), len(own) - 1))
         valid.append(own[:count])
         train.append(own[count:])
     found = {"train": np.sort(np.concatenate(train)), "valid": np.sort(np.concatenate(valid))}
@@ -193,7 +199,11 @@ def checked(graph: NodeGraph, where: str) -> NodeGraph:
     counts = np.bincount(graph.labels[graph.parts["train"]], minlength=len(graph.classes))
     if (counts == 0).any():
         name = graph.classes[int(np.argmin(counts))]
-        raise ValueError(f"{where}: class {name} has no node to train on: label one, or take the class out")
+        own = np.flatnonzero(graph.labels == int(np.argmin(counts)))
+        remedy = f"put one into train, such as {graph.name(int(own[0]))}" if own.size else "label one"
+        raise ValueError(f"{where}: class {name} has no node to train on: {remedy}, or take the class out")
+    if len(graph.classes) < 2:
+        raise ValueError(f"{where}: every label is {graph.classes[0]!r}: give nodes of two classes or more")
     return graph
 
 

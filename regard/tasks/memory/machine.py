@@ -190,7 +190,7 @@ class Machine:
         """What is right and what was answered, as text."""
         where = batch.scored[number]
         pair = batch.targets[number, where], (logits[number, where] > 0).float()
-        right, answer = (spelled(each, self.data.bits) for each in pair)
+        right, answer = (spelled(each, self.data.bits, ends=True) for each in pair)
         return right, answer
 
     def _steps(self, batch: Sequences) -> list[str]:

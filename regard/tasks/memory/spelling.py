@@ -9,6 +9,7 @@ from torch import Tensor
 
 from regard.tasks.memory.sequences import LONGEST, Sequences, SequencesConfig, laid_out
 
+STOP = "stop"  # what a machine says after the last repeat
 FORMS = {
     "copy": "vectors of {bits} bits between spaces, such as {vector} {vector}",
     "repeat-copy": "vectors of {bits} bits between spaces and how often, such as {vector} {vector} x3",
@@ -30,9 +31,12 @@ class Asked:
         return laid_out(config, self.bits[None], np.array([self.item]), repeats=self.repeats)
 
 
-def spelled(bits: np.ndarray | Tensor, width: int) -> str:
-    """Vectors of bits as text; what they hold beyond their bits is left out."""
-    return " ".join("".join(str(int(bit)) for bit in vector[:width]) for vector in bits.tolist())
+def spelled(bits: np.ndarray | Tensor, width: int, *, ends: bool = False) -> str:
+    """Vectors of bits as text; what they hold beyond their bits is left out, or `ends` the text."""
+    return " ".join(
+        STOP if ends and any(vector[width:]) else "".join(str(int(bit)) for bit in vector[:width])
+        for vector in bits.tolist()
+    )
 
 
 def typed(asked: Asked, config: SequencesConfig) -> str:

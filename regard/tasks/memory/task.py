@@ -44,7 +44,7 @@ class Memory:
     """The task of answering with what was read before."""
 
     Recipe = MemoryRecipe
-    usage: ClassVar[str] = "regard predict {folder} --length 5"
+    usage: ClassVar[str] = "regard predict {folder} --length 3"
     shared: ClassVar[bool] = True
     goal: Goal = ("loss", "min")
 
@@ -131,7 +131,7 @@ class Memory:
             f"{what} sequences of bits",
             f"{of}, trained with Regard on random sequences of {data.shortest} to {data.longest} {things} of "
             f"{data.bits} bits (task: {data.kind}).",
-            command="regard predict DIRECTORY --length 5",
+            command="regard predict DIRECTORY --length 3",
             code=f'remember(["{typed(Asked(bits[0], int(item[0])), data)}"])',
         )
 

@@ -113,7 +113,7 @@ def read(path: str, features: str | None = None) -> Table:
     """The table in a file; another may hold the names of its features."""
     found = list(cells(path))
     first = found[0][1]
-    headed = not all(map(_numeric, first[1:] or first))
+    headed = first[0].strip().lower() in NAMES or not all(map(_numeric, first[1:] or first))
     below = found[1:] if headed else found
     if not below:
         raise ValueError(f"{path} holds no samples below its first line: give at least one")
@@ -166,6 +166,11 @@ def labels(path: str, *, samples: Sequence[str] | None, count: int) -> Labelled:
     if width == 2 and samples is not None:
         rows = rows if rows[0][1][0].strip() in samples else rows[1:]
         owners: list[str] | None = [row[0].strip() for _, row in rows]
+    elif width == 2:
+        raise ValueError(
+            f"{path}:1: labels with the names of samples, which the tables do not have: "
+            "call their column `sample` there, or give labels alone, in the order of the tables"
+        )
     else:
         rows, owners = rows[1:] if len(rows) == count + 1 else rows, None
         if len(rows) != count:

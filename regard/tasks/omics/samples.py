@@ -196,6 +196,7 @@ def joined(tables: dict[str, Table], omics: Omics) -> Samples:
 def _shared(tables: Sequence[Table]) -> None:
     """Stop at a sample that stands in one of several tables only: there is nothing to join it with."""
     if any(table.samples is None for table in tables):
+        _nameless(tables)
         return
     counts = Counter(name for table in tables for name in table.samples or ())
     for table in tables:
@@ -204,6 +205,20 @@ def _shared(tables: Sequence[Table]) -> None:
                 raise ValueError(
                     f"{place}: sample {name!r} stands in this table only: add it to another, or take it out"
                 )
+
+
+def _nameless(tables: Sequence[Table]) -> None:
+    """Stop at tables whose first column is called the same in all and counts: samples by their numbers, surely."""
+    firsts = {table.features[0] if table.features else None for table in tables}
+    ids = [table.values[:, 0] for table in tables]
+    if None in firsts or len(firsts) > 1 or len(tables) < 2:
+        return
+    if all(len(np.unique(each)) == len(each) and (each == each.round()).all() for each in ids):
+        [name] = firsts
+        raise ValueError(
+            f"{tables[0].path}:1: the first column of every table is {name} and holds whole numbers, each once: "
+            "if they name samples, call it `sample`, else put another column first"
+        )
 
 
 def _features(table: Table, omic: str) -> tuple[str, ...]:
@@ -251,7 +266,8 @@ def _labelled(samples: Samples, tables: Sequence[Table], path: str, omics: Omics
     classes = omics.classes or tuple(sorted(set(own)))
     for label, place in zip(own, places, strict=True):
         if label not in classes:
-            raise ValueError(f"{place}: {label!r} is none of the training classes: {', '.join(classes[:8])}")
+            those = ", ".join(classes[:8])
+            raise ValueError(f"{place}: {label!r} is none of the training classes, {those}: correct it, or take it out")
     return replace(samples, targets=np.array([classes.index(label) for label in own], np.int64)), classes
 
 
@@ -278,7 +294,8 @@ def _split(samples: Samples, held: float, seed: int) -> tuple[Samples, Samples]:
     for label in np.unique(samples.targets):
         own = np.flatnonzero(samples.targets == label)
         count = min(max(1, round(held * len(own))), len(own) - 1)
-        out[own] = marks[own] <= np.sort(marks[own])[count - 1]
+        chosen = marks[own] <= np.sort(marks[own])[count - 1]
+        out[own] = chosen & (not chosen.all())  # where all of a class are equal, all are learnt from
     return samples.chosen(np.flatnonzero(~out)), samples.chosen(np.flatnonzero(out))
 
 

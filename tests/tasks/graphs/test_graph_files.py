@@ -10,7 +10,7 @@ import pytest
 
 from regard import config
 from regard.models.sparse import Sparse
-from regard.tasks.graphs.files import GraphConfig, Graphs, prepare
+from regard.tasks.graphs.files import GraphConfig, GraphFile, Graphs, prepare
 from tests.tasks.graphs import small
 
 
@@ -37,7 +37,8 @@ def test_tables_become_a_graph(tmp_path: Path):
     assert graph.labels[6] == -1
     assert len(graph.parts["valid"]) == 10
     assert not np.intersect1d(graph.parts["train"], graph.parts["valid"]).size
-    assert "8 nodes have no label: they are looked at, not learnt from" in found.summary
+    told = "8 nodes have no label (n6 first): they are looked at, not learnt from; label them to learn from them"
+    assert told in found.summary
     assert tabled(tmp_path, seed=0).report == tabled(tmp_path, seed=0).report
     assert tabled(tmp_path, seed=1).report != tabled(tmp_path, seed=0).report
 
@@ -77,7 +78,7 @@ def test_edges_may_be_given_one_way_or_both_twice_or_as_loops(tmp_path: Path):
     query, key = directed.graph.mask().where.query, directed.graph.mask().where.key
     assert {(int(k), int(q)) for q, k in zip(query, key, strict=True) if q != k} == set(small.pairs())
     odd = tabled(tmp_path, edges=edges + "n3,n3\nn0,n2\nn0,n2\n")
-    assert "1 loops left out: every node looks at itself anyway" in odd.summary
+    assert "1 loops left out (n3 first): every node looks at itself anyway" in odd.summary
     assert any("edges left out that were there already" in line for line in odd.summary)
     assert any("edges.csv:154: the first edge that is listed a second time" in line for line in odd.summary)
     bare = tabled(tmp_path, edges=edges.partition("\n")[2])  # without a header
@@ -85,7 +86,8 @@ def test_edges_may_be_given_one_way_or_both_twice_or_as_loops(tmp_path: Path):
 
 
 def test_nodes_without_an_edge_are_told(tmp_path: Path):
-    assert "57 nodes have no edge: their own features decide" in tabled(tmp_path, edges="a,b\nn0,n1\nn1,n2\n").summary
+    told = "57 nodes have no edge (n3 first): their own features decide; give them edges, or leave them out"
+    assert told in tabled(tmp_path, edges="a,b\nn0,n1\nn1,n2\n").summary
 
 
 NODES = "id,label,a\nn0,red,1\nn1,blue,2\nn2,red,3\nn3,blue,4\n"
@@ -124,8 +126,38 @@ def test_tables_that_are_wrong_are_refused_in_a_line(tmp_path: Path, edges: str,
 
 def test_a_class_without_a_node_to_train_on_is_refused(tmp_path: Path):
     nodes = "id,label,split,a\nn0,red,train,1\nn1,blue,valid,2\nn2,red,valid,3\n"
-    with pytest.raises(ValueError, match="class blue has no node to train on: label one, or take the class out"):
+    with pytest.raises(ValueError, match="class blue has no node to train on: put one into train, such as n1, or take"):
         tabled(tmp_path, edges=EDGES, nodes=nodes)
+    with pytest.raises(ValueError, match="none to choose by: mark some as valid"):
+        tabled(tmp_path, edges=EDGES, nodes=nodes.replace("valid", "test"))
+    with pytest.raises(ValueError, match="every label is 'red': give nodes of two classes or more"):
+        tabled(tmp_path, edges=EDGES, nodes=nodes.replace("blue", "red"))
+
+
+def test_parts_that_are_marked_stay_apart_where_others_are_drawn(tmp_path: Path):
+    def marked(*parts: str) -> dict[str, np.ndarray]:
+        lines = (f"n{n},{small.GROUPS[n % 2]},{parts[n] if n < len(parts) else ''},{n}\n" for n in range(60))
+        return tabled(tmp_path, nodes="id,label,split,a\n" + "".join(lines)).graph.parts
+
+    found = marked(*["test"] * 20)
+    assert found["test"].tolist() == list(range(20))
+    assert (len(found["train"]), len(found["valid"])) == (32, 8)
+    assert not set(range(20)) & {*found["train"].tolist(), *found["valid"].tolist()}
+    both = marked(*["test"] * 20, *["valid"] * 10)
+    assert [len(both[part]) for part in ("train", "valid", "test")] == [30, 10, 20]
+    assert both["train"].tolist() == list(range(30, 60))
+
+
+def test_classes_of_a_model_are_known_by_their_names(tmp_path: Path):
+    known = graphs(train=small.arrays(tmp_path / "a", label_names=np.array(["red", "blue"]))).graph
+    turned = {"labels": 1 - small.contents()["labels"], "label_names": np.array(["blue", "red"])}
+    again = GraphConfig(train=GraphFile(path=small.arrays(tmp_path / "b", **turned)))
+    found = prepare(again, known).graph
+    assert found.classes == known.classes
+    assert np.array_equal(found.labels, known.labels)
+    other = GraphConfig(train=GraphFile(path=small.arrays(tmp_path / "c", label_names=np.array(["red", "green"]))))
+    with pytest.raises(ValueError, match="class 'green' is none that the model knows, red, blue: rename it"):
+        prepare(other, known)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,8 @@ def test_validation_has_every_length_there_is_room_for(kind):
 def test_an_answer_says_what_is_right_and_where_each_head_looked_most(kind, folder, capsys):
     answer = json.loads(said(capsys, "predict", folder / kind, "--length", 3, "--json"))
     assert answer["errors"] <= answer["bits"]
-    assert len(answer["answer"]) == len(answer["right"])
+    assert len(answer["answer"].split()) == len(answer["right"].split())
+    assert answer["right"].endswith(" stop") == (kind == "repeat-copy")
     assert [len(answer["read"]), len(answer["write"])] == [2, 1]
     assert all(0 <= step["place"] < 12 and 0 < step["weight"] <= 1 for step in answer["read"][0])
     assert said(capsys, "predict", folder / kind, answer["input"]) == f"{answer['answer']}\n"

@@ -252,3 +252,45 @@ def test_tables_by_line_need_as_many_lines(tmp_path: Path) -> None:
 def test_settings_that_contradict_each_other_are_refused(more: dict[str, object], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         config.build(OmicsConfig, {"labels": "labels.csv", **more})
+
+
+def renamed(folder: Path, old: str, new: str) -> None:
+    for path in folder.glob("*.csv"):
+        path.write_text(path.read_text().replace(old, new))
+
+
+def test_numbers_that_name_samples_are_no_feature(tmp_path: Path) -> None:
+    cohorts.write(tmp_path)
+    renamed(tmp_path, "\ns", "\n100")
+    numbered = prepared(tmp_path, held=0)
+    assert numbered.train.names[:2] == ("1000", "1001")
+    renamed(tmp_path, "sample,", "barcode,")
+    with pytest.raises(ValueError, match="first column of every table is barcode and holds whole numbers, each once"):
+        prepared(tmp_path)
+    for path, name in zip(sorted(tmp_path.glob("m*.csv")), ("a", "b"), strict=True):
+        path.write_text(path.read_text().replace("barcode,", f"{name},"))
+    with pytest.raises(ValueError, match="labels with the names of samples, which the tables do not have"):
+        prepared(tmp_path)
+
+
+@pytest.mark.parametrize("first", ["sample", ""])
+def test_features_may_be_called_by_numbers(tmp_path: Path, first: str) -> None:
+    cohorts.write(tmp_path)
+    for number, omic in enumerate(cohorts.OMICS):
+        path = tmp_path / f"{omic}.csv"
+        path.write_text(path.read_text().replace(omic, f"{70 + number}").replace("sample,", f"{first},", 1))
+    found = prepared(tmp_path, held=0)
+    assert found.omics.features[0][:2] == ("700", "701")
+    assert len(found.train) == 40
+
+
+def test_a_class_whose_samples_are_equal_is_learnt_from(tmp_path: Path) -> None:
+    cohorts.write(tmp_path)
+    for omic, size in cohorts.OMICS.items():
+        with (tmp_path / f"{omic}.csv").open("a") as file:
+            file.write("".join(f"t{number},{','.join(['1.5'] * size)}\n" for number in range(3)))
+    with (tmp_path / "labels.csv").open("a") as file:
+        file.write("".join(f"t{number},other\n" for number in range(3)))
+    found = prepared(tmp_path, held=0.2)
+    assert found.omics.classes == ("ill", "other", "well")
+    assert [(side.targets == 1).sum() for side in (found.train, found.valid)] == [3, 0]

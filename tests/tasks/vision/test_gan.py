@@ -97,6 +97,17 @@ def test_a_collapse_is_told_and_never_the_best(pictures, tmp_path):
     assert done.result.best is None or done.result.best.step < done.result.step
 
 
+def test_a_run_that_was_never_good_is_not_used_unawares(pictures, tmp_path):
+    settings = bars.settings(pictures, steps=4, save=1)
+    settings["objective"] |= {"variety": 1.0}
+    recipe.train(settings, out=tmp_path / "run", quiet=True)
+    with pytest.raises(
+        ValueError, match="diverged before anything was good enough to keep: train again, or name"
+    ) as no:
+        regard.load(tmp_path / "run", device="cpu")
+    assert regard.load(str(no.value).rpartition(" ")[2], device="cpu").make(count=1)
+
+
 def test_pictures_are_made_of_a_seed_the_same_every_time(run, tmp_path):
     model = regard.load(run, device="cpu")
     made = model.make(["flat", "upright"], count=3, seed=5)
