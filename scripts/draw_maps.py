@@ -20,7 +20,7 @@ from regard import config
 from regard.data.pictures.shortcut import ShortcutConfig, marked
 from regard.interpret import judging, maps, plots
 
-COLOURS = 64
+COLOURS = 96
 
 
 def main() -> None:
@@ -46,7 +46,8 @@ def main() -> None:
     plots.save(figure, given.out)
     if given.out.suffix == ".png":
         with Image.open(given.out) as picture:  # photographs take a megabyte otherwise
-            picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(given.out, optimize=True)
+            few = picture.convert("RGB").quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+            few.save(given.out, optimize=True)  # boxes keep their colour, which a cut by frequency would lose
     print(f"{given.out}: {given.count} rows")
 
 

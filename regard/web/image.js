@@ -110,8 +110,8 @@ function stage(shown, word, region, choose) {
 
 /** What was cut out of the picture, as boxes; a dot marks the top left of each crop. */
 function boxes(crops) {
-  const told = crops.map((corners, n) => `${n + 1}: ${corners.map(([x, y]) => `${percent(x)} ${percent(y)}`).join(", ")}`);
-  const canvas = make("canvas", { class: "crops", role: "img", "aria-label": `${say("crops")} ${told.join("; ")}` });
+  const told = crops.map((corners, n) => listed(n + 1, corners.map(([x, y]) => `${percent(x)} ${percent(y)}`)));
+  const canvas = make("canvas", { class: "crops", role: "img", "aria-label": `${say("crops")} ${told.reduce(also)}` });
   Object.assign(canvas, { width: FINE, height: FINE });
   const context = canvas.getContext("2d");
   context.lineWidth = 4;
@@ -198,9 +198,9 @@ function ranked({ label, method }) {
 
 /** How probable the answer stays while regions go, the highest first, or come; dashed: in random orders. */
 function curve({ name, values, control, area, control_area }) {
-  const width = 240, height = 80, spoken = (list) => list.map((value) => percent(value)).join(", ");
-  const beside = control ? `; ${say("curve_control")}: ${spoken(control)}` : "";
-  const canvas = make("canvas", { role: "img", "aria-label": `${say(name)}: ${spoken(values)}${beside}` });
+  const width = 240, height = 80, spoken = [listed(say(name), values.map((value) => percent(value)))];
+  if (control) spoken.push(listed(say("curve_control"), control.map((value) => percent(value))));
+  const canvas = make("canvas", { role: "img", "aria-label": spoken.reduce(also) });
   const context = sharp(canvas, width, height);
   const line = (list, style, dash) => {
     context.strokeStyle = colour(style);
@@ -214,5 +214,15 @@ function curve({ name, values, control, area, control_area }) {
   line(values, "bar", []);
   const told = [say("curve_ends", { name: say(name), from: percent(values[0]), to: percent(values.at(-1)) })];
   if (control) told.push(say("curve_area", { area: percent(area), control: percent(control_area) }));
-  return make("figure", { class: "curve" }, canvas, make("figcaption", {}, told.join("; ")));
+  return make("figure", { class: "curve" }, canvas, make("figcaption", {}, told.reduce(also)));
+}
+
+/** Two statements in one line. */
+function also(one, other) {
+  return say("also", { one, other });
+}
+
+/** A name and what belongs to it. */
+function listed(name, values) {
+  return say("listed", { name, values: values.join(", ") });
 }

@@ -155,7 +155,7 @@ class PictureMaker:
         asked = [Item(source[place].text, word=k, box=source[place].box) for k, place in enumerate(places)]
         looks = [Weights(ATTENTION, "asked", "source", whole[:, places])]
         gain = round(self.model.generator.attention.gain.item(), 4) + 0.0  # no -0.0
-        told = f"{self.name}, seed {seed}: where five places looked, gain {gain}"
+        told = f"{self.name}, seed {seed}, gain {gain}"
         facts = {"text": told, "answer": label, "seed": seed, "gain": gain}
         return Trace(
             self.name, self.task, {"source": source, "asked": asked}, looks, facts,
