@@ -33,6 +33,7 @@ TINY = ["training.steps=2", "training.tensorboard=false", "model.width=8", "mode
 SAYING = ["writing.length=8"]  # for those that write
 READING = [*TINY, "model.heads=2", "model.hidden=16", "data.context=64", "data.windows=4", "training.device=cpu"]
 MATCHED = [*TINY, "model.heads=2", "model.hidden=16", "data.batch=4", "training.device=cpu"]  # for vectors of texts
+LONG = (["demo"], ["bench"], ["explain", "--measures", "--to", "fr"])  # they take seconds, which other tests spend
 BLOCKS = ("-gpt", "-gpt-cpu", "-bert")  # how the names of recipes end that read documents
 WRITING = ("masse", "ptb", "shakespeare")  # how their recipes begin
 BARE = ["training.steps=2", "training.tensorboard=false", "training.device=cpu"]  # for models that label
@@ -120,10 +121,7 @@ class Desk:
                 exec(compile(code, block.place, "exec"), self.names)  # what a reader would type
                 continue
             for line in block.lines:
-                if regards(line) not in (
-                    ["demo"],
-                    ["bench"],
-                ):  # these take seconds, which other tests spend once for all
+                if regards(line) not in LONG:
                     self.type(line, block.place)
 
     def type(self, line: str, place: str) -> None:

@@ -24,6 +24,8 @@ from regard.tasks.pretraining import learning
 from regard.training import optim
 from tests.models.test_registry import SHAPES
 
+pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
+
 TINY = TransformerConfig(vocab=50, width=32, heads=4, hidden=48, encoder=2, decoder=1)
 SMALL = GPTConfig(vocab=60, width=32, heads=4, hidden=128, depth=2, context=64, dropout=0.0)
 

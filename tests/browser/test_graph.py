@@ -206,7 +206,7 @@ def test_french_is_spoken_on_every_screen_of_a_graph(visit: Callable[..., Any], 
     one.page.click("#language")
     assert one.page.locator("nav a").first.inner_text() == "Voisinage"
     assert one.page.locator("h1").inner_text().startswith(f"nœud {NODE}")
-    assert re.match(rf"{NODE} a pris [\d,]+.% \(0,\d{{4}}\) de ", one.told())
+    assert re.match(rf"{NODE} a pris [\d,]+.% \(0,\d{{4}}\) chez ", one.told())
     assert [[cell.replace(",", ".") for cell in row] for row in rows_of(one)] == english
     unfit = re.compile(r"\b(?:node|looked|weights?|equal|edges?|answers?|where|heads?|token)\b", re.I)
     for screen in one.page.locator("#screens a").evaluate_all("all => all.map(one => one.dataset.screen)"):

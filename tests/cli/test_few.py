@@ -15,6 +15,8 @@ from regard.tasks.embedding.few import FewShot, suits
 from regard.tasks.trained import Trained
 from tests.interop.test_bert import lay
 
+pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
+
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:

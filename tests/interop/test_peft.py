@@ -22,6 +22,8 @@ from tests.interop.making import lay as lay_gpt
 from tests.interop.making import scattered
 from tests.interop.test_bert import lay as lay_bert
 
+pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
+
 KINDS = {"class": "AutoModelForSequenceClassification", "tag": "AutoModelForTokenClassification"}
 EVERY = ("query", "key", "value", "output", "inner", "outer")
 

@@ -20,6 +20,8 @@ from tests.models.test_reader import SIZES as SHAPE
 from tests.models.test_reader import STILL, marks, poured
 from tests.tasks.small import by_heart, halves_add_up
 
+pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
+
 SIZES = {"width": 16, "heads": 2, "hidden": 32, "depth": 1, "dropout": 0.0}
 MODELS = [
     {"name": "bert-encoder", **SIZES, "head_dropout": 0.0},

@@ -13,6 +13,8 @@ from regard.tasks.embedding.matching import Matching
 from regard.tasks.embedding.rated import read as read_rated
 from regard.training.graphs import layout
 
+pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
+
 COLOURS = {"red": "rouge", "blue": "bleu", "green": "vert", "black": "noir", "white": "blanc", "brown": "brun"}
 THINGS = {"cat": "chat", "dog": "chien", "car": "wagon", "tree": "pin", "ball": "ballon", "bag": "sac", "bed": "lit"}
 PAIRS = [(f"a {c} {t}", f"un {THINGS[t]} {COLOURS[c]}") for c in COLOURS for t in THINGS]

@@ -20,6 +20,8 @@ from regard.tasks.vision.drawn import PictureConfig
 from regard.tasks.vision.localisation import Locator
 from tests.interpret.colours import Colours, ColoursConfig
 
+pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
+
 SIZE = 16
 NAMES = ["red", "green", "blue"]
 

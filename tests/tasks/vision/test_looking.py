@@ -16,6 +16,8 @@ from regard.cli import app
 from regard.interpret import maps
 from tests.data.pictures.drawing import fill
 
+pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
+
 PATCHES = {"width": 16, "heads": 2, "hidden": 16, "depth": 2, "patch": 4}
 SMALL = {"name": "resnet", "widths": [8, 16], "depths": [1, 1], "stem": "small"}
 

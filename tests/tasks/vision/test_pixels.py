@@ -16,6 +16,8 @@ from regard.tasks.vision.pixels import controls, gallery, preparing
 from regard.tasks.vision.pixels.task import laid_out, nats
 from regard.tasks.vision.pixels.tokens import Alphabet, fitted, nearest
 
+pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
+
 GREY, COLOUR = Alphabet(4, 1), Alphabet(3, 3)
 BRIEF = {"steps": 2, "device": "cpu", "tensorboard": False, "threads": 1}
 SMALL = {"width": 8, "heads": 2, "hidden": 16, "depth": 1}
