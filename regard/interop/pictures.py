@@ -109,10 +109,17 @@ def _timms(folder: Path, found: Mapping[str, Any]) -> PictureModel:
     if told.get("crop_mode") == "squash":
         scales["fit"] = "squeeze"
     labels = tuple(map(str, named)) if isinstance(named, list) and len(named) == model.shape.classes else None
-    size, own = told.get("input_size"), config.plain(model.shape)
-    if isinstance(size, list) and size[0] == own["channels"] and size[1] == size[-1]:
-        own["size"] = size[1]
+    own = config.plain(model.shape)
+    if "input_size" in told:
+        own["size"] = _side(told["input_size"], own["channels"])
     return replace(model, shape=config.build(type(model.shape), own), data={**model.data, **scales}, labels=labels)
+
+
+def _side(size: Any, channels: int) -> int:
+    """The side of the square pictures that timm's config.json speaks of."""
+    if not isinstance(size, list) or len(size) != 3 or size[0] != channels or size[1] != size[2] or not size[1]:
+        raise ValueError(f"{folders.CONFIG}: input_size must be [{channels}, side, side], not {as_json(size)}")
+    return size[1]
 
 
 def _as_timm(family: type[Family], shape: Any, data: Mapping[str, Any], labels: Sequence[str]) -> dict[str, Any]:
@@ -120,8 +127,9 @@ def _as_timm(family: type[Family], shape: Any, data: Mapping[str, Any], labels: 
 
     The architecture is the published one of these sizes, if there is one.
     """
-    same = {name: getattr(shape, name) for name in ("size", "classes", "channels", "dropout")}
-    published = (name for name, sizes in shape.PRESETS.items() if replace(shape, **same) == type(shape)(**sizes | same))
+    presets = {name: vars(type(shape)(**sizes)) for name, sizes in shape.PRESETS.items()}
+    fixed = [name for name in vars(shape) if name not in ("size", "classes", "channels", "dropout")]
+    published = (name for name, sizes in presets.items() if all(sizes[each] == getattr(shape, each) for each in fixed))
     scales = {name: list(data[name]) for name in ("mean", "std") if name in data}
     seen = {"input_size": [shape.channels, shape.size, shape.size], "crop_pct": 1.0}
     mode = {"crop_mode": "squash" if data.get("fit") == "squeeze" else "center"}

@@ -16,6 +16,8 @@ from torch.nn import functional as F
 from regard import checkpoint, models
 from regard.interop import pictures
 from regard.interpret.watch import watch
+from regard.models.efficientnet import EfficientNetConfig
+from regard.models.vgg import VGGConfig
 from regard.models.vit import ViTConfig
 from regard.models.weights import weights
 from tests.interop.making import change
@@ -344,3 +346,21 @@ def test_pickles_and_strangers_are_refused_in_a_line(tmp_path):
     with pytest.raises(ValueError, match=r"features\.3\.weight holds numbers that are not finite"):
         pictures.read(stranger)
     assert load_file(stranger)
+
+
+def test_the_folder_of_a_network_says_its_architecture_and_the_size_of_its_pictures(tmp_path):
+    small = VGGConfig(classes=3, size=16, depths=(1, 1, 1), widths=(4, 4, 6), hidden=0)  # too small for a VGG16
+    data = {"mean": [0.5] * 3, "std": [0.25] * 3, "fit": "crop"}
+    files = pictures.written(small, weights(models.build(small)), data, ["a", "b", "c"])
+    checkpoint.write(tmp_path / "vgg", files)
+    found = pictures.read(tmp_path / "vgg")
+    assert (found.shape.size, found.labels, found.data) == (16, ("a", "b", "c"), data)
+    assert files["config.json"]["architecture"] == "vgg"
+    lite = EfficientNetConfig(**{**EfficientNetConfig.PRESETS["efficientnet-lite0"], "classes": 2, "size": 32})
+    told = pictures.written(lite, weights(models.build(lite)), data, ["a", "b"])["config.json"]
+    assert told["architecture"] == "tf_efficientnet_lite0"
+    for wrong in ([], [3], ["x", "y", "z"], [3, 0, 0], [1, 16, 16], [3, 16, 20], "16"):
+        told = {**files["config.json"], "pretrained_cfg": {"input_size": wrong}}
+        (tmp_path / "vgg" / "config.json").write_text(json.dumps(told))
+        with pytest.raises(ValueError, match=r"input_size must be \[3, side, side\], not"):
+            pictures.read(tmp_path / "vgg")

@@ -81,6 +81,11 @@ def test_a_command_answers_and_shows_a_neighbourhood(trained: Path, tmp_path: Pa
     assert "layers.1, head 0" in capsys.readouterr().out
 
 
+def test_nodes_are_answered_in_their_order(trained: Path, capsys: pytest.CaptureFixture[str]):
+    assert run(["classify", str(trained), "--node", "n2", "n1"]) == 0
+    assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["n2", "n1"]
+
+
 def test_a_node_that_is_not_there_and_a_model_without_nodes_are_told(
     trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):

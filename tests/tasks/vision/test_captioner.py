@@ -103,6 +103,11 @@ def test_the_command_writes_lines_and_speaks_when_frames_change(photos, trained,
     found = [json.loads(line) for line in CliRunner().invoke(app, words).stdout.splitlines()]
     assert [Path(one["picture"]).name for one in found] == [f"frame{number}.png" for number in (0, 2, 4, 5)]
     assert [name.rpartition("/")[2] for name in unfolded(tmp_path)][-2:] == ["frame9.png", "frame10.png"]
+    (tmp_path / "frame4.png").write_bytes(b"")  # a frame that is lost does not end the film
+    done = CliRunner().invoke(app, words)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [Path(one["picture"]).name for one in found] == [f"frame{number}.png" for number in (0, 2, 5)]
+    assert (done.exit_code, done.stderr) == (1, f"regard: {tmp_path}/frame4.png: empty file: save the picture again\n")
 
 
 def test_what_is_no_picture_or_no_captioner_is_told_in_a_line(photos, trained, tmp_path):
