@@ -122,7 +122,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 def draw(found: dict[str, Any], path: Path) -> None:
-    """A curve for each recipe of CIFAR-10: mean accuracy over seeds, and a bar from the worst to the best."""
+    """A curve for each recipe of CIFAR-10: mean accuracy over seeds, and its standard deviation as a bar."""
     from matplotlib.figure import Figure
 
     from regard.interpret.curves import looks, tidy
@@ -133,11 +133,11 @@ def draw(found: dict[str, Any], path: Path) -> None:
         amounts = {EVERY if amount == WHOLE else int(amount): seeds for amount, seeds in found.get(name, {}).items()}
         scores = {n: [one["accuracy, %"] for one in amounts[n].values()] for n in sorted(amounts)}
         means = [statistics.mean(each) for each in scores.values()]
-        spread = [[m - min(e) for m, e in zip(means, scores.values(), strict=True)]]
-        spread.append([max(e) - m for m, e in zip(means, scores.values(), strict=True)])
+        spread = [statistics.stdev(each) if len(each) > 1 else 0.0 for each in scores.values()]
         axes.errorbar(list(scores), means, yerr=spread, capsize=3, **{**how, "label": CURVES[name]})
     axes.set(xscale="log", xlabel="training pictures", ylabel="test accuracy, %", ylim=(0, 100))
     axes.set_xticks([500, 5000, EVERY], ["500", "5,000", f"{EVERY:,}"])
+    axes.minorticks_off()
     axes.legend(frameon=False, loc="lower right")
     tidy(axes)
     figure.savefig(path, dpi=150)

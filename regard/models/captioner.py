@@ -98,7 +98,7 @@ class CaptionerConfig(Reading):
     encoder, such as the 4096 features of a whole VGG16."""
     use: Literal["likeliest", "mean"] = "likeliest"
     """What hard attention sees when captions are written: the region of the largest weight, or the weighted mean."""
-    softened: Share = 0.5
+    softened: Share = 0.75
     """Share of the captions in training for which hard attention sees the weighted mean."""
     gated: bool = True
     """A gate for what is seen, which the state opens and shuts (beta)."""

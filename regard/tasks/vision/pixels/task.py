@@ -212,7 +212,7 @@ class Pixels:
         features = self.model(self.alphabet.shifted(tokens).flatten(), layout=batch.row)
         chunk = max(256, HELD // self.alphabet.vocab)
         loss = linear_cross_entropy(features, self.model.prediction, tokens.flatten(), chunk=chunk)
-        return Step(loss=loss, weight=tokens.numel(), counts={"pixels": len(batch) * self.alphabet.size**2})
+        return Step(loss=loss, weight=tokens.numel(), counts={"tokens": tokens.numel()})
 
     def evaluate(self, spread: Spread = alone) -> Evaluation:
         """Bits of held-out pictures."""
