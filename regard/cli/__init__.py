@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from functools import cache
+import warnings
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -37,6 +40,7 @@ from regard.cli import (
 from regard.cli.former import FORMER
 from regard.cli.grammar import HELP, Family, show_help
 
+OWN = Path(__file__).parent.parent  # where our own warnings come from
 PANELS: dict[str, dict[str, Any]] = {
     "Use": {
         "translate": translate.translate,
@@ -102,7 +106,9 @@ def run(arguments: list[str] | None = None) -> int:
     if sys.stderr is None:  # closed: what is said there must not end up among the answers
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     try:
-        return _tree()(words, prog_name="regard", standalone_mode=False) or 0
+        with warnings.catch_warnings():
+            warnings.showwarning = partial(_warn, warnings.showwarning)
+            return _tree()(words, prog_name="regard", standalone_mode=False) or 0
     except ValueError as error:
         return _complain(str(error), 1)
     except OSError as error:
@@ -120,6 +126,14 @@ def run(arguments: list[str] | None = None) -> int:
 def _tree() -> Any:
     """All commands, made of the functions once for a process: it takes longer than most questions to them."""
     return typer.main.get_command(app)
+
+
+def _warn(usual: Callable[..., None], message: Warning | str, kind: type[Warning], file: str, *more: Any) -> None:
+    """A warning of ours is a line like all others; those of libraries look as they usually do."""
+    if Path(file).is_relative_to(OWN):
+        _complain(str(message), 0)
+    else:
+        usual(message, kind, file, *more)
 
 
 def _complain(text: str, status: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from regard.data.pictures.album import Shape
-from regard.data.pictures.decoding import SUFFIXES, Unusable, decoded, from_array, quiet
+from regard.data.pictures.decoding import ANIMATED, SUFFIXES, Unusable, decoded, from_array, quiet
 from regard.data.pictures.shelves import ELSEWHERE
 from regard.interpret.items import Item
 from regard.tasks.trained import Unreadable
@@ -43,9 +44,12 @@ def opened(pictures: Sequence[Given], shape: Shape) -> UInt8[np.ndarray, "pictur
     for each in pictures:
         try:
             with quiet():
-                found.append(_bytes(each, shape))
+                pixels, odd = _bytes(each, shape)
         except Unusable as error:
             raise Unreadable(str(error) if isinstance(each, np.ndarray) else f"{each}: {error}") from None
+        if odd == ANIMATED:
+            warnings.warn(f"{each}: {odd}", stacklevel=1)
+        found.append(pixels)
     return np.stack(found)
 
 
@@ -68,10 +72,10 @@ def patches(grid: tuple[int, int]) -> list[Item]:
     ]
 
 
-def _bytes(given: Given, shape: Shape) -> UInt8[np.ndarray, "channels size size"]:
+def _bytes(given: Given, shape: Shape) -> tuple[UInt8[np.ndarray, "channels size size"], str | None]:
     if isinstance(given, np.ndarray):
-        return from_array(given, **shape._asdict())
-    return decoded(Path(given), **shape._asdict())[0]
+        return from_array(given, **shape._asdict()), None
+    return decoded(Path(given), **shape._asdict())
 
 
 def _hidden(path: Path) -> bool:

@@ -57,6 +57,18 @@ def test_of_several_pictures_those_that_are_none_are_told_and_the_others_answere
     assert (status, len(lines), said) == (0, 1, [])
 
 
+@pytest.mark.filterwarnings("default")
+def test_of_an_animated_picture_the_first_frame_is_answered_for_and_a_line_says_so(trained, tmp_path, capsys) -> None:
+    film = tmp_path / "film.gif"
+    first, *later = (Image.new("RGB", (16, 16), colour) for colour in ("blue", "red", "green"))
+    first.save(film, save_all=True, append_images=later)
+    first.save(tmp_path / "still.gif")
+    status, lines, said = answered(capsys, "classify", trained, film, tmp_path / "still.gif")
+    assert status == 0
+    assert said == [f"regard: {film}: animated, of which the first frame is taken"]
+    assert len({line.partition("\t")[2] for line in lines}) == 1
+
+
 def test_a_folder_answers_for_no_picture_outside_it(photos, tmp_path) -> None:
     fill(tmp_path / "some", 1, ("red",))
     (tmp_path / "some" / "inside.png").symlink_to(tmp_path / "some" / "red" / "00.png")
