@@ -56,6 +56,8 @@ class Samples:
     values: Float[np.ndarray, "samples features"]
     present: Bool[np.ndarray, "samples omics"]
     targets: Int[np.ndarray, "samples"] | None = None
+    strangers: tuple[str, ...] = ()
+    """Samples that were labelled and stand in no table."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -77,6 +79,8 @@ class Prepared:
     report: dict[str, Any]
     apart: bool
     """Whether nothing was learnt from what is measured on."""
+    strangers: tuple[str, ...] = ()
+    """Samples that have a label and stand in no table."""
 
     @property
     def summary(self) -> list[str]:
@@ -87,6 +91,8 @@ class Prepared:
         for name, there in zip(self.omics.names, self.train.present.T, strict=True):
             if lacking := int((~there).sum()):
                 lines.append(f"{lacking:,} samples lack {name}: masked")
+        if self.strangers:
+            lines.append(f"{len(self.strangers):,} labelled but in no table, such as {self.strangers[0]!r}: left out")
         return lines
 
     def rows(self, batch: int) -> int:
@@ -126,7 +132,8 @@ def prepare(config: OmicsConfig, known: Omics | None = None) -> Prepared:
         train, valid = _split(found, config.held, config.seed)
     omics = omics if known else _measured(omics, train)
     apart = config.valid is not None or bool(config.held)
-    return Prepared(omics, train, valid, _report(config, {"train": train, "valid": valid}), apart)
+    report = _report(config, {"train": train, "valid": valid})
+    return Prepared(omics, train, valid, report, apart, found.strangers)
 
 
 def given(words: Sequence[str], omics: Omics) -> tuple[Samples, list[Table]]:
@@ -263,6 +270,7 @@ def _labelled(samples: Samples, tables: Sequence[Table], path: str, omics: Omics
                     f"{path}: no label for sample {name!r}: give one, or take the sample out of the tables"
                 )
         own, places = zip(*(table[name] for name in samples.names), strict=True)  # type: ignore[assignment]
+        samples = replace(samples, strangers=tuple(name for name in found.samples if name not in set(samples.names)))
     classes = omics.classes or tuple(sorted(set(own)))
     for label, place in zip(own, places, strict=True):
         if label not in classes:

@@ -161,6 +161,16 @@ def test_what_cannot_be_learnt_from_is_refused_with_its_place(what: str, tmp_pat
     assert "\n" not in str(caught.value)
 
 
+def test_labels_of_samples_in_no_table_are_counted_and_left_out(tmp_path: Path) -> None:
+    cohorts.write(tmp_path)
+    before = prepared(tmp_path)
+    with (tmp_path / "labels.csv").open("a", encoding="utf-8") as file:
+        file.write("elsewhere,ill\nnowhere,ill\n")
+    found = prepared(tmp_path)
+    assert found.summary == [*before.summary, "2 labelled but in no table, such as 'elsewhere': left out"]
+    assert found.train.names == before.train.names
+
+
 def test_a_missing_number_is_named_with_its_column_and_remedy(tmp_path: Path) -> None:
     cohorts.write(tmp_path)
     column(tmp_path / "mrna.csv", 2, "NaN")
