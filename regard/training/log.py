@@ -220,12 +220,16 @@ def _writer(folder: Path, step: int) -> Any:
 
 
 def _words(values: Mapping[str, Number]) -> list[str]:
-    """Numbers with their names, short enough to stand side by side; a speed reads `12.3k tokens/s`."""
-    suffix = "_per_second"
-    return [
+    """Numbers with their names, short enough to stand side by side; a speed reads `12.3k tokens/s`.
+
+    The losses of several parts read `loss 1.35/0.71`, in the order in which the parts learn.
+    """
+    suffix, own = "_per_second", [name for name in values if name.endswith("_loss")]
+    losses = "/".join(_number(values[name]) for name in own)
+    return [f"loss {losses}"] * bool(own) + [
         f"{_number(value)} {name.removesuffix(suffix)}/s" if name.endswith(suffix) else f"{name} {_number(value)}"
         for name, value in values.items()
-        if name != "skipped" or value  # the one fault that is always counted
+        if name not in own and (name != "skipped" or value)  # the one fault that is always counted
     ]
 
 

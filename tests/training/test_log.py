@@ -40,6 +40,17 @@ def test_plain_lines_where_there_is_no_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in "".join(lines)
 
 
+def test_losses_of_two_networks_share_a_line_of_eighty_columns(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    values = {"discriminator_loss": 1.3484, "generator_loss": 0.71123, "pictures_per_second": 5689.6, "rate": 0.0004}
+    with Log(tmp_path, console=Console(file=stream, width=200)) as log:
+        log.step(12_000, values, total=100_000, left=170.0)
+    said = "step 12000 of 100000  loss 1.348/0.7112 5690 pictures/s rate 4.0e-04  3 min left"
+    assert (stream.getvalue(), len(said)) == (said + "\n", 80)
+    [record] = map(json.loads, (tmp_path / "metrics.jsonl").read_text().splitlines())
+    assert record["generator_loss"] == 0.71123
+
+
 def test_a_bar_that_fits_eighty_columns_on_a_terminal(tmp_path: Path) -> None:
     text = told(tmp_path, terminal=True)
     bar = [line for line in text.replace("\r", "\n").split("\n") if "━" in line][-1]
