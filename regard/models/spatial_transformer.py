@@ -49,6 +49,9 @@ class SpatialTransformerConfig:
     gives the coordinates of what it finds."""
     widths: tuple[Width, ...] = (32, 64, 64)
     """Features of each convolution that reads; each but the first halves the sides."""
+    rounds: Annotated[int, Range(1, 4)] = 1
+    """How often each transformer looks: every further time at its own crop, enlarged to the size of the picture, to
+    correct it by the same weights (Lin and Lucey 2017)."""
     pace: Annotated[float, Range(most=10, above=0)] = 0.2
     """How fast transformers learn to look elsewhere: what is added to the identity is multiplied by this."""
     hidden: Width = 128
@@ -67,6 +70,7 @@ class SpatialTransformerConfig:
             "points",
             "searching",
             "search",
+            "rounds",
             "pace",
             "widths",
             "hidden",
@@ -200,6 +204,12 @@ def sample(
         return F.grid_sample(pixels, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
 
 
+def chained(first: Float[Tensor, "*batch 2 3"], second: Float[Tensor, "*batch 2 3"]) -> Float[Tensor, "*batch 2 3"]:
+    """The map of a crop of a crop: from places of the second to those of the picture."""
+    matrix = first[..., :2]
+    return torch.cat([matrix @ second[..., :2], matrix @ second[..., 2:] + first[..., 2:]], -1)
+
+
 def corners(maps: Float[Tensor, "*batch 2 3"]) -> Float[Tensor, "*batch 4 2"]:
     """The corners of crops as shares of the picture's sides (x, y): top left, top right, bottom right, bottom left."""
     ends = maps.new_tensor([[-1, -1, 1], [1, -1, 1], [1, 1, 1], [-1, 1, 1]])
@@ -235,7 +245,13 @@ class SpatialTransformer(Convolutional):
     def looks(self, pixels: Float[Tensor, "batch channels rows columns"]) -> Float[Tensor, "batch transformer 2 3"]:
         """Where each transformer looks."""
         check(self.config, pixels)
-        return torch.stack([transformer(pixels) for transformer in self.transformers], 1)
+        found = []
+        for transformer in self.transformers:
+            maps = transformer(pixels)
+            for _ in range(self.config.rounds - 1):
+                maps = chained(maps, transformer(sample(pixels, maps, self.config.size)))
+            found.append(maps)
+        return torch.stack(found, 1)
 
     def crops(
         self, pixels: Float[Tensor, "batch channels rows columns"]

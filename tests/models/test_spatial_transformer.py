@@ -19,6 +19,7 @@ from regard.models.spatial_transformer import (
     Places,
     SpatialTransformer,
     SpatialTransformerConfig,
+    chained,
     corners,
     sample,
 )
@@ -60,9 +61,10 @@ def test_its_gradient_is_that_of_the_sum():
     assert torch.autograd.gradcheck(lambda a, b: sample(a, b, 4), (pixels, maps))
 
 
+@pytest.mark.parametrize("rounds", [1, 3])
 @torch.no_grad()
-def test_it_begins_with_the_identity():
-    model = build(transformers=2, crop=20).eval()
+def test_it_begins_with_the_identity(rounds):
+    model = build(transformers=2, crop=20, rounds=rounds).eval()
     pixels = torch.randn(3, 1, 20, 20)
     crops = model.crops(pixels)
     assert crops.shape == (3, 2, 1, 20, 20)
@@ -70,6 +72,21 @@ def test_it_begins_with_the_identity():
         torch.testing.assert_close(crops[:, number], pixels, rtol=1e-4, atol=1e-5)
     whole = torch.tensor([[0.0, 0], [1, 0], [1, 1], [0, 1]])
     torch.testing.assert_close(corners(model.looks(pixels)), whole.expand(3, 2, 4, 2))
+
+
+@torch.no_grad()
+def test_a_second_look_is_at_the_first_crop_and_corrects_it():
+    torch.manual_seed(0)
+    once, twice = (build(search="attention", rounds=rounds).double().eval() for rounds in (1, 2))
+    torch.nn.init.normal_(once.transformers[0].map.weight, std=0.1)
+    twice.load_state_dict(once.state_dict())
+    pixels = torch.randn(3, 1, 20, 20, dtype=torch.float64)
+    first = once.looks(pixels)[:, 0]
+    second = once.looks(sample(pixels, first, 20))[:, 0]
+    assert (second - first).abs().max() > 1e-3
+    whole = [np.vstack([one, [0, 0, 1]]) @ np.vstack([two, [0, 0, 1]]) for one, two in zip(first, second, strict=True)]
+    np.testing.assert_allclose(twice.looks(pixels)[:, 0], np.array(whole)[:, :2], atol=1e-12)
+    torch.testing.assert_close(chained(first, second), twice.looks(pixels)[:, 0])
 
 
 @torch.no_grad()
