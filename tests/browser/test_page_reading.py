@@ -76,6 +76,15 @@ def test_what_is_printed_is_whole_wherever_one_had_scrolled_and_on_white(visit: 
     assert one.wrong == []
 
 
+def test_a_wide_matrix_gets_its_room_before_the_list_beside_it(visit: Callable, tmp_path):
+    sides = {name: [Item(str(at), word=at) for at in range(count)] for name, count in (("step", 20), ("place", 128))}
+    looked = Weights("read", "step", "place", torch.eye(20, 128)[None])
+    page.save(Trace("m", "t", sides, [looked]), tmp_path / "wide.html")
+    one = visit(tmp_path / "wide.html", "#at=3,3")
+    whole, seen = one.page.locator(".scroll:has(#matrix)").evaluate("each => [each.scrollWidth, each.clientWidth]")
+    assert 640 < whole <= seen
+
+
 WRITING_WORDS = re.compile(
     r"\b(?:written|writes?|translat\w*|alignments?|écrit\w*|traduc\w*|traduit\w*|alignements?)\b", re.I
 )

@@ -57,7 +57,7 @@ class Samples:
     present: Bool[np.ndarray, "samples omics"]
     targets: Int[np.ndarray, "samples"] | None = None
     strangers: tuple[str, ...] = ()
-    """Samples that were labelled and stand in no table."""
+    """Names that the file of labels has and these tables have not."""
 
     def __len__(self) -> int:
         return len(self.names)
@@ -133,7 +133,9 @@ def prepare(config: OmicsConfig, known: Omics | None = None) -> Prepared:
     omics = omics if known else _measured(omics, train)
     apart = config.valid is not None or bool(config.held)
     report = _report(config, {"train": train, "valid": valid})
-    return Prepared(omics, train, valid, report, apart, found.strangers)
+    here = {*train.names, *valid.names}  # one file may label both
+    strangers = tuple(name for name in dict.fromkeys((*found.strangers, *valid.strangers)) if name not in here)
+    return Prepared(omics, train, valid, report, apart, strangers)
 
 
 def given(words: Sequence[str], omics: Omics) -> tuple[Samples, list[Table]]:
@@ -270,7 +272,8 @@ def _labelled(samples: Samples, tables: Sequence[Table], path: str, omics: Omics
                     f"{path}: no label for sample {name!r}: give one, or take the sample out of the tables"
                 )
         own, places = zip(*(table[name] for name in samples.names), strict=True)  # type: ignore[assignment]
-        samples = replace(samples, strangers=tuple(name for name in found.samples if name not in set(samples.names)))
+        here = set(samples.names)
+        samples = replace(samples, strangers=tuple(name for name in found.samples if name not in here))
     classes = omics.classes or tuple(sorted(set(own)))
     for label, place in zip(own, places, strict=True):
         if label not in classes:

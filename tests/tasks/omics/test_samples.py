@@ -169,6 +169,13 @@ def test_labels_of_samples_in_no_table_are_counted_and_left_out(tmp_path: Path) 
     found = prepared(tmp_path)
     assert found.summary == [*before.summary, "2 labelled but in no table, such as 'elsewhere': left out"]
     assert found.train.names == before.train.names
+    cohorts.write(tmp_path / "valid", count=8)
+    for omic in cohorts.OMICS:  # the same names again, but for those that one file of labels has as well
+        table = tmp_path / "valid" / f"{omic}.csv"
+        table.write_text(table.read_text().replace("s0,", "elsewhere,"))
+    files = [{"path": str(tmp_path / "valid" / f"{omic}.csv")} for omic in cohorts.OMICS]
+    both = prepared(tmp_path, valid=files, valid_labels=str(tmp_path / "labels.csv"))
+    assert both.strangers == ("nowhere",)
 
 
 def test_a_missing_number_is_named_with_its_column_and_remedy(tmp_path: Path) -> None:

@@ -126,6 +126,13 @@ def test_a_palette_is_kept_and_a_run_that_goes_on_keeps_it(trained, tmp_path):
         recipe.train(settings, out=tmp_path / "smaller", quiet=True, start=trained["axial"])
 
 
+def test_every_byte_of_a_pixel_is_counted_as_a_token(trained, tmp_path):
+    data = {"train": str(trained["colour"]), "size": 4, "batch": 4, "held": 0.2}
+    settings = {"task": "pixels", "data": data, "model": {**SMALL, "name": "image-gpt"}, "training": BRIEF}
+    result = recipe.train(settings, out=tmp_path / "run", quiet=True).result
+    assert result.counts == {"tokens": result.step * 4 * (4 * 4 * 3)}
+
+
 def test_bits_are_those_of_the_model_and_the_first_row_is_kept(trained):
     for name, kind in (("gpt", "grey"), ("axial", "colour")):
         painter = regard.load(trained[name], device="cpu")
