@@ -81,7 +81,7 @@ def main() -> None:
         asked.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
-def public(train: Cohort, test: Cohort, seeds: Sequence[int], *, hide: float = 0.1) -> dict[str, Any]:
+def public(train: Cohort, test: Cohort, seeds: Sequence[int], *, hide: float | None = None) -> dict[str, Any]:
     """The published split: regressions once, networks with every seed, their importance judged."""
     found: dict[str, Any] = {}
     both = [place for place, table in enumerate(test.tables) if table.size]
@@ -142,7 +142,7 @@ def folds(cohort: Cohort, repeats: Sequence[int]) -> dict[str, Any]:
     return {name: told(name, each) | {"each": each} for name, each in scores.items() if each}
 
 
-def chosen(train: Cohort, model: str, *, seed: int, hide: float = 0.1) -> int:
+def chosen(train: Cohort, model: str, *, seed: int, hide: float | None = None) -> int:
     """How many steps to train, by the AUC on a fifth of the training samples as it is after so many."""
     with tempfile.TemporaryDirectory() as place:
         settings = asked_for(train, model, Path(place), steps=STEPS[-1], seed=seed, hide=hide)
@@ -154,7 +154,7 @@ def chosen(train: Cohort, model: str, *, seed: int, hide: float = 0.1) -> int:
     return max(STEPS, key=lambda steps: areas[steps])
 
 
-def fitted(train: Cohort, model: str, *, steps: int, seed: int, hide: float = 0.1) -> Any:
+def fitted(train: Cohort, model: str, *, steps: int, seed: int, hide: float | None = None) -> Any:
     """A model trained on all these samples."""
     with tempfile.TemporaryDirectory() as place:
         settings = asked_for(train, model, Path(place), steps=steps, seed=seed, hide=hide)
@@ -163,13 +163,13 @@ def fitted(train: Cohort, model: str, *, steps: int, seed: int, hide: float = 0.
 
 
 def asked_for(
-    train: Cohort, model: str, folder: Path, *, steps: int, seed: int, hide: float
+    train: Cohort, model: str, folder: Path, *, steps: int, seed: int, hide: float | None
 ) -> dict[str, dict[str, Any] | Any]:
     """The settings of the recipes, for these samples."""
     return {
         "task": "omics",
         "data": {**written(train, folder), "held": 0, "columns": "keep", "seed": seed},
-        "model": {"name": model, "hide": hide},
+        "model": {"name": model} if hide is None else {"name": model, "hide": hide},
         "optim": {"name": "adamw", "rate": 0.001, "betas": [0.9, 0.999], "eps": 1e-8, "weight_decay": 0.1}
         | {"warmup": 10, "schedule": "cosine"},
         "training": {"steps": steps, "seed": seed, "evaluate": steps, "save": steps, "log": steps}

@@ -149,7 +149,7 @@ class DeePROGConfig:
     """Attention heads; must divide the width."""
     dropout: Warned[Share] = 0.0
     """Dropout rate of features and of what the answer is made of."""
-    hide: Warned[Share] = 0.1
+    hide: Warned[Share] = 0.2
     """Share of omics hidden from the model in training, so that it can answer when one is missing."""
 
     def __post_init__(self) -> None:
@@ -160,14 +160,14 @@ class DeePROGConfig:
     def parameters(self) -> int:
         """Numbers that are learnt."""
         encoders = self.width * (sum(self.inputs) + len(self.inputs))
-        return encoders + 4 * self.width * (self.width + 1) + 2 * self.width + (self.width + 1) * self.classes
+        return encoders + 4 * self.width * (self.width + 1) + (self.width + 1) * self.classes
 
 
 class DeePROG(nn.Module):
     """Each omic is encoded, all look at one another, and their mean answers.
 
-    `z_k = gelu(E_k x_k + e_k)`, `h = norm(z + attention(z))`, and the answer is `W mean_k(h_k) + w`, over the omics
-    that a sample has.
+    `z_k = tanh(E_k x_k + e_k)`, `h = z + attention(z)`, and the answer is `W mean_k(h_k) + w`, over the omics that a
+    sample has.
     """
 
     capturable: ClassVar[bool] = False
@@ -177,7 +177,6 @@ class DeePROG(nn.Module):
         self.config = config
         self.encoders = nn.ModuleList(nn.Linear(size, config.width) for size in config.inputs)
         self.attention = MultiHead(config.width, config.heads)
-        self.norm = nn.LayerNorm(config.width)
         self.output = nn.Linear(config.width, config.classes)
 
     def forward(self, values: Float[Tensor, "batch features"], present: Bool[Tensor, "batch omics"]) -> Answers:
@@ -186,9 +185,9 @@ class DeePROG(nn.Module):
             if self.training:
                 values, present = F.dropout(values, self.config.dropout), hidden(present, self.config.hide)
             parts = values.split(self.config.inputs, -1)
-            encoded = [F.gelu(own(part)) for own, part in zip(self.encoders, parts, strict=True)]
+            encoded = [own(part).tanh() for own, part in zip(self.encoders, parts, strict=True)]
             x = torch.stack(encoded, 1)
-            x = self.norm(x + self.attention(x, mask=Mask(boolean=present[:, None].expand(-1, len(parts), -1))))
+            x = x + self.attention(x, mask=Mask(boolean=present[:, None].expand(-1, len(parts), -1)))
             share = present / present.sum(-1, keepdim=True)
             mean = (x * share[..., None]).sum(1)
             logits = self.output(F.dropout(mean, self.config.dropout, self.training))
