@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from regard.cli.grammar import Json, group
-from regard.cli.train import joined, sort, told
+from regard.cli.train import joined, labelling, sort, told
 
 data = group("Check your data exactly as training will read it; make some.")
 make = group("Make data to train on.")
@@ -42,6 +42,10 @@ def check(
     nodes: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Its nodes: CSV with id, label and features.")
     ] = None,
+    tables: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Tables of the same samples, one per omic.")
+    ] = None,
+    labels: Annotated[Path | None, typer.Option(metavar="FILE", help="With --tables: labels of the samples.")] = None,
     tokens: Annotated[
         bool, typer.Option("--tokens/--no-tokens", help="Train the tokenizer too, and give lengths in tokens.")
     ] = False,
@@ -55,10 +59,11 @@ def check(
     from regard.training import checking
     from regard.training.task import Given
 
-    named = {"pictures": pictures, "captions": captions, "graph": joined(graph, edges, nodes)}
+    named = {"pictures": pictures, "captions": captions, "graph": joined(graph, edges, nodes), "tables": tables}
     kind, files = told(named, source, target)
     asked, changes = sort(words or [])
-    settings = recipes.order(asked, *changes, given=Given(files, kind=kind, aligned=source is not None)).settings
+    given = Given(files, kind=kind, aligned=source is not None, labels=labelling(labels, tables))
+    settings = recipes.order(asked, *changes, given=given).settings
     if "data" not in settings:
         raise ValueError("nothing to check: give files, or a recipe")
     task, resolved = recipes.resolve(settings)

@@ -62,7 +62,7 @@ def explain(
 
     view = View(attention, head, level, specials, numbers, as_json)
     model, texts = named(words or [])
-    texts = [*texts, *([] if node is None else [node])]
+    texts = [*texts, *(node or [])]
     if against is not None and not judge:
         raise ValueError(f"--against {against} is for --judge: name labelled pictures with it, or leave it out")
     if judge:
@@ -79,7 +79,7 @@ def explain(
     _possible(texts, input, level, output, alignments=alignments, measured=measured, interventions=interventions)
     trained = recipe.load(model, device=device)
     lines = lines_of(input) if input is not None else typed(trained, texts, option=None)
-    if node is not None:
+    if node:
         of_graphs(trained)
     if about is not None and "about" not in inspect.signature(trained.look).parameters:
         raise ValueError(f"--about is for classifiers of pictures: {trained.name} is {trained.kind}, leave it out")
@@ -246,7 +246,7 @@ def _possible(
     if measured and (bool(texts) != page or (page and interventions)):
         raise ValueError("--measures takes no text, or a text and -o page.html to put them into")
     if len(texts) != 1 and not measured and not (alignments and (texts or input)) and not any(map(tabular, texts)):
-        made = "" if texts else "; for a generator of pictures, --seed alone will do"
+        made = "" if texts else "; of a graph name a --node, for a generator of pictures --seed alone will do"
         raise ValueError(f"give one input to explain, not {len(texts)}{made}")
 
 

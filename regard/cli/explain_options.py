@@ -71,7 +71,7 @@ Anatomy = Annotated[
     ),
 ]
 Node = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(metavar="NAME", help="For graphs: the node whose neighbourhood to show.", rich_help_panel=SHOWN),
 ]
 Seed = Annotated[

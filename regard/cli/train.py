@@ -117,12 +117,10 @@ def train(
     kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table, "rated": rated}
     kinds |= {"choices": choices, "questions": questions, "pictures": pictures, "captions": captions}
     kinds |= {"tables": tables}
-    if labels is not None and not tables:
-        raise ValueError(f"--labels {labels} goes with --tables: name the tables whose samples it labels")
     kinds["graph"] = joined(graph, edges, nodes)
     kind, files = told(kinds, source, target)
     given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
-    given = replace(given, labels=None if labels is None else str(labels))
+    given = replace(given, labels=labelling(labels, tables))
     asked, changes = sort(words or [])
     how: Any = {"start": start, "out": out, "valid": valid or [], "overwrite": overwrite, "device": device}
     if few:
@@ -169,6 +167,10 @@ def _trained(
     from regard.training import distributed
 
     with distributed.team() as team:  # from here on, an error that all processes meet is said once
+        if options["resume"] and (
+            run := next((name for name in asked if (Path(name) / "config.yaml").is_file()), None)
+        ):
+            raise ValueError(f"{run} is a run, not files to train on: go on with it by --resume --out {run}")
         order = recipes.order(asked, *changes, given=given)
         if options["resume"] and "data" not in order.settings:
             order = recipes.order(recipes.begun(_begun(out)), *changes)
@@ -220,6 +222,13 @@ def joined(graph: list[Path] | None, edges: Path | None, nodes: Path | None) -> 
     if edges is None or nodes is None or graph:
         raise ValueError("--edges and --nodes go together, without --graph: give both files")
     return [edges, nodes]
+
+
+def labelling(labels: Path | None, tables: list[Path] | None) -> str | None:
+    """The file with the labels of the samples of some tables."""
+    if labels is not None and not tables:
+        raise ValueError(f"--labels {labels} goes with --tables: name the tables whose samples it labels")
+    return None if labels is None else str(labels)
 
 
 def told(

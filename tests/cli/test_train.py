@@ -165,6 +165,8 @@ def test_an_interrupted_run_can_be_used_before_its_first_evaluation(
         'use it with: regard translate runs/a "..."',
     ]
     assert not Path("runs/a/best").exists()
+    assert run(["train", "--resume", "runs/a"]) != 0
+    assert "go on with it by --resume --out runs/a" in capsys.readouterr().err
     assert run(["translate", "runs/a", "Le roi dort."]) == 0
     assert capsys.readouterr().out.count("\n") == 1
 

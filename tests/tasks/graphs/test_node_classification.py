@@ -96,6 +96,10 @@ def test_a_node_that_is_not_there_and_a_model_without_nodes_are_told(
     assert "no node '99' among 60: they are called n0, n1, n2 ..." in capsys.readouterr().err
     assert run(["explain", "en-fr", "--node", "57"]) != 0
     assert "--node is for models of graphs" in capsys.readouterr().err
+    assert run(["explain", str(trained), "--node", "n1", "--node", "n2"]) != 0
+    assert "give one input to explain, not 2" in capsys.readouterr().err
+    assert run(["explain", str(trained)]) != 0
+    assert "give one input to explain, not 0; of a graph name a --node" in capsys.readouterr().err
 
 
 def test_a_trace_holds_the_weights_that_the_model_used(trained: Path, tmp_path: Path):

@@ -19,6 +19,7 @@ BRIEF = {"steps": 2, "device": "cpu", "tensorboard": False, "threads": 1}
 SIZES = {"width": 8, "places": 12, "depth": 4, "reads": 2}
 DATA = {"bits": 3, "longest": 4, "batch": 2, "valid": 8}
 KINDS = {"copy": {}, "repeat-copy": {"repeats": 2}, "recall": {"shortest": 2, "item": 2}}
+PLAIN = {"name": "rnn-per-step", "width": 8}  # an LSTM without a memory
 
 
 def settings(kind: str = "copy", **model: object) -> dict:
@@ -32,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("machines")
     for kind in KINDS:
         recipe.train(settings(kind), out=place / kind, quiet=True)
-    plain = settings() | {"model": {"name": "rnn-per-step", "width": 8}}
+    plain = settings() | {"model": PLAIN}
     recipe.train(plain, out=place / "lstm", quiet=True)
     return place
 
@@ -184,9 +185,9 @@ def test_a_recipe_that_cannot_be_learnt_is_refused(change, told, tmp_path):
 
 
 @pytest.mark.unchecked
-@pytest.mark.parametrize("model", [{"controller": "lstm"}, {"controller": "feedforward"}])
-def test_a_machine_learns_one_row_by_heart_and_its_halves_add_up(model):
-    asked = settings(**model)
+@pytest.mark.parametrize("model", [{"controller": "lstm"}, {"controller": "feedforward"}, PLAIN])
+def test_a_network_learns_one_row_by_heart_and_its_halves_add_up(model):
+    asked = settings(**model) if "controller" in model else settings() | {"model": {**model, "width": 32}}
     asked["data"] |= {"longest": 2}
     found: MemoryRecipe = config.build(MemoryRecipe, asked)
     found = Memory.sized(found, found.data)

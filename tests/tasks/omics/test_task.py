@@ -179,3 +179,13 @@ def test_files_become_a_model_by_one_command(tmp_path: Path, capsys: pytest.Capt
     assert run([*words, "training.steps=2", "training.device=cpu", "training.tensorboard=false"]) == 0
     assert "regard predict" in capsys.readouterr().out
     assert regard.load(tmp_path / "run", device="cpu").omics.names == tuple(cohorts.OMICS)
+
+
+def test_tables_are_checked_before_they_are_learnt_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cohorts.write(tmp_path, count=20)
+    tables = [word for omic in cohorts.OMICS for word in ("--tables", str(tmp_path / f"{omic}.csv"))]
+    told = str(tmp_path / "labels.csv")
+    assert run(["data", "check", *tables, "--labels", told]) == 0
+    assert "can be trained on" in capsys.readouterr().out
+    assert run(["data", "check", "--labels", told]) != 0
+    assert "goes with --tables: name the tables whose samples it labels" in capsys.readouterr().err
