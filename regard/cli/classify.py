@@ -33,10 +33,10 @@ def classify(
 ) -> None:
     """Classify texts, pictures or nodes of a graph, with probabilities."""
     from regard import recipe
-    from regard.data.pictures.decoding import SUFFIXES
+    from regard.data.pictures.decoding import OTHERS, SUFFIXES
 
     asked = Asked([*(node or []), *(texts or [])], input, output, None, as_json, model)
-    asked.check(text=not node, opened=SUFFIXES)
+    asked.check(text=not node, opened=(*SUFFIXES, *OTHERS))
     trained = recipe.load(model, device=device, task=recipe.able("classify"))
     form, key, blank = _every if every else _likeliest, None, BLANK
     if node:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
+OTHERS = (".avif", ".heic", ".heif", ".ico", ".jp2", ".jxl", ".psd", ".svg", ".tif", ".tiff")  # pictures by their names
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # none that runs a program or reads other files
 MOST = 1 << 24  # pixels: 16 megapixels
 LEAST = 4  # pixels on a side: the smallest patch

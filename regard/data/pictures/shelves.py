@@ -380,6 +380,8 @@ def _stacked(name: str, pictures: np.ndarray, labels: np.ndarray, classes: tuple
 def _digest(path: Path) -> str:
     """SHA-256 of a file; one that cannot be read is refused when it is opened."""
     try:
+        if not path.is_file():
+            return "none"  # a pipe would be waited for
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +21,7 @@ from regard.data.pictures import shortcut as shortcuts
 from regard.data.pictures.album import ALLOWED, RAISED, Album, Shape, album, joined, shape_of
 from regard.data.pictures.decoding import Fit
 from regard.data.pictures.scatter import ScatterConfig
-from regard.data.pictures.shelves import LABEL, PictureFile, Shelf, shelve
+from regard.data.pictures.shelves import LABEL, PictureFile, Shelf, has_test_part, shelve
 from regard.data.pictures.shortcut import ShortcutConfig
 from regard.training.task import evenly
 
@@ -184,7 +185,7 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
     train, both = apart(train, valid)
     notes += [f"left out of training: {both}"] if both else []
     train = train if config.most is None else limited(train, config.most, config.seed)
-    notes += _oddities(train, valid, classes)
+    notes += _oddities(train, valid, classes) + _tested(train, config.train, shape)
     if config.shortcut is not None:
         train, valid = (side.with_shortcut(config.shortcut, classes) for side in (train, valid))
         notes.append(
@@ -327,6 +328,17 @@ def _oddities(train: Side, valid: Side, classes: Sequence[str]) -> list[str]:
     if never := [name for label, name in enumerate(classes) if learnt[label] and not measured[label]]:
         notes.append(f"classes that are never measured: {_listed(never)}: add pictures of them")
     return notes + _repeated(train, valid)
+
+
+def _tested(train: Side, files: Sequence[PictureFile], shape: Shape) -> list[str]:
+    """Pictures to learn from that the same source also has among those to test on: a score would flatter the model."""
+    there, finding = list[np.ndarray](), Finding()
+    for file in files:
+        with suppress(ValueError):  # whoever tests on them is told
+            there += [album(shelve(file, part="test"), shape).marks] if has_test_part(file.path) else []
+    for picture in np.flatnonzero(np.isin(train.marks, np.concatenate(there))) if there else ():
+        finding.add(train.place(int(picture)))
+    return [f"{told(finding, 'equal to pictures to test on')}: remove them on one side"] if finding.count else []
 
 
 def _repeated(*sides: Side) -> list[str]:

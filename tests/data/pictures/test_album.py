@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import struct
 from pathlib import Path
 
@@ -54,6 +55,14 @@ def test_a_link_that_leaves_the_folder_is_refused_and_one_inside_is_not(tmp_path
     assert [Path(place).name for place in shelf.places] == ["00.png", "00.png", "00.png", "in.png"]
     assert {Path(place).name for place, _ in shelf.refused} == {"folder", "out.png"}
     assert all(why == "a link that leaves the folder: copy the picture itself" for _, why in shelf.refused)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    root = fill(tmp_path / "photos", 1)
+    os.mkfifo(root / "red" / "pipe.png")
+    found = album(shelf_of(root), SHAPE)
+    assert len(found) == 3
+    assert [finding.count for finding in found.refused.values()] == [1]
 
 
 def test_a_folder_without_classes_says_what_to_do(tmp_path: Path) -> None:

@@ -69,6 +69,22 @@ def test_equal_pictures_are_on_one_side_of_a_split_and_named(photos: Path, tmp_p
     assert "blue/00.png" in line
 
 
+def test_pictures_to_learn_from_that_are_among_those_to_test_on_are_named(tmp_path: Path) -> None:
+    train, test = fill(tmp_path / "both" / "train", 6), fill(tmp_path / "both" / "test", 2)
+    for colour in ("blue", "green"):
+        Image.fromarray(draw(colour, 77)).save(test / colour / "00.png")
+    found = prepare(config(tmp_path / "both", held=0.2))
+    told = [line for line in found.summary if "to test on" in line]
+    learnt = {str(path) for path in train.rglob("*.png")} & {found.train.place(n) for n in range(len(found.train))}
+    expected = [
+        name for name in ("blue/01.png", "green/01.png", "red/00.png", "red/01.png") if str(train / name) in learnt
+    ]
+    assert told[0].startswith(f"{len(expected)} equal to pictures to test on: ")
+    assert all(name in told[0] for name in expected)
+    (test / "red" / "00.png").write_bytes(b"nonsense")
+    assert prepare(config(tmp_path / "both", held=0.2)), "what is only tested on may be bad"
+
+
 def test_an_equal_picture_with_another_label_is_named_wherever_it_is(photos: Path) -> None:
     picture = photos / "red" / "00.png"
     (photos / "blue" / "copy.png").write_bytes(picture.read_bytes())

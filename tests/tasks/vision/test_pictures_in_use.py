@@ -55,6 +55,10 @@ def test_of_several_pictures_those_that_are_none_are_told_and_the_others_answere
     assert (status, lines, len(said)) == (1, [], 1)
     status, lines, said = answered(capsys, "classify", trained, folder / "00.png")
     assert (status, len(lines), said) == (0, 1, [])
+    (tmp_path / "raw.heic").write_bytes(b"not read here")
+    status, lines, said = answered(capsys, "classify", trained, tmp_path / "raw.heic", folder / "00.png")
+    assert (status, len(lines)) == (1, 2)
+    assert said == [f"regard: {tmp_path / 'raw.heic'}: no picture: give PNG, JPEG or WebP"]
 
 
 @pytest.mark.filterwarnings("default")
