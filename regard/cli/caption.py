@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -45,7 +46,8 @@ def caption(
         nonlocal unread
         for frame in frames:
             try:
-                opened([frame], trained.shape)
+                with warnings.catch_warnings(action="ignore"):  # it is read once more
+                    opened([frame], trained.shape)
             except Unreadable as error:
                 print(f"regard: {error}", file=sys.stderr)
                 unread += 1

@@ -197,7 +197,7 @@ def _table(file: PictureFile) -> Shelf:
         if labelled:
             said.setdefault(LABEL, [])[len(paths) - 1 :] = [str(label).strip()]
     if not paths and not shelf.refused:
-        raise ValueError(f"{file.path} is empty: give a path and a label in each row")
+        raise ValueError(f"{file.path} names no picture: give a path and a label in each row")
     return shelf
 
 

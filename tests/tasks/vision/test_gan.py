@@ -242,8 +242,9 @@ def test_what_is_wrong_is_said_in_one_line(run, capsys, monkeypatch, tmp_path, l
     assert error.count("\n") == 1
 
 
-def test_bars_are_learnt_in_seconds(pictures, tmp_path):
-    settings = bars.settings(pictures, steps=200, evaluate=200, ema=0.9)
+def test_one_batch_of_bars_is_learnt_by_heart(tmp_path):
+    pictures = bars.write(tmp_path / "few.npz", 20)  # 16 of them are a batch
+    settings = recipe.settings(bars.settings(pictures, steps=200, evaluate=200, ema=0.9), "data.held=0.2")
     model = regard.load(recipe.train(settings, out=tmp_path / "run", quiet=True).folder, device="cpu")
     made = model.make(count=50, seed=1)
     right = np.mean([bars.flat(one.pixels) == (one.label == "flat") for one in made])
