@@ -107,6 +107,12 @@ def idx(path: Path, array: np.ndarray) -> None:
     path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
 
 
+def test_a_table_that_names_no_picture_is_told(tmp_path: Path) -> None:
+    (tmp_path / "notes.csv").write_text("path,label\n")
+    with pytest.raises(ValueError, match="names no picture: give a path and a label in each row"):
+        shelf_of(tmp_path / "notes.csv")
+
+
 def test_idx_files_and_npz_files_have_parts(tmp_path: Path) -> None:
     pictures = np.arange(6 * 8 * 8).reshape(6, 8, 8).astype(np.uint8)
     idx(tmp_path / "train-images-idx3-ubyte.gz", pictures)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import regard
 from regard import recipe
-from regard.cli import app
+from regard.cli import app, run
 from regard.tasks.vision.captions import writer
 from regard.tasks.vision.captions.writer import Caption
 from regard.tasks.vision.opening import unfolded
@@ -108,6 +108,14 @@ def test_the_command_writes_lines_and_speaks_when_frames_change(photos, trained,
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [Path(one["picture"]).name for one in found] == [f"frame{number}.png" for number in (0, 2, 5)]
     assert (done.exit_code, done.stderr) == (1, f"regard: {tmp_path}/frame4.png: empty file: save the picture again\n")
+
+
+@pytest.mark.filterwarnings("default")
+def test_an_animated_frame_is_told_once(photos, trained, tmp_path, capsys):
+    frames = [Image.open(photos / colour / "00.png").convert("P") for colour in ("red", "blue")]
+    frames[0].save(tmp_path / "film.gif", save_all=True, append_images=frames[1:])
+    assert run(["caption", str(trained), str(tmp_path / "film.gif"), "--changes", "--device", "cpu"]) == 0
+    assert capsys.readouterr().err.count(": animated, of which") == 1
 
 
 def test_what_is_no_picture_or_no_captioner_is_told_in_a_line(photos, trained, tmp_path):
