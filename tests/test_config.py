@@ -125,7 +125,7 @@ def test_plain_is_the_way_back() -> None:
         ({"slow": {"rat": 1}}, "unknown setting slow.rat, did you mean rate?"),
         ({"title": 2024}, "title must be text, not 2024, quote it to make it text"),
         ({"threads": "two"}, "threads must be a whole number or auto, not 'two'"),
-        ({"tags": "x"}, "tags must be a list, each text, not 'x'"),
+        ({"tags": "x"}, "tags must be a list, each text, not 'x': write ['x']"),
         ({"weights": 3}, "weights must be a mapping, not 3"),
         ({"weights": {"fr": "x"}}, "weights.fr must be a number, not 'x'"),
         ({"corpora": [{"weight": 1}]}, "missing setting corpora[0].source"),

@@ -181,7 +181,8 @@ def _convert_sequence(kind: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(arguments[0]) and (isinstance(value, Mapping) or _is_short(arguments[0], value)):
         value = [value]  # one entry may be written without the list around it
     if not isinstance(value, (list, tuple)):
-        raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}")
+        remedy = f": write [{shown(value)}]" if isinstance(value, (str, int, float)) else ""
+        raise ValueError(f"{where} must be {named(kind)}, not {shown(value)}{remedy}")
     if origin is tuple and arguments[-1] is not Ellipsis:
         if len(value) != len(arguments):
             raise ValueError(f"{where} must have {len(arguments)} entries, not {len(value)}: {shown(value)}")
