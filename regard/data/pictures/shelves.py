@@ -264,10 +264,9 @@ def path_fault(base: Path, text: Any) -> str | None:
     """What is wrong with the path of a picture."""
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         return "no path: name a picture, or leave the row out"
-    path = Path(os.path.normpath(text.strip()))  # what says ".." leaves the folder by its own word, a link does not
-    if path.is_absolute() or path.parts[:1] == ("..",) or (base / path).resolve().is_relative_to(base.resolve()):
-        return None
-    return ELSEWHERE
+    path = Path(os.path.normpath(text.strip()))
+    said = path.is_absolute() or path.parts[:1] == ("..",)  # that it leaves the folder, which a link does not say
+    return None if said or picture_at(base / path).resolve().is_relative_to(base.resolve()) else ELSEWHERE
 
 
 def picture_at(path: Path) -> Path:

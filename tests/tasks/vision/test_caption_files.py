@@ -63,9 +63,11 @@ def test_a_caption_without_file_and_a_file_without_caption_are_told_in_a_line(ph
         f"{tmp_path / 'beside' / '../own/red/linked.png'}: no caption in {shelf.name}, left out: "
         "write some, or leave them so"
     ]
-    (root / "d.csv").write_text("path,caption\nblue/../red/linked.png,a wall\nred/00.png,a wall\n")
+    (root / "d.csv").write_text(
+        "path,caption\nblue/../red/linked.png,a wall\nred/linked.jpg,a wall\nred/00.png,a wall\n"
+    )
     shelf = shelve(CaptionFile(path=str(root / "d.csv")))
-    assert [reason for _, reason in shelf.refused] == ["a link that leaves the folder: copy the picture itself"]
+    assert [reason for _, reason in shelf.refused] == ["a link that leaves the folder: copy the picture itself"] * 2
 
 
 @pytest.mark.parametrize(
@@ -80,6 +82,8 @@ def test_a_file_that_is_none_is_refused(photos, tmp_path, text, message):
     (tmp_path / "x.csv").write_text(text)
     with pytest.raises(ValueError, match=message):
         shelve(CaptionFile(path=str(tmp_path / "x.csv"), folder=str(photos)))
+    with pytest.raises(ValueError, match="is a folder: name the CSV or JSON-lines file with the captions"):
+        shelve(CaptionFile(path=str(photos)))
 
 
 def test_captions_are_checked_before_training(photos):

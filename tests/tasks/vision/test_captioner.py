@@ -45,6 +45,24 @@ def test_it_says_what_it_has_learnt_by_file_folder_and_array(photos, trained):
     assert one.plain().keys() == {"picture", "caption", "score"}
 
 
+def test_about_a_strange_picture_it_says_a_word_at_least(photos, trained, monkeypatch):
+    model = regard.load(trained, device="cpu")
+    start, red, blue = model.model.start, photos / "red" / "01.png", photos / "blue" / "01.png"
+    usual = model.caption(blue)
+
+    def silenced(regions, *given, **how):  # the first picture has an end before any word
+        logits, state = start(regions, *given, **how)
+        logits = logits.clone()
+        logits[0, :, model.tokenizer.role("end")] += 100
+        return logits, state
+
+    monkeypatch.setattr(model.model, "start", silenced)
+    for beams in (1, 3):
+        said = model.caption([red, blue], beams=beams)
+        assert said[0].strip()
+        assert said[1:] == usual
+
+
 def test_read_in_half_precision_a_picture_has_nearly_the_same_regions(photos, trained, monkeypatch):
     """As on a GPU, where captions are written in half precision too; where it was looked at is told in full."""
     model, files = regard.load(trained, device="cpu"), [photos / "red" / "00.png", photos / "blue" / "01.png"]

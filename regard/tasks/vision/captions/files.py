@@ -45,6 +45,8 @@ class CaptionFile:
 
 def shelve(file: CaptionFile) -> Shelf:
     """The pictures of a file, each with all its captions; rows that name none, or say nothing, are refused."""
+    if find(file.path).is_dir():
+        raise ValueError(f"{file.path} is a folder: name the CSV or JSON-lines file with the captions of its pictures")
     base = find(file.folder) if file.folder else find(file.path).parent
     wanted = None if file.only is None else _names(file.only)
     paths, places, captions = dict[str, Path](), list[str](), dict[str, list[str]]()

@@ -52,7 +52,7 @@ class CaptionOptions:
     longest: Length = 40
     """Most tokens of a caption."""
     minimum: Annotated[int, Range(0, 2**20)] = 0
-    """Fewest tokens of a caption."""
+    """Fewest tokens of a caption; it has one at least."""
     prefix: str = ""
     """Text every caption must begin with."""
     force: tuple[str, ...] = ()
@@ -211,7 +211,13 @@ class CaptionWriter:
         beam = Beam(beams=settings.beams, length_penalty=settings.length_penalty)
         limits = {"limit": settings.longest, "eos": self.tokenizer.role("end")}
         found = search(model or self.model, (regions, prompt), beam, **limits, constraints=self._constraints(settings))
-        return [best for best, *_ in found]
+        best = [one for one, *_ in found]
+        silent = [number for number, one in enumerate(best) if not one.tokens]
+        if silent and not settings.minimum:  # about a strange picture: a caption has a word at least
+            again = self.hypotheses(regions[silent], replace(settings, minimum=1), fast=fast)
+            for number, one in zip(silent, again, strict=True):
+                best[number] = one
+        return best
 
     @torch.no_grad()
     def _read(self, pixels: Tensor, *, fast: bool = False) -> Float[Tensor, "picture region features"]:
