@@ -32,6 +32,7 @@ class Nameless(Family):
     """What such models expect pixels to be normalised by."""
     mark: ClassVar[str]
     """A tensor that every model of this family has and no other."""
+    doubt = "the names are of another network"
     idle = r".*\.num_batches_tracked"
 
     @classmethod

@@ -34,6 +34,8 @@ class Family(ABC):
     """Fields of config.json that change no number of the model."""
     sides: ClassVar[bool] = False
     """Whether what is written has a tokenizer of its own."""
+    doubt: ClassVar[str] = "its config.json is another model's"
+    """What may be wrong where the weights do not fit."""
     idle: ClassVar[str | None] = None
     """Names, as a regular expression, of tensors that the model computes by itself."""
 
@@ -101,7 +103,7 @@ class Family(ABC):
     @classmethod
     def taken(cls, shape: Any, named: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Our tensors for a model of this shape, from theirs under full names."""
-        return links.ours(cls.links(shape), named, blank(shape), cls.twins(shape))
+        return links.ours(cls.links(shape), named, blank(shape), cls.twins(shape), cls.doubt)
 
     @classmethod
     def given(cls, shape: Any, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

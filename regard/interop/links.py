@@ -69,20 +69,25 @@ def interleaved(theirs: str, ours: Sequence[str], *, heads: int) -> Link:
 
 
 def ours(
-    links: Iterable[Link], theirs: Mapping[str, Tensor], expected: Mapping[str, Tensor], twins: Mapping[str, str]
+    links: Iterable[Link],
+    theirs: Mapping[str, Tensor],
+    expected: Mapping[str, Tensor],
+    twins: Mapping[str, str],
+    doubt: str = "its config.json is another model's",
 ) -> dict[str, Tensor]:
     """Their tensors as ours; what is missing, superfluous, misshapen or not finite is named as they name it.
 
-    `expected` are tensors of ours that have the right shapes; `twins` are names that may repeat another tensor.
+    `expected` are tensors of ours that have the right shapes; `twins` are names that may repeat another tensor;
+    `doubt` is what may be wrong where they do not fit.
     """
     links = list(links)
     shapes = {link.theirs: link.join([expected[name] for name in link.ours]).shape for link in links}
     assert {name for link in links for name in link.ours} == set(expected), "a table must name every tensor"
     if missing := [name for name in shapes if name not in theirs]:
-        why = "the folder is incomplete, or its config.json is another model's"
+        why = f"they are incomplete, or {doubt}"
         raise ValueError(f"{missing[0]} is missing from the weights ({len(missing):,} in all): {why}")
     if superfluous := [name for name in theirs if name not in shapes and name not in twins]:
-        why = "it has a head or blocks that are not known here, or its config.json is another model's"
+        why = f"it has a head or blocks that are not known here, or {doubt}"
         which = f"{quoted(superfluous[0])}, for which the model has no place ({len(superfluous):,} in all)"
         raise ValueError(f"the weights have {which}: {why}")
     for name, shape in shapes.items():

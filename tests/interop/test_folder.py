@@ -129,7 +129,7 @@ def test_a_type_can_be_said_where_the_config_is_silent_and_not_against_it(folder
 
 
 TENSORS = [
-    ({"transformer__ln_f__bias": None}, "missing from the weights (1 in all): the folder is incomplete, or its config"),
+    ({"transformer__ln_f__bias": None}, "missing from the weights (1 in all): they are incomplete, or its config"),
     ({"score__weight": torch.ones(2, 24)}, "have score.weight, for which the model has no place (1 in all): it has a "),
     ({"transformer__ln_f__bias": torch.ones(23)}, "transformer.ln_f.bias is (23,) and should be (24,)"),
     ({"transformer__ln_f__bias": torch.ones(24).int()}, "transformer.ln_f.bias is of int32, and only floats"),
