@@ -20,7 +20,7 @@ from regard import config
 from regard.data.pictures.shortcut import ShortcutConfig, marked
 from regard.interpret import judging, maps, plots
 
-COLOURS = 96
+COLOURS, WIDEST = 96, 1250  # photographs take a megabyte otherwise
 
 
 def main() -> None:
@@ -45,8 +45,12 @@ def main() -> None:
         figure = asked(trained, torch.from_numpy(pixels), labels, given.count, given.seed)
     plots.save(figure, given.out)
     if given.out.suffix == ".png":
-        with Image.open(given.out) as picture:  # photographs take a megabyte otherwise
-            few = picture.convert("RGB").quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+        with Image.open(given.out) as drawn:
+            picture = drawn.convert("RGB")
+            if picture.width > WIDEST:
+                side = (WIDEST, picture.height * WIDEST // picture.width)
+                picture = picture.resize(side, Image.Resampling.LANCZOS)
+            few = picture.quantize(COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
             few.save(given.out, optimize=True)  # boxes keep their colour, which a cut by frequency would lose
     print(f"{given.out}: {given.count} rows")
 
