@@ -3,7 +3,7 @@
     REGARD_DATA=data python -m benchmarks.vision mnist fashion cifar10 cifar10-resnet --seeds 0 1 2
     REGARD_DATA=data python -m benchmarks.vision cifar10 cifar10-resnet --most 500 5000
     regard import efficientnet-lite0/model.safetensors runs/efficientnet-lite0
-    REGARD_DATA=data python -m benchmarks.vision tuned --most 500 --from runs/efficientnet-lite0
+    REGARD_DATA=data python -m benchmarks.vision cifar10-tuned --most 500 --from runs/efficientnet-lite0
     REGARD_DATA=data python -m benchmarks.vision scattered scattered-cnn digit-sum digit-sum-one digit-sum-cnn
     python -m benchmarks.vision --table --draw docs/pictures/amounts.png
 

@@ -65,6 +65,8 @@ def explain(
     texts = [*texts, *(node or [])]
     if against is not None and not judge:
         raise ValueError(f"--against {against} is for --judge: name labelled pictures with it, or leave it out")
+    if about is not None and (judge or probe or anatomy):
+        raise ValueError("--about is for one picture: leave it out with --judge, --probe and --anatomy")
     if judge:
         other = None if against is None else recipe.load(against, device=device)
         return _judge(recipe.load(model, device=device), judge, texts, output, other=other, as_json=as_json)

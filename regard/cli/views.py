@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from regard.interpret.trace import Trace
 
 PAGES = (".html", ".htm")
+SHOWN = (*PAGES, ".png", ".svg", ".pdf")  # files for people; others have every piece of a word
 UNLIKE = ("asked", "label", "target")  # what looks at a picture and is no part of it
 
 
@@ -36,6 +37,8 @@ def show(
     trace: Trace, view: View, *, output: Path | None, step: int | None, gold: str | None, extra: dict[str, Any]
 ) -> None:
     """One answer as what was asked for: a file, the arithmetic of a step, or a matrix."""
+    if trace.pictures and view.level != "subword" and (output is None or output.suffix.lower() in SHOWN):
+        trace = trace.by_words()
     if output is not None:
         write(trace, output, view, extra=extra)
         print(f"{output}: where the model looked")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,7 +67,10 @@ def pictured(trace: Trace, *, name: str | None = None, head: int | None = None, 
     if not looks:
         raise ValueError(f"{name}: a picture has no room for every region that looks: give a page, -o page.html")
     items = trace.items[looks[-1].query]
-    queries = [number for number, item in enumerate(items) if not item.special][:LINES]
+    queries = [number for number, item in enumerate(items) if not item.special]
+    if len(queries) > LINES:
+        warnings.warn(f"{len(queries) - LINES} more are not drawn: give a page, -o page.html", stacklevel=2)
+    queries = queries[:LINES]
     size = 2 * len(looks) + 2, 2 * len(queries) + 0.6
     figure = Figure(figsize=size, layout="constrained")
     grid = figure.subplots(len(queries), len(looks) + 1, squeeze=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from regard.interpret.items import Item, Weights
 from regard.interpret.steps import Steps
+from regard.interpret.words import merge, units
 
 FORMAT = 1
 PICTURE = "picture: "  # before the name of a list whose picture lies among the tensors
@@ -53,6 +54,25 @@ class Trace:
             raise ValueError(f"no weights called {name}; there are {', '.join(one.name for one in self.weights)}")
         across = [one for one in self.weights if one.name.endswith("cross")]
         return (across or list(self.weights))[-1]
+
+    def by_words(self) -> Trace:
+        """The same with words in place of their pieces, where it is words that look at a picture or at one another."""
+        lists = {
+            name: units(items, level="subword" if name in self.pictures else "word", specials=True)
+            for name, items in self.items.items()
+        }
+        if all(len(lists[name]) == len(items) for name, items in self.items.items()):
+            return self
+        items = {
+            name: [Item(unit.text, word=unit.word, special=unit.special) for unit in lists[name]]
+            if len(lists[name]) < len(own)
+            else own
+            for name, own in self.items.items()
+        }
+        weights = [
+            replace(one, values=merge(one.values.float(), lists[one.query], lists[one.key])) for one in self.weights
+        ]
+        return replace(self, items=items, weights=weights, again=None)
 
     def steps(self, names: Sequence[str] | None = None) -> Steps | None:
         """The vectors of every step of these attentions, or of those the model finds worth it; None without a model."""

@@ -89,7 +89,7 @@ class Scores:
         spans = {name: {"low": one.low, "high": one.high} for name, one in self.intervals.items()}
         scores = {name: {"score": score, **spans.get(name, {})} for name, score in self.metrics.items()}
         told = {"name": self.name, "task": self.task, f"{self.unit}s": len(self), "metrics": scores, **self.details}
-        return {**told, "worst": [one._asdict() for one in self.worst(worst)]}
+        return {**told, "notes": [*self.notes], "worst": [one._asdict() for one in self.worst(worst)]}
 
 
 @dataclass(frozen=True)

@@ -136,10 +136,12 @@ class _Loop:
         self.books = Books(task, config, run, log, signals, guard=self.guard, optimizers=optimizers, ema=self.ema)
         self.window = Meter()
         self.books.open(precision=(self.device, self.dtype))
-        size = sum(parameter.numel() for parameter in task.model.parameters())
+        sizes = [(parameter.numel(), parameter.requires_grad) for parameter in task.model.parameters()]
+        size, learnt = sum(each for each, _ in sizes), sum(each for each, learns in sizes if learns)
+        told = f"{size:,}" if learnt == size else f"{learnt:,} of {size:,}"
         where = f"on {self.device} in {str(self.dtype).removeprefix('torch.')}"
         among = f", {config.accumulate} rows a step among {team.size} processes" if team.size > 1 else ""
-        log.note(f"training {size:,} parameters {where}{among}, {config.steps:,} steps at most")
+        log.note(f"training {told} parameters {where}{among}, {config.steps:,} steps at most")
         if config.compile == "on" and way == "off":
             log.note(f"compile: on is ignored on {self.device}: with this model it takes longer than it saves")
         team.align(task.model)

@@ -25,6 +25,7 @@ SAMPLED = 256  # pictures whose headers tell a size
 LARGEST = 224  # pixels on a side that nobody asked to be more
 FINE = 64  # up to so many, pictures keep their size
 RAISED = "raise data.reject"  # the remedy where a recipe trains
+REMEMBERED = 64  # pictures by which a model knows what it has learnt from
 ALLOWED = "allow a share of them: -s reject=0.05"  # the remedy where a command scores
 
 
@@ -127,6 +128,28 @@ def joined(albums: Sequence[Album]) -> Album:
         odd=_together([one.odd for one in albums]),
         notes=tuple(note for one in albums for note in one.notes),
     )
+
+
+def remembered(marks: Int[np.ndarray, "pictures"]) -> str:
+    """The smallest digests of pictures that are learnt from: as good as drawn, and the same in any order."""
+    return " ".join(f"{mark:08x}" for mark in np.unique(_short(marks))[:REMEMBERED].tolist())
+
+
+def met(found: Album, learnt: Any) -> list[str]:
+    """A note where pictures to measure on are among those that a model remembers to have learnt from."""
+    kept = [int(each, 16) for each in learnt.split()] if isinstance(learnt, str) else []
+    there = np.isin(_short(found.marks), kept)
+    if not there.any():
+        return []
+    share = f"{len(np.unique(_short(found.marks)[there]))} of {len(kept)} that it remembers"
+    return [
+        f"{found.places[int(there.argmax())]}: it has learnt from pictures that are here ({share}), and scores of new "
+        "ones will be lower: measure on others"
+    ]
+
+
+def _short(marks: Int[np.ndarray, "pictures"]) -> Int[np.ndarray, "pictures"]:
+    return marks & 0xFFFFFFFF
 
 
 def first_looks(shelf: Shelf, count: int, faults: dict[str, Finding] | None = None) -> Iterator[Look]:

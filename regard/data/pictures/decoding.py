@@ -6,6 +6,7 @@ refused by its header, before any of it is unpacked.
 
 from __future__ import annotations
 
+import stat
 import struct
 import warnings
 import zlib
@@ -26,6 +27,7 @@ FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # none that runs a program or r
 MOST = 1 << 24  # pixels: 16 megapixels
 LEAST = 4  # pixels on a side: the smallest patch
 SMALL = f"fewer than {LEAST} pixels on a side, less than a patch: leave it out"
+NO_PICTURE = "no picture: give PNG, JPEG or WebP"
 HUGE = "more than 16 megapixels: make it smaller"
 DAMAGE = (  # what Pillow's readers raise
     *(OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError),
@@ -111,7 +113,10 @@ def _opened(path: Path) -> Iterator[Image.Image]:
     from PIL import Image, UnidentifiedImageError
 
     try:
-        if not path.stat().st_size:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise Unusable("no file but a pipe, a device or a folder: give a picture")
+        if not found.st_size:
             raise Unusable("empty file: save the picture again")
         with Image.open(path, formats=FORMATS) as picture:
             if picture.width * picture.height > MOST:
@@ -122,7 +127,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
     except FileNotFoundError:
         raise Unusable("missing file: check the path") from None
     except UnidentifiedImageError:
-        raise Unusable("no picture: give PNG, JPEG or WebP") from None
+        raise Unusable(NO_PICTURE) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise Unusable(HUGE) from None
     except PermissionError:

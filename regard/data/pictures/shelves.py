@@ -23,7 +23,7 @@ from regard.config.resuming import Free
 from regard.config.words import nearest
 from regard.data.encodings import find
 from regard.data.pictures import idx
-from regard.data.pictures.decoding import SUFFIXES
+from regard.data.pictures.decoding import NO_PICTURE, OTHERS, SUFFIXES
 from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, suffix, value_at
 from regard.data.sheets import text_lines
 
@@ -135,16 +135,18 @@ def _folder(root: Path, *, labelled: bool = True) -> Shelf:
     folders = folders if labelled else [root]
     paths, labels, refused, strange, empty = list[Path](), list[str](), list[tuple[str, str]](), list[str](), []
     for folder in folders:
-        before = len(paths) + len(refused)
+        before = len(paths)
         for path in _files(folder):
-            if not path.resolve().is_relative_to(real):
+            if path.exists() and not path.resolve().is_relative_to(real):
                 refused.append((str(path), ELSEWHERE))
+            elif path.suffix.lower() in OTHERS:
+                refused.append((str(path), NO_PICTURE))
             elif path.suffix.lower() not in SUFFIXES:
                 strange.append(str(path))
             else:
                 paths.append(path)
                 labels.append(folder.name)
-        if len(paths) + len(refused) == before:
+        if len(paths) == before:
             empty.append(str(folder))
     loose = [str(each) for each in sorted(root.iterdir()) if each.is_file() and each.suffix.lower() in SUFFIXES]
     loose = loose if labelled else []
@@ -157,7 +159,7 @@ def _folder(root: Path, *, labelled: bool = True) -> Shelf:
     if loose:
         notes.append(f"{_some(loose)}: in no class folder, left out: move pictures into the folder of their class")
     if strange:
-        notes.append(f"{_some(strange)}: no picture by its name, left out")
+        notes.append(f"{_some(strange)}: no picture by its name, left out: remove it, or leave it so")
     return Shelf(str(root), paths, [str(path) for path in paths], {LABEL: labels}, refused, tuple(notes))
 
 

@@ -17,6 +17,7 @@ from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Share, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
+from regard.data.pictures.album import remembered
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.metrics.calibration import fitted_temperature
 from regard.models.efficientnet import EfficientNetConfig
@@ -283,7 +284,7 @@ class PictureClassification:
                 "model": recipe["model"],
                 "labels": self.prepared.classes,
                 **({"temperature": self.temperature} if self.temperature != 1.0 else {}),
-                "data": {**data, "file": file},
+                "data": {**data, "file": file, "learnt": remembered(self.prepared.train.marks)},
             },
             "README.md": self.card(),
         }

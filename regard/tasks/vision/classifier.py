@@ -16,7 +16,7 @@ from torch import Tensor
 from regard import config
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
-from regard.data.pictures.album import Shape
+from regard.data.pictures.album import Shape, met
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.pictures.scatter import ScatterConfig
 from regard.data.pictures.shelves import PictureFile
@@ -115,9 +115,13 @@ class PictureClassifier:
         found: list[Sight] = []
         for first in range(0, len(spread), CHUNK):
             some = spread[first : first + CHUNK]
-            chances = (self.logits(self.opened(some)) / self.temperature).softmax(-1)
-            found += [self._sight(one, each) for one, each in zip(some, chances, strict=True)]
+            found += self.sights(some, self.opened(some))
         return found
+
+    def sights(self, names: Sequence[Given], pixels: UInt8[Tensor, "picture channels size size"]) -> list[Sight]:
+        """What pictures show that are open already."""
+        chances = (self.logits(pixels) / self.temperature).softmax(-1)
+        return [self._sight(one, each) for one, each in zip(names, chances, strict=True)]
 
     def evaluate(
         self,
@@ -137,7 +141,9 @@ class PictureClassifier:
             self.logits(torch.from_numpy(side.pixels(np.arange(first, min(first + CHUNK, len(side)))))).tolist()
             for first in range(0, len(side), CHUNK)
         ]
-        return scores(name or self.name, self.task, side, measured(side, self.classes, parts), self.temperature)
+        notes = met(side.album, self.data.get("learnt"))
+        found = measured(side, self.classes, parts)
+        return scores(name or self.name, self.task, side, found, self.temperature, notes=notes)
 
     def side(
         self, *paths: str | Path, reject: float | None = None, scatter: bool = True, **changes: Any

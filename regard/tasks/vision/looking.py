@@ -9,6 +9,7 @@ import torch
 
 from regard.attention.hardware import device_of
 from regard.attention.tap import Tap
+from regard.config.words import nearest
 from regard.interpret import judging, maps
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
@@ -28,10 +29,10 @@ def traced(classifier: PictureClassifier, given: Any, about: str | None = None) 
     """Classify a picture and keep where each method finds what speaks for a label, and every attention."""
     model, classes = classifier.model, classifier.classes
     if about is not None and about not in classes:
-        raise ValueError(f"{about!r} is no label of {classifier.name}: choose one of {', '.join(classes[:20])}")
-    [sight] = classifier.classify([given])
-    labels = list(dict.fromkeys([*([about] if about else []), *list(sight.all)[:SHOWN]]))
+        raise ValueError(f"{about!r} is no label of {classifier.name}{nearest(about, classes)}")
     bytes_ = classifier.opened([given])
+    [sight] = classifier.sights([given], bytes_)
+    labels = list(dict.fromkeys([*([about] if about else []), *list(sight.all)[:SHOWN]]))
     pixels = classifier.scaled(bytes_.to(device_of(model)))
     asked = torch.tensor([classes.index(label) for label in labels], device=pixels.device)
     several = pixels.expand(len(asked), -1, -1, -1)
@@ -47,11 +48,12 @@ def traced(classifier: PictureClassifier, given: Any, about: str | None = None) 
     items = {"source": patches, "asked": [Item(label, word=number) for number, label in enumerate(labels)]}
     if any(each.query == "label" for each in looks):
         items["label"] = [Item(sight.label, word=0)]
+    told_of = dict.fromkeys([*list(sight.all)[:ANSWERS], *labels])
     facts = {
         "text": sight.picture,
         "answer": sight.label,
         "probability": round(sight.probability, 6),
-        "answers": [[label, round(chance, 6)] for label, chance in list(sight.all.items())[:ANSWERS]],
+        "answers": [[label, round(sight.all[label], 6)] for label in told_of],
         "curves": curves,
         **_crops(model, pixels),
     }

@@ -29,8 +29,10 @@ def unfolded(text: str | Path) -> list[str]:
     inside = (path for path in Path(text).rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
     found = sorted((str(path) for path in inside if not _hidden(path.relative_to(text))), key=_counted)
     real = Path(text).resolve()
-    if outside := next((path for path in found if not Path(path).resolve().is_relative_to(real)), None):
-        raise ValueError(f"{outside}: {ELSEWHERE}, or name it by itself")
+    outside = [path for path in found if not Path(path).resolve().is_relative_to(real)]
+    for path in outside:
+        warnings.warn(f"{path}: {ELSEWHERE}, or name it by itself", stacklevel=1)
+    found = [path for path in found if path not in set(outside)]
     if not found:
         raise ValueError(f"{text} holds no pictures: name a folder with PNG, JPEG or WebP files")
     return found

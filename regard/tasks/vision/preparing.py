@@ -176,7 +176,7 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
     shape = shape_of(shelves, given["size"], given["channels"], config.fit)
     found = _album(shelves, shape, config.reject)
     classes = classes_of(shelves, found, [str(each) for each in (known or {}).get("labels", ())])
-    train, notes = Side(found, np.arange(len(found)), numbered(found, classes)), list[str]()
+    train, notes = Side(found, np.arange(len(found)), numbered(found, classes)), _lost(shelves, found)
     if config.valid:
         measured = _album([shelve(file, part="test") for file in config.valid], shape, config.reject)
         valid = Side(measured, np.arange(len(measured)), numbered(measured, classes))
@@ -330,6 +330,13 @@ def _oddities(train: Side, valid: Side, classes: Sequence[str]) -> list[str]:
     return notes + _repeated(train, valid)
 
 
+def _lost(shelves: Sequence[Shelf], found: Album) -> list[str]:
+    """Classes of which no picture can be used."""
+    named, there = (each for one in shelves for each in one.columns.get(LABEL, ())), set(found.columns[LABEL])
+    lost = [label for label in dict.fromkeys(named) if label not in there]
+    return [f"classes without a usable picture, so not learnt: {_listed(lost)}: mend or remove them"] if lost else []
+
+
 def _tested(train: Side, files: Sequence[PictureFile], shape: Shape) -> list[str]:
     """Pictures to learn from that the same source also has among those to test on: a score would flatter the model."""
     there, finding = list[np.ndarray](), Finding()
@@ -351,8 +358,9 @@ def _repeated(*sides: Side) -> list[str]:
             if before != picture:
                 same = side.labels[before] == side.labels[picture]
                 (again if same else otherwise).add(side.place(picture))
-    found = {"equal to an earlier picture": again, "equal to an earlier picture with another label": otherwise}
-    return [told(finding, how) for how, finding in found.items() if finding.count]
+    found = [(again, "", "remove them, or know that they count twice")]
+    found += [(otherwise, " with another label", "correct the label, or remove one of them")]
+    return [f"{told(one, f'equal to an earlier picture{how}')}: {why}" for one, how, why in found if one.count]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -46,7 +46,9 @@ def measured(side: Side, classes: Sequence[str], parts: Sequence[Sequence[Sequen
     return Measured(judge(side.labels, logits.argmax(-1), classes), logits, side.labels)
 
 
-def scores(name: str, task: str, side: Side, found: Measured, temperature: float) -> Scores:
+def scores(
+    name: str, task: str, side: Side, found: Measured, temperature: float, *, notes: Sequence[str] = ()
+) -> Scores:
     """Accuracy by picture, every label by itself, what is taken for what, and what probabilities are worth."""
     names, answers = found.labels.names, found.logits.argmax(-1)
     chances = probabilities(found.logits, temperature)
@@ -70,7 +72,7 @@ def scores(name: str, task: str, side: Side, found: Measured, temperature: float
             "calibration error": f"{before:.2%} as trained, {after:.2%} at temperature {temperature:.3g}",
         },
         tables=label_tables.tables(found.labels, "pictures"),
-        notes=side.album.summary,
+        notes=[*side.album.summary, *notes],
         details={
             **found.metrics,
             "labels": label_tables.each(found.labels),

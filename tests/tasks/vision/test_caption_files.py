@@ -64,7 +64,7 @@ def test_a_caption_without_file_and_a_file_without_caption_are_told_in_a_line(ph
         "write some, or leave them so"
     ]
     (root / "d.csv").write_text(
-        "path,caption\nblue/../red/linked.png,a wall\nred/linked.jpg,a wall\nred/00.png,a wall\n"
+        "path,caption\nblue/../red/linked.png,a wall\nred/linked.jpg,a wall\nred/linked.jpg,red\nred/00.png,a wall\n"
     )
     shelf = shelve(CaptionFile(path=str(root / "d.csv")))
     assert [reason for _, reason in shelf.refused] == ["a link that leaves the folder: copy the picture itself"] * 2

@@ -76,8 +76,11 @@ def test_read_in_half_precision_a_picture_has_nearly_the_same_regions(photos, tr
     assert model.regions(files).equal(exact)
 
 
-def test_scores_are_those_of_the_metrics_with_intervals(photos, trained):
-    scores = regard.load(trained, device="cpu").evaluate(photos / "captions.csv")
+def test_scores_are_those_of_the_metrics_with_intervals(photos, trained, tmp_path):
+    more = tmp_path / "more.csv"
+    more.write_text((photos / "captions.csv").read_text() + "red/98.png,a wall\n")
+    scores = regard.load(trained, device="cpu").evaluate(more, folder=str(photos), reject=0.1)
+    assert [note.partition(": ")[0] for note in scores.notes[-2:]] == ["refused", f"{more}:2"], "left out, and learnt"
     assert len(scores) == 18
     assert {one.given for one in scores.examples} == {str(path.relative_to(photos)) for path in photos.rglob("*.png")}
     assert scores.metrics["BLEU-1"] > 50

@@ -95,6 +95,13 @@ def test_an_equal_picture_with_another_label_is_named_wherever_it_is(photos: Pat
     assert any("1 equal to an earlier picture with another label: " in line for line in summary)
 
 
+def test_a_class_of_damaged_pictures_alone_is_named(photos: Path) -> None:
+    (photos / "violet").mkdir()
+    (photos / "violet" / "a.png").write_bytes(b"nonsense")
+    summary = prepare(config(photos, reject=0.2)).summary
+    assert "classes without a usable picture, so not learnt: violet: mend or remove them" in summary
+
+
 def test_where_no_picture_can_be_read_the_reasons_are_told(photos: Path) -> None:
     table = photos.parent / "a.csv"
     table.write_text("path,label\nred/00.png,red\nblue/00.png,blue\n")

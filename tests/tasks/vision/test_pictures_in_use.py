@@ -71,6 +71,22 @@ def test_of_an_animated_picture_the_first_frame_is_answered_for_and_a_line_says_
     assert status == 0
     assert said == [f"regard: {film}: animated, of which the first frame is taken"]
     assert len({line.partition("\t")[2] for line in lines}) == 1
+    status, lines, said = answered(capsys, "explain", trained, film)
+    assert said[0] == f"regard: {film}: animated, of which the first frame is taken"
+    assert len(said) == 2, "the other is the answer"
+
+
+def test_scores_on_pictures_that_were_learnt_from_are_told_to_be_such(photos, trained, tmp_path, capsys) -> None:
+    _, lines, _ = answered(capsys, "evaluate", trained, photos, "--json")
+    [note] = json.loads("\n".join(lines))["notes"]
+    assert "it has learnt from pictures that are here (" in note
+    others = fill(tmp_path / "others", 9)
+    for path in photos.rglob("*.png"):
+        (others / path.relative_to(photos)).unlink()
+    (others / "red" / "bad.png").write_bytes(b"nonsense")
+    _, lines, _ = answered(capsys, "evaluate", trained, others, "--json", "-s", "reject=0.2")
+    [note] = json.loads("\n".join(lines))["notes"]
+    assert note.startswith("refused: 1 no picture"), "what is left out is told in JSON too"
 
 
 def test_a_folder_answers_for_no_picture_outside_it(photos, tmp_path) -> None:
@@ -78,8 +94,8 @@ def test_a_folder_answers_for_no_picture_outside_it(photos, tmp_path) -> None:
     (tmp_path / "some" / "inside.png").symlink_to(tmp_path / "some" / "red" / "00.png")
     assert len(unfolded(tmp_path / "some")) == 2
     (tmp_path / "some" / "linked.png").symlink_to(photos / "blue" / "00.png")
-    with pytest.raises(ValueError, match=r"linked.png: a link that leaves the folder"):
-        unfolded(tmp_path / "some")
+    with pytest.warns(UserWarning, match=r"linked.png: a link that leaves the folder"):
+        assert len(unfolded(tmp_path / "some")) == 2, "the others are answered for"
 
 
 def test_sizes_follow_from_what_was_named() -> None:

@@ -50,13 +50,16 @@ def shelve(file: CaptionFile) -> Shelf:
     base = find(file.folder) if file.folder else find(file.path).parent
     wanted = None if file.only is None else _names(file.only)
     paths, places, captions = dict[str, Path](), list[str](), dict[str, list[str]]()
-    refused: list[tuple[str, str]] = []
+    refused, bad = list[tuple[str, str]](), set[str]()
     for place, path, said in _said(file, refused):
         name = str(path).strip()
         if wanted is not None and name not in wanted:
             continue
+        if name in bad:
+            continue
         if name not in paths and (fault := path_fault(base, path)):  # asked once of a picture, not for every caption
             refused.append((place, fault))
+            bad |= {name} if name else set()
             continue
         texts = [" ".join(text.split()) for text in said if isinstance(text, str) and text.strip()]
         if not texts:
@@ -72,7 +75,7 @@ def shelve(file: CaptionFile) -> Shelf:
             refused.append((place, f"no caption in {file.path}: write one, or leave the name out"))
     if not paths and not refused:
         raise ValueError(f"{file.path} has no captions: give the path of a picture and a caption in each row")
-    notes = () if wanted is not None else _silent(base, set(paths.values()), file)
+    notes = () if wanted is not None else _silent(set(paths.values()), {base / name for name in bad}, file)
     columns: dict[str, list[Any]] = {CAPTION: list(captions.values()), NAME: list(paths)}
     return Shelf(file.path, list(paths.values()), places, columns, refused, notes)
 
@@ -131,9 +134,9 @@ def _names(path: str) -> dict[str, str]:
     return found
 
 
-def _silent(base: Path, known: set[Path], file: CaptionFile) -> tuple[str, ...]:
+def _silent(known: set[Path], refused: set[Path], file: CaptionFile) -> tuple[str, ...]:
     """A note on pictures beside the others that nobody wrote about."""
-    folders, known = {path.parent for path in known}, {path.resolve() for path in known}
+    folders, known = {path.parent for path in known}, {path.resolve() for path in known | refused}
     beside = (path for folder in sorted(folders) if folder.is_dir() for path in sorted(folder.iterdir()))
     left = [str(path) for path in beside if path.suffix.lower() in SUFFIXES and path.resolve() not in known]
     if not left:

@@ -20,6 +20,7 @@ from regard.attention.masks import Grid
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Amount, Count, Share, Small, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
+from regard.data.pictures.album import remembered
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.tokenizers import TokenizerConfig
 from regard.metrics.captions import judged
@@ -334,7 +335,8 @@ class Captions:
         """How pictures are brought to the model, for the checkpoint."""
         plain = config.plain(self.recipe.data)
         file = config.plain(replace(self.recipe.data.train[0], path="", folder=None, only=None))
-        return {**{name: plain[name] for name in ("size", "channels", "fit", "mean", "std", "plain")}, "file": file}
+        told = {name: plain[name] for name in ("size", "channels", "fit", "mean", "std", "plain")}
+        return {**told, "file": file, "learnt": remembered(self.prepared.train.marks)}
 
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""

@@ -20,7 +20,7 @@ from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Length, Range, Small, Whole
 from regard.data.normalise import TextConfig, recorded
-from regard.data.pictures.album import ALLOWED, Shape
+from regard.data.pictures.album import ALLOWED, Shape, met
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.tokenizers import Tokenizer
 from regard.decoding import constraints
@@ -155,8 +155,9 @@ class CaptionWriter:
         for first in range(0, len(side), settings.batch):
             pixels = side.pixels(np.arange(first, min(first + settings.batch, len(side))))
             answers += [one.text for one in self.written(self._read(torch.from_numpy(pixels), fast=True), settings)]
-        names = [side.name(n) for n in range(len(side))]
-        return scored(name or self.name, names, answers, side.texts, notes=(f"{settings.beams} beams",))
+        names, notes = [side.name(n) for n in range(len(side))], [f"{settings.beams} beams", *side.album.summary]
+        notes += met(side.album, self.data.get("learnt"))
+        return scored(name or self.name, names, answers, side.texts, notes=notes)
 
     def look(self, given: Given, **options: Any) -> Trace:
         """Write about one picture and keep where the winning beam looked before each word."""
