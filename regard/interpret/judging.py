@@ -23,6 +23,7 @@ from regard.metrics import maps as measures
 from regard.metrics.boxes import iou
 
 STEPS = 10  # in which regions are taken away or put in
+ORDERS = 16  # random ones, in which they go or come to compare with
 CHUNK = 64  # pictures looked at at a time
 Checked = dict[str, Float[np.ndarray, "picture"]]
 
@@ -160,6 +161,13 @@ def removal(
         pixels = torch.where(first if put else ~first, asked.pixels, 0)  # 0 is the mean of normalised pixels
         found.append((model(pixels).float() / temperature).softmax(-1).gather(1, asked.labels[:, None])[:, 0])
     return torch.stack(found)
+
+
+def curve(name: str, values: Float[Tensor, "step"], control: Float[Tensor, "step"]) -> dict[str, Any]:
+    """Deletion or insertion as a page draws it, beside its control in random orders."""
+    areas = [round(float(measures.area(each[:, None])), 4) for each in (values, control)]
+    lines = {"values": values.tolist(), "control": control.tolist()}
+    return {"name": name, **lines, "area": areas[0], "control_area": areas[1]}
 
 
 def controls(like: Tensor, untrained: Tensor, draw: torch.Generator) -> dict[str, Tensor]:

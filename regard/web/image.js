@@ -192,8 +192,9 @@ function fillSide(side, shown, word) {
 }
 
 /** Of which label the curves are, and by which map. */
-function ranked({ label, method }) {
-  return label === undefined ? [] : [make("p", { class: "note" }, say("curve_of", { label, method: called(method) }))];
+function ranked({ label, method, each }) {
+  const told = each ? "curve_each" : "curve_of";
+  return label === undefined ? [] : [make("p", { class: "note" }, say(told, { label, method: called(method) }))];
 }
 
 /** How probable the answer stays while regions go, the highest first, or come; dashed: in random orders. */

@@ -14,7 +14,6 @@ from regard.interpret import judging, maps
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
-from regard.metrics.maps import area
 from regard.models.spatial_transformer import corners
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 SHOWN = 3  # of the likeliest labels, beside the one asked about
 ANSWERS = 5
-ORDERS = 16  # random ones, in which regions go or come to compare with
 
 
 def traced(classifier: PictureClassifier, given: Any, about: str | None = None) -> Trace:
@@ -63,16 +61,14 @@ def traced(classifier: PictureClassifier, given: Any, about: str | None = None) 
 
 def _curves(classifier: PictureClassifier, asked: judging.Asked, found: torch.Tensor) -> list[dict[str, Any]]:
     """How probable the label is while regions go or come, as a map ranks them, and at random: the control."""
-    random = torch.rand(ORDERS, *found.shape[1:], generator=torch.Generator().manual_seed(0)).to(found)
-    several = judging.Asked(asked.pixels.expand(ORDERS, -1, -1, -1), asked.labels.expand(ORDERS))
+    random = torch.rand(judging.ORDERS, *found.shape[1:], generator=torch.Generator().manual_seed(0)).to(found)
+    several = judging.Asked(asked.pixels.expand(judging.ORDERS, -1, -1, -1), asked.labels.expand(judging.ORDERS))
     curves = []
     for name in ("deletion", "insertion"):
         how: Any = {"put": name == "insertion", "temperature": classifier.temperature}
         values = judging.removal(classifier.model, asked, found, **how)[:, 0]
         control = judging.removal(classifier.model, several, random, **how).mean(1)
-        areas = [round(float(area(each[:, None])), 4) for each in (values, control)]
-        lines = {"values": values.tolist(), "control": control.tolist()}
-        curves.append({"name": name, **lines, "area": areas[0], "control_area": areas[1]})
+        curves.append(judging.curve(name, values, control))
     return curves
 
 

@@ -1,6 +1,7 @@
 """A captioner in use: what it says, how it is scored, where it looked."""
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,9 @@ def test_about_a_strange_picture_it_says_a_word_at_least(photos, trained, monkey
         said = model.caption([red, blue], beams=beams)
         assert said[0].strip()
         assert said[1:] == usual
+        seen = model.look(red, beams=beams)
+        assert seen.facts["answer"] == said[0]
+        assert len(seen.items["target"]) == seen.find().values.shape[1], "as many looks as tokens, of one search alone"
 
 
 def test_read_in_half_precision_a_picture_has_nearly_the_same_regions(photos, trained, monkeypatch):
@@ -111,6 +115,13 @@ def test_where_it_looked_is_a_trace_with_the_boxes_of_regions(photos, trained):
     assert weights.values.shape == (1, len(trace.items["target"]), 4)
     assert trace.items["source"][3].box == (0.5, 0.5, 1.0, 1.0)
     assert "red wall" in trace.facts["answer"]
+    deletion, insertion = trace.facts["curves"]
+    sure = math.exp(trace.facts["score"] / len(trace.items["target"]))
+    assert deletion["values"][0] == pytest.approx(sure, rel=1e-4), "nothing is gone yet"
+    assert insertion["values"][-1] == pytest.approx(sure, rel=1e-4)
+    assert deletion["values"][-1] == pytest.approx(insertion["values"][0]), "nothing is there"
+    assert deletion["values"][-1] < sure - 0.05, "the colour is known from the picture alone"
+    assert deletion["control"][0] == pytest.approx(sure, rel=1e-4)
 
 
 def test_the_command_writes_lines_and_speaks_when_frames_change(photos, trained, tmp_path):

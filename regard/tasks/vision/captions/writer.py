@@ -36,6 +36,7 @@ from regard.models.inference import Ready, pays
 from regard.tasks.trained import blind, described, revived
 from regard.tasks.vision.captions.files import CaptionFile
 from regard.tasks.vision.captions.preparing import read
+from regard.tasks.vision.captions.removing import curves
 from regard.tasks.vision.opening import Given, called, opened, patches, unfolded
 
 CHUNK = 64  # pictures looked at at a time
@@ -167,6 +168,9 @@ class CaptionWriter:
         regions = self._read(torch.from_numpy(picture))
         with watch(self.model) as seen:
             [best] = self.hypotheses(regions, settings)
+        if not best.tokens and not settings.minimum:
+            with watch(self.model) as seen:
+                [best] = self.hypotheses(regions, replace(settings, minimum=1))
         written = [*best.tokens, self.tokenizer.role("end")][: len(best.path) + 1]
         items: dict[str, list[Item]] = {
             "source": patches(self.model.grid),
@@ -174,7 +178,12 @@ class CaptionWriter:
             "fed": tokens(self.tokenizer, [self.tokenizer.opening, *written[:-1]]),
         }
         weights = [Weights(name, *_axes(name), values=found[0].cpu()) for name, found in seen.along([best]).items()]
-        facts = {"text": called(given), "answer": self.tokenizer.decode(best.tokens), "score": best.score}
+        answer, last = self.tokenizer.decode(best.tokens), [one for one in weights if ".cross" in one.name][-1]
+        told = {"label": answer, "method": last.name}
+        looked = last.values.mean((0, 1))  # by all heads, over all words
+        blank = self.model.regions(torch.zeros_like(self.scaled(torch.from_numpy(picture).to(regions.device)))).float()
+        lost = curves(self.model, regions, blank, [self.tokenizer.opening, *written], looked)
+        facts = {"text": called(given), "answer": answer, "score": best.score, "curves": [told | one for one in lost]}
         seen_picture = torch.from_numpy(picture[0]).permute(1, 2, 0)
         return Trace(self.name, self.task, items, weights, facts, pictures={"source": seen_picture})
 
@@ -201,6 +210,11 @@ class CaptionWriter:
     def written(self, regions: Float[Tensor, "picture region features"], settings: CaptionOptions) -> list[Caption]:
         """Captions about pictures that are read already."""
         found = self.hypotheses(regions, settings, fast=True)
+        silent = [number for number, best in enumerate(found) if not best.tokens]
+        if silent and not settings.minimum:  # about strange pictures: a caption has a word at least
+            again = self.hypotheses(regions[silent], replace(settings, minimum=1), fast=True)
+            for number, best in zip(silent, again, strict=True):
+                found[number] = best
         return [Caption(self.tokenizer.decode(best.tokens), best.score) for best in found]
 
     def hypotheses(
@@ -212,13 +226,7 @@ class CaptionWriter:
         beam = Beam(beams=settings.beams, length_penalty=settings.length_penalty)
         limits = {"limit": settings.longest, "eos": self.tokenizer.role("end")}
         found = search(model or self.model, (regions, prompt), beam, **limits, constraints=self._constraints(settings))
-        best = [one for one, *_ in found]
-        silent = [number for number, one in enumerate(best) if not one.tokens]
-        if silent and not settings.minimum:  # about a strange picture: a caption has a word at least
-            again = self.hypotheses(regions[silent], replace(settings, minimum=1), fast=fast)
-            for number, one in zip(silent, again, strict=True):
-                best[number] = one
-        return best
+        return [best for best, *_ in found]
 
     @torch.no_grad()
     def _read(self, pixels: Tensor, *, fast: bool = False) -> Float[Tensor, "picture region features"]:
