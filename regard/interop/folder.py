@@ -30,9 +30,10 @@ def settings(folder: Path) -> dict[str, Any]:
     """What config.json says, if it is plain JSON of a reasonable size and asks for no code of its own."""
     place = folder / CONFIG
     if not folder.is_dir():
-        raise ValueError(f"{folder}: no such folder")
+        raise ValueError(f"{folder}: no such folder: check the path")
     if not place.is_file():
-        raise ValueError(f"{folder}: {CONFIG} is missing, so this is no folder of Hugging Face's")
+        remedy = "name one, or safetensors of a VGG, ResNet or EfficientNet-Lite"
+        raise ValueError(f"{folder}: {CONFIG} is missing, so this is no folder of Hugging Face's: {remedy}")
     found = mapping(place, LARGEST)
     if "auto_map" in found:
         code = as_json(found["auto_map"])

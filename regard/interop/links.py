@@ -106,9 +106,11 @@ def theirs(links: Iterable[Link], ours: Mapping[str, Tensor]) -> dict[str, Tenso
 def fitting(name: str, tensor: Tensor, shape: torch.Size) -> None:
     """Refuse a tensor of theirs that has another shape, is not of floats, or holds some that are not finite."""
     if tensor.shape != shape:
-        raise ValueError(f"{name} is {tuple(tensor.shape)} and should be {tuple(shape)} by the sizes of the model")
+        wanted = f"should be {tuple(shape)} by the sizes of the model"
+        raise ValueError(f"{name} is {tuple(tensor.shape)} and {wanted}: it is damaged, or another model's")
     if tensor.dtype not in FLOATS:
-        raise ValueError(f"{name} is of {str(tensor.dtype).removeprefix('torch.')}, and only floats can be read")
+        kind = str(tensor.dtype).removeprefix("torch.")
+        raise ValueError(f"{name} is of {kind}, and only floats can be read: save it as float32")
     if not all(chunk.isfinite().all() for chunk in tensor.reshape(-1).split(CHUNK)):
         raise ValueError(f"{name} holds numbers that are not finite: it is damaged, or its training failed")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,14 +12,15 @@ import torch
 from jaxtyping import Int, UInt8
 from torch import Tensor
 
-from regard.data.pictures.album import Shape
+from regard.data.pictures.album import Shape, first_looks
 from regard.data.pictures.scatter import ScatterConfig, companions, scenes, sums
-from regard.data.pictures.shelves import PictureFile
+from regard.data.pictures.shelves import PictureFile, shelve
 from regard.tasks.vision import preparing
 from regard.tasks.vision.preparing import PicturesConfig, Prepared, Side
 from regard.training.task import evenly
 
 CHUNK = 512  # scenes made at a time
+LOOKED = 16  # pictures whose size is looked at before scenes are made of them
 FIXED = 0xF17EDD16175CE4E5  # a seed apart: scenes that are measured on are none of training
 
 
@@ -122,6 +124,11 @@ def read(
     if how.count > 1:  # the least sum and the greatest are those of equal labels
         least, greatest = (int(each) // how.count for each in (classes[0], classes[-1]))
         singles = [str(label) for label in range(least, greatest + 1)]
-    side = preparing.read(paths, shape, singles, reject=reject)
+    shelves = [shelve(file, part="test") for file in paths]
+    sizes = {(look.width, look.height) for shelf in shelves for look in first_looks(shelf, LOOKED)}
+    if sizes == {(how.size, how.size)} and how.size != shape.size:
+        remedy = "if they are scenes already, add -s scatter=false"
+        warnings.warn(f"{shelves[0].name}: scenes are made of pictures as large as scenes: {remedy}", stacklevel=1)
+    side = preparing.sided(shelves, shape, singles, reject=reject)
     how.check(shape.size, shape.channels)
     return Scenes(how, singles).fixed(side, classes)

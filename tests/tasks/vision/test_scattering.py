@@ -160,6 +160,10 @@ def test_crops_are_told_and_drawn_as_boxes(digits: Path, run: Path, tmp_path: Pa
     made = model.side(table, scatter=False)
     assert np.array_equal(made.album.pixels, side.pixels(np.arange(3)))
     assert np.array_equal(made.labels, side.labels[:3])
+    with pytest.warns(
+        UserWarning, match="made of pictures as large as scenes: if they are scenes already, add -s scatter=f"
+    ):
+        model.side(table)
     scored = command.invoke(app, ["evaluate", str(run), str(table), "-s", "scatter=false"])
     assert scored.exit_code == 0, scored.output
     with torch.no_grad():
