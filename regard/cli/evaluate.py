@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -198,7 +199,8 @@ def _print(systems: Sequence[Scores], compared: Comparison | None, *, worst: int
                 console.print(Fitted(table.head, table.rows, table.title), "")
     if compared is not None:
         print_tests(console, compared)
-    print("\n".join(systems[0].notes)) if systems[0].notes else None
+    for note in systems[0].notes:  # signatures are copied whole
+        print(textwrap.fill(note, console.width, break_long_words=False, break_on_hyphens=False))
     for example in systems[0].worst(worst):
         head = (f"{example.number}", f"{systems[0].counted} {example.score:.3g}")
         told = zip(("given", "right", "answer"), example[1:4], strict=True)
