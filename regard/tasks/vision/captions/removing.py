@@ -11,6 +11,8 @@ from torch import Tensor
 
 from regard.interpret.judging import ORDERS, STEPS, curve
 
+CHUNK = 64  # pictures, with some of their regions gone, that are read at a time
+
 
 @torch.no_grad()
 def curves(
@@ -27,13 +29,13 @@ def curves(
     """
     random = torch.rand(ORDERS, len(seen), generator=torch.Generator().manual_seed(0))
     orders = torch.cat([seen.cpu()[None], random]).argsort(dim=1, descending=True, stable=True)
-    ranks, found = orders.argsort(dim=1) / len(seen), []
-    for name in ("deletion", "insertion"):
-        steps = [(ranks < step / STEPS) == (name == "insertion") for step in range(STEPS + 1)]
-        mixed = (torch.where(there.to(regions.device)[..., None], regions, blank) for there in steps)
-        lines = torch.stack([probable(model, rows, written) for rows in mixed])
-        found.append({**curve(name, lines[:, 0], lines[:, 1:].mean(1)), "each": True})
-    return found
+    ranks = orders.argsort(dim=1) / len(seen)
+    first = torch.stack([ranks < step / STEPS for step in range(STEPS + 1)])
+    there = torch.stack([~first, first]).to(regions.device)
+    mixed = (torch.where(some[..., None], regions, blank) for some in there.flatten(0, 2).split(CHUNK))
+    chances = torch.cat([probable(model, rows, written) for rows in mixed]).reshape(there.shape[:-1])
+    lines = zip(("deletion", "insertion"), chances, strict=True)
+    return [{**curve(name, line[:, 0], line[:, 1:].mean(1)), "each": True} for name, line in lines]
 
 
 def probable(
