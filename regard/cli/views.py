@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.cli.lines import PICTURES
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from regard.interpret.trace import Trace
 
 PAGES = (".html", ".htm")
-SHOWN = (*PAGES, ".png", ".svg", ".pdf")  # files for people; others have every piece of a word
+SHOWN = (*PAGES, *(f".{kind}" for kind in PICTURES))  # files for people; others have every piece of a word
 UNLIKE = ("asked", "label", "target")  # what looks at a picture and is no part of it
 
 

@@ -69,7 +69,7 @@ def pictured(trace: Trace, *, name: str | None = None, head: int | None = None, 
     items = trace.items[looks[-1].query]
     queries = [number for number, item in enumerate(items) if not item.special]
     if len(queries) > LINES:
-        warnings.warn(f"{len(queries) - LINES} more are not drawn: give a page, -o page.html", stacklevel=2)
+        warnings.warn(f"{len(queries) - LINES} more lines are not drawn: give a page, -o page.html", stacklevel=2)
     queries = queries[:LINES]
     size = 2 * len(looks) + 2, 2 * len(queries) + 0.6
     figure = Figure(figsize=size, layout="constrained")

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from regard.attention.positions import sinusoidal
+from regard.cli.views import View, show
 from regard.interpret import plots, trace
 from regard.interpret.trace import Item, Trace, Weights
 
@@ -34,18 +35,25 @@ def test_a_trace_comes_back_as_it_was_saved(example: Trace, tmp_path: Path):
     assert head["weights"] == [{"name": "decoder.0.cross", "axes": ["head", "target", "source"], "shape": [4, 2, 3]}]
 
 
-def test_words_that_look_at_a_picture_look_as_their_pieces_do_on_average():
+def test_words_that_look_at_a_picture_look_as_their_pieces_do_on_average(monkeypatch, capsys):
     boxes = [Item("1,1", word=0, box=(0.0, 0.0, 0.5, 1.0)), Item("1,2", word=1, box=(0.5, 0.0, 1.0, 1.0))]
     written = [Item("sit", word=0), Item("ting", word=0), Item(" dog", word=1), Item("<end>", special=True)]
     values = torch.tensor([[[1.0, 0.0], [0.5, 0.5], [0.0, 1.0], [0.25, 0.75]]])
     weights = [Weights("decoder.0.cross", "target", "source", values)]
     lists = {"source": boxes, "target": written}
-    trace = Trace("m", "captions", lists, weights, pictures={"source": torch.zeros(2, 2, 3, dtype=torch.uint8)})
+    pictures = {"source": torch.zeros(2, 2, 3, dtype=torch.uint8)}
+    trace = Trace("m", "captions", lists, weights, {"answer": "sitting dog"}, pictures=pictures)
     words = trace.by_words()
     assert [item.text for item in words.items["target"]] == ["sitting", "dog", "<end>"]
     assert words.items["source"] is boxes, "regions of a picture are no pieces of words"
     assert words.weights[0].values.equal(torch.tensor([[[0.75, 0.25], [0.0, 1.0], [0.25, 0.75]]]))
     assert words.by_words() is words
+    for level, lines in ((None, 2), ("subword", 3)):
+        show(trace, View(None, None, level, False, False), output=None, step=None, gold=None, extra={})
+        assert capsys.readouterr().out.count("(highest ") == lines, "pieces are shown where they are asked for"
+    monkeypatch.setattr(plots, "LINES", 1)
+    with pytest.warns(UserWarning, match="1 more lines are not drawn: give a page"):
+        plots.pictured(words)
 
 
 def test_another_format_is_refused(example: Trace, tmp_path: Path):

@@ -132,24 +132,24 @@ def joined(albums: Sequence[Album]) -> Album:
 
 def remembered(marks: Int[np.ndarray, "pictures"]) -> str:
     """The smallest digests of pictures that are learnt from: as good as drawn, and the same in any order."""
-    return " ".join(f"{mark:08x}" for mark in np.unique(_short(marks))[:REMEMBERED].tolist())
+    return " ".join(sorted(set(_short(marks)))[:REMEMBERED])
 
 
 def met(found: Album, learnt: Any) -> list[str]:
     """A note where pictures to measure on are among those that a model remembers to have learnt from."""
-    kept = [int(each, 16) for each in learnt.split()] if isinstance(learnt, str) else []
-    there = np.isin(_short(found.marks), kept)
-    if not there.any():
+    kept = set(learnt.split()) if isinstance(learnt, str) else set[str]()
+    there = {mark: place for mark, place in zip(_short(found.marks), found.places, strict=True) if mark in kept}
+    if not there:
         return []
-    share = f"{len(np.unique(_short(found.marks)[there]))} of {len(kept)} that it remembers"
+    share = f"{len(there)} of {len(kept)} that it remembers"
     return [
-        f"{found.places[int(there.argmax())]}: it has learnt from pictures that are here ({share}), and scores of new "
+        f"{next(iter(there.values()))}: it has learnt from pictures that are here ({share}), and scores of new "
         "ones will be lower: measure on others"
     ]
 
 
-def _short(marks: Int[np.ndarray, "pictures"]) -> Int[np.ndarray, "pictures"]:
-    return marks & 0xFFFFFFFF
+def _short(marks: Int[np.ndarray, "pictures"]) -> list[str]:
+    return [f"{mark & 0xFFFFFFFF:08x}" for mark in marks.tolist()]
 
 
 def first_looks(shelf: Shelf, count: int, faults: dict[str, Finding] | None = None) -> Iterator[Look]:

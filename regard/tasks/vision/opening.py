@@ -29,10 +29,10 @@ def unfolded(text: str | Path) -> list[str]:
     inside = (path for path in Path(text).rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
     found = sorted((str(path) for path in inside if not _hidden(path.relative_to(text))), key=_counted)
     real = Path(text).resolve()
-    outside = [path for path in found if not Path(path).resolve().is_relative_to(real)]
-    for path in outside:
+    outside = {path for path in found if not Path(path).resolve().is_relative_to(real)}
+    for path in sorted(outside):
         warnings.warn(f"{path}: {ELSEWHERE}, or name it by itself", stacklevel=1)
-    found = [path for path in found if path not in set(outside)]
+    found = [path for path in found if path not in outside]
     if not found:
         raise ValueError(f"{text} holds no pictures: name a folder with PNG, JPEG or WebP files")
     return found

@@ -1,5 +1,6 @@
 """Captions: rows and losses, and the regions of a frozen encoder."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -145,6 +146,11 @@ def test_a_classifier_becomes_the_encoder_and_stays_as_it_was(photos, tmp_path):
     said = (tmp_path / "run" / "train.log").read_text()
     assert "tensors taken over, made anew:" in said
     assert "the encoder is frozen" in said
+    [learnt, size] = re.findall(r"training ([\d,]+) of ([\d,]+) parameters", said)[0]
+    encoder = sum(tensor.numel() for tensor in recipe.opened(parent).tensors().values())
+    assert 0 < int(learnt.replace(",", "")) <= int(size.replace(",", "")) - encoder // 2, (
+        "what is frozen is not trained"
+    )
     before, after = (recipe.opened(each).tensors() for each in (parent, outcome.best))
     kept = [name for name in after if name.startswith("encoder.")]
     assert kept

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import regard
 from regard.cli import app
 from regard.interpret import maps
+from regard.tasks.vision import looking
 from tests.data.pictures.drawing import fill
 
 pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
@@ -37,7 +38,9 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return place
 
 
-def test_a_look_holds_the_picture_and_a_map_for_each_label_by_each_method(folder: Path) -> None:
+def test_a_look_holds_the_picture_and_a_map_for_each_label_by_each_method(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     classifier, photo = regard.load(folder / "run"), folder / "photos" / "red" / "00.png"
     classifier.temperature = 0.5  # the curves begin and end with the probability of the answer
     trace = classifier.look(photo)
@@ -52,6 +55,11 @@ def test_a_look_holds_the_picture_and_a_map_for_each_label_by_each_method(folder
             truth = maps.mapped(classifier.model, pixels, label, method).flatten()
             torch.testing.assert_close(row[-len(truth) :], truth)
     assert trace.facts["answers"][0] == [answer.label, round(answer.probability, 6)]
+    with monkeypatch.context() as patch:
+        patch.setattr(looking, "ANSWERS", 1)
+        patch.setattr(looking, "SHOWN", 1)
+        label, chance = list(answer.all.items())[-1]
+        assert classifier.look(photo, about=label).facts["answers"][1] == [label, round(chance, 6)]
     curves = {each["name"]: each["values"] for each in trace.facts["curves"]}
     assert curves["deletion"][0] == pytest.approx(answer.probability, abs=1e-5) == curves["insertion"][-1]
     assert curves["deletion"][-1] == pytest.approx(curves["insertion"][0], abs=1e-5)
@@ -121,6 +129,8 @@ def test_about_is_refused_where_there_are_no_pictures() -> None:
     done = CliRunner().invoke(app, ["explain", "en-fr", "Good morning.", "--about", "dog"])
     assert done.exit_code
     assert "--about is for" in str(done.exception or done.output)
+    done = CliRunner().invoke(app, ["explain", "en-fr", "--judge", "photos", "--about", "dog"])
+    assert "--about is for one picture: leave it out with --judge" in str(done.exception)
 
 
 @pytest.mark.slow
