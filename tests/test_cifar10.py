@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from regard.data.pictures.shelves import LABEL, PictureFile, shelve
+from regard.data.pictures.shelves import PictureFile, shelve
+from regard.data.pictures.tables import LABEL
 
 SCRIPT = Path(__file__).parent.parent / "scripts" / "make_cifar10.py"
 COUNT = 4  # pictures in a batch

@@ -31,7 +31,8 @@ function focus(name) {
 
 /** Words that look and regions that are looked at, special ones left out. */
 function seen(attention) {
-  const listed = (items) => items.map((item, place) => ({ ...item, place })).filter((item) => !item.special || item.box);
+  const named = (item, place) => ({ ...item, place, name: item.text.trim() || "␣" }); // pieces carry the space before them
+  const listed = (items) => items.map(named).filter((item) => !item.special || item.box);
   const words = listed(page.items[attention.query]).filter((item) => !item.special);
   const regions = listed(page.items[attention.key]).filter((item) => item.box);
   const weights = weightsOf(attention, state.head), width = page.items[attention.key].length;
@@ -54,7 +55,7 @@ function highest(shown, word) {
 function sentence(shown, word, region) {
   const value = shown.values[word][region];
   const text = say("region", {
-    query: shown.form === "patch" ? placed(shown.words[word]) : shown.words[word].text, region: placed(shown.regions[region]),
+    query: shown.form === "patch" ? placed(shown.words[word]) : shown.words[word].name, region: placed(shown.regions[region]),
     percent: percent(value), value: number(value, 4), equal: percent(1 / shown.regions.length),
   }, shown.form);
   return highest(shown, word) === region ? `${text} ${say("best")}` : text;
@@ -76,7 +77,7 @@ function scrubber(shown, word, choose) {
   const buttons = shown.words.map((item, n) => make("button", {
     type: "button", "aria-pressed": String(n === word), tabindex: n === word ? "0" : "-1", "data-word": n,
     onclick: () => choose(n), onkeydown: walk,
-  }, item.text.trim() || "␣"));
+  }, item.name));
   return make("div", { class: "scrubber", role: "group", "aria-label": say(shown.attention.query, {}, "side") }, ...buttons);
 }
 
@@ -86,7 +87,7 @@ function stage(shown, word, region, choose) {
   const across = Math.max(2, Math.round(1 / (shown.regions[0].box[2] - shown.regions[0].box[0])));
   const over = make("canvas", {
     id: "over", class: "over", tabindex: "0", role: "application", "aria-describedby": "keys",
-    "aria-label": say("covered", { n: shown.regions.length, word: shown.words[word].text }, shown.form),
+    "aria-label": say("covered", { n: shown.regions.length, word: shown.words[word].name }, shown.form),
     onclick: (event) => { const place = under(event, shown); if (place >= 0) choose(place); },
     onkeydown: (event) => {
       const next = moved(event, region, shown.regions.length, across);
@@ -169,7 +170,7 @@ function table(shown, word) {
   const across = shown.regions.filter(({ box }) => box[1] === tops[0]).length;
   const columns = Array.from({ length: across }, (_, n) => make("th", { scope: "col" }, String(n + 1)));
   const head = make("thead", {}, make("tr", {}, make("th", { scope: "col" }, say("corner")), ...columns));
-  const caption = make("caption", {}, say("regional", { word: shown.words[word].text }, shown.form));
+  const caption = make("caption", {}, say("regional", { word: shown.words[word].name }, shown.form));
   return make("div", { class: "scroll tall" }, make("table", {}, caption, head, make("tbody", {}, ...rows)));
 }
 
@@ -177,7 +178,7 @@ function table(shown, word) {
 function fillSide(side, shown, word) {
   const answers = page.facts.answers ?? [];
   if (answers.length) {
-    const entries = answers.map(([text, share]) => ({ word: text, share, text: percent(share), written: text === shown.words[word].text }));
+    const entries = answers.map(([text, share]) => ({ word: text, share, text: percent(share), written: text.trim() === shown.words[word].name }));
     side.append(make("h2", {}, say("answers")), bars(entries));
   }
   const numbers = Object.entries(page.numbers);

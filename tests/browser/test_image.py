@@ -28,10 +28,11 @@ def trace() -> Trace:
     return Trace(
         "captioner",
         "captions",
-        {"target": [Item("a", word=0), Item("dog", word=1)], "patches": regions},
+        {"target": [Item(" a", word=0), Item(" dog", word=1)], "patches": regions},
         [Weights("cross", "target", "patches", looks), Weights("gradcam", "target", "patches", looks[:1].flip(1))],
         {"text": "dog.png", "answer": "a dog", "answers": [["dog", 0.75], ["cat", 0.25]],
-         "curves": [{"name": "deletion", "values": [0.9, 0.5, 0.1]}]},
+         "curves": [
+             {"name": "deletion", "values": [0.9, 0.5, 0.1], "label": "a dog", "method": "gradcam", "each": True}]},
         pictures={"patches": picture},
     )  # fmt: skip
 
@@ -116,6 +117,8 @@ def test_a_click_chooses_a_region_and_a_method_has_its_own_numbers(visit: Callab
     assert f"({values[2 * COLUMNS + 2].item():.4f})" in one.told()
     assert "dog" in one.page.locator("aside").inner_text()
     assert one.page.locator(".curve canvas").get_attribute("aria-label").endswith("90%, 50%, 10%")
+    told = "How probable a word of “a dog” is (geometric mean); regions as ranked by Grad-CAM, mean of all words."
+    assert told in one.page.locator("aside").inner_text()
 
 
 def asked() -> Trace:

@@ -119,6 +119,10 @@ def test_the_cost_of_a_trained_model_has_exactly_its_parameters(task, cases, cap
         assert told["parameters"] == sum(weight.numel() for weight in trained.model.parameters())
         assert told["operations"] > 0
         assert told["memory"]["adamw"]["activations"] > 0
+
+
+@pytest.mark.parametrize("task", ["translation", "word2vec", "captions"])  # operations, none of them, several parts
+def test_the_cost_of_a_trained_model_can_be_read(task, cases, capsys):
     assert "parameters" in said(capsys, "cost", cases[task].model, "-s", "length=8")
 
 

@@ -6,7 +6,6 @@ which messages name it, and columns: its label, or whatever else a table says of
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import os
 import zipfile
@@ -20,22 +19,26 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from regard.config.resuming import Free
-from regard.config.words import nearest
 from regard.data.encodings import find
 from regard.data.pictures import idx
 from regard.data.pictures.decoding import NO_PICTURE, OTHERS, SUFFIXES
-from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, suffix, value_at
-from regard.data.sheets import text_lines
+from regard.data.pictures.tables import (
+    ELSEWHERE,
+    LABEL,
+    LABELS,
+    PATHS,
+    path_column,
+    path_fault,
+    picture_at,
+    refuse_if_all_missing,
+    table_rows,
+)
+from regard.data.readers import JSON_SUFFIXES, suffix, value_at
 
 Part = Literal["train", "test"]
-LABEL = "label"
 BOX = "box"
-PATHS = ("path", "file", "filename", "file_name", "image", "picture")  # how columns with paths are usually called
-LABELS = ("label", "class", "category")
 PARTS: dict[str, tuple[str, ...]] = {"train": ("train", "training"), "test": ("test", "t10k", "valid", "val")}
 UNREADABLE = (OSError, ValueError, EOFError, KeyError, MemoryError, zipfile.BadZipFile, zlib.error)  # npz files
-DELIMITERS = ",;\t"
-ELSEWHERE = "a link that leaves the folder: copy the picture itself"
 REMEDY = "give a folder with a folder for each class, a CSV or JSON-lines file with paths, idx files, or an .npz file"
 SHOWN = 3
 
@@ -200,59 +203,8 @@ def _table(file: PictureFile) -> Shelf:
             said.setdefault(LABEL, [])[len(paths) - 1 :] = [str(label).strip()]
     if not paths and not shelf.refused:
         raise ValueError(f"{file.path} names no picture: give a path and a label in each row")
+    refuse_if_all_missing(file.path, paths)
     return shelf
-
-
-def table_rows(name: str, refused: list[tuple[str, str]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(place, cells by column) of every row."""
-    if suffix(name) in JSON_SUFFIXES:
-        for number, line in enumerate(lines(name), start=1):
-            place = f"{name}:{number}"
-            try:
-                record = parsed((line or b"").decode("utf-8"))
-            except (Refusal, UnicodeDecodeError):
-                refused.append((place, "no JSON: correct the line"))
-                continue
-            if isinstance(record, dict):
-                yield place, record
-            else:
-                refused.append((place, "no JSON object: give a path and a label by their names"))
-        return
-    texts = text_lines(name)
-    first = next(texts, "")
-    mark = max(DELIMITERS, key=first.count)
-    head = [cell.strip() for cell in next(csv.reader([first], delimiter=mark), [])]
-    begins = 2
-    if len(head) == 2 and head[0].lower().endswith(SUFFIXES):  # no heading: a path and a label
-        yield f"{name}:1", {"path": head[0], LABEL: head[1]}
-        head = ["path", LABEL]
-    reader = csv.reader(texts, delimiter=mark)
-    place = f"{name}:{begins}"
-    for row in reader:
-        if row and len(row) != len(head):
-            refused.append((place, f"{len(row)} cells under {len(head)} columns: correct the line"))
-        elif row:
-            yield place, dict(zip(head, row, strict=True))
-        place = f"{name}:{reader.line_num + begins}"
-
-
-def path_column(name: str, row: Mapping[str, Any], asked: str | None, usual: Sequence[str]) -> str:
-    """The column with paths: the one named, one that is called so, or one whose first cell looks like a path."""
-    if asked is not None:
-        if value_at(row, asked) is None and asked not in row:
-            raise ValueError(f"{name} has no column {asked}{nearest(asked, list(row))}")
-        return asked
-    named = [column for column in row if column.lower() in usual]
-    looking = [column for column, cell in row.items() if isinstance(cell, str) and cell.lower().endswith(SUFFIXES)]
-    if not named and not looking:
-        there = ", ".join(map(str, row))
-        raise ValueError(f"{name} has no column with the paths of pictures, only {there}: {named_by('picture')}")
-    return (named or looking)[0]
-
-
-def named_by(column: str) -> str:
-    """How to name a column, in training and where a model is scored."""
-    return f"name it by data.train.{column}=COLUMN, with regard evaluate by -s {column}=COLUMN"
 
 
 def _label(file: PictureFile, row: Mapping[str, Any]) -> str | None:
@@ -260,22 +212,6 @@ def _label(file: PictureFile, row: Mapping[str, Any]) -> str | None:
     if file.label is not None:
         return path_column(file.path, row, file.label, ())
     return next((column for column in row if column.lower() in LABELS), None)
-
-
-def path_fault(base: Path, text: Any) -> str | None:
-    """What is wrong with the path of a picture."""
-    if not isinstance(text, str) or not text.strip() or "\0" in text:
-        return "no path: name a picture, or leave the row out"
-    path = Path(os.path.normpath(text.strip()))
-    said = path.is_absolute() or path.parts[:1] == ("..",)  # that it leaves the folder, which a link does not say
-    return None if said or picture_at(base / path).resolve().is_relative_to(base.resolve()) else ELSEWHERE
-
-
-def picture_at(path: Path) -> Path:
-    """The path, or the same name in another format where only that is there."""
-    if path.exists():
-        return path
-    return next((other for end in SUFFIXES if (other := path.with_suffix(end)).exists()), path)
 
 
 # Arrays in one file.

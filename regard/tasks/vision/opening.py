@@ -12,7 +12,7 @@ from jaxtyping import UInt8
 
 from regard.data.pictures.album import Shape
 from regard.data.pictures.decoding import ANIMATED, SUFFIXES, Unusable, decoded, from_array, quiet
-from regard.data.pictures.shelves import ELSEWHERE
+from regard.data.pictures.tables import ELSEWHERE
 from regard.interpret.items import Item
 from regard.tasks.trained import Unreadable
 

@@ -21,8 +21,9 @@ from regard.data.pictures import shortcut as shortcuts
 from regard.data.pictures.album import ALLOWED, RAISED, Album, Shape, album, joined, shape_of
 from regard.data.pictures.decoding import Fit
 from regard.data.pictures.scatter import ScatterConfig
-from regard.data.pictures.shelves import LABEL, PictureFile, Shelf, has_test_part, shelve
+from regard.data.pictures.shelves import PictureFile, Shelf, has_test_part, shelve
 from regard.data.pictures.shortcut import ShortcutConfig
+from regard.data.pictures.tables import LABEL
 from regard.training.task import evenly
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any
 
 from regard.data.glimpse import Glimpse, arrays_in, is_folder
 from regard.data.pictures.decoding import SUFFIXES
-from regard.data.pictures.shelves import LABELS, PATHS
+from regard.data.pictures.tables import LABELS, PATHS
 from regard.training.task import NAMED, SURE, Claim, Given, data_section
 
 SENTENCE = "labelled pictures: training a classifier"

@@ -12,7 +12,8 @@ from PIL import Image
 
 from regard.data.pictures import album as albums
 from regard.data.pictures.album import Shape, album, joined, shape_of
-from regard.data.pictures.shelves import LABEL, PictureFile, has_test_part, shelve
+from regard.data.pictures.shelves import PictureFile, has_test_part, shelve
+from regard.data.pictures.tables import LABEL
 from tests.data.pictures.drawing import draw, fill
 
 SHAPE = Shape(16, 3)

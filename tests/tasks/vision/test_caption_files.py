@@ -33,6 +33,9 @@ def test_all_forms_of_files_say_the_same(photos, tmp_path):
         assert shelf.columns[CAPTION] == list(texts.values()), name
         assert [str(path) for path in shelf.pictures] == [str(photos / each) for each in names]
         assert not shelf.refused
+        elsewhere = r"none of its pictures is there, .*: if they lie in another folder, name it by data.train.folder"
+        with pytest.raises(ValueError, match=elsewhere):
+            shelve(CaptionFile(path=str(tmp_path / name)))
     with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
         file.write("\n".join(files["a.csv"]))
     (tmp_path / "split.txt").write_text(f"{names[1]}\n")

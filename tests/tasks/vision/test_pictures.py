@@ -12,7 +12,7 @@ from PIL import Image
 import regard
 from regard import checkpoint, recipe
 from regard.cli import run
-from regard.data.pictures.shelves import LABEL
+from regard.data.pictures.tables import LABEL
 from regard.metrics.labels import judge
 from regard.tasks.vision import preparing
 from regard.tasks.vision.opening import unfolded
@@ -105,7 +105,10 @@ def test_a_class_of_damaged_pictures_alone_is_named(photos: Path) -> None:
 def test_where_no_picture_can_be_read_the_reasons_are_told(photos: Path) -> None:
     table = photos.parent / "a.csv"
     table.write_text("path,label\nred/00.png,red\nblue/00.png,blue\n")
-    with pytest.raises(ValueError, match=r"a.csv: no usable picture: 2 missing file: check the path: .*a.csv:2, 3"):
+    with pytest.raises(ValueError, match=r"a.csv: none of its pictures is there, the first would be .*/red/00.png: "):
+        prepare(config(table, size=None))
+    table.write_text("path,label\nphotos,red\nphotos/blue,blue\n")
+    with pytest.raises(ValueError, match=r"a.csv: no usable picture: 2 no file but a pipe.*: .*a.csv:2, 3"):
         prepare(config(table, size=None))
     table.write_text("path,label\nphotos/red/00.png\n")
     with pytest.raises(ValueError, match=r"1 cells under 2 columns: correct the line: .*a.csv:2"):

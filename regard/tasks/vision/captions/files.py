@@ -15,7 +15,16 @@ from typing import Any, ClassVar
 from regard.config.resuming import Free
 from regard.data.encodings import find
 from regard.data.pictures.decoding import SUFFIXES
-from regard.data.pictures.shelves import PATHS, Shelf, named_by, path_column, path_fault, picture_at, table_rows
+from regard.data.pictures.shelves import Shelf
+from regard.data.pictures.tables import (
+    PATHS,
+    named_by,
+    path_column,
+    path_fault,
+    picture_at,
+    refuse_if_all_missing,
+    table_rows,
+)
 from regard.data.readers import LINE, lines, value_at
 
 NAME = "name"  # the column with the paths of pictures, as their file has them
@@ -75,6 +84,7 @@ def shelve(file: CaptionFile) -> Shelf:
             refused.append((place, f"no caption in {file.path}: write one, or leave the name out"))
     if not paths and not refused:
         raise ValueError(f"{file.path} has no captions: give the path of a picture and a caption in each row")
+    refuse_if_all_missing(file.path, list(paths.values()))
     notes = () if wanted is not None else _silent(set(paths.values()), {base / name for name in bad}, file)
     columns: dict[str, list[Any]] = {CAPTION: list(captions.values()), NAME: list(paths)}
     return Shelf(file.path, list(paths.values()), places, columns, refused, notes)

@@ -6,7 +6,7 @@ from typing import Any
 
 from regard.data.glimpse import Glimpse, is_folder
 from regard.data.pictures.decoding import SUFFIXES
-from regard.data.pictures.shelves import LABELS, PATHS
+from regard.data.pictures.tables import LABELS, PATHS
 from regard.tasks.vision.captions.files import COLUMNS, is_tokens
 from regard.training.task import NAMED, SURE, Claim, Given, data_section
 
