@@ -145,7 +145,7 @@ def completions(folder: str, source: str, costs: Path | None, path: Path) -> Non
 
     painter = load(folder, device="auto")
     shape = Shape(painter.alphabet.size, painter.alphabet.channels)
-    pictures = album(shelve(PictureFile(path=source), part="test", labelled=False), shape).pixels
+    [pictures] = album(shelve(PictureFile(path=source), part="test", labelled=False), shape).parts
     figure = Figure(figsize=(10.5 if costs else 6, 6), layout="constrained")
     halves: Any = figure.subfigures(1, 2, width_ratios=(1.35, 1)) if costs else [figure]
     left, *right = halves

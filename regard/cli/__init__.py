@@ -107,7 +107,7 @@ def run(arguments: list[str] | None = None) -> int:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = partial(_warn, warnings.showwarning)
+            warnings.showwarning = partial(_warn, warnings.showwarning, set())
             return _tree()(words, prog_name="regard", standalone_mode=False) or 0
     except ValueError as error:
         return _complain(str(error), 1)
@@ -128,10 +128,14 @@ def _tree() -> Any:
     return typer.main.get_command(app)
 
 
-def _warn(usual: Callable[..., None], message: Warning | str, kind: type[Warning], file: str, *more: Any) -> None:
-    """A warning of ours is a line like all others; those of libraries look as they usually do."""
+def _warn(
+    usual: Callable[..., None], told: set[str], message: Warning | str, kind: type[Warning], file: str, *more: Any
+) -> None:
+    """A warning of ours is a line like all others, told once; those of libraries look as they usually do."""
     if Path(file).is_relative_to(OWN):
-        _complain(str(message), 0)
+        if str(message) not in told:
+            told.add(str(message))
+            _complain(str(message), 0)
     else:
         usual(message, kind, file, *more)
 

@@ -113,7 +113,9 @@ def tabular(name: str) -> bool:
     return name.lower().removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
-def given_inputs(trained: Any, asked: Asked, done: int = 0) -> Iterator[tuple[list[str], list[Any]]]:
+def given_inputs(
+    trained: Any, asked: Asked, done: int = 0, *, size: int | None = None
+) -> Iterator[tuple[list[str], list[Any]]]:
     """Blocks of inputs that are not answered yet beside how they were written; None for a blank line."""
     if asked.file is not None and hasattr(trained, "read"):  # a table is more than its lines
         rows = trained.read(asked.file)[done:]
@@ -132,9 +134,8 @@ def given_inputs(trained: Any, asked: Asked, done: int = 0) -> Iterator[tuple[li
     if first is None:
         given = getattr(trained, "option", "inputs")
         raise ValueError(f"{asked.file or 'standard input'} is empty: give {given}, or lines to read")
-    for block in blocks(
-        islice(chain([first], reads), done, None), 1 << 62 if getattr(trained, "together", False) else BLOCK
-    ):
+    size = 1 << 62 if getattr(trained, "together", False) else size or BLOCK
+    for block in blocks(islice(chain([first], reads), done, None), size):
         yield block, [trained.parse(text) if text.strip() else None for text in block]
 
 

@@ -39,7 +39,10 @@ def caption(
     trained = recipe.load(model, device=device, task=recipe.able("caption"))
     if not changes:
         return respond(trained, asked, key="picture", form=_named, blank={"caption": None, "score": None})
-    frames = (frame for _, some in given_inputs(trained, asked) for frame in some if frame is not None)
+    live = asked.file is None and asked.texts in (None, [], ["-"])  # frames come one by one, and so do captions
+    options = {"batch": 1, **asked.options} if live else asked.options
+    inputs = given_inputs(trained, asked, size=1 if live else None)
+    frames = (frame for _, some in inputs for frame in some if frame is not None)
     unread = 0
 
     def readable() -> Iterator[Any]:
@@ -55,7 +58,7 @@ def caption(
                 yield frame
 
     with writing(replace(asked, file=None), None, _named, given=asked.options) as (write, _):
-        for frame, found in trained.changes(readable(), **asked.options):
+        for frame, found in trained.changes(readable(), **options):
             write(str(frame), found)
     if unread:
         raise typer.Exit(1)

@@ -8,6 +8,7 @@ as they are or read by encoder blocks first.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from regard.attention.cache import DecoderState, KeyValues
 from regard.attention.masks import EVERYONE, Grid, padded
 from regard.attention.multihead import Heads
+from regard.attention.plane import interpolated
 from regard.attention.positions import Learned, Positions, scheme
 from regard.config.ranges import Length, Share, Small, Vocabulary, Whole, Width, affordable, divided
 from regard.config.resuming import Warned
@@ -43,6 +45,8 @@ from regard.models.writers import (
 )
 
 PACE = 0.1  # of a step in the baseline
+ENCODER = "encoder."  # before the names of its weights
+PLACES = "encoder_positions.table.weight"
 EncoderConfig = ViTConfig | VGGConfig | ResNetConfig | EfficientNetConfig
 ENCODERS: dict[type, Any] = {
     ViTConfig: ViT,
@@ -233,6 +237,14 @@ class Reader(nn.Module):
         """Rows and columns of regions."""
         return self.encoder.grid
 
+    def fitted(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Weights of such a captioner, or of its encoder, as they are for pictures of this one's size."""
+        fit = getattr(self.encoder, "fitted", dict)
+        inner = {name.removeprefix(ENCODER): each for name, each in tensors.items() if name.startswith(ENCODER)}
+        if not inner:
+            return fit(tensors)
+        return {**tensors, **{f"{ENCODER}{name}": each for name, each in fit(inner).items()}}
+
     def regions(self, pixels: Pixels) -> Regions:
         """What the encoder makes of normalised pixels."""
         with torch.set_grad_enabled(self.config.tuned and torch.is_grad_enabled()):
@@ -338,6 +350,11 @@ class TransformerCaptioner(Reader, EncoderDecoder):
         self.decoder_norm = nn.LayerNorm(width)
         for module in (self.projection, *self.reader, *self.decoder):
             module.apply(draw_evenly)
+
+    def fitted(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The same, with positions of regions interpolated too."""
+        found = super().fitted(tensors)
+        return {**found, PLACES: interpolated(found[PLACES], self.grid)} if PLACES in found else found
 
     def forward(  # type: ignore[override]
         self, regions: Regions, target: Int[Tensor, "batch target"], grid: Grid

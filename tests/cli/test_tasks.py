@@ -19,6 +19,7 @@ pytestmark = pytest.mark.unchecked  # whole runs, whose parts are checked elsewh
 
 BRIEF = {"steps": 2, "evaluate": 2, "save": 2, "tensorboard": False, "device": "cpu"}
 FROZEN = ROOT / "tests" / "checkpoints" / "format-1"
+MADE = ("translation", "word2vec")  # models that no run here has trained
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
     here = tmp_path_factory.mktemp("tasks")
     words = ["nouna", "nounb", "verba", "verbb"]
     WordVectors(words, np.eye(4, 3, dtype=np.float32) + 0.1).save(here / "word2vec")
-    made = {"translation": FROZEN, "word2vec": here / "word2vec"}
+    made = dict(zip(MADE, (FROZEN, here / "word2vec"), strict=True))
     found = {}
     for task, line in lines(here).items():
         model = made.get(task, here / task)
@@ -124,6 +125,17 @@ def test_the_cost_of_a_trained_model_has_exactly_its_parameters(task, cases, cap
 @pytest.mark.parametrize("task", ["translation", "word2vec", "captions"])  # operations, none of them, several parts
 def test_the_cost_of_a_trained_model_can_be_read(task, cases, capsys):
     assert "parameters" in said(capsys, "cost", cases[task].model, "-s", "length=8")
+
+
+@pytest.mark.parametrize("task", [name for name in TASKS if name not in MADE])
+def test_what_was_chosen_for_a_run_is_what_it_resumes_with(task, cases, tmp_path):
+    named = lines(tmp_path)[task].settings
+    asked = {"task": task, **{name: named[name] for name in ("data", "tokenizer") if name in named}}
+    kind, own = recipe.resolve(asked)
+    begun = recipe.fitted(kind, asked, own, kind.prepare(own))
+    known = recipe.opened(cases[task].model)  # with a checkpoint the same settings are chosen, not those of a new model
+    resumed = recipe.fitted(kind, asked, own, kind.prepare(own, known), begun=config.plain(begun))
+    assert config.plain(resumed) == config.plain(begun)
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -37,11 +37,28 @@ class Shape(NamedTuple):
     fit: Fit = "crop"
 
 
+class Stacks:
+    """Arrays of pictures one after the other, each left where it is: mapped into memory from the cache."""
+
+    def __init__(self, parts: Sequence[UInt8[np.ndarray, "pictures channels size size"]]) -> None:
+        self.parts, self.ends = parts, np.cumsum([len(part) for part in parts])
+        self.shape = (int(self.ends[-1]), *parts[0].shape[1:])
+
+    def __getitem__(self, numbers: Int[np.ndarray, "some"]) -> UInt8[np.ndarray, "some channels size size"]:
+        """Copies of these pictures."""
+        found = np.empty((len(numbers), *self.shape[1:]), np.uint8)
+        within = np.searchsorted(self.ends, numbers, side="right")
+        for number in np.unique(within):
+            own, part = within == number, self.parts[number]
+            found[own] = part[numbers[own] - (self.ends[number] - len(part))]
+        return found
+
+
 @dataclass(frozen=True)
 class Album:
     """Pictures of one size, where they stand, and what is said of them."""
 
-    pixels: UInt8[np.ndarray, "pictures channels size size"]
+    pixels: UInt8[np.ndarray, "pictures channels size size"] | Stacks
     marks: Int[np.ndarray, "pictures"]
     """A digest of the pixels of each: equal pictures have equal ones."""
     places: list[str]
@@ -70,14 +87,20 @@ class Album:
             )
 
     @property
+    def parts(self) -> Sequence[UInt8[np.ndarray, "pictures channels size size"]]:
+        """The arrays that hold its pictures."""
+        return self.pixels.parts if isinstance(self.pixels, Stacks) else [self.pixels]
+
+    @property
     def summary(self) -> list[str]:
         """What was left out or changed, in lines."""
         refused = [f"refused: {told(finding, reason)}" for reason, finding in self.refused.items()]
         return [*refused, *(told(finding, how) for how, finding in self.odd.items()), *self.notes]
 
 
-def shape_of(shelves: Sequence[Shelf], size: int | None, channels: int | None, fit: Fit) -> Shape:
+def shape_of(shelves: Sequence[Shelf], size: int | None, channels: int | None, fit: Fit | None = None) -> Shape:
     """The size and channels that suit the pictures, where nobody named them, by the headers of some of them."""
+    fit = fit or "crop"
     if size is not None and channels is not None:
         return Shape(size, channels, fit)
     faults = dict[str, Finding]()
@@ -119,7 +142,7 @@ def joined(albums: Sequence[Album]) -> Album:
         return albums[0]
     names = dict.fromkeys(name for one in albums for name in one.columns)
     return Album(
-        np.concatenate([one.pixels for one in albums]),
+        Stacks([part for one in albums for part in one.parts]),
         np.concatenate([one.marks for one in albums]),
         [place for one in albums for place in one.places],
         {name: [cell for one in albums for cell in one.columns.get(name, [None] * len(one))] for name in names},

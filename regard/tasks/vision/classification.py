@@ -48,7 +48,7 @@ ROOM = 0.25  # share of free memory on the device that pictures may take
 SIZES = ((2_000, (128, 4, 4)), (20_000, (192, 6, 3)), (200_000, (256, 7, 4)))  # up to so many: width, depth, heads
 LARGE = (384, 12, 6)
 PASSES = ((2_000, 200), (20_000, 100), (200_000, 60))  # up to so many pictures, so many passes over them
-ADAM = {"name": "adamw", "rate": 1e-3, "weight_decay": 0.05, "schedule": "cosine"}
+ADAM = {"name": "adamw", "rate": 1e-3, "betas": [0.9, 0.98], "weight_decay": 0.05, "schedule": "cosine"}
 MUON = {**ADAM, "name": "muon", "rate": 2e-3, "betas": [0.9, 0.95]}  # see docs/results.md: better by 1 to 6 points
 VARIED = {"shift": 0.125, "operations": 1, "magnitude": 0.3, "cutmix": 1.0, "mixed": 0.5}
 SMALL = 64  # pixels on a side up to which a picture is not halved at once
@@ -182,8 +182,7 @@ class PictureClassification:
     def sized(recipe: PicturesRecipe, prepared: Prepared) -> PicturesRecipe:
         """The recipe with the classes, the size and the scales of the pictures."""
         shape = prepared.shape
-        seen: dict[str, Any] = {"size": shape.size, "channels": shape.channels}
-        data = replace(recipe.data, **seen, mean=prepared.mean, std=prepared.std)
+        data = replace(recipe.data, **shape._asdict(), mean=prepared.mean, std=prepared.std)
         model: Any = recipe.model
         shown = {"size": prepared.size, "channels": prepared.channels, "classes": len(prepared.classes)}
         return replace(recipe, data=data, model=replace(model, **shown))

@@ -55,8 +55,9 @@ class PicturesConfig:
     """Pixels on each side after decoding; null: about the median of the short sides, 224 at most."""
     channels: Annotated[int, Range(1, 3)] | None = None
     """3 of colours, 1 of grey; null: 1 where all pictures are grey."""
-    fit: Fit = "crop"
-    """How a picture becomes a square: its middle is cut out, or it is squeezed."""
+    fit: Fit | None = None
+    """How a picture becomes a square: its middle is cut out, or it is squeezed; null: as for a model to start from, or
+    cut out."""
     mean: tuple[Part, ...] | None = None
     """Mean of each channel, from 0 to 1, taken off every pixel; null: that of the training pictures."""
     std: tuple[Positive, ...] | None = None
@@ -173,8 +174,8 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
     """
     before: Any = (known or {}).get("data") or {}
     shelves = [shelve(file) for file in config.train]
-    given = {name: getattr(config, name) or before.get(name) for name in ("size", "channels", "mean", "std")}
-    shape = shape_of(shelves, given["size"], given["channels"], config.fit)
+    given = {name: getattr(config, name) or before.get(name) for name in ("size", "channels", "fit", "mean", "std")}
+    shape = shape_of(shelves, given["size"], given["channels"], given["fit"])
     found = _album(shelves, shape, config.reject)
     classes = classes_of(shelves, found, [str(each) for each in (known or {}).get("labels", ())])
     train, notes = Side(found, np.arange(len(found)), numbered(found, classes)), _lost(shelves, found)

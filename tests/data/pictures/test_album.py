@@ -216,5 +216,9 @@ def test_several_albums_are_one(tmp_path: Path) -> None:
     one, other = (album(shelf_of(fill(tmp_path / name, 2, first=first)), SHAPE) for name, first in (("a", 0), ("b", 1)))
     both = joined([one, other])
     assert len(both) == 12
+    mixed = np.array([11, 0, 6, 5, 5, 7])
+    assert np.array_equal(both.pixels[mixed], np.concatenate([one.pixels, other.pixels])[mixed])
+    assert both.pixels.shape == (12, *one.pixels.shape[1:])
+    assert all(isinstance(part.base, np.memmap) for part in both.parts), "none of them is read into memory"
     assert both.columns[LABEL] == [*one.columns[LABEL], *other.columns[LABEL]]
     assert len(set(both.marks.tolist())) == 9, "equal pictures have equal marks"

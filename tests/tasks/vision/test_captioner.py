@@ -2,7 +2,9 @@
 
 import json
 import math
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -140,6 +142,19 @@ def test_the_command_writes_lines_and_speaks_when_frames_change(photos, trained,
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert [Path(one["picture"]).name for one in found] == [f"frame{number}.png" for number in (0, 2, 5)]
     assert (done.exit_code, done.stderr) == (1, f"regard: {tmp_path}/frame4.png: empty file: save the picture again\n")
+
+
+def test_frames_that_come_one_by_one_are_spoken_of_as_they_come(photos, trained, monkeypatch, capsys):
+    spoken = []
+
+    def frames():
+        for colour in ("red", "red", "blue"):
+            spoken.append(capsys.readouterr().out)
+            yield f"{photos / colour / '00.png'}\n".encode()
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=frames(), isatty=lambda: False))
+    assert run(["caption", str(trained), "--changes", "--device", "cpu"]) == 0
+    assert [text.count("\n") for text in (*spoken, capsys.readouterr().out)] == [0, 1, 0, 1]
 
 
 @pytest.mark.filterwarnings("default")

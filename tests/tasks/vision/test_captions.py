@@ -10,6 +10,7 @@ import torch
 import regard
 from regard import models, recipe
 from regard.attention.hard import score_function
+from regard.attention.plane import interpolated
 from regard.data import cache as caches
 from regard.tasks.vision.captions.preparing import Lines
 from regard.tasks.vision.captions.task import IGNORE, Captions
@@ -159,6 +160,29 @@ def test_a_classifier_becomes_the_encoder_and_stays_as_it_was(photos, tmp_path):
     asked["model"]["encoder"] = {"width": 48}
     with pytest.raises(ValueError, match=r"model.encoder.width is 16 in .*, not 48"):
         recipe.train(asked, out=tmp_path / "other", start=parent, quiet=True)
+
+
+@pytest.mark.parametrize("name", ["captioner", "transformer-captioner"])
+def test_positions_are_interpolated_for_pictures_of_another_size(name, photos, tmp_path):
+    pictures = {"task": "pictures", "data": {"train": {"path": str(photos)}, "size": 8, "batch": 6}, "model": EYE}
+    pictures["data"]["fit"] = "squeeze"
+    parent = recipe.train({**pictures, "training": BRIEF}, out=tmp_path / "eye", quiet=True).best
+    asked = settings(photos)
+    asked["data"]["size"] = 12
+    asked["model"] = {"name": name, "width": 8}
+    asked["model"] |= {"heads": 2, "hidden": 8, "decoder": 1} if name == "transformer-captioner" else {"embedding": 8}
+    outcome = recipe.train(asked, out=tmp_path / "run", start=parent, quiet=True)
+    assert "positions.table.weight is interpolated" in (tmp_path / "run" / "train.log").read_text()
+    table = recipe.opened(parent).tensors()["positions.table.weight"]
+    assert len(table) == 5
+    own = recipe.opened(outcome.best)
+    assert torch.equal(own.tensors()["encoder.positions.table.weight"], interpolated(table, (3, 3), before=1))
+    assert own.config["data"]["fit"] == "squeeze"
+    asked["data"]["size"] = 16
+    larger = _started(asked, outcome.best).model.state_dict()
+    places = {"encoder.positions.table.weight": 1} | ({"encoder_positions.table.weight": 0} if "trans" in name else {})
+    for table, before in places.items():
+        assert torch.equal(larger[table], interpolated(own.tensors()[table], (4, 4), before=before))
 
 
 def test_hard_attention_goes_on_from_soft_and_none_does_not(photos, tmp_path):

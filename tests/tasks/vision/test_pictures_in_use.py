@@ -1,12 +1,14 @@
 """A classifier of pictures meets what is odd: files that are none, links that lead away, sizes that do not fit."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 
+from regard import checkpoint
 from regard.cli import run
 from regard.models.vit import ViTConfig
 from regard.tasks.vision.classification import sizes_for
@@ -109,6 +111,28 @@ def test_sizes_follow_from_what_was_named() -> None:
     for size, near in ((97, 96), (94, 88)):
         with pytest.raises(ValueError, match=f"set data.size to another, such as {near}, or name model.patch"):
             sizes_for(ViTConfig(), 100, size)
+
+
+def test_a_model_goes_on_with_pictures_cut_or_squeezed_as_its_own_were(photos, tmp_path) -> None:
+    sizes = ["data.size=16", *SMALL]
+    begun = ["train", "--pictures", str(photos), "--out", str(tmp_path / "run"), "data.fit=squeeze", *sizes]
+    assert run(begun) == 0
+    again = ["train", "--pictures", str(photos), "--from", str(tmp_path / "run"), *BRIEF]
+    assert run([*again, "--out", str(tmp_path / "again")]) == 0
+    assert checkpoint.peek(tmp_path / "again" / "best").config["data"]["fit"] == "squeeze"
+    assert run([*again, "--out", str(tmp_path / "cut"), "data.fit=crop"]) == 0
+    assert checkpoint.peek(tmp_path / "cut" / "best").config["data"]["fit"] == "crop", "what is named counts"
+
+
+def test_an_animated_picture_is_told_once_whatever_else_is_asked_about(trained, photos, tmp_path, capsys) -> None:
+    frames = [Image.open(photos / colour / "00.png").convert("P") for colour in ("red", "blue")]
+    frames[0].save(tmp_path / "film.gif", save_all=True, append_images=frames[1:])
+    (tmp_path / "x.png").write_bytes(b"no picture")
+    words = [tmp_path / "film.gif", tmp_path / "x.png", photos / "red" / "00.png"]
+    with warnings.catch_warnings(action="default"):
+        status, lines, said = answered(capsys, "classify", trained, *words)
+    assert (status, len(lines), len(said)) == (1, 3, 2)
+    assert sum("animated, of which" in line for line in said) == 1
 
 
 def test_a_width_alone_may_be_named_and_positions_for_another_size_are_told(photos, tmp_path, capsys) -> None:

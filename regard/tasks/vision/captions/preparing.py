@@ -45,8 +45,8 @@ class CaptionsConfig:
     """Pixels on each side after decoding; null: the encoder's, or about the median of the short sides, 224 at most."""
     channels: Annotated[int, Range(1, 3)] | None = None
     """3 of colours, 1 of grey; null: the encoder's, or 1 where all pictures are grey."""
-    fit: Fit = "crop"
-    """How a picture becomes a square: its middle is cut out, or it is squeezed."""
+    fit: Fit | None = None
+    """How a picture becomes a square: its middle is cut out, or it is squeezed; null: the encoder's, or cut out."""
     mean: tuple[Part, ...] | None = None
     """Mean of each channel, from 0 to 1, taken off every pixel; null: the encoder's, or that of the pictures."""
     std: tuple[Positive, ...] | None = None
@@ -184,9 +184,9 @@ def prepare(
     `known` is the config of a model to go on from: the size and scales of its pictures, unless others are named.
     """
     before: Any = (known or {}).get("data") or {}
-    given = {name: getattr(config, name) or before.get(name) for name in ("size", "channels", "mean", "std")}
+    given = {name: getattr(config, name) or before.get(name) for name in ("size", "channels", "fit", "mean", "std")}
     shelves = [shelve(file) for file in config.train]
-    shape = shape_of(shelves, given["size"] or size, given["channels"], config.fit)
+    shape = shape_of(shelves, given["size"] or size, given["channels"], given["fit"])
     train = read(config.train, shape, config.reject)
     if config.valid:
         valid = read(config.valid, shape, config.reject)

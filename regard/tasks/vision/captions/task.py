@@ -188,7 +188,7 @@ class Captions:
     def sized(recipe: CaptionsRecipe, prepared: Prepared) -> CaptionsRecipe:
         """The recipe with the vocabulary, and the size and scales of the pictures."""
         seen: dict[str, Any] = {"size": prepared.shape.size, "channels": prepared.shape.channels}
-        data = replace(recipe.data, **seen, mean=prepared.mean, std=prepared.std)
+        data = replace(recipe.data, **prepared.shape._asdict(), mean=prepared.mean, std=prepared.std)
         encoder: Any = replace(recipe.model.encoder, classes=0, **seen)  # type: ignore[arg-type]
         return replace(recipe, data=data, model=replace(recipe.model, encoder=encoder, vocab=prepared.tokenizer.vocab))
 

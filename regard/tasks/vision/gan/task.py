@@ -159,7 +159,7 @@ class PictureMaking:
     def sized(recipe: GANRecipe, prepared: Prepared) -> GANRecipe:
         """The recipe with the classes and the size of the pictures."""
         seen: dict[str, Any] = {"size": prepared.shape.size, "channels": prepared.shape.channels}
-        data = replace(recipe.data, **seen, mean=prepared.mean, std=prepared.std)
+        data = replace(recipe.data, **prepared.shape._asdict(), mean=prepared.mean, std=prepared.std)
         return replace(recipe, data=data, model=replace(recipe.model, **seen, classes=len(prepared.classes)))
 
     @staticmethod
