@@ -126,9 +126,7 @@ def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None
         note = "Chance: pointing and inside 0.250. More is better."
         console.print("", _table(found, PLACED, f"{found.grids} grids of four pictures", note))
         for one, rival in RIVALS:
-            chance = found.beyond_chance(one, rival)
-            if chance is not None:
-                console.print(f"{one} against {rival}, pointing: p = {chance:.4f}")
+            _compared(console, found, one, rival, "pointing")
     note = "Less deletion is better, more of the others."
     console.print("", _table(found, SINGLE, f"single pictures: {found.singles}", note))
     if found.boxes:
@@ -153,9 +151,17 @@ def _boxed(console: Console, found: Any, *, trained_on_boxes: Any) -> None:
         note += f" {trained_on_boxes.name} was trained on boxes, the maps were not."
     console.print("", Fitted(columns, found.boxed_rows(), f"pictures with boxes: {found.boxes}", note))
     for one, rival in RIVALS:
-        chance = found.beyond_chance(one, rival, "overlap", boxed=True)
-        if chance is not None:
-            console.print(f"{one} against {rival}, overlap: p = {chance:.4f}")
+        _compared(console, found, one, rival, "overlap", boxed=True)
+
+
+def _compared(console: Console, found: Any, one: str, rival: str, check: str, *, boxed: bool = False) -> None:
+    """Whether one method is above another or below, and how probable so large a difference is by chance."""
+    chance = found.beyond_chance(one, rival, check, boxed=boxed)
+    if chance is not None:
+        checks = found.boxed if boxed else found.checks
+        apart = checks[one][check].score - checks[rival][check].score
+        side = "above" if apart > 0 else "below" if apart < 0 else "level with"
+        console.print(f"{one} {side} {rival}, {check}: p = {chance:.4f}")
 
 
 def _probe(trained: Any, paths: list[str], texts: list[str], output: Path | None, *, as_json: bool) -> None:
@@ -171,15 +177,18 @@ def _probe(trained: Any, paths: list[str], texts: list[str], output: Path | None
     label = found.label
     if found.exposed:
         print(f"A shortcut: the mark in a corner decides about {label}.")
+    elif found.few:
+        print(f"Too few pictures to tell: {found.own} of {label} and {found.others} others. Name more.")
     else:
         print("No shortcut found: what a mark in a corner changes is small, or within chance.")
-    for words, with_mark, without in (
-        (f"{label} labelled so", found.found, found.bare),
-        (f"others labelled {label}", found.drawn, found.before),
+    for words, count, with_mark, without in (
+        (f"{label} labelled so", found.own, found.found, found.bare),
+        (f"others labelled {label}", found.others, found.drawn, found.before),
     ):
         if with_mark is not None and without is not None:
-            print(f"{words}: {_percent(with_mark)} with the mark, {_percent(without)} without")
-    print(f"share of the map for {label} that lies on the mark: {100 * found.lit:.1f} %")
+            print(f"{words}, of {count:,}: {_percent(with_mark)} with the mark, {_percent(without)} without")
+    if found.lit is not None:
+        print(f"share of the map for {label} that lies on the mark: {100 * found.lit:.1f} %")
     print(f"share of the picture that the mark covers: {100 * found.area:.1f} %")
 
 

@@ -20,11 +20,11 @@ from torch import Tensor
 from regard import models
 from regard.interpret.maps import mapped, methods, shares
 from regard.metrics import maps as measures
-from regard.metrics.boxes import iou
 
 STEPS = 10  # in which regions are taken away or put in
 ORDERS = 16  # random ones, in which they go or come to compare with
 CHUNK = 64  # pictures looked at at a time
+REMOVALS = {"deletion": False, "insertion": True}  # whether regions are put in
 Checked = dict[str, Float[np.ndarray, "picture"]]
 
 
@@ -89,17 +89,15 @@ def untrained(model: Any, *, seed: int = 0) -> Any:
     return new.to(weight.device, weight.dtype).eval()
 
 
-def judged(
-    model: Any, asked: Asked, names: Sequence[str] | None = None, *, seed: int = 0, removes: bool = True
-) -> dict[str, Checked]:
-    """What each method and each control reaches, check by check, for every picture; `removes`: deletion as well."""
+def judged(model: Any, asked: Asked, names: Sequence[str] | None = None, *, seed: int = 0) -> dict[str, Checked]:
+    """Deletion, insertion and change of each method and each control, for every picture."""
     other, names = untrained(model, seed=seed), names or methods(model)
     draw = torch.Generator().manual_seed(seed)
     found: dict[str, list[dict[str, Tensor]]] = {}
     for some in asked.chunks():
         own, new = (_mapped(each, some, names) for each in (model, other))
         for name, maps in (own | controls(own[names[0]], new[names[0]], draw)).items():
-            checks = checked(model, some, maps, removes=removes)
+            checks = {check: measures.area(removal(model, some, maps, put=put)) for check, put in REMOVALS.items()}
             if name in own:
                 checks["change"] = 1 - _alike(maps, new[name])
             found.setdefault(name, []).append(checks)
@@ -126,20 +124,6 @@ def located(model: Any, asked: Asked, names: Sequence[str] | None = None, *, see
 
 def _mapped(model: Any, asked: Asked, names: Sequence[str]) -> dict[str, Tensor]:
     return {name: mapped(model, asked.pixels, asked.labels, name) for name in names}
-
-
-def checked(
-    model: Any, asked: Asked, maps: Float[Tensor, "picture rows columns"], *, removes: bool = True
-) -> dict[str, Tensor]:
-    """The checks of some maps."""
-    names = ("deletion", "insertion") if removes else ()
-    curves = {name: removal(model, asked, maps, put=name == "insertion") for name in names}
-    found = {name: measures.area(curve) for name, curve in curves.items()}
-    if asked.boxes is not None:
-        boxes = asked.boxes.to(maps.device)
-        found |= {"pointing": measures.pointing(maps, boxes), "inside": measures.inside(maps, boxes)}
-        found["overlap"] = iou(measures.boxed(maps), boxes)
-    return found
 
 
 @torch.no_grad()

@@ -27,6 +27,7 @@ PLACES = 7  # that look, side by side
 WIDE = 0.095  # inches that a letter of a title takes, on average
 WORDS = 16  # of a caption
 LINES = 12  # of those that look, at most
+SIDEWAYS = 26  # characters of a label beside a picture, in a line
 COLOURS = ("#ffb000", "#64b5ff", "#ff6f91", "#7ee081")  # of boxes
 
 
@@ -78,7 +79,7 @@ def pictured(trace: Trace, *, name: str | None = None, head: int | None = None, 
     regions = [(number, item.box) for number, item in enumerate(trace.items[side]) if item.box is not None]
     for row, number in enumerate(queries):
         grid[row][0].imshow(shades.squeeze(), cmap="gray", vmin=0, vmax=1)
-        grid[row][0].set_ylabel(_visible(items[number].text))
+        grid[row][0].set_ylabel("\n".join(textwrap.wrap(_visible(items[number].text), SIDEWAYS, max_lines=3)))
         for axes, one in zip(grid[row][1:], looks, strict=True):
             weights = one.values.float()
             values = (weights.mean(0) if head is None else weights[head])[number]

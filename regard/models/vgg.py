@@ -82,7 +82,8 @@ class VGGConfig:
     @property
     def phrase(self) -> str:
         """What it is, in a few words."""
-        return f"A VGG of {sum(self.depths)} convolutions, {self.features} features"
+        count = sum(self.depths)
+        return f"A VGG of {count} convolution{'s' if count > 1 else ''}, {self.features} features"
 
     @property
     def body(self) -> dict[str, str]:

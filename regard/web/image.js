@@ -187,9 +187,15 @@ function fillSide(side, shown, word) {
       make("tr", {}, make("th", { scope: "row" }, say(name)), make("td", {}, typeof value === "number" ? number(value) : String(value))));
     side.append(make("h2", {}, say("numbers")), make("div", { class: "scroll" }, make("table", {}, make("tbody", {}, ...rows))));
   }
-  const curves = page.facts.curves ?? [];
+  const curves = drawn(page.facts.curves ?? []);
   if (curves.length) side.append(make("h2", {}, say("curve")), ...ranked(curves[0]), ...curves.map(curve));
   side.hidden = !side.children.length;
+}
+
+/** The curves of the method that is shown, else of the last. */
+function drawn(curves) {
+  const own = curves.filter(({ method }) => method === state.attention);
+  return own.length ? own : curves.filter(({ method }) => method === curves.at(-1).method);
 }
 
 /** Of which label the curves are, and by which map. */

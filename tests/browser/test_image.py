@@ -128,7 +128,9 @@ def asked() -> Trace:
     looks = torch.rand(2, len(regions), len(regions)).softmax(-1)
     maps = whole.find("gradcam").values
     lines = {"values": [0.75, 0.5, 0.125], "control": [0.75, 0.625, 0.125], "area": 0.46875, "control_area": 0.53125}
-    curves = [{"name": "deletion", "label": "dog", "method": "attention", **lines}]
+    other = {"values": [0.75, 0.25, 0.125], "control": lines["control"], "area": 0.34375, "control_area": 0.53125}
+    curves = [{"name": "deletion", "label": "dog", "method": name, **own} for name, own in
+              (("gradcam", other), ("attention", lines))]  # fmt: skip
     return Trace(
         "classifier",
         "pictures",
@@ -156,7 +158,13 @@ def test_a_map_has_labels_and_no_heads_and_its_curve_says_what_it_is_of(visit: C
     assert "deletion: from 75% to 12.5%; on average 46.9%, in random orders (dashed) 53.1%" in shown
     spoken = one.page.locator(".curve canvas").get_attribute("aria-label")
     assert spoken.endswith("75%, 50%, 12.5%; in random orders: 75%, 62.5%, 12.5%")
+    one.go(path, "#attention=gradcam")
+    shown = one.page.locator("aside").inner_text()
+    assert "regions as ranked by Grad-CAM." in shown
+    assert "on average 34.4%, in random orders" in shown
+    assert one.page.locator(".curve").count() == 1, "those of one method alone"
     one.go(path, "#attention=blocks.0&at=5,0")
+    assert "ranked by attention of the last block." in one.page.locator("aside").inner_text()
     assert one.told().startswith("The region in row 2, column 2 gave ")
     assert one.page.locator("select[name=head]").is_visible()
     one.go(path, "#paint=numbers")

@@ -46,7 +46,9 @@ def test_a_grid_has_one_picture_of_the_label_and_the_box_is_around_it() -> None:
 
 def test_what_is_known_is_found_and_controls_are_at_chance(colours: Colours) -> None:
     twice = Colours(ColoursConfig(16))
-    found = judging.judged(twice, judging.grids(*(each.repeat(17, *[1] * (each.dim() - 1)) for each in painted()), 200))
+    asked = judging.grids(*(each.repeat(17, *[1] * (each.dim() - 1)) for each in painted()), 200)
+    both = judging.judged(twice, asked), judging.located(twice, asked)
+    found = {name: checks | both[1][name] for name, checks in both[0].items()}
     assert set(found) == {"cam", "gradcam", "centre", "uniform", "random", "untrained"}
     for method in ("cam", "gradcam"):
         assert found[method]["pointing"].mean() == 1
@@ -79,12 +81,14 @@ def test_deletion_takes_the_highest_first_and_insertion_puts_it_in(colours: Colo
 
 def test_chunks_change_nothing(colours: Colours, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = judging.grids(*painted(), 10)
-    whole = judging.judged(Colours(ColoursConfig(16)), asked)
-    monkeypatch.setattr(judging, "CHUNK", 3)
-    parts = judging.judged(Colours(ColoursConfig(16)), asked)
-    for name in ("cam", "gradcam", "untrained"):
-        for check, values in whole[name].items():
-            np.testing.assert_allclose(values, parts[name][check], rtol=1e-5)
+    for how in (judging.judged, judging.located):
+        monkeypatch.setattr(judging, "CHUNK", 64)
+        whole = how(Colours(ColoursConfig(16)), asked)
+        monkeypatch.setattr(judging, "CHUNK", 3)
+        parts = how(Colours(ColoursConfig(16)), asked)
+        for name in ("cam", "gradcam", "untrained"):
+            for check, values in whole[name].items():
+                np.testing.assert_allclose(values, parts[name][check], rtol=1e-5)
 
 
 def test_a_model_for_twice_the_size_is_the_same_model() -> None:

@@ -19,7 +19,7 @@ from regard.data.findings import Finding, told
 from regard.data.pictures.decoding import Fit, Look, Unusable, decoded, from_array, look, quiet
 from regard.data.pictures.shelves import Shelf
 
-VERSION = 2  # of what decoding makes of a file and says of it
+VERSION = 3  # of what decoding makes of a file and says of it
 PIECE = 256  # pictures decoded at a time
 SAMPLED = 256  # pictures whose headers tell a size
 LARGEST = 224  # pixels on a side that nobody asked to be more

@@ -34,7 +34,7 @@ DAMAGE = (  # what Pillow's readers raise
     *(struct.error, zlib.error),
 )
 WHITE = (255, 255, 255, 255)
-ANIMATED = "animated, of which the first frame is taken"
+ANIMATED = "animated, of which the first frame is taken: save another by itself"
 GREY, COLOURED = "grey, read as if in colour", "in colour, read as grey"
 Fit = Literal["crop", "squeeze"]
 Pixels = UInt8[np.ndarray, "channels size size"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 CHUNK = 256  # pictures looked at at a time
 LOOKED = 128  # pictures over which distances of attention are averaged
 CLASS = "<class>"
+AS_SCENES = "pictures as large as scenes are read as scenes: add -s scatter=true to make scenes of them"
 
 
 @dataclass(frozen=True)
@@ -128,13 +129,14 @@ class PictureClassifier:
         *paths: str | Path,
         name: str | None = None,
         reject: float = 0.0,
-        scatter: bool = True,
+        scatter: bool | None = None,
         **changes: Any,
     ) -> Scores:
         """Scores on labelled pictures; of a source with parts, on those to test on.
 
         Up to a share of `reject` may be unusable; `changes` are settings of the files, such as columns of a table. A
-        model that was trained on scenes is scored on scenes made of the pictures, unless `scatter` is False.
+        model that was trained on scenes is scored on scenes made of the pictures, unless they are as large as scenes,
+        or `scatter` says otherwise.
         """
         side = self.side(*paths, reject=reject, scatter=scatter, **changes)
         parts = [
@@ -146,20 +148,21 @@ class PictureClassifier:
         return scores(name or self.name, self.task, side, found, self.temperature, notes=notes)
 
     def side(
-        self, *paths: str | Path, reject: float | None = None, scatter: bool = True, **changes: Any
+        self, *paths: str | Path, reject: float | None = None, scatter: bool | None = None, **changes: Any
     ) -> preparing.Side:
         """Labelled pictures, read as the model reads them, or scenes made of them, the same every time."""
         if not paths:
             raise ValueError(f"{self.name} is measured on labelled pictures: name a folder or file of them")
         own = {**(self.data.get("file") or {}), **changes}
         files = [config.build(PictureFile, {**own, "path": str(path)}, where="file") for path in paths]
-        how = self.data.get("scatter")
-        if not how or not scatter:
+        if not (known := self.data.get("scatter")) or scatter is False:
             return preparing.read(files, self.shape, self.classes, reject=reject)
+        how = config.build(ScatterConfig, known, where="data.scatter")
         shape = self.shape._replace(size=int(self.data["size"]), channels=int(self.data["channels"]))
-        return scattering.read(
-            files, shape, self.classes, config.build(ScatterConfig, how, where="data.scatter"), reject=reject
-        )
+        if scatter is None and scattering.are_scenes(files, shape.size, how):
+            found = preparing.read(files, self.shape, self.classes, reject=reject)
+            return replace(found, album=replace(found.album, notes=(*found.album.notes, AS_SCENES)))
+        return scattering.read(files, shape, self.classes, how, reject=reject)
 
     def judge_maps(self, *paths: str | Path, **options: Any) -> Judgement:
         """How far each kind of map may be believed, beside controls: pointing, deletion, insertion and change."""

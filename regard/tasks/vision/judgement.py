@@ -91,11 +91,11 @@ def judged(
     found: dict[str, judging.Checked] = {}
     if boxes is None or len(known.unique()) > 1:  # with boxes there is something to judge without grids
         asked = judging.grids(pictures, known, grids, seed=seed)
-        found = judging.judged(judging.doubled(classifier.model), asked, seed=seed, removes=False)
+        found = judging.located(judging.doubled(classifier.model), asked, seed=seed)
     some = order[:singles].to(place)
     alone = judging.judged(classifier.model, judging.Asked(pictures[some], known[some]), seed=seed)
     checks = {
-        name: {check: averaged(values) for check, values in found.get(name, {}).items() if check in PLACED}
+        name: {check: averaged(values) for check, values in found.get(name, {}).items()}
         | {check: averaged(values, lower=check in LOWER) for check, values in own.items() if check in SINGLE}
         for name, own in alone.items()
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -37,12 +38,13 @@ def traced(classifier: PictureClassifier, given: Any, about: str | None = None) 
     patches = classifier.patches()
     pad = len(patches) - math.prod(maps.field(model))
     looks = _attention(model, pixels, len(patches))
+    first = dict[str, torch.Tensor]()
     for method in maps.methods(model):
-        found = maps.mapped(model, several, asked, method).flatten(1).cpu()
-        looks.append(Weights(method, "asked", "source", torch.nn.functional.pad(found, (pad, 0))[None]))
-    best = maps.mapped(model, several[:1], asked[:1], looks[-1].name)
-    told = {"label": labels[0], "method": looks[-1].name}
-    curves = [told | one for one in _curves(classifier, judging.Asked(pixels, asked[:1]), best)]
+        found = maps.mapped(model, several, asked, method)
+        first[method] = found[:1]
+        shares = torch.nn.functional.pad(found.flatten(1).cpu(), (pad, 0))
+        looks.append(Weights(method, "asked", "source", shares[None]))
+    curves = [{"label": labels[0]} | one for one in _curves(classifier, judging.Asked(pixels, asked[:1]), first)]
     items = {"source": patches, "asked": [Item(label, word=number) for number, label in enumerate(labels)]}
     if any(each.query == "label" for each in looks):
         items["label"] = [Item(sight.label, word=0)]
@@ -59,17 +61,22 @@ def traced(classifier: PictureClassifier, given: Any, about: str | None = None) 
     return Trace(classifier.name, classifier.task, items, looks, facts, pictures={"source": picture})
 
 
-def _curves(classifier: PictureClassifier, asked: judging.Asked, found: torch.Tensor) -> list[dict[str, Any]]:
-    """How probable the label is while regions go or come, as a map ranks them, and at random: the control."""
-    random = torch.rand(judging.ORDERS, *found.shape[1:], generator=torch.Generator().manual_seed(0)).to(found)
+def _curves(
+    classifier: PictureClassifier, asked: judging.Asked, found: Mapping[str, torch.Tensor]
+) -> Iterator[dict[str, Any]]:
+    """How probable the label is while regions go or come, as each map ranks them, and at random: the control."""
+    like = next(iter(found.values()))
+    random = torch.rand(judging.ORDERS, *like.shape[1:], generator=torch.Generator().manual_seed(0)).to(like)
     several = judging.Asked(asked.pixels.expand(judging.ORDERS, -1, -1, -1), asked.labels.expand(judging.ORDERS))
-    curves = []
-    for name in ("deletion", "insertion"):
-        how: Any = {"put": name == "insertion", "temperature": classifier.temperature}
-        values = judging.removal(classifier.model, asked, found, **how)[:, 0]
-        control = judging.removal(classifier.model, several, random, **how).mean(1)
-        curves.append(judging.curve(name, values, control))
-    return curves
+    heat = classifier.temperature
+
+    def removed(some: judging.Asked, ranks: torch.Tensor, *, put: bool) -> torch.Tensor:
+        return judging.removal(classifier.model, some, ranks, put=put, temperature=heat).mean(1)
+
+    control = {name: removed(several, random, put=put) for name, put in judging.REMOVALS.items()}
+    for method, ranks in found.items():
+        for name, put in judging.REMOVALS.items():
+            yield {"method": method} | judging.curve(name, removed(asked, ranks, put=put), control[name])
 
 
 def _crops(model: Any, pixels: torch.Tensor) -> dict[str, Any]:

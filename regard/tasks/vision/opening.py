@@ -26,7 +26,7 @@ def unfolded(text: str | Path) -> list[str]:
     """
     if not Path(text).is_dir():
         return [str(text)]
-    inside = (path for path in Path(text).rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
+    inside = (path for path in Path(text).rglob("*") if path.suffix.lower() in SUFFIXES and not path.is_dir())
     found = sorted((str(path) for path in inside if not _hidden(path.relative_to(text))), key=_counted)
     real = Path(text).resolve()
     outside = {path for path in found if not Path(path).resolve().is_relative_to(real)}

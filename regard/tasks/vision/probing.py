@@ -23,6 +23,7 @@ MOST = 2000  # pictures that are looked at
 MAPPED = 200
 LEAST = 0.1  # by which an answer must depend on the mark to be called a shortcut
 SURE = 0.01
+FEW = 20  # pictures of which no answer can be sure
 
 
 @dataclass(frozen=True)
@@ -37,29 +38,37 @@ class Probe:
     """Pictures of the class that are labelled so with the mark."""
     bare: tuple[float, float] | None
     """The same without it."""
-    drawn: tuple[float, float]
+    drawn: tuple[float, float] | None
     """Pictures of other classes that are labelled so once they have the mark."""
-    before: tuple[float, float]
+    before: tuple[float, float] | None
     """The same without it."""
     p: float
     """How probable so large a difference between those two is by chance."""
     lost: float
     """The same of the pictures of the class."""
-    lit: float
-    """Share of the map that lies on the mark where it is."""
+    lit: float | None
+    """Share of the map that lies on the mark where it is; None where no picture with it is labelled so."""
     area: float
     """Share of the picture that it covers."""
+    own: int
+    """Pictures of the class that were asked about."""
+    others: int
+    """Those of other classes."""
+
+    @property
+    def few(self) -> bool:
+        """Whether nothing could be told from so few pictures."""
+        return max(self.own, self.others) < FEW
 
     @property
     def exposed(self) -> bool:
         """Whether the answers depend on the mark."""
-        draws = self.drawn[0] - self.before[0] >= LEAST and self.p < SURE
-        needs = self.found is not None and self.bare is not None and self.found[0] - self.bare[0] >= LEAST
-        return draws or (needs and self.lost < SURE)
+        draws, needs = _gain(self.before, self.drawn), _gain(self.bare, self.found)
+        return (draws >= LEAST and self.p < SURE) or (needs >= LEAST and self.lost < SURE)
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
-        return {**asdict(self), "exposed": self.exposed}
+        return {**asdict(self), "exposed": self.exposed, "few": self.few}
 
 
 def probed(classifier: PictureClassifier, paths: Sequence[str | Path]) -> Probe:
@@ -75,19 +84,23 @@ def probed(classifier: PictureClassifier, paths: Sequence[str | Path]) -> Probe:
     ]
     kind = classifier.classes.index(how.label) if known else int(np.argmax(flipped))
     own, others = labels == kind, labels != kind
-    drawn, before = (averaged(answers[others] == kind) for answers in (changed, plain))
-    found, bare = (averaged(answers[own] == kind) for answers in (changed, plain)) if own.any() else (None, None)
-    return Probe(
-        classifier.classes[kind],
-        bool(known),
-        None if found is None else _share(found),
-        None if bare is None else _share(bare),
-        _share(drawn),
-        _share(before),
-        _chance(before, drawn),
-        1.0 if found is None else _chance(bare, found),
-        *_lit(classifier, with_mark[changed == kind][:MAPPED], how, kind),
-    )
+    found, bare, lost = _answered(changed[own] == kind, plain[own] == kind)
+    drawn, before, p = _answered(changed[others] == kind, plain[others] == kind)
+    lit, area = _lit(classifier, with_mark[changed == kind][:MAPPED], how, kind)
+    counts = int(own.sum()), int(others.sum())
+    return Probe(classifier.classes[kind], bool(known), found, bare, drawn, before, p, lost, lit, area, *counts)
+
+
+def _answered(changed: np.ndarray, plain: np.ndarray) -> tuple[Any, Any, float]:
+    """Shares of such answers with and without the mark, and how probable their difference is by chance."""
+    if not len(plain):
+        return None, None, 1.0
+    after, before = averaged(changed), averaged(plain)
+    return _share(after), _share(before), _chance(before, after)
+
+
+def _gain(before: tuple[float, float] | None, after: tuple[float, float] | None) -> float:
+    return 0.0 if before is None or after is None else after[0] - before[0]
 
 
 def _labels(classifier: PictureClassifier, pixels: np.ndarray) -> np.ndarray:
@@ -98,7 +111,9 @@ def _labels(classifier: PictureClassifier, pixels: np.ndarray) -> np.ndarray:
     return torch.cat(parts).numpy()
 
 
-def _lit(classifier: PictureClassifier, pixels: np.ndarray, how: ShortcutConfig, kind: int) -> tuple[float, float]:
+def _lit(
+    classifier: PictureClassifier, pixels: np.ndarray, how: ShortcutConfig, kind: int
+) -> tuple[float | None, float]:
     """Which share of the map for the label lies on the mark, and of the picture."""
     from regard.metrics.maps import inside
 
@@ -106,7 +121,7 @@ def _lit(classifier: PictureClassifier, pixels: np.ndarray, how: ShortcutConfig,
     left, top, right, bottom = box(how, size)
     area = (right - left) * (bottom - top) / size**2
     if not len(pixels):
-        return 0.0, area
+        return None, area
     place = device_of(classifier.model)
     scaled = classifier.scaled(torch.from_numpy(pixels).to(place))
     asked = torch.full((len(pixels),), kind, device=place)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -116,6 +115,13 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
     )
 
 
+def are_scenes(paths: Sequence[PictureFile], size: int, how: ScatterConfig) -> bool:
+    """Whether pictures are as large as scenes, where single ones would have another size."""
+    shelves = [shelve(file, part="test") for file in paths]
+    sizes = {(look.width, look.height) for shelf in shelves for look in first_looks(shelf, LOOKED)}
+    return sizes == {(how.size, how.size)} and how.size != size
+
+
 def read(
     paths: Sequence[PictureFile], shape: Shape, classes: list[str], how: ScatterConfig, *, reject: float | None
 ) -> Side:
@@ -124,11 +130,6 @@ def read(
     if how.count > 1:  # the least sum and the greatest are those of equal labels
         least, greatest = (int(each) // how.count for each in (classes[0], classes[-1]))
         singles = [str(label) for label in range(least, greatest + 1)]
-    shelves = [shelve(file, part="test") for file in paths]
-    sizes = {(look.width, look.height) for shelf in shelves for look in first_looks(shelf, LOOKED)}
-    if sizes == {(how.size, how.size)} and how.size != shape.size:
-        remedy = "if they are scenes already, add -s scatter=false"
-        warnings.warn(f"{shelves[0].name}: scenes are made of pictures as large as scenes: {remedy}", stacklevel=1)
-    side = preparing.sided(shelves, shape, singles, reject=reject)
+    side = preparing.read(paths, shape, singles, reject=reject)
     how.check(shape.size, shape.channels)
     return Scenes(how, singles).fixed(side, classes)

@@ -192,7 +192,7 @@ def test_bad_pictures_are_counted_named_and_allowed_up_to_a_share(tmp_path: Path
     assert [line.partition(": /")[0] for line in found.summary] == [
         "refused: 1 empty file: save the picture again",
         "refused: 1 no picture: give PNG, JPEG or WebP",
-        "1 animated, of which the first frame is taken",
+        "1 animated, of which the first frame is taken: save another by itself",
     ]
     assert all("red/" in line for line in found.summary)
     found.check(0.2, "photos")

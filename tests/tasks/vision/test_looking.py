@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -158,7 +159,7 @@ def test_methods_are_judged_beside_controls(tmp_path: Path) -> None:
     shown = run.invoke(app, command)
     assert shown.exit_code == 0, shown.output
     assert "200 grids of four" in shown.output
-    assert "gradient against rollout, pointing: p = " in shown.output
+    assert re.search(r"gradient (above|below|level with) rollout, pointing: p = ", shown.output)
     wrong = run.invoke(app, ["explain", "en-fr", "--judge", str(tmp_path / "photos")])
     assert "--judge is for classifiers of pictures" in str(wrong.exception or wrong.output)
 
@@ -194,6 +195,16 @@ def test_a_planted_shortcut_is_exposed_and_a_model_without_one_is_not_suspected(
     assert plain.output.startswith("No shortcut found")
     shown = run.invoke(app, ["explain", str(tmp_path / "marked"), "--probe", photos])
     assert shown.output.startswith("A shortcut: the mark in a corner decides about below.")
+    (tmp_path / "few" / "below").mkdir(parents=True)
+    for number in range(3):
+        name = f"{2 * number + 1}.png"
+        (tmp_path / "few" / "below" / name).write_bytes((tmp_path / "photos" / "below" / name).read_bytes())
+    few = ["explain", str(tmp_path / "marked"), "--probe", str(tmp_path / "few")]
+    shown = run.invoke(app, few).output
+    assert shown.startswith("Too few pictures to tell: 3 of below and 0 others. Name more.")
+    assert "others labelled" not in shown, "there are none"
+    told = json.loads(run.invoke(app, [*few, "--json"]).stdout)
+    assert (told["drawn"], told["before"], told["own"], told["others"]) == (None, None, 3, 0)
     recipe["data"] |= {"shortcut": {"label": "up"}}
     with pytest.raises(
         ValueError, match=r"data.shortcut.label is 'up', which no picture has: choose one of above, below"

@@ -1,6 +1,7 @@
 """A classifier of pictures meets what is odd: files that are none, links that lead away, sizes that do not fit."""
 
 import json
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,10 @@ def test_of_several_pictures_those_that_are_none_are_told_and_the_others_answere
     answers = [json.loads(line) for line in lines]
     assert [answer["picture"] for answer in answers] == list(map(str, sorted(folder.iterdir())))
     assert [answer["label"] is None for answer in answers] == [False, True, False, True]
+    (folder / "98.png").symlink_to(folder / "nowhere.png")
+    os.mkfifo(folder / "97.png")
+    status, lines, said = answered(capsys, "classify", trained, folder)
+    assert (status, len(lines), len(said)) == (1, 6, 4), "a link that leads nowhere and a pipe are told of too"
     status, lines, said = answered(capsys, "classify", trained, folder / "99.png")
     assert (status, lines, len(said)) == (1, [], 1)
     status, lines, said = answered(capsys, "classify", trained, folder / "00.png")
@@ -71,10 +76,10 @@ def test_of_an_animated_picture_the_first_frame_is_answered_for_and_a_line_says_
     first.save(tmp_path / "still.gif")
     status, lines, said = answered(capsys, "classify", trained, film, tmp_path / "still.gif")
     assert status == 0
-    assert said == [f"regard: {film}: animated, of which the first frame is taken"]
+    assert said == [f"regard: {film}: animated, of which the first frame is taken: save another by itself"]
     assert len({line.partition("\t")[2] for line in lines}) == 1
     status, lines, said = answered(capsys, "explain", trained, film)
-    assert said[0] == f"regard: {film}: animated, of which the first frame is taken"
+    assert said[0] == f"regard: {film}: animated, of which the first frame is taken: save another by itself"
     assert len(said) == 2, "the other is the answer"
 
 

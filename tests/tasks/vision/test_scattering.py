@@ -18,6 +18,7 @@ from regard.cli import app
 from regard.data.pictures.augment import AugmentConfig
 from regard.interpret.trace import load as reload
 from regard.models.spatial_transformer import corners
+from regard.tasks.vision.classifier import AS_SCENES
 from tests.tasks.vision.learner import learner
 
 SMALL = {"name": "spatial-transformer", "searching": [4], "widths": [4, 4], "hidden": 8}
@@ -160,12 +161,16 @@ def test_crops_are_told_and_drawn_as_boxes(digits: Path, run: Path, tmp_path: Pa
     made = model.side(table, scatter=False)
     assert np.array_equal(made.album.pixels, side.pixels(np.arange(3)))
     assert np.array_equal(made.labels, side.labels[:3])
-    with pytest.warns(
-        UserWarning, match="made of pictures as large as scenes: if they are scenes already, add -s scatter=f"
-    ):
-        model.side(table)
-    scored = command.invoke(app, ["evaluate", str(run), str(table), "-s", "scatter=false"])
-    assert scored.exit_code == 0, scored.output
+    given = model.side(table)
+    assert np.array_equal(given.album.pixels, made.album.pixels)
+    assert AS_SCENES in model.evaluate(table).notes
+    for scatter, scenes in ((False, made), (True, model.side(table, scatter=True))):
+        right = model.logits(torch.from_numpy(scenes.pixels(np.arange(3)))).argmax(-1).numpy() == scenes.labels
+        words = ["evaluate", str(run), str(table), "-s", f"scatter={str(scatter).lower()}", "--json"]
+        scored = command.invoke(app, words)
+        assert scored.exit_code == 0, scored.output
+        assert json.loads(scored.stdout)["metrics"]["accuracy, %"]["score"] == pytest.approx(100 * right.mean())
+    assert not np.array_equal(scenes.pixels(np.arange(3)), made.pixels(np.arange(3)))
     with torch.no_grad():
         for number, transformer in enumerate(model.model.transformers):
             transformer.identity.copy_(torch.tensor([0.4, 0.1, -0.3 + 0.5 * number, -0.1, 0.4, 0.2]))
