@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from regard import models, recipe
 from regard.cli import app, run
 from regard.data.pictures.shelves import BOX, PictureFile, shelve
+from regard.metrics import maps as measures
 from regard.metrics.boxes import iou
 from regard.models.detector import ClassAndBox, LocatorConfig
 from regard.tasks.vision import drawn
@@ -133,6 +134,17 @@ def test_drawn_digits_are_those_of_localisation_and_test_ones_are_new(tmp_path: 
         assert np.array_equal(shelf.pictures[0], np.rint(255 * picture))
         assert shelf.columns["label"][0] == str(label)
         assert shelf.columns[BOX][0] == pytest.approx(box.tolist())
+
+
+def test_a_box_in_a_grid_is_drawn_at_the_level_that_is_best_for_others(
+    colours: PictureClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn_at = list[float]()
+    monkeypatch.setattr(measures, "LEVELS", (0.2, 0.9))
+    boxed = measures.boxed
+    monkeypatch.setattr(measures, "boxed", lambda maps, level=0.5: drawn_at.append(level) or boxed(maps, level))
+    colours.judge_maps(painted(tmp_path / "squares.npz"), grids=4, singles=1)
+    assert set(drawn_at) == {0.2, 0.9}, "in grids and in pictures with boxes"
 
 
 def test_the_command_prints_both_tables(
