@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # One thread for each worker; bytecode is kept, since many tests start a process of their own.
 ONE := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
+INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
 .PHONY: demo test check faults slow chromium format clean
 
@@ -26,10 +27,12 @@ faults: $(VENV)/.installed-test ## the long fault-injection runs: kills, full di
 slow: $(VENV)/.installed-test ## trainings and parities beyond those of the suite
 	$(ONE) $(BIN)/python -m pytest -q -m slow -n 2 --dist worksteal
 
+# One without windows opens a page in a third of the time; not every Debian has it.
 chromium: ## a browser for the page's tests, installed where possible; without one they are skipped
-	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
+	@command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || command -v chromium-browser >/dev/null \
+		|| command -v google-chrome >/dev/null \
 		|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
-		&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium fonts-liberation; } \
+		&& { $(INSTALL) chromium-headless-shell fonts-liberation || $(INSTALL) chromium fonts-liberation; }; } \
 		|| echo "no Chromium: the browser tests are skipped (apt install chromium)"
 
 format: $(VENV)/.installed-dev ## rewrite the code in the project's style

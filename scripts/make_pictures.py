@@ -37,7 +37,7 @@ from regard.tasks.vision.pixels.gallery import veiled
 
 PICTURE = Path(__file__).parent.parent / "docs" / "pictures" / "explain.png"
 TEXT = "My old friend bought a big white house near the sea."
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chromium-headless-shell")
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--force-color-profile=srgb")
 SIZES = {"wide": (1100, 1000), "phone": (375, 740)}
 SCREENS = {

@@ -7,6 +7,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+import functools
 import gc
 import random
 import signal
@@ -21,6 +22,7 @@ import hypothesis
 import numpy as np
 import pytest
 import torch
+import typer.testing
 from filelock import FileLock
 from jaxtyping import config
 
@@ -49,6 +51,9 @@ os.fsync = lambda descriptor: None  # nobody pulls the plug meanwhile; test_chec
 for kind in (torch.cuda, torch.xpu, torch.mtia):
     if not kind.is_available():
         kind.manual_seed_all = lambda seed: None  # torch keeps it for later otherwise, with the whole stack that set it
+
+
+typer.testing._get_command = functools.cache(typer.testing._get_command)  # made anew for every call otherwise
 
 
 SELDOM = 20_000  # things made between two searches for garbage; Python's own 700 takes longer than what it finds

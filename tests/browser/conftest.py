@@ -15,7 +15,7 @@ from regard.interpret.steps import Steps, inside, predictions
 from regard.interpret.trace import Trace
 
 CROSS = "decoder.0.cross"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",
