@@ -16,10 +16,10 @@ from jaxtyping import Int, UInt8
 
 from regard.data import cache as caches
 from regard.data.findings import Finding, told
-from regard.data.pictures.decoding import Fit, Look, Unusable, decoded, from_array, look, quiet
+from regard.data.pictures.decoding import Fit, Look, Unusable, below, decoded, from_array, look, quiet
 from regard.data.pictures.shelves import Shelf
 
-VERSION = 3  # of what decoding makes of a file and says of it
+VERSION = 4  # of what decoding makes of a file and says of it
 PIECE = 256  # pictures decoded at a time
 SAMPLED = 256  # pictures whose headers tell a size
 LARGEST = 224  # pixels on a side that nobody asked to be more
@@ -63,6 +63,8 @@ class Album:
     """A digest of the pixels of each: equal pictures have equal ones."""
     places: list[str]
     columns: dict[str, list[Any]]
+    sides: Int[np.ndarray, "pictures"]
+    """Pixels on the short side of each before it was decoded."""
     read: int = 0
     """Pictures that were named, good or bad."""
     refused: dict[str, Finding] = field(default_factory=dict)
@@ -129,6 +131,7 @@ def album(shelf: Shelf, shape: Shape, *, cache: str | Path | None = None) -> Alb
         kept["marks"],
         [shelf.places[number] for number in numbers],
         {name: [column[number] for number in numbers] for name, column in shelf.columns.items()},
+        kept["sides"],
         read=len(shelf) + len(shelf.refused),
         refused=refused,
         odd=odd,
@@ -146,11 +149,21 @@ def joined(albums: Sequence[Album]) -> Album:
         np.concatenate([one.marks for one in albums]),
         [place for one in albums for place in one.places],
         {name: [cell for one in albums for cell in one.columns.get(name, [None] * len(one))] for name in names},
+        np.concatenate([one.sides for one in albums]),
         read=sum(one.read for one in albums),
         refused=_together([one.refused for one in albums]),
         odd=_together([one.odd for one in albums]),
         notes=tuple(note for one in albums for note in one.notes),
     )
+
+
+def enlarged(patch: int, *albums: Album) -> list[str]:
+    """A line about pictures that are smaller than a patch of the model that reads them; one without patches has 0."""
+    finding = Finding()
+    for one in {id(one): one for one in albums}.values():
+        for picture in np.flatnonzero(one.sides < patch):
+            finding.add(one.places[picture])
+    return [told(finding, below(patch))] if finding.count else []
 
 
 def remembered(marks: Int[np.ndarray, "pictures"]) -> str:
@@ -198,18 +211,19 @@ def _build(builder: caches.Builder, shelf: Shelf, shape: Shape) -> None:
     builder.add("pixels", np.empty((0, shape.channels, shape.size, shape.size), np.uint8))
     builder.add("marks", np.empty(0, np.int64))
     builder.add("numbers", np.empty(0, np.int64))
+    builder.add("sides", np.empty(0, np.int64))
 
-    def one(number: int) -> np.ndarray | str:
+    def one(number: int) -> tuple[np.ndarray, int] | str:
         picture = shelf.pictures[number]
         try:
             if isinstance(picture, np.ndarray):
-                return from_array(picture, **shape._asdict())
-            pixels, strange = decoded(picture, **shape._asdict())
+                return from_array(picture, **shape._asdict()), min(picture.shape[:2])
+            pixels, side, strange = decoded(picture, **shape._asdict())
         except Unusable as error:
             return str(error)
         if strange:
             odd.setdefault(strange, []).append(number)
-        return pixels
+        return pixels, side
 
     with quiet(), ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for first in range(0, len(shelf), PIECE):
@@ -218,11 +232,12 @@ def _build(builder: caches.Builder, shelf: Shelf, shape: Shape) -> None:
             for number, why in found:
                 if isinstance(why, str):
                     refused.setdefault(why, []).append(number)
-            good = [(number, pixels) for number, pixels in found if isinstance(pixels, np.ndarray)]
+            good = [(number, *each) for number, each in found if not isinstance(each, str)]
             if good:
-                builder.add("pixels", np.stack([pixels for _, pixels in good]))
-                builder.add("marks", np.array([_mark(pixels) for _, pixels in good], np.int64))
-                builder.add("numbers", np.array([number for number, _ in good], np.int64))
+                builder.add("pixels", np.stack([pixels for _, pixels, _ in good]))
+                builder.add("marks", np.array([_mark(pixels) for _, pixels, _ in good], np.int64))
+                builder.add("numbers", np.array([number for number, _, _ in good], np.int64))
+                builder.add("sides", np.array([side for _, _, side in good], np.int64))
     for places in odd.values():
         places.sort()  # threads found them in any order
 

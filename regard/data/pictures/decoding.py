@@ -44,12 +44,27 @@ class Unusable(Exception):
     """Why a file is no picture to learn from, with what would mend it."""
 
 
+class Decoded(NamedTuple):
+    """A picture file as bytes, channels first, and what it was before."""
+
+    pixels: Pixels
+    side: int
+    """Pixels on the short side."""
+    odd: str | None
+    """What is odd about it."""
+
+
 class Look(NamedTuple):
     """What the header of a picture says, its orientation applied."""
 
     width: int
     height: int
     grey: bool
+
+
+def below(patch: int) -> str:
+    """What is said of pictures from which no patch could be cut: they are enlarged, and show next to nothing."""
+    return f"smaller than a patch of {patch} x {patch} pixels, so enlarged: give larger pictures"
 
 
 @contextmanager
@@ -76,14 +91,15 @@ def _grey(picture: Image.Image) -> bool:
     return picture.mode in ("1", "L", "LA", "La") or picture.mode.startswith("I")
 
 
-def decoded(path: Path, *, size: int, channels: int, fit: Fit = "crop") -> tuple[Pixels, str | None]:
-    """The bytes of a picture file, channels first, and what is odd about it."""
+def decoded(path: Path, *, size: int, channels: int, fit: Fit = "crop") -> Decoded:
+    """The bytes of a picture file."""
     with _opened(path) as picture:
+        side = min(picture.size)
         other = (GREY if _grey(picture) else COLOURED) if _grey(picture) != (channels == 1) else None
         odd = ANIMATED if getattr(picture, "is_animated", False) and picture.format != "MPO" else other
         picture.draft(None, (2 * size, 2 * size))  # a JPEG is unpacked no larger than it need be
         plain = _upright(picture, grey=channels == 1)
-        return _channelled(np.asarray(_fitted(plain, size, fit)), channels), odd
+        return Decoded(_channelled(np.asarray(_fitted(plain, size, fit)), channels), side, odd)
 
 
 def from_array(given: np.ndarray, *, size: int, channels: int, fit: Fit = "crop") -> Pixels:

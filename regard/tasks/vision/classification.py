@@ -17,7 +17,7 @@ from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Share, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
-from regard.data.pictures.album import remembered
+from regard.data.pictures.album import enlarged, remembered
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.metrics.calibration import fitted_temperature
 from regard.models.efficientnet import EfficientNetConfig
@@ -152,6 +152,8 @@ class PictureClassification:
         self.notes = [f"an epoch has {self.rows:,} rows of {data.batch:,} pictures"]
         if prepared.fresh and len(prepared.train) < FEW:
             self.notes.append(f"fewer than {FEW:,} pictures: a model to start from (--from) would learn more from them")
+        if prepared.scenes is None:
+            self.notes += enlarged(getattr(model.config, "patch", 0), prepared.train.album, prepared.valid.album)
         if self.kept is not None:
             self.notes.append(f"{self.kept.nbytes / 1e6:,.0f} MB of pictures are kept on the device")
 

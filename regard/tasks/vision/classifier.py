@@ -16,7 +16,7 @@ from torch import Tensor
 from regard import config
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
-from regard.data.pictures.album import Shape, met
+from regard.data.pictures.album import Shape, enlarged, met
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.pictures.scatter import ScatterConfig
 from regard.data.pictures.shelves import PictureFile
@@ -84,6 +84,7 @@ class PictureClassifier:
     ) -> None:
         self.model, self.classes, self.data, self.name, self.temperature = model, classes, data, name, temperature
         self.shape = Shape(model.config.size, model.config.channels, data.get("fit", "crop"))
+        self.patch = getattr(model.config, "patch", 0)  # of networks that cut pictures up
         scales = {name: tuple(map(float, data[name])) for name in ("mean", "std")}
         self.scaled = Augment(AugmentConfig(), **scales, seed=0, device=device_of(model)).plain
 
@@ -143,7 +144,7 @@ class PictureClassifier:
             self.logits(torch.from_numpy(side.pixels(np.arange(first, min(first + CHUNK, len(side)))))).tolist()
             for first in range(0, len(side), CHUNK)
         ]
-        notes = met(side.album, self.data.get("learnt"))
+        notes = enlarged(self.patch, side.album) + met(side.album, self.data.get("learnt"))
         found = measured(side, self.classes, parts)
         return scores(name or self.name, self.task, side, found, self.temperature, notes=notes)
 
@@ -191,7 +192,7 @@ class PictureClassifier:
 
     def opened(self, pictures: Sequence[Given]) -> UInt8[Tensor, "pictures channels size size"]:
         """Pictures as the model's bytes; one that is none is named."""
-        return torch.from_numpy(opened(pictures, self.shape))
+        return torch.from_numpy(opened(pictures, self.shape, patch=self.patch))
 
     @torch.no_grad()
     def logits(self, pixels: UInt8[Tensor, "batch channels size size"]) -> Float[Tensor, "batch classes"]:

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from regard.data.pictures.album import Shape
-from regard.data.pictures.decoding import ANIMATED, SUFFIXES, Unusable, decoded, from_array, quiet
+from regard.data.pictures.decoding import ANIMATED, SUFFIXES, Decoded, Unusable, below, decoded, from_array, quiet
 from regard.data.pictures.tables import ELSEWHERE
 from regard.interpret.items import Item
 from regard.tasks.trained import Unreadable
@@ -38,19 +38,23 @@ def unfolded(text: str | Path) -> list[str]:
     return found
 
 
-def opened(pictures: Sequence[Given], shape: Shape) -> UInt8[np.ndarray, "pictures channels size size"]:
-    """Pictures as a model's bytes; one that is none is named."""
+def opened(
+    pictures: Sequence[Given], shape: Shape, *, patch: int = 0
+) -> UInt8[np.ndarray, "pictures channels size size"]:
+    """Pictures as a model's bytes; one that is none, or smaller than a patch of the model, is named."""
     if not pictures:
         raise ValueError("no picture was given: name at least one")
     found = []
     for each in pictures:
         try:
             with quiet():
-                pixels, odd = _bytes(each, shape)
+                pixels, side, odd = _bytes(each, shape)
         except Unusable as error:
             raise Unreadable(str(error) if isinstance(each, np.ndarray) else f"{each}: {error}") from None
         if odd == ANIMATED:
             warnings.warn(f"{each}: {odd}", stacklevel=1)
+        if side < patch:
+            warnings.warn(f"{called(each)}: {below(patch)}", stacklevel=1)
         found.append(pixels)
     return np.stack(found)
 
@@ -74,9 +78,9 @@ def patches(grid: tuple[int, int]) -> list[Item]:
     ]
 
 
-def _bytes(given: Given, shape: Shape) -> tuple[UInt8[np.ndarray, "channels size size"], str | None]:
+def _bytes(given: Given, shape: Shape) -> Decoded:
     if isinstance(given, np.ndarray):
-        return from_array(given, **shape._asdict()), None
+        return Decoded(from_array(given, **shape._asdict()), min(given.shape[:2]), None)
     return decoded(Path(given), **shape._asdict())
 
 

@@ -80,6 +80,7 @@ class Scenes:
             pixels=np.concatenate(pixels),
             marks=side.marks,
             places=[side.place(picture) for picture in range(len(side))],
+            sides=np.full(len(side), self.how.size),
         )
         return Side(album, np.arange(len(side)), np.concatenate(labels))
 

@@ -97,9 +97,9 @@ def test_of_an_animation_the_first_frame_is_taken_and_that_is_said(tmp_path: Pat
     frames = [Image.new("RGB", (16, 16), colour) for colour in ("red", "blue")]
     for name in ("a.gif", "a.webp", "a.png"):
         frames[0].save(tmp_path / name, save_all=True, append_images=frames[1:], lossless=True)
-        pixels, odd = decoded(tmp_path / name, size=16, channels=3)
-        assert odd == decoding.ANIMATED
-        assert pixels[:, 8, 8].tolist() == [255, 0, 0]
+        pixels, side, odd = decoded(tmp_path / name, size=8, channels=3)
+        assert (side, odd) == (16, decoding.ANIMATED)
+        assert pixels[:, 4, 4].tolist() == [255, 0, 0]
 
 
 def test_a_long_picture_is_cut_or_squeezed(tmp_path: Path) -> None:

@@ -165,6 +165,22 @@ def test_an_animated_frame_is_told_once(photos, trained, tmp_path, capsys):
     assert capsys.readouterr().err.count(": animated, of which") == 1
 
 
+def test_pictures_smaller_than_a_patch_of_its_encoder_are_told_and_used(tmp_path):
+    names = [f"{number}.png" for number in range(6)]
+    for number, name in enumerate(names):
+        Image.new("RGB", (7, 9) if number == 3 else (9, 9), (40 * number, 0, 0)).save(tmp_path / name)
+    (tmp_path / "captions.csv").write_text("picture,caption\n" + "".join(f"{name},a red wall\n" for name in names))
+    asked = settings(tmp_path, model={"encoder": {"patch": 8}})
+    model = regard.load(recipe.train(asked, out=tmp_path / "run", quiet=True).folder, device="cpu")
+    small = "1 smaller than a patch of 8 x 8 pixels, so enlarged: give larger pictures: "
+    [line] = [line for line in (tmp_path / "run" / "train.log").read_text().splitlines() if small in line]
+    told = [note for note in model.evaluate(tmp_path / "captions.csv").notes if small in note]
+    assert told == [line[line.index(small) :]]
+    assert len(model.caption(tmp_path / "2.png")) == 1
+    with pytest.warns(UserWarning, match=r"3.png: smaller than a patch of 8 x 8 pixels, so enlarged"):
+        assert len(model.caption(tmp_path / "3.png")) == 1
+
+
 def test_what_is_no_picture_or_no_captioner_is_told_in_a_line(photos, trained, tmp_path):
     (tmp_path / "x.png").write_bytes(b"no picture")
     model = regard.load(trained, device="cpu")

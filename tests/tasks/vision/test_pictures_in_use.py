@@ -6,9 +6,11 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
+import regard
 from regard import checkpoint
 from regard.cli import run
 from regard.models.vit import ViTConfig
@@ -138,6 +140,26 @@ def test_an_animated_picture_is_told_once_whatever_else_is_asked_about(trained, 
         status, lines, said = answered(capsys, "classify", trained, *words)
     assert (status, len(lines), len(said)) == (1, 3, 2)
     assert sum("animated, of which" in line for line in said) == 1
+
+
+def test_pictures_smaller_than_a_patch_of_the_model_are_told_and_used(tmp_path, capsys) -> None:
+    folder = fill(tmp_path / "photos", 6)
+    tiny, fine = folder / "red" / "tiny.jpg", folder / "red" / "00.png"
+    Image.new("RGB", (20, 7), "red").save(tiny)
+    small = "smaller than a patch of 8 x 8 pixels, so enlarged: give larger pictures"
+    given = ["train", "--pictures", str(folder), "data.size=16", *SMALL]
+    for patch, lines in ((8, 1), (4, 0)):
+        assert run([*given, "--out", str(tmp_path / f"patch-{patch}"), f"model.patch={patch}"]) == 0
+        assert (tmp_path / f"patch-{patch}" / "train.log").read_text().count(f"1 {small}: {tiny}") == lines
+    assert answered(capsys, "classify", tmp_path / "patch-4", tiny)[2] == []
+    with warnings.catch_warnings(action="default"):
+        status, lines, said = answered(capsys, "classify", tmp_path / "patch-8", tiny, fine)
+        assert (status, len(lines), len(said)) == (0, 2, 1)
+        assert f"{tiny}: {small}" in said[0]
+    model = regard.load(tmp_path / "patch-8", device="cpu")
+    assert f"1 {small}: {tiny}" in model.evaluate(folder).notes
+    with pytest.warns(UserWarning, match=r"an array of shape \(7, 9\): smaller than a patch of 8"):
+        model.classify(np.zeros((7, 9), np.uint8))
 
 
 def test_a_width_alone_may_be_named_and_positions_for_another_size_are_told(photos, tmp_path, capsys) -> None:

@@ -20,7 +20,7 @@ from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Length, Range, Small, Whole
 from regard.data.normalise import TextConfig, recorded
-from regard.data.pictures.album import ALLOWED, Shape, met
+from regard.data.pictures.album import ALLOWED, Shape, enlarged, met
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.tokenizers import Tokenizer
 from regard.decoding import constraints
@@ -104,6 +104,7 @@ class CaptionWriter:
         self.decoding = decoding or CaptionOptions()
         encoder = model.config.encoder
         self.shape = Shape(encoder.size, encoder.channels, data.get("fit", "crop"))
+        self.patch = getattr(encoder, "patch", 0)  # of networks that cut pictures up
         scales = {name: tuple(map(float, data[name])) for name in ("mean", "std")}
         self.scaled = Augment(AugmentConfig(), **scales, seed=0, device=device_of(model)).plain
         self.ready = Ready(model) if hasattr(model, "stack") else None
@@ -157,14 +158,14 @@ class CaptionWriter:
             pixels = side.pixels(np.arange(first, min(first + settings.batch, len(side))))
             answers += [one.text for one in self.written(self._read(torch.from_numpy(pixels), fast=True), settings)]
         names, notes = [side.name(n) for n in range(len(side))], [f"{settings.beams} beams", *side.album.summary]
-        notes += met(side.album, self.data.get("learnt"))
+        notes += enlarged(self.patch, side.album) + met(side.album, self.data.get("learnt"))
         return scored(name or self.name, names, answers, side.texts, notes=notes)
 
     def look(self, given: Given, **options: Any) -> Trace:
         """Write about one picture and keep where the winning beam looked before each word."""
         if not any(isinstance(module, Tap) for module in self.model.decoder.modules()):
             raise blind(self, "train with model.attention=soft")
-        picture, settings = opened([given], self.shape), self.settings(**options)
+        picture, settings = opened([given], self.shape, patch=self.patch), self.settings(**options)
         regions = self._read(torch.from_numpy(picture))
         with watch(self.model) as seen:
             [best] = self.hypotheses(regions, settings)
@@ -205,7 +206,7 @@ class CaptionWriter:
 
     def regions(self, pictures: Sequence[Given], *, fast: bool = False) -> Float[Tensor, "picture region features"]:
         """What the encoder makes of pictures; one that is none is named. `fast`: in half precision where that pays."""
-        return self._read(torch.from_numpy(opened(pictures, self.shape)), fast=fast)
+        return self._read(torch.from_numpy(opened(pictures, self.shape, patch=self.patch)), fast=fast)
 
     def written(self, regions: Float[Tensor, "picture region features"], settings: CaptionOptions) -> list[Caption]:
         """Captions about pictures that are read already."""

@@ -155,7 +155,10 @@ class Painter:
                     seen = _look(given)
                     sides = seen.width, seen.height
                     preparing.alike(called(given), sides, grey=seen.grey, alphabet=alphabet, fits=fits)
-                pixels = from_array(given, **form) if isinstance(given, np.ndarray) else decoded(Path(given), **form)[0]
+                if isinstance(given, np.ndarray):
+                    pixels = from_array(given, **form)
+                else:
+                    pixels = decoded(Path(given), **form).pixels
         except Unusable as error:
             raise ValueError(f"{called(given)}: {error}") from None
         return alphabet.tokens(torch.from_numpy(np.stack([pixels])).to(device_of(self.model)))
