@@ -53,7 +53,8 @@ for kind in (torch.cuda, torch.xpu, torch.mtia):
         kind.manual_seed_all = lambda seed: None  # torch keeps it for later otherwise, with the whole stack that set it
 
 
-typer.testing._get_command = functools.cache(typer.testing._get_command)  # made anew for every call otherwise
+if hasattr(typer.testing, "_get_command"):  # which makes all commands anew for every call, in the versions known
+    typer.testing._get_command = functools.cache(typer.testing._get_command)
 
 
 SELDOM = 20_000  # things made between two searches for garbage; Python's own 700 takes longer than what it finds

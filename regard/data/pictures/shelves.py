@@ -138,8 +138,8 @@ def _folder(root: Path, *, labelled: bool = True) -> Shelf:
     folders = folders if labelled else [root]
     paths, labels, refused, strange, empty = list[Path](), list[str](), list[tuple[str, str]](), list[str](), []
     for folder in folders:
-        before = len(paths)
-        for path in _files(folder):
+        before, inside = len(paths), folder.resolve().is_relative_to(real)
+        for path in _files(folder) if inside else [folder]:  # a link may lead to a whole disk
             if path.exists() and not path.resolve().is_relative_to(real):
                 refused.append((str(path), ELSEWHERE))
             elif path.suffix.lower() in OTHERS:

@@ -52,9 +52,11 @@ def test_a_link_that_leaves_the_folder_is_refused_and_one_inside_is_not(tmp_path
     (root / "red" / "out.png").symlink_to(tmp_path / "outside.png")
     (root / "red" / "in.png").symlink_to(root / "blue" / "00.png")
     (root / "red" / "folder").symlink_to(tmp_path)
+    fill(tmp_path / "elsewhere", 2)
+    (root / "class").symlink_to(tmp_path / "elsewhere")  # might lead to a whole disk: it is not entered
     shelf = shelf_of(root)
     assert [Path(place).name for place in shelf.places] == ["00.png", "00.png", "00.png", "in.png"]
-    assert {Path(place).name for place, _ in shelf.refused} == {"folder", "out.png"}
+    assert {Path(place).name for place, _ in shelf.refused} == {"class", "folder", "out.png"}
     assert all(why == "a link that leaves the folder: copy the picture itself" for _, why in shelf.refused)
 
 
