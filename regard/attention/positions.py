@@ -44,6 +44,11 @@ class Positions(nn.Module):
 
     biased = False
 
+    @property
+    def room(self) -> int | None:
+        """How many positions there are; None where a sequence may be of any length."""
+        return None
+
     def embed(
         self, places: Int[Tensor, "*batch"], lengths: Int[Tensor, "*lengths"] | None = None
     ) -> Float[Tensor, "*out width"] | None:
@@ -69,6 +74,11 @@ class Table(Positions):
     def __init__(self, table: Float[Tensor, "place width"]):
         super().__init__()
         self.register_buffer("table", table, persistent=False)
+
+    @property
+    def room(self) -> int:
+        """The rows of the table."""
+        return len(self.table)
 
     def embed(
         self, places: Int[Tensor, "*batch"], lengths: Int[Tensor, "*lengths"] | None = None
@@ -100,6 +110,11 @@ class Learned(Positions):
         super().__init__()
         self.table = nn.Embedding(context, width)
         nn.init.normal_(self.table.weight, std=0.02)
+
+    @property
+    def room(self) -> int:
+        """The rows of the table."""
+        return self.table.num_embeddings
 
     def embed(
         self, places: Int[Tensor, "*batch"], lengths: Int[Tensor, "*lengths"] | None = None

@@ -73,7 +73,9 @@ def translate(
 
 def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen: dict[str, Any], asked: Asked) -> None:
     """A line for every line; of several answers, each in a line behind its number and score."""
-    numbers, kept = count(1), 0
+    from regard.tasks.translation.answers import describe_unfinished
+
+    numbers, kept, unfinished = count(1), 0, 0
     strangers: Counter[str] = Counter()
 
     def numbered(_: str, answer: Answer) -> str:
@@ -90,10 +92,13 @@ def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen
                 write(text, answer)
             draft.keep(len(block))
             kept += sum(answer.kept for answer in answers)
+            unfinished += sum(answer.unfinished for answer in answers)
             strangers.update(answer.foreign for answer in answers if answer.foreign)
     if kept:
         already = "1 sentence is" if kept == 1 else f"{kept:,} sentences are"
         print(f"regard: {already} already in the target language ({to}) and left as written", file=sys.stderr)
+    if unfinished:
+        print(f"regard: {describe_unfinished(unfinished)}", file=sys.stderr)
     for code, lines_of_it in strangers.most_common():
         print(f"regard: {counted(lines_of_it, 'line')}: {translator.stranger(code)}", file=sys.stderr)
 

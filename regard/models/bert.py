@@ -18,7 +18,7 @@ from regard.attention.multihead import Heads
 from regard.attention.positions import scheme
 from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Whole, Width, affordable, divided
 from regard.config.resuming import Warned
-from regard.models.blocks import ACTIVATIONS, DEVIATION, BlockShape, Embedding, EncoderBlock, draw, within
+from regard.models.blocks import ACTIVATIONS, DEVIATION, BlockShape, Embedding, EncoderBlock, check_length, draw
 from regard.models.dropout import Dropout
 from regard.models.spread import first
 
@@ -195,7 +195,7 @@ class BERT(nn.Module):
         segments: Int[Tensor, "*batch"] | None = None,
     ) -> Float[Tensor, "*batch width"]:
         """Features of every token, having looked at all of its sequence; without `segments` all are of the first."""
-        within(self.config, layout.longest)
+        check_length(self.positions, layout.longest, before=self.config.offset)
         mask = between(layout, layout)
         x = self.embedding(tokens, layout.place + self.config.offset, self.positions, layout.span)
         if self.segments is not None:

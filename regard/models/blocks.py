@@ -32,7 +32,6 @@ def quick_gelu(x: Tensor) -> Tensor:
     return x * torch.sigmoid(1.702 * x)
 
 
-TABLES = ("learned", "sinusoidal", "plane")  # positions that end with the context
 DEVIATION = 0.02  # of the weights that GPT and BERT begin with
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -270,12 +269,14 @@ class Stack:
     """What is added to the logits, if anything is."""
 
 
-def within(config: Any, tokens: int, what: str = "a sequence") -> None:
-    """Refuse what ends beyond a table of positions."""
-    if config.positions in TABLES and tokens > config.context:
-        raise ValueError(
-            f"{what} of {tokens} tokens, and the model knows {config.context} positions: give a shorter one"
-        )
+def check_length(positions: Positions, tokens: int, what: str = "a sequence", *, before: int = 0) -> None:
+    """Refuse a sequence that ends beyond a table of positions, of which `before` are not for tokens.
+
+    Lengths are known to the host, so nothing is asked of a device; a kernel would read memory that is not the table's.
+    """
+    if positions.room is not None and tokens > positions.room - before:
+        known = positions.room - before
+        raise ValueError(f"{what} of {tokens} tokens, and the model knows {known} positions: give a shorter one")
 
 
 def draw(module: nn.Module) -> None:

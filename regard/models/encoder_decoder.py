@@ -10,7 +10,7 @@ from torch import Tensor
 
 from regard.attention.cache import DecoderState, LayerCache
 from regard.attention.masks import Grid, Mask, Row, Stepping, between, causal, padded, stepping
-from regard.models.blocks import DecoderBlock, Stack, Tied
+from regard.models.blocks import DecoderBlock, Stack, Tied, check_length
 
 Layout = Row | Grid
 
@@ -44,6 +44,7 @@ class EncoderDecoder(Tied):
     ) -> Float[Tensor, "*target width"]:
         """Features of every target position, each having looked at what was read."""
         source_layout, target_layout = layouts
+        check_length(self.decoder_positions, target_layout.longest)
         masks = between(target_layout, target_layout) & causal(), between(target_layout, source_layout)
         x = self.written(target, target_layout.place, self.decoder_positions)
         for block in self.decoder:
@@ -58,6 +59,7 @@ class EncoderDecoder(Tied):
 
     def encode(self, source: Int[Tensor, "*source"], layout: Layout) -> Float[Tensor, "*source width"]:
         """The source, each token having looked at all others."""
+        check_length(self.encoder_positions, layout.longest)
         mask = between(layout, layout)
         x = self.embedding(source, layout.place, self.encoder_positions, layout.span)
         for block in self.encoder:
@@ -94,6 +96,7 @@ class EncoderDecoder(Tied):
         """Read the beginning of a target with what was read before it in sight."""
         memories = tuple(cast(DecoderBlock, block).cross.remember(memory) for block in self.decoder)
         room = prompt.shape[1]
+        check_length(self.decoder_positions, room + limit, f"a beginning of {room} and an answer of {limit}, together")
         where = Stepping.begin(torch.full_like(grid.lengths, room), beams=beams, limit=limit, room=room, even=True)
         size = room + beams * limit
         caches = tuple(LayerCache.empty(held.keys, held.values.shape[-1], size) for held in memories)

@@ -23,7 +23,7 @@ from regard.attention.plane import LearnedPlane
 from regard.attention.positions import Positions, Rotary, scheme
 from regard.config.ranges import Length, Positive, Range, Share, Small, Vocabulary, Width, affordable, divided
 from regard.config.resuming import Warned
-from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, Stack, draw, halved, within
+from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, Stack, check_length, draw, halved
 from regard.models.dropout import Dropout
 
 Side = Annotated[int, Range(0, 4096)]
@@ -273,7 +273,7 @@ class GPT(nn.Module):
 
     def forward(self, tokens: Int[Tensor, "*batch"], *, layout: Row | Grid) -> Float[Tensor, "*batch width"]:
         """Features of every token, from which `logits` predicts the next one."""
-        within(self.config, layout.longest)
+        check_length(self.positions, layout.longest)
         return self._read(tokens, between(layout, layout) & causal(), (None,) * len(self.blocks))
 
     @property
@@ -307,7 +307,7 @@ class GPT(nn.Module):
         batch, room = prompt.shape
         if not room:
             raise ValueError("a prompt of no tokens: give one at least, such as the token that ends a text")
-        within(self.config, room + limit, f"a prompt of {room} and an answer of {limit}, together")
+        check_length(self.positions, room + limit, f"a prompt of {room} and an answer of {limit}, together")
         ends = torch.full((batch,), room, device=prompt.device) if lengths is None else lengths
         where = Stepping.begin(ends, beams=beams, limit=limit, room=room, even=lengths is None)
         read = Grid(ends, room)

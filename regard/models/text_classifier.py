@@ -23,7 +23,7 @@ from regard.attention.scores import Additive
 from regard.attention.singlehead import SingleHead
 from regard.config.ranges import Length, Share, Small, Vocabulary, Width, affordable, divided
 from regard.config.resuming import Warned
-from regard.models.blocks import BlockShape, EncoderBlock
+from regard.models.blocks import BlockShape, EncoderBlock, check_length
 from regard.models.cells import Kind, Layers
 from regard.models.convolution import TextConvolution
 from regard.models.spread import highest, mean, spread
@@ -288,6 +288,7 @@ class TransformerEncoder(nn.Module):
         x, inner = self.fit(x) * self.config.scale, layout
         if hasattr(self, "token"):
             x, inner = _fronted(x, layout, self.token.to(x.dtype))
+        check_length(self.positions, inner.longest, before=int(inner is layout))
         added = self.positions.embed(inner.place, inner.span)
         x = self.dropout(x if added is None else x + added)
         mask = between(inner, inner) & causal() if self.config.causal else between(inner, inner)

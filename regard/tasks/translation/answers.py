@@ -22,6 +22,8 @@ class Answer:
     """Sentences that were in the target language already and were left as they are."""
     foreign: str | None = None
     """The language or script of the text, where the model does not know it."""
+    unfinished: int = 0
+    """Sentences whose answer ran to its length limit before it ended."""
 
     def __str__(self) -> str:
         return self.text.replace("\n", " ")
@@ -32,6 +34,7 @@ class Answer:
         told = {"translation": self.text, "score": round(self.score, 6)}
         told |= {"alternatives": others} if others else {}
         told |= {"kept": self.kept} if self.kept else {}
+        told |= {"unfinished": self.unfinished} if self.unfinished else {}
         return told | ({"foreign": self.foreign} if self.foreign else {})
 
 
@@ -39,13 +42,13 @@ def worded(tokenizer: Tokenizer, group: Sequence[Sequence[Hypothesis]], *, drawn
     """The best hypothesis of each in words, the others behind it; the same text in other pieces counts once."""
     texts = iter(tokenizer.decode_many([each.tokens for hypotheses in group for each in hypotheses]))
     for hypotheses in group:
-        found = [Answer(next(texts), each.score) for each in hypotheses]
+        found = [Answer(next(texts), each.score, unfinished=int(not each.finished)) for each in hypotheses]
         if len(found) > 1 and not drawn:
             unique: dict[str, Answer] = {}
             for answer in found:
                 unique.setdefault(answer.text, answer)
             found = list(unique.values())
-        yield Answer(found[0].text, found[0].score, tuple(found[1:]))
+        yield replace(found[0], alternatives=tuple(found[1:]))
 
 
 def upper(answer: Answer) -> Answer:
@@ -69,4 +72,12 @@ def rejoined(plan: Sequence[sentences.Piece], found: Sequence[Answer]) -> Answer
                 score += answer.score
             parts.append(piece.gap)
         joined.append(Answer("".join(parts), score))
-    return Answer(joined[0].text, joined[0].score, tuple(joined[1:]), sum(answer.kept for answer in found))
+    best, *others = joined
+    kept, unfinished = (sum(getattr(answer, name) for answer in found) for name in ("kept", "unfinished"))
+    return replace(best, alternatives=tuple(others), kept=kept, unfinished=unfinished)
+
+
+def describe_unfinished(count: int) -> str:
+    """What to say of so many sentences whose answers ran to their length limit."""
+    answers = "1 answer" if count == 1 else f"{count:,} answers"
+    return f"{answers} ran to the length limit before the end: expect repeated or missing words there"

@@ -32,7 +32,7 @@ from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.models.inference import Ready
 from regard.tasks.trained import Workload, described, revived
-from regard.tasks.translation.answers import Answer, rejoined, upper, worded
+from regard.tasks.translation.answers import Answer, describe_unfinished, rejoined, upper, worded
 from regard.tasks.translation.copying import mended
 from regard.tasks.translation.options import DecodingConfig, TranslationOptions
 
@@ -107,6 +107,8 @@ class Translator:
         answers = self.answers(texts, to=to, **settings)
         for code in dict.fromkeys(answer.foreign for answer in answers if answer.foreign):
             warnings.warn(self.stranger(code), stacklevel=2)
+        if unfinished := sum(answer.unfinished for answer in answers):
+            warnings.warn(describe_unfinished(unfinished), stacklevel=2)
         found = [answer.text for answer in answers]
         return found[0] if isinstance(texts, str) else found
 
