@@ -6,8 +6,10 @@ is complete only when something else than a letter, or the end, follows: then th
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -125,6 +127,21 @@ class Forbidden:
         if not word:
             wrong, grown = wrong or bool(whole), grown - whole
         return _State(frozenset(grown), word), wrong
+
+
+def holds_phrase(text: str, phrases: Sequence[str]) -> bool:
+    """Whether a text contains one of these phrases as whole words, as `Forbidden` understands them."""
+    return any(_pattern(phrase).search(text) is not None for phrase in phrases)
+
+
+@lru_cache(maxsize=256)
+def _pattern(phrase: str) -> re.Pattern[str]:
+    """Match a phrase as it is written, with a capital, and with either apostrophe."""
+    phrase = phrase.strip()
+    forms = "|".join(re.escape(form).replace("'", "['’]") for form in (phrase, phrase[:1].upper() + phrase[1:]))
+    before = r"(?<!\w)" if re.match(r"\w", phrase) else ""
+    after = r"(?!\w)" if re.search(r"\w$", phrase) else ""
+    return re.compile(f"{before}(?:{forms}){after}")
 
 
 def _letter(byte: int) -> bool:

@@ -14,7 +14,7 @@ from regard.attention.hardware import device_of
 from regard.attention.masks import Row
 from regard.decoding.batching import by_length
 
-ROOM = 2048  # tokens read and written side by side
+ROOM, LARGE_ROOM = 2048, 16384  # tokens read and written side by side, on a CPU and elsewhere
 WHOLE = 1 << 24  # logits held at once
 
 
@@ -26,10 +26,16 @@ class Teacher:
     begin: int
     end: int
 
+    def fitting(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> list[int]:
+        """Numbers of pairs that are no longer than the model reads at once."""
+        room = self.model.config.context
+        pairs = enumerate(zip(read, written, strict=True))
+        return [number for number, (source, target) in pairs if max(len(source), len(target) + 1) <= room]
+
     def batches(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> list[list[int]]:
         """Numbers of pairs that are read together."""
         sizes = [max(len(source), len(target) + 1) for source, target in zip(read, written, strict=True)]
-        return by_length(sizes, budget=ROOM)
+        return by_length(sizes, budget=ROOM if device_of(self.model).type == "cpu" else LARGE_ROOM)
 
     @torch.no_grad()
     def forward(self, read: Sequence[list[int]], written: Sequence[list[int]]) -> Float[Tensor, "written width"]:

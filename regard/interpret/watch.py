@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
@@ -64,16 +64,18 @@ class Seen:
 
 
 @contextmanager
-def watch(model: nn.Module) -> Iterator[Seen]:
-    """Collect the weights of every attention that runs inside the block; nothing seen is an error.
+def watch(model: nn.Module, *, only: Collection[str] | None = None) -> Iterator[Seen]:
+    """Collect the weights of every attention that runs inside the block, or only of those named; none is an error.
 
     Watched attention takes the explicit path, and compiled models run eagerly meanwhile in every thread of the process.
     """
     seen = Seen()
-    handles = []
-    for name, module in model.named_modules():
-        if isinstance(module, Tap):
-            handles.append(module.register_forward_hook(_collector(seen, name.removesuffix(".weights"))))
+    taps = {name.removesuffix(".weights"): tap for name, tap in model.named_modules() if isinstance(tap, Tap)}
+    for name in only or ():
+        if name not in taps:
+            raise KeyError(f"no attention called {name} in this model; there are {', '.join(taps)}")
+    watched = {name: tap for name, tap in taps.items() if only is None or name in only}
+    handles = [tap.register_forward_hook(_collector(seen, name)) for name, tap in watched.items()]
     try:
         with _eager():
             yield seen

@@ -41,6 +41,16 @@ def test_every_attention_is_seen_by_name(model: Transformer):
         assert torch.allclose(weights.sum(-1), torch.ones(4, target_length), atol=1e-6)
 
 
+def test_only_the_attentions_named_are_seen(model: Transformer):
+    (source, sources), (target, targets) = grid(tokens(SOURCES)), grid(tokens(TARGETS))
+    with watch(model) as every, watch(model, only=["decoder.1.cross"]) as seen:
+        model(source, target, layouts=(sources, targets))
+    assert list(seen) == ["decoder.1.cross"]
+    assert all(map(torch.equal, seen["decoder.1.cross"], every["decoder.1.cross"]))
+    with pytest.raises(KeyError, match=r"no attention called decoder\.9\.cross"), watch(model, only=["decoder.9.cross"]):
+        pass
+
+
 def test_a_packed_row_shows_what_a_padded_batch_shows(model: Transformer):
     source, target = tokens(SOURCES), tokens(TARGETS)
     (grid_source, sources), (grid_target, targets) = grid(source), grid(target)

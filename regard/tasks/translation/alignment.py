@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from regard.attention.tap import Tap
 from regard.interpret.items import tokens
 from regard.interpret.watch import watch
 from regard.interpret.words import merge, units
@@ -31,7 +34,7 @@ def links(
     All heads of one attention are averaged: the last that looks at the source, unless named. Words are counted as the
     tokenizers count them.
     """
-    read = [translator.encode(source, to) for source in sources]
+    read = translator.encode_many(sources, to)
     written = translator.target.encode_many(answers, written=True)
     found: list[list[tuple[int, int]]] = [[] for _ in read]
     for number, weights in looks(translator, read, written, attention=attention):
@@ -45,12 +48,61 @@ def links(
 def looks(
     translator: Translator, read: Sequence[list[int]], written: Sequence[list[int]], *, attention: str | None = None
 ) -> Iterator[tuple[int, Float[Tensor, "heads written read"]]]:
-    """(number, where each head looks in the source as it writes each token and the end), in any order."""
+    """(number, where each head looks in the source as it writes each token and the end), in any order.
+
+    Pairs longer than the model reads at once are passed over.
+    """
     told = teacher(translator)
-    for batch in told.batches(read, written):
-        with watch(translator.model) as seen:
-            told.forward([read[i] for i in batch], [written[i] for i in batch])
-        crossing = [name for name in seen if name.endswith("cross")]
-        if not crossing and attention is None:
-            raise ValueError(f"{translator.name} has no attention from answers to sources: words cannot be linked")
-        yield from zip(batch, seen[attention or crossing[-1]], strict=True)
+    crossing = find_crossing(translator.model)
+    if not crossing and attention is None:
+        raise ValueError(f"{translator.name} has no attention from answers to sources: words cannot be linked")
+    name = attention or crossing[-1]
+    fitting = told.fitting(read, written)
+    for batch in told.batches([read[i] for i in fitting], [written[i] for i in fitting]):
+        numbers = [fitting[i] for i in batch]
+        with watch(translator.model, only=[name]) as seen:
+            told.forward([read[i] for i in numbers], [written[i] for i in numbers])
+        yield from zip(numbers, seen[name], strict=True)
+
+
+def average_looks(
+    translator: Translator, sources: Sequence[str], answers: Sequence[str], *, to: str | None = None
+) -> Iterator[tuple[int, Float[np.ndarray, "answer source"]]]:
+    """(number, where the words of an answer look among those of its source, heads averaged), in any order."""
+    read = translator.encode_many(sources, to)
+    written = translator.target.encode_many(answers, written=True)
+    numbers, tables = [], []
+    for number, weights in looks(translator, read, written):
+        numbers.append(number)
+        tables.append(weights.mean(0))
+    if not numbers:
+        return
+    values = torch.cat([table.flatten() for table in tables]).float().cpu().numpy()  # one transfer for all
+    start = 0
+    for number, table in zip(numbers, tables, strict=True):
+        own, start = values[start : start + table.numel()].reshape(table.shape), start + table.numel()
+        rows = translator.target.words([*written[number], translator.end])
+        columns = translator.source.words(read[number], sources[number])
+        yield number, _merge_words(own, rows, columns)
+
+
+def _merge_words(
+    weights: Float[np.ndarray, "token source"], rows: Sequence[int | None], columns: Sequence[int | None]
+) -> Float[np.ndarray, "word source_word"]:
+    """Sum over the tokens of a word that is looked at, average over those of a word that looks."""
+    spread = np.zeros((1 + max((n for n in columns if n is not None), default=-1), len(columns)), np.float32)
+    for place, word in enumerate(columns):
+        if word is not None:
+            spread[word, place] = 1.0
+    gather = np.zeros((1 + max((n for n in rows if n is not None), default=-1), len(rows)), np.float32)
+    for place, word in enumerate(rows):
+        if word is not None:
+            gather[word, place] = 1.0
+    gather /= np.maximum(gather.sum(1, keepdims=True), 1.0)
+    return gather @ weights @ spread.T
+
+
+def find_crossing(model: nn.Module) -> list[str]:
+    """Return the names of the attentions that look from answers to sources."""
+    names = (name for name, module in model.named_modules() if isinstance(module, Tap))
+    return [name for name in (name.removesuffix(".weights") for name in names) if name.endswith("cross")]

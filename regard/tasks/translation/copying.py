@@ -1,135 +1,155 @@
-"""What a translation must hold as the source has it: addresses, placeholders, emoji, numbers, codes and names.
+"""What a translation must have as the source has it: addresses, placeholders, emoji, numbers, codes and names.
 
-Only a sentence whose answer has lost something is translated again, with stand-ins, as documents are.
+An answer that has lost some of it is mended where it stands if what the model wrote instead can be found, by its
+spelling or by where the model looked; only what is left is translated again, with stand-ins, as documents are.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from regard.attention.tap import Tap
+from regard.decoding.forbidden import holds_phrase
+from regard.tasks.translation.alignment import find_crossing
 from regard.tasks.translation.documents import document as documents
-from regard.tasks.translation.documents.markup import EMOJI, PLACEHOLDER, Span, cut
-from regard.tasks.translation.unseen import unseen
+from regard.tasks.translation.documents.markup import PLACEHOLDER, Span, cut
+from regard.tasks.translation.documents.tag_placement import occurrences
+from regard.tasks.translation.lost_names import find_lost_names
+from regard.tasks.translation.lost_text import TIME, find_lost
+from regard.tasks.translation.splicing import find_stretches, splice, splice_alike
 
 if TYPE_CHECKING:
     from regard.tasks.translation.answers import Answer
     from regard.tasks.translation.options import DecodingConfig
     from regard.tasks.translation.translator import Translator
 
-LINK = re.compile(  # names of sites, files, people and topics: example.com, notes_2.pdf, @anna, #summer
-    r"(?<![\w@.])[\w-]{2,}(?:\.[\w-]{2,})*\.[a-z]{2,5}\d?(?![\w@])|(?<![\w&])[@#][^\W\d]\w+"
-)
-CODE = re.compile(r"(?<![\w+-])(?=[\w+-]*\d)(?=[\w+-]*[^\W\d_])\w+(?:[-+]\w+)*")  # AF1680, KX19-ZTR, F4
-MEASURE = re.compile(
-    r"\d+[^\W\d_]{1,4}|\d{1,2}h\d\d|(?:\d+-)+[^\W\d_-]+(?:-[^\W\d_-]+)*"
-)  # 3rd, 5kg, 8h30, 10-year-old
-NUMBER = re.compile(r"\+\d+(?:[ .-]\d{1,4}(?!\d))+|\d{1,2} ?h ?\d\d(?!\w)|\d+(?:[./:,-]\d+|\s\d{2,3}(?!\d))*")
-TIME = re.compile(r"\d{1,2}(?::| ?h ?)(\d\d)")
-LOOSE = re.compile(
+LONG = 12  # characters of an address that takes many tokens
+ADDRESS = re.compile(r"://|www\.|@")
+PLAIN = re.compile(r"[^\W_]+(?:[-'.,:/ ][^\W_]+)*")  # names and numbers
+LOOSE_TIME = re.compile(
     r"(?<!\d)(\d{1,2})(?: h(?:eures? ?)?|: )(\d\d)(?!\d)"
 )  # 6 h47, 6: 47: a time with a blank too few or many
-GROUPED = re.compile(r"\d{1,3}(?:[,.\s]\d{3})+")  # thousands, which each language sets apart in its own way
-RUN = re.compile(r"\d(?:[\d,.\s]*\d)?")
-DIGITS = re.compile(r"\d+")
 
 
-def mended(
-    translator: Translator, texts: Sequence[str], answers: Sequence[Answer], *, to: str | None, decoding: DecodingConfig
+class Shielded(NamedTuple):
+    """A sentence as the model reads it, with short words in place of addresses."""
+
+    text: str
+    original: str
+    addresses: dict[str, str]
+    """Each stand-in with the address it stands for."""
+
+    def put_back(self, answer: Answer) -> Answer:
+        """Return an answer with its addresses; one whose stand-in is not there exactly once stays lost."""
+        if not self.addresses:
+            return answer
+        text = answer.text
+        for stand_in, address in self.addresses.items():
+            places = occurrences(stand_in, text)
+            if len(places) == 1:
+                text = text[: places[0][0]] + address + text[places[0][1] :]
+        others = tuple(self.put_back(other) for other in answer.alternatives)
+        return replace(answer, text=text, alternatives=others)
+
+
+def shield(text: str) -> Shielded:
+    """Put stand-ins for long addresses, which take many tokens and seldom come through whole."""
+    addresses: dict[str, str] = {}
+    free = (name for name in documents.NAMES if name.isalpha() and not occurrences(name, text))
+
+    def stand_in(match: re.Match[str]) -> str:
+        name = next(free, None) if len(match[0]) >= LONG and ADDRESS.search(match[0]) else None
+        if name is None:
+            return match[0]
+        addresses[name] = match[0]
+        return name
+
+    shielded = PLACEHOLDER.sub(stand_in, text) if ADDRESS.search(text) else text
+    return Shielded(shielded, text, addresses)
+
+
+def copies(decoding: DecodingConfig) -> bool:
+    """Whether answers must have what the source has: not where they are drawn, or their words are given."""
+    return not (decoding.copy == "none" or decoding.sample or decoding.prefix or decoding.force)
+
+
+def restore_lost(
+    translator: Translator,
+    sentences: Sequence[Shielded],
+    answers: Sequence[Answer],
+    *,
+    to: str | None,
+    decoding: DecodingConfig,
 ) -> list[Answer]:
-    """The answers to these sentences, with all they must hold; the score stays that of what the model wrote."""
-    found = list(answers)
-    if decoding.copy == "none" or decoding.sample or decoding.prefix or decoding.force:
-        return found
-    for number, (text, answer) in enumerate(zip(texts, answers, strict=True)):
-        if TIME.search(text) and (tight := _tight(answer.text)) != answer.text:
-            found[number] = replace(answer, text=tight)
-    broken = {
-        number: spans
-        for number, (text, answer) in enumerate(zip(texts, found, strict=True))
-        if (spans := _missing(translator, text, answer.text, every=decoding.copy == "all"))
-    }
-    if not broken or not _attends(translator):
-        return found
-    marked = [cut(texts[number], names=documents.NAMES, spans=spans) for number, spans in broken.items()]
-    again = documents.restored(translator, marked, to=to, decoding=replace(decoding, copy="none", nbest=1))
-    for number, text in zip(broken, again, strict=True):
-        found[number] = replace(found[number], text=text)
+    """Return the answers to these sentences with all they must have; scores stay those of what the model wrote."""
+    answers = [sentence.put_back(answer) for sentence, answer in zip(sentences, answers, strict=True)]
+    texts = [sentence.original for sentence in sentences]
+    written = [
+        _tighten_times(answer.text) if TIME.search(text) else answer.text
+        for text, answer in zip(texts, answers, strict=True)
+    ]
+    lost = _find_all(translator, texts, dict(enumerate(written)), decoding)
+    if lost and find_crossing(translator.model):
+        for number, text in _mend(translator, texts, written, lost, to, decoding).items():
+            if not holds_phrase(text, decoding.forbid):
+                written[number] = text
+    return [
+        answer if text == answer.text else replace(answer, text=text)
+        for text, answer in zip(written, answers, strict=True)
+    ]
+
+
+def _mend(
+    translator: Translator,
+    texts: Sequence[str],
+    written: Sequence[str],
+    lost: Mapping[int, list[Span]],
+    to: str | None,
+    decoding: DecodingConfig,
+) -> dict[int, str]:
+    """Return the answers that have lost something, mended.
+
+    Names and numbers are written over what stands for them, by spelling or else by attention. What is no word, such as
+    an address, seldom has such a place: there the sentence is translated again with stand-ins.
+    """
+    mended = {n: splice_alike(texts[n], written[n], spans, translator.lexicon) for n, spans in lost.items()}
+    left = _find_all(translator, texts, mended, decoding)
+    again = [n for n, spans in left.items() if not all(PLAIN.fullmatch(texts[n][slice(*span)]) for span in spans)]
+    spliced = [n for n in left if n not in again]
+    stretches = find_stretches(
+        translator, [texts[n] for n in spliced], [mended[n] for n in spliced], [left[n] for n in spliced], to
+    )
+    for number, places in zip(spliced, stretches, strict=True):
+        mended[number] = splice(texts[number], mended[number], places)
+    if again:
+        marked = [cut(texts[number], names=documents.NAMES, spans=lost[number]) for number in again]
+        restored = documents.restored(translator, marked, to=to, decoding=replace(decoding, copy="none", nbest=1))
+        mended |= dict(zip(again, restored, strict=True))
+    return mended
+
+
+def _find_all(
+    translator: Translator, texts: Sequence[str], answers: Mapping[int, str], decoding: DecodingConfig
+) -> dict[int, list[Span]]:
+    """Return, by number, where stands what answers have lost; what may not be written is not missed."""
+    numbers, every = list(answers), decoding.copy == "all"
+    names: Sequence[list[Span]] = [[]] * len(numbers)
+    if every:
+        names = find_lost_names([texts[n] for n in numbers], [answers[n] for n in numbers], translator.lexicon)
+    found = {}
+    for number, named in zip(numbers, names, strict=True):
+        text = texts[number]
+        spans = find_lost(text, answers[number], numbers=every)
+        spans += [span for span in named if not any(span[0] < end and begin < span[1] for begin, end in spans)]
+        if spans and decoding.forbid:
+            spans = [span for span in spans if not holds_phrase(text[slice(*span)], decoding.forbid)]
+        if spans:
+            found[number] = sorted(spans)
     return found
 
 
-def _tight(answer: str) -> str:
-    """An answer whose times have their usual blanks."""
-    return LOOSE.sub(lambda time: f"{time[1]} h {time[2]}" if "h" in time[0] else f"{time[1]}:{time[2]}", answer)
-
-
-def _missing(translator: Translator, text: str, answer: str, *, every: bool) -> list[Span]:
-    """Where stands what an answer has lost: of `every` kind, or only addresses, placeholders and emoji."""
-    spans = lost(text, answer, numbers=every)
-    if every:
-        names = unseen(text, answer, translator.source)
-        spans += [span for span in names if not any(span[0] < end and begin < span[1] for begin, end in spans)]
-    return sorted(spans)
-
-
-def lost(text: str, answer: str, *, numbers: bool = True) -> list[Span]:
-    """Where in a text stands what its answer should have as it is and has not."""
-    patterns = (PLACEHOLDER, EMOJI, LINK, *([CODE] if numbers else []))
-    copied: list[re.Match[str]] = []
-    for match in (match for pattern in patterns for match in pattern.finditer(text)):
-        apart = all(match.end() <= one.start() or one.end() <= match.start() for one in copied)
-        if apart and not MEASURE.fullmatch(match[0]):
-            copied.append(match)
-    wanted = Counter(match[0] for match in copied)
-    spans = [match.span() for match in copied if answer.count(match[0]) < wanted[match[0]]]
-    if numbers:
-        free = "".join(" " if any(m.start() <= at < m.end() for m in copied) else c for at, c in enumerate(text))
-        said = DIGITS.findall(answer)
-        spans += [match.span() for match in NUMBER.finditer(free) if not _says(said, match[0], answer)]
-    return sorted(spans)
-
-
-def _says(said: Sequence[str], number: str, answer: str) -> bool:
-    """Whether an answer with these runs of digits can stand for a number of the text.
-
-    Another language may write the signs in it otherwise, a time by another clock, and a small number in words.
-    """
-    runs = DIGITS.findall(number)
-    digits = "".join(runs)
-    if GROUPED.fullmatch(number):
-        written = (match[0] for match in RUN.finditer(answer))
-        return any(_digits(each) == digits and len(_signs(each)) < 2 for each in written)
-    if len(runs) > 2:  # a date, a version, a telephone number
-        return " ".join(number.split()) in " ".join(answer.split())
-    if any(said[n : n + len(runs)] == runs for n in range(len(said))):
-        return True
-    if time := TIME.fullmatch(number):
-        return not said or time[1] in said
-    if len(number.split()) > 1:
-        return any(
-            "".join(said[begin:end]) == digits for begin in range(len(said)) for end in range(begin, len(said) + 1)
-        )
-    if not number.isdigit():
-        return False
-    if len(digits) < 3:  # in words, or an hour of another clock
-        return True
-    return any("".join(said[n : n + 2]) == digits for n in range(len(said)))  # 1 234
-
-
-def _digits(number: str) -> str:
-    return "".join(DIGITS.findall(number))
-
-
-def _signs(number: str) -> set[str]:
-    """What sets the digits of a number apart, all blanks being one."""
-    return {" " if sign.isspace() else sign for sign in number if not sign.isdigit()}
-
-
-def _attends(translator: Translator) -> bool:
-    """Whether its words can be linked to those of the source."""
-    names = (name for name, module in translator.model.named_modules() if isinstance(module, Tap))
-    return any(name.removesuffix(".weights").endswith("cross") for name in names)
+def _tighten_times(answer: str) -> str:
+    """Return an answer whose times have their usual blanks."""
+    return LOOSE_TIME.sub(lambda time: f"{time[1]} h {time[2]}" if "h" in time[0] else f"{time[1]}:{time[2]}", answer)

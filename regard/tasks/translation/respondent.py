@@ -92,7 +92,7 @@ class Respondent(Translator):
             raise ValueError(f"say what is asked of {text[:40]!r}: begin it with one of {told}, or set ask")
         return prefixed(known[0], text)
 
-    def _encode_many(self, texts: Sequence[str], to: str | None) -> list[list[int]]:
+    def encode_many(self, texts: Sequence[str], to: str | None = None) -> list[list[int]]:
         """Token ids of texts as the model reads them; of one that is too long, the beginning."""
         most = min(self.decoding.longest, self._context) - 1
         return [[*ids[:most], self.end] for ids in self.source.encode_many(texts)]

@@ -53,8 +53,7 @@ def likelihood(
         [*translator.tag(to), *ids, translator.source.role("end")] for ids in translator.source.encode_many(sources)
     ]
     written = translator.target.encode_many(targets, written=True)
-    room = translator.model.config.context
-    fitting = [i for i in range(len(read)) if max(len(read[i]), len(written[i]) + 1) <= room]
+    fitting = teacher(translator).fitting(read, written)
     if not fitting:
         return None
     total = 0.0

@@ -22,7 +22,7 @@ from regard.decoding import constraints
 from regard.decoding.batching import by_length, in_order, padded
 from regard.decoding.beam import Beam, Searching
 from regard.decoding.engine import Group, stream
-from regard.decoding.forbidden import Forbidden
+from regard.decoding.forbidden import Forbidden, holds_phrase
 from regard.decoding.generate import Drawing
 from regard.decoding.sampling import Sampler, noise
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
@@ -33,13 +33,15 @@ from regard.metrics.scores import Scores
 from regard.models.inference import Ready
 from regard.tasks.trained import Workload, described, revived
 from regard.tasks.translation.answers import Answer, describe_unfinished, rejoined, upper, worded
-from regard.tasks.translation.copying import mended
+from regard.tasks.translation.copying import copies, restore_lost, shield
+from regard.tasks.translation.lost_names import Lexicon
 from regard.tasks.translation.options import DecodingConfig, TranslationOptions
 
 if TYPE_CHECKING:
     from regard.interpret.steps import Steps
 
 ROWS = 256  # most sentences side by side on a GPU
+WARMING = 3  # searches after which a GPU replays a step
 
 
 class Translator:
@@ -69,6 +71,7 @@ class Translator:
         self.name = name
         self.reads = tuple(reads)
         """The languages that it reads, where its card says so."""
+        self.lexicon = Lexicon(self.source)
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Translator:
@@ -181,6 +184,13 @@ class Translator:
             for code, answer in zip(foreign, whole, strict=True)
         ]
 
+    def warm_up(self) -> None:
+        """Prepare for many requests: compile kernels and capture graphs now instead of during the first of them."""
+        self.ready.warm()
+        for to in self.languages or [None]:
+            for _ in range(WARMING):
+                self.answers(["."], to=to, copy="none")
+
     def settings(self, **changes: Any) -> DecodingConfig:
         """Its settings with some of them changed."""
         return config.build(DecodingConfig, {**config.plain(self.decoding), **changes}, where="decoding")
@@ -242,9 +252,10 @@ class Translator:
 
     def encode(self, text: str, to: str | None = None) -> list[int]:
         """Token ids of a sentence as the model reads it: the tag of the language asked for, the text, the end."""
-        return self._encode_many([text], to)[0]
+        return self.encode_many([text], to)[0]
 
-    def _encode_many(self, texts: Sequence[str], to: str | None) -> list[list[int]]:
+    def encode_many(self, texts: Sequence[str], to: str | None = None) -> list[list[int]]:
+        """Token ids of sentences as the model reads them."""
         tag, end, room = self.tag(to), self.source.role("end"), self._context - 1
         found = [[*tag, *ids, end] for ids in self.source.encode_many(texts)]
         longest = max(map(len, found), default=0) - 1
@@ -269,22 +280,32 @@ class Translator:
         free = not (decoding.prefix or decoding.force)
         if free and decoding.keep and to is not None:
             guesses = languages.identify_many(texts)
-            done = {place for place, guess in enumerate(guesses) if guess is not None and guess.surely(to)}
+            done = {
+                place
+                for place, guess in enumerate(guesses)
+                if guess is not None and guess.surely(to) and not holds_phrase(texts[place], decoding.forbid)
+            }
             if done:
                 rest = [place for place in range(len(texts)) if place not in done]
                 own = replace(decoding, keep=False)
                 found = self._faithful([texts[place] for place in rest], to, own, [seeds[place] for place in rest])
                 answers = dict(zip(rest, found, strict=True))
                 return [answers[n] if n in answers else Answer(text, 0.0, kept=1) for n, text in enumerate(texts)]
-        read = [truecase.truecased(text, self.source) if free and decoding.truecase else text for text in texts]
-        found = mended(self, read, self._search(read, to, decoding, seeds), to=to, decoding=decoding)
+        raised = decoding.truecase and not any(phrase != phrase.lower() for phrase in decoding.forbid)
+        read = [truecase.truecased(text, self.source) if free and raised else text for text in texts]
+        if not copies(decoding):
+            found = self._search(read, to, decoding, seeds)
+        else:
+            shielded = [shield(text) for text in read]
+            drafts = self._search([sentence.text for sentence in shielded], to, decoding, seeds)
+            found = restore_lost(self, shielded, drafts, to=to, decoding=decoding)
         return [upper(answer) if own != text else answer for own, text, answer in zip(read, texts, found, strict=True)]
 
     def _search(
         self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, seeds: Sequence[int]
     ) -> list[Answer]:
         """Answers for sentences, decoded in batches of similar length."""
-        read = self._encode_many(texts, to) if texts else []
+        read = self.encode_many(texts, to) if texts else []
         copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
         batches = by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // copies))
         groups = self._found(read, batches, decoding, seeds)
@@ -314,6 +335,19 @@ class Translator:
             self.ready.give_up(str(reason))
             return (self.hypotheses(read, batch, decoding, seeds) for batch in batches)
 
+    def complete(
+        self, texts: Sequence[str], prefixes: Sequence[str], *, to: str | None, decoding: DecodingConfig
+    ) -> list[str]:
+        """Translate sentences whose answers each begin with a prefix of their own."""
+        read, begun = self.encode_many(texts, to), self.target.encode_many(prefixes, written=True)
+        batches = by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // decoding.beams))
+        found = []
+        for batch in batches:
+            rules = [constraints.Prefix(each=[begun[number] for number in batch])]
+            hypotheses = self.hypotheses(read, batch, decoding, rules=rules)
+            found.append(self.target.decode_many([best.tokens for best, *_ in hypotheses]))
+        return in_order(batches, found)
+
     def hypotheses(
         self,
         read: Sequence[list[int]],
@@ -321,17 +355,19 @@ class Translator:
         decoding: DecodingConfig,
         seeds: Sequence[int] | None = None,
         model: Stepper | None = None,
+        *,
+        rules: Sequence[constraints.Constraint] = (),
     ) -> list[list[Hypothesis]]:
-        """The search itself, over the token ids of the sentences with these numbers."""
+        """The search itself, over the token ids of the sentences with these numbers, under further rules if any."""
         own = [read[number] for number in numbers]
         inputs = self._inputs(own, device_of(self.model))
-        policy, limits = self._policy(decoding), self._limits(read, numbers, decoding)
+        policy, limits = self._policy(decoding, rules), self._limits(read, numbers, decoding)
         seeds = [hash((decoding.seed, number)) if seeds is None else seeds[number] for number in numbers]
         return stream(model or self.model, [Group(inputs, limits, _noise(policy, limits, seeds))], policy)[0]
 
-    def _policy(self, decoding: DecodingConfig) -> Searching | Drawing:
+    def _policy(self, decoding: DecodingConfig, rules: Sequence[constraints.Constraint] = ()) -> Searching | Drawing:
         """How the settings choose tokens."""
-        wanted = tuple(self._constraints(decoding))
+        wanted = (*self._constraints(decoding), *rules)
         if not decoding.sample:
             beams = max(decoding.beams, decoding.nbest)
             beam = Beam(beams=beams, nbest=decoding.nbest, length_penalty=decoding.length_penalty)

@@ -7,7 +7,12 @@ from regard import checkpoint, recipe
 from regard.data import tokenizers
 from regard.data.tokenizers import TokenizerConfig
 from regard.data.truecase import truecased
-from regard.tasks.translation.copying import lost
+from regard.tasks.translation.answers import Answer
+from regard.tasks.translation.copying import restore_lost, shield
+from regard.tasks.translation.documents import document as documents
+from regard.tasks.translation.documents.glossary import Terms
+from regard.tasks.translation.lost_text import find_lost
+from regard.tasks.translation.splicing import splice, splice_alike
 from regard.tasks.translation.translator import Translator
 from tests.documents import ROOT
 
@@ -111,7 +116,7 @@ def test_what_came_through_by_itself_is_left_to_the_model(shipped):
     ],
 )
 def test_lost_is_what_no_other_language_would_say(text, answer, spans):
-    assert lost(text, answer) == spans
+    assert find_lost(text, answer) == spans
 
 
 def test_capitals_stay_where_the_tokenizer_knows_them_best():
@@ -131,6 +136,82 @@ def test_a_forbidden_word_is_not_written_in_other_pieces_either(shipped):
     for settings in ({}, {"beams": 1}, {"sample": True, "top_k": 3, "seed": 5}):
         answer = shipped.translate(text, to="fr", forbid=["occupe", "m'occupe"], **settings)
         assert "occupe" not in answer.replace("'", " ").split()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["How much time do you spend on Facebook?", "Do you use Facebook?", "FACEBOOK IS OPEN.", "Facebook est fermé."],
+)
+def test_a_forbidden_word_is_not_copied_from_the_source_either(shipped, text):
+    answer = shipped.translate(text, to="fr", forbid=["Facebook", "FACEBOOK"])
+    assert "facebook" not in answer.lower()
+    assert answer.strip()
+
+
+def test_a_forbidden_term_of_a_glossary_is_not_written(shipped):
+    terms = Terms.of([("station", "terminus")])
+    text = "Where is the station?"
+    assert "terminus" in documents.translate(shipped, [text], to="fr", terms=terms)[0]
+    assert "terminus" not in documents.translate(shipped, [text], to="fr", terms=terms, forbid=["terminus"])[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "mended"),
+    [
+        ("I met Szymanski in June.", "J'ai rencontré Szymans en juin.", "J'ai rencontré Szymanski en juin."),
+        ("The car of Szymanski.", "La voiture d'Szymansk.", "La voiture d'Szymanski."),
+        ("It cost 863,447 euros.", "Cela a coûté 447 euros.", "Cela a coûté 863,447 euros."),
+        ("I met Ben at home.", "Je suis bien chez moi.", "Je suis bien chez moi."),  # bien is no Ben
+        ("Of 12 we have 512.", "Sur 12 nous avons cela.", "Sur 12 nous avons cela."),  # 12 stands for 12
+    ],
+)
+def test_a_lost_word_is_written_over_one_spelt_much_alike(shipped, text, answer, mended):
+    lost = next(word for word in ("Szymanski", "863,447", "Ben", "512") if word in text)
+    begin = text.index(lost)
+    assert splice_alike(text, answer, [(begin, begin + len(lost))], shipped.lexicon) == mended
+
+
+def test_splices_do_not_overlap_and_what_has_no_place_is_set_apart_by_a_blank():
+    text, answer = "Anna met Ben", "ABC def"
+    assert splice(text, answer, [((0, 4), (0, 3)), ((9, 12), (4, 7))]) == "Anna Ben"
+    assert splice(text, answer, [((0, 4), (0, 7)), ((9, 12), (4, 7))]) == "ABC Ben"
+    assert splice(text, answer, [((9, 12), (3, 3))]) == "ABC Ben def"
+
+
+def test_long_addresses_are_read_as_short_words_and_come_back(shipped):
+    text = "See https://example.com/a?b=1 and write to Kyoto, john.smith@example.com."
+    sentence = shield(text)
+    assert sentence.text == "See Tom and write to Kyoto, Boston."
+    answer = sentence.put_back(Answer("Voyez Tom, écrivez à Boston.", 0.0, (Answer("Tom, Tom et Boston", 0.0),)))
+    assert answer.text == "Voyez https://example.com/a?b=1, écrivez à john.smith@example.com."
+    assert answer.alternatives[0].text == "Tom, Tom et john.smith@example.com"
+    assert shield("Hello {name}, see a.co").text == "Hello {name}, see a.co"
+
+
+def test_only_answers_that_have_lost_something_are_touched(shipped):
+    texts = ["I met Szymanski in June.", "I am hungry."]
+    drafts = [Answer("J'ai rencontré quelqu'un en juin.", -1.0), Answer("J'ai froid.", -2.0)]
+    mended = restore_lost(shipped, [shield(text) for text in texts], drafts, to="fr", decoding=shipped.decoding)
+    assert "Szymanski" in mended[0].text
+    assert mended[0].text.startswith("J'ai rencontré")
+    assert mended[0].score == -1.0
+    assert mended[1] is drafts[1]
+
+
+def test_an_answer_at_its_length_limit_is_reported(shipped):
+    with pytest.warns(UserWarning, match="1 answer ran to the length limit before the end"):
+        shipped.translate("I would like to book a table for two tonight.", to="fr", ratio=0.0, minimum=11)
+    [answer] = shipped.answers(["I would like to book a table for two tonight."], to="fr", ratio=0.0, minimum=11)
+    assert (answer.unfinished, answer.plain()["unfinished"]) == (1, 1)
+    [whole] = shipped.answers(["Where is the station?"], to="fr")
+    assert whole.unfinished == 0
+    assert "unfinished" not in whole.plain()
+
+
+def test_warming_up_changes_no_answer(shipped):
+    before = shipped.translate("Where is the station?", to="fr")
+    shipped.warm_up()
+    assert shipped.translate("Where is the station?", to="fr") == before
 
 
 def test_the_language_is_guessed_where_nobody_says_it(shipped):

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from regard.data.tokenizers import WORD
+from regard.decoding.forbidden import holds_phrase
 from regard.tasks.translation.alignment import links
 from regard.tasks.translation.documents.glossary import Match, Terms
 from regard.tasks.translation.documents.markup import Marked, cut, parse
 from regard.tasks.translation.documents.tag_placement import diagonal, occurrences, restore
-from regard.tasks.translation.documents.terms import grant
+from regard.tasks.translation.documents.terms import Wanting, grant
 
 if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig
@@ -82,6 +83,7 @@ def _sentences(
         end = begin + len(piece.text)
         names = [Match(*span, name) for name in marked.kept for span in occurrences(name, piece.text)]
         settled = terms.matches(piece.text) if terms is not None else []
+        settled = [match for match in settled if not holds_phrase(match.target, decoding.forbid)]
         touched = any(begin <= edge <= end for mark in marked.marks for edge in (mark.begin, mark.end))
         if piece.text:
             yield _Sentence(piece.text, piece.gap, [*names, *settled], bool(names) or touched)
@@ -90,9 +92,10 @@ def _sentences(
 
 def _answer(translator: Translator, sentences: Sequence[_Sentence], decoding: DecodingConfig, to: str | None) -> None:
     """Translate all sentences at once, then grant what each still lacks."""
-    free = translator.like(replace(decoding, split=False)).translate([one.text for one in sentences], to=to)
-    for sentence, answer in zip(sentences, free, strict=True):
-        sentence.answer = grant(translator, sentence.text, answer, sentence.wishes, to=to, decoding=decoding)
+    free = translator.like(replace(decoding, split=False)).answers([one.text for one in sentences], to=to)
+    wanting = [Wanting(one.text, answer.text, one.wishes) for one, answer in zip(sentences, free, strict=True)]
+    for sentence, answer in zip(sentences, grant(translator, wanting, to=to, decoding=decoding), strict=True):
+        sentence.answer = answer
 
 
 def _link(translator: Translator, sentences: Sequence[_Sentence], to: str | None) -> None:

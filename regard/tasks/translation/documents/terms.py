@@ -7,66 +7,98 @@ whichever it finds more probable.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from regard.tasks.translation.alignment import links
 from regard.tasks.translation.documents.glossary import Match, says
 from regard.tasks.translation.documents.tag_placement import stretch
-from regard.tasks.translation.teacher_forcing import forced
+from regard.tasks.translation.teacher_forcing import forced, teacher
 
 if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig
     from regard.tasks.translation.translator import Translator
 
 
+@dataclass
+class Wanting:
+    """A sentence, its answer so far, and what the answer should contain."""
+
+    source: str
+    answer: str
+    wishes: Sequence[Match]
+    """The translations asked for of parts of the source, as a glossary finds them."""
+
+    @property
+    def pending(self) -> list[Match]:
+        """The wishes that are not in the answer yet."""
+        return [wish for wish in self.wishes if not says(self.answer, wish.target)] if self.answer.strip() else []
+
+
 def grant(
-    translator: Translator,
-    source: str,
-    answer: str,
-    wishes: Sequence[Match],
-    *,
-    to: str | None,
-    decoding: DecodingConfig,
-) -> str:
-    """The answer to a source with the wishes in it; one whose part of the source is linked to nothing is left out.
+    translator: Translator, sentences: Sequence[Wanting], *, to: str | None, decoding: DecodingConfig
+) -> list[str]:
+    """Return the answers with the wishes in them; one whose part of the source is linked to nothing is left out.
 
-    Each wish is the translation asked for of a part of the source, as a glossary finds them.
+    All sentences take their next wish at the same time, so that they are linked, searched and scored together.
     """
-    for attempt in range(3 * len(wishes)):
-        found = _next(translator, source, answer, wishes, to)
-        if found is None:
-            return answer
-        begin, end, text = found
-        if begin == 0 and answer[:1].isupper():
-            text = text[:1].upper() + text[1:]
-        prefix = answer[:begin] + text
-        told = [prefix + answer[end:]]
-        if attempt < 2 * len(wishes):  # beyond, wishes undo one another
-            own = replace(decoding, prefix=prefix, split=False, nbest=1, sample=False)
-            told += [again for again in translator.like(own).translate([source], to=to) if says(again, text)]
-        answer = _likeliest(translator, source, told, to)
-    return answer
+    held = [replace(sentence) for sentence in sentences]
+    active = list(range(len(held)))
+    for attempt in range(3 * max((len(sentence.wishes) for sentence in held), default=0)):
+        active = [n for n in active if attempt < 3 * len(held[n].wishes) and held[n].pending]
+        edits = _find_edits(translator, {n: held[n] for n in active}, to)
+        active = list(edits)
+        if not active:
+            break
+        candidates = {n: [prefix + held[n].answer[end:]] for n, (prefix, end, _) in edits.items()}
+        again = [n for n in active if attempt < 2 * len(held[n].wishes)]  # beyond, wishes undo one another
+        if again:
+            own = replace(decoding, nbest=1, sample=False)
+            prefixes = [edits[n][0] for n in again]
+            found = translator.complete([held[n].source for n in again], prefixes, to=to, decoding=own)
+            for n, text in zip(again, found, strict=True):
+                candidates[n] += [text] if says(text, edits[n][2]) else []
+        for n, answer in _choose_likeliest(translator, held, candidates, to).items():
+            held[n].answer = answer
+    return [sentence.answer for sentence in held]
 
 
-def _next(
-    translator: Translator, source: str, answer: str, wishes: Sequence[Match], to: str | None
-) -> tuple[int, int, str] | None:
-    """The first stretch of the answer that a wish should replace."""
-    pending = [wish for wish in wishes if not says(answer, wish.target)]
-    if not pending or not answer.strip():
-        return None
-    [pairs] = links(translator, [source], [answer], to=to)
-    places = ((stretch(source, answer, pairs, (wish.begin, wish.end)), wish.target) for wish in pending)
-    return min(((*place, target) for place, target in places if place is not None), default=None)
+def _find_edits(
+    translator: Translator, sentences: Mapping[int, Wanting], to: str | None
+) -> dict[int, tuple[str, int, str]]:
+    """Return, by number, an answer up to and with the next wish, where the replaced stretch ends, and the wish."""
+    if not sentences:
+        return {}
+    sources, answers = ([getattr(each, name) for each in sentences.values()] for name in ("source", "answer"))
+    edits = {}
+    linked = zip(sentences.items(), links(translator, sources, answers, to=to), strict=True)
+    for (number, sentence), pairs in linked:
+        stretches = [
+            (place, wish.target)
+            for wish in sentence.pending
+            if (place := stretch(sentence.source, sentence.answer, pairs, (wish.begin, wish.end))) is not None
+        ]
+        if stretches:
+            (begin, end), text = min(stretches)
+            opening = begin == 0 and sentence.answer[:1].isupper()
+            text = text[:1].upper() + text[1:] if opening else text
+            edits[number] = sentence.answer[:begin] + text, end, text
+    return edits
 
 
-def _likeliest(translator: Translator, source: str, answers: Sequence[str], to: str | None) -> str:
-    """Of these answers the most probable one."""
-    read = [translator.encode(source, to)] * len(answers)
-    scores = {
-        number: float(own.sum())
-        for number, own in forced(translator, read, translator.target.encode_many(answers, written=True))
-    }
-    return answers[max(scores, key=scores.__getitem__)]
+def _choose_likeliest(
+    translator: Translator, sentences: Sequence[Wanting], candidates: Mapping[int, Sequence[str]], to: str | None
+) -> dict[int, str]:
+    """Return, by number, the most probable candidate; the first where none is short enough for the model to read."""
+    owners = [number for number, some in candidates.items() for _ in some]
+    texts = [text for some in candidates.values() for text in some]
+    read = translator.encode_many([sentences[number].source for number in owners], to)
+    written = translator.target.encode_many(texts, written=True)
+    fitting = teacher(translator).fitting(read, written)
+    scored = forced(translator, [read[place] for place in fitting], [written[place] for place in fitting])
+    best: dict[int, tuple[float, str]] = {}
+    for place, scores in scored:
+        number, text = owners[fitting[place]], texts[fitting[place]]
+        best[number] = max(best.get(number, (float("-inf"), "")), (float(scores.sum()), text))
+    return {number: best[number][1] if number in best else some[0] for number, some in candidates.items()}

@@ -12,7 +12,8 @@ from regard.tasks.translation.alignment import links, looks
 from regard.tasks.translation.documents import document as documents
 from regard.tasks.translation.documents.glossary import Match, Terms
 from regard.tasks.translation.documents.tag_placement import stretch
-from regard.tasks.translation.documents.terms import grant
+from regard.tasks.translation.documents.terms import Wanting, grant
+from regard.tasks.translation.teacher_forcing import forced
 from regard.tasks.translation.translator import Translator
 
 PAGE = (
@@ -68,16 +69,38 @@ def test_a_wish_takes_the_place_of_the_models_own_word(translator):
     wish = Match(3, 7, "wolf")
     [pairs] = links(translator, ["Le chat noir dort."], [own])
     place = stretch("Le chat noir dort.", own, pairs, (wish.begin, wish.end))
-    granted = grant(translator, "Le chat noir dort.", own, [wish], to=None, decoding=translator.decoding)
+    wanting = [
+        Wanting("Le chat noir dort.", own, [wish]),
+        Wanting("Le roi dort.", "The king sleeps.", [Match(3, 6, "king")]),
+        Wanting("Le roi dort.", "", [Match(3, 6, "king")]),
+    ]
+    granted, unchanged, empty = grant(translator, wanting, to=None, decoding=translator.decoding)
     assert place is not None
     assert granted.lower().startswith(own[: place[0]].lower() + "wolf")
-    assert (
-        grant(
-            translator, "Le roi dort.", "The king sleeps.", [Match(3, 6, "king")], to=None, decoding=translator.decoding
-        )
-        == "The king sleeps."
-    )
-    assert grant(translator, "Le roi dort.", "", [Match(3, 6, "king")], to=None, decoding=translator.decoding) == ""
+    assert (unchanged, empty) == ("The king sleeps.", "")
+
+
+def test_wishes_granted_together_are_those_granted_one_by_one(translator):
+    texts = ["Le chat noir dort.", "Le roi mange !", "Le loup dort."]
+    wishes = [[Match(3, 7, "wolf"), Match(8, 12, "white")], [Match(3, 6, "boy")], []]
+    answers = translator.translate(texts)
+    wanting = [Wanting(*each) for each in zip(texts, answers, wishes, strict=True)]
+    together = grant(translator, wanting, to=None, decoding=translator.decoding)
+    alone = [grant(translator, [each], to=None, decoding=translator.decoding)[0] for each in wanting]
+    assert together == alone
+    assert together[2] == answers[2]
+    assert [each.answer for each in wanting] == answers, "what was asked is left as it was"
+
+
+def test_an_answer_longer_than_the_model_reads_is_neither_linked_nor_scored(translator):
+    room = translator.model.config.context
+    long = " ".join(["king"] * room)
+    assert len(translator.target.encode(long, written=True)) >= room
+    assert links(translator, ["Le roi dort.", "Le roi dort."], [long, "The king sleeps."])[0] == []
+    wanting = [Wanting("Le roi dort.", long, [Match(3, 6, "boy")])]
+    assert grant(translator, wanting, to=None, decoding=translator.decoding) == [long]
+    with pytest.raises(ValueError, match=f"and the model knows {room} positions"):
+        list(forced(translator, [translator.encode("Le roi dort.")], [translator.target.encode(long, written=True)]))
 
 
 def test_a_translator_looks_the_same_whether_it_writes_or_reads_its_answer(translator):

@@ -1,0 +1,197 @@
+"""Names and made-up words that a translation has lost: those that the tokenizer of the source has to spell out."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+from functools import cache
+from importlib import resources
+
+from regard.data.tokenizers import Tokenizer
+
+Span = tuple[int, int]
+WORD = re.compile(r"[^\W\d_]+(?:[-'][^\W\d_]+)*")
+OPENING = re.compile(r"^\W*$|[!?:]\W*$")  # what stands before the first word of a sentence
+POSSESSIVE = re.compile(r"'s?$|^(?:qu|[cdjlmnst])'", re.IGNORECASE)
+SHORTEST = 4  # letters of a word that can be told to be spelt out
+NAME = (3, 2.8)  # least pieces of a name, most letters a piece
+ALIKE = 0.7  # the least likeness of a word and its rendering
+RARE = (4, 1.7)  # of any other word, which may be one that is only rare
+REMEMBERED = 1 << 16  # words whose pieces are kept
+
+EXONYMS = re.compile(  # names that languages spell each in its own way, by how they begin
+    r"""(?:afri[ck]|al[ck]ora|alger|al+em|aleman|amazon|ameri|amér|angl|antar|antil|antwer|anvers|arab|argent|armen
+    |armén|asia|asie|atheni|athen|athèn|atlant|austr|autrich|autric|balti|barcel|bavar|bavi|belg|berl|bohem|bolog|bord
+    |brazi|brési|brit|brux|brus|bulga|bulg|burg|califor|canad|cast|catal|cathol|chin|christ|chré|chypr|colog|corn|corse
+    |corsi|cracov|croat|cypr|danem|danis|danub|denm|dresd|dutch|dun|écoss|edinb|édimb|egyp|égyp|engl|espa|esto|euro
+    |finl|finn|flan|flem|floren|franc|french|francf|gallo|gaul|genev|genèv|géor|georg|germ|grec|greec|greek|hag|hamb
+    |holl|hong|hung|iceland|ind|irel|irish|irland|islam|islan|israel|isra|ital|jap|jew|juif|jér|jerus|latv|lett|lib
+    |lisb|lith|litu|lond|louvain|luxem|maced|macéd|madr|maroc|medit|médit|mexic|mexiq|milan|mongol|moroc|mosc|muni|munich
+    |musul|muslim|naple|napol|nether|norm|norw|norv|nouv|pacif|palest|paris|pays|pekin|pékin|pers|pol[ao]|pologn|pomér
+    |portug|prag|protest|pruss|pyrén|pyren|rhin|rhén|rom[ae]|roum|ruman|russ|sard|savo|saxo|scand|scot|serb|sibér|siber
+    |sicil|silés|slov|soviet|sovi|spain|span|sued|suèd|suéd|suis|swed|swis|switz|syri|tchè|tcheco|thail|thaï|tuni
+    |turk|turq|tusc|tosc|ukrai|unit|vars|warsaw|veni|venise|vene|vien|viet|viêt|welsh|wales|york|yougo|yugo|zéland|zeal
+    |monday|tuesday|wednes|thurs|friday|satur|sunday|januar|februar|march|april|june|july|august|septem|octob|novem
+    |decem|monsieur|madame|mademoi|mister|presid|présid|minist|parlia|parlem|commis|council|consei|king|queen|prince|roi
+    |reine|saint|internet|email|easter|pâque|halloween|columb|colomb|korea|corée|democ|démoc|repub|répub|social|seoul|séoul
+    |ira[kqn]|kenya|budd?h|boudd|hindu|hindou
+    |\w+(?:ian|ese|ish|ism|ist|ien|ienne|ique)s?$|\w+(?:crat)?ic$)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+class Lexicon:
+    """The words of texts as a tokenizer sees them; each is looked up once, and many together."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self._pieces: dict[str, int] = {}
+        self._suspects: dict[str, bool] = {}
+
+    def look_up(self, words: Iterable[str]) -> None:
+        """Count the pieces of these words, all that are new in one call of the tokenizer."""
+        new = [word for word in dict.fromkeys(words) if word not in self._pieces]
+        if new:
+            if len(self._pieces) + len(new) > REMEMBERED:
+                self._pieces.clear()
+            self._pieces |= dict(zip(new, map(len, self.tokenizer.encode_many(new)), strict=True))
+
+    def count_pieces(self, word: str) -> int:
+        """Into how many tokens a word is cut."""
+        if word not in self._pieces:
+            self.look_up([word])
+        return self._pieces[word]
+
+    def is_spelt_out(self, word: str, *, named: bool) -> bool:
+        """Whether the tokenizer spells a word out, or a part of it, as it does with names and with rare words.
+
+        Capitals are abbreviations, which have a translation.
+        """
+        least, most = NAME if named else RARE
+        for part in word.split("-"):
+            if len(part) >= SHORTEST and not part.isupper():
+                pieces = min(self.count_pieces(part), self.count_pieces(part.lower()))
+                if pieces >= least and len(part) <= most * pieces and not EXONYMS.match(part):
+                    return True
+        return False
+
+    def find_suspects(self, texts: Sequence[str]) -> list[bool]:
+        """Say of each text whether any of its words could be lost at all; most texts have none."""
+        words = [WORD.findall(text) for text in texts]
+        new = {word for some in words for word in some if word not in self._suspects}
+        if new:
+            bare = {word: strip_clitics(word) for word in new}
+            parts = {part for word in bare.values() for part in word.split("-") if len(part) >= SHORTEST}
+            self.look_up(form for part in parts for form in (part, part.lower()))
+            if len(self._suspects) + len(new) > REMEMBERED:
+                self._suspects.clear()
+                new = {word for some in words for word in some}
+                bare = {word: strip_clitics(word) for word in new}
+            self._suspects |= {word: self._could_be_lost(bare[word]) for word in new}
+        suspects = self._suspects
+        return [any(map(suspects.__getitem__, some)) for some in words]
+
+    def _could_be_lost(self, word: str) -> bool:
+        if word in given_names():
+            return True
+        return len(word) >= SHORTEST and self.is_spelt_out(word, named=word[:1].isupper())
+
+
+def find_lost_names(texts: Sequence[str], answers: Sequence[str], lexicon: Lexicon) -> list[list[Span]]:
+    """Return, for each text, where names and made-up words stand that its answer has lost.
+
+    A name is one of people's first names, or spelt out in more than two pieces and has no spelling of its own in other
+    languages. Any other word must be in pieces as small as no common word's. Where most words are strange, none is
+    reported.
+    """
+    suspects = lexicon.find_suspects(texts)
+    return [
+        _find_in(text, answer, lexicon) if suspect else []
+        for text, answer, suspect in zip(texts, answers, suspects, strict=True)
+    ]
+
+
+def _find_in(text: str, answer: str, lexicon: Lexicon) -> list[Span]:
+    matches = list(WORD.finditer(text))
+    words = [strip_clitics(match[0]) for match in matches]
+    folded = answer.casefold()
+    first_names: list[int] = []
+    spelt: list[int] = []
+    for number, word in enumerate(words):
+        if word in given_names() and _is_first_name(text, matches[number], word, lexicon):
+            first_names.append(number)
+        if len(word) >= SHORTEST and lexicon.is_spelt_out(word, named=word[:1].isupper()):
+            absent = word.casefold() not in folded
+            if absent and lexicon.is_spelt_out(word, named=is_name(text, matches[number], word)):
+                spelt.append(number)
+    if not first_names and not spelt:
+        return []
+    written = [strip_clitics(word) for word in WORD.findall(answer)]
+    lost = {number for number in spelt if not _is_rendered(words[number], answer, lexicon)}
+    if first_names:
+        here = set(words)
+        others = any(word in given_names() and word not in here for word in written)  # Sophie may stand for Sophia
+        lost |= set() if others else {number for number in first_names if words[number] not in written}
+    if 2 * len(lost) > max(2, len(words)):
+        return []
+    begins = {number: matches[number].start() + matches[number][0].index(words[number]) for number in sorted(lost)}
+    return [(begin, begin + len(words[number])) for number, begin in begins.items()]
+
+
+def find_alike(word: str, answer: str, least: float = ALIKE) -> list[tuple[float, re.Match[str]]]:
+    """Return the words of an answer that are spelt much like this one, with their likeness, the likest first."""
+    small = word.lower()
+    pairs = {small[place : place + 2] for place in range(len(small) - 1)}
+    found = []
+    for match in WORD.finditer(answer):
+        other = strip_clitics(match[0]).lower()
+        bound = 2 * min(len(small), len(other)) / (len(small) + len(other))
+        if bound >= least and any(pair in other for pair in pairs):
+            likeness = SequenceMatcher(None, small, other, autojunk=False).ratio()
+            if likeness >= least:
+                found.append((likeness, match))
+    return sorted(found, key=lambda pair: -pair[0])
+
+
+def strip_clitics(word: str) -> str:
+    """Return a word without the article or ending that an apostrophe sets apart."""
+    if "'" not in word:
+        return word
+    return POSSESSIVE.sub("", POSSESSIVE.sub("", word)) or word
+
+
+def is_name(text: str, match: re.Match[str], word: str) -> bool:
+    """Whether a word is written as a name, with a capital that no sentence begins by."""
+    if not word[:1].isupper() or EXONYMS.match(word):
+        return False
+    return not OPENING.search(text[: match.start()].rstrip())
+
+
+@cache
+def given_names() -> frozenset[str]:
+    """First names of people, common in English or French and the same in both."""
+    return frozenset((resources.files("regard") / "data" / "given_names.txt").read_text(encoding="utf-8").split())
+
+
+def _is_rendered(word: str, answer: str, lexicon: Lexicon) -> bool:
+    """Whether an answer has a word for this one: one much like it that is not spelt out (Colomb for Columbus), or one
+    that differs in accents and its ending only (Éthiopie for Ethiopia).
+    """
+    stem = _stem(word)
+    return any(
+        lexicon.count_pieces(match[0]) < NAME[0] or (len(stem) > 2 and _stem(strip_clitics(match[0])) == stem)
+        for _, match in find_alike(word, answer)
+    )
+
+
+def _stem(word: str) -> str:
+    """Return a word in small letters without accents and without the vowels that languages end it with."""
+    letters = unicodedata.normalize("NFD", word.lower())
+    return "".join(letter for letter in letters if not unicodedata.combining(letter)).rstrip("aeiouys")
+
+
+def _is_first_name(text: str, match: re.Match[str], word: str, lexicon: Lexicon) -> bool:
+    """Whether a first name is one here; where a sentence begins, one that is no other word: James, not Will."""
+    return not OPENING.search(text[: match.start()].rstrip()) or lexicon.count_pieces(word.lower()) > 1

@@ -1,0 +1,82 @@
+"""Addresses, placeholders, emoji, codes, numbers and dates that a translation should have as the source has them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from regard.tasks.translation.documents.markup import EMOJI, PLACEHOLDER, Span
+
+SUSPECT = re.compile(  # one of these is in everything that could be lost
+    r"[\d@#%${}]|[\w-]\.[\w-]|://|www\.|[\u203c-\u32ff\U0001f000-\U0001faff]"
+)
+LINK = re.compile(  # names of sites, files, people and topics: example.com, notes_2.pdf, @anna, #summer
+    r"(?<![\w@.])[\w-]{2,}(?:\.[\w-]{2,})*\.[a-z]{2,5}\d?(?![\w@])|(?<![\w&])[@#][^\W\d]\w+"
+)
+CODE = re.compile(r"(?<![\w+-])(?=[\w+-]*\d)(?=[\w+-]*[^\W\d_])\w+(?:[-+]\w+)*")  # AF1680, KX19-ZTR, F4
+MEASURE = re.compile(
+    r"\d+[^\W\d_]{1,4}|\d{1,2}h\d\d|(?:\d+-)+[^\W\d_-]+(?:-[^\W\d_-]+)*"
+)  # 3rd, 5kg, 8h30, 10-year-old
+NUMBER = re.compile(r"\+\d+(?:[ .-]\d{1,4}(?!\d))+|\d{1,2} ?h ?\d\d(?!\w)|\d+(?:[./:,-]\d+|\s\d{2,3}(?!\d))*")
+TIME = re.compile(r"\d{1,2}(?::| ?h ?)(\d\d)")
+GROUPED = re.compile(r"\d{1,3}(?:[,.\s]\d{3})+")  # thousands, which each language sets apart in its own way
+RUN = re.compile(r"\d(?:[\d,.\s]*\d)?")
+DIGITS = re.compile(r"\d+")
+
+
+def find_lost(text: str, answer: str, *, numbers: bool = True) -> list[Span]:
+    """Return where in a text stands what its answer should have as it is and has not; `numbers` and codes as well."""
+    if not SUSPECT.search(text):
+        return []
+    patterns = (PLACEHOLDER, EMOJI, LINK, *([CODE] if numbers else []))
+    copied: list[re.Match[str]] = []
+    for match in (match for pattern in patterns for match in pattern.finditer(text)):
+        apart = all(match.end() <= one.start() or one.end() <= match.start() for one in copied)
+        if apart and not MEASURE.fullmatch(match[0]):
+            copied.append(match)
+    wanted = Counter(match[0] for match in copied)
+    spans = [match.span() for match in copied if answer.count(match[0]) < wanted[match[0]]]
+    if numbers:
+        free = text
+        for match in copied:
+            free = free[: match.start()] + " " * len(match[0]) + free[match.end() :]
+        said = DIGITS.findall(answer)
+        spans += [match.span() for match in NUMBER.finditer(free) if not _says(said, match[0], answer)]
+    return sorted(spans)
+
+
+def _says(said: Sequence[str], number: str, answer: str) -> bool:
+    """Whether an answer with these runs of digits can stand for a number of the text.
+
+    Another language may write the signs in it otherwise, a time by another clock, and a small number in words.
+    """
+    runs = DIGITS.findall(number)
+    digits = "".join(runs)
+    if GROUPED.fullmatch(number):
+        written = (match[0] for match in RUN.finditer(answer))
+        return any(_digits(each) == digits and len(_signs(each)) < 2 for each in written)
+    if len(runs) > 2:  # a date, a version, a telephone number
+        return " ".join(number.split()) in " ".join(answer.split())
+    if any(said[n : n + len(runs)] == runs for n in range(len(said))):
+        return True
+    if time := TIME.fullmatch(number):
+        return not said or time[1] in said
+    if len(number.split()) > 1:
+        return any(
+            "".join(said[begin:end]) == digits for begin in range(len(said)) for end in range(begin, len(said) + 1)
+        )
+    if not number.isdigit():
+        return False
+    if len(digits) < 3:  # in words, or an hour of another clock
+        return True
+    return any("".join(said[n : n + 2]) == digits for n in range(len(said)))  # 1 234
+
+
+def _digits(number: str) -> str:
+    return "".join(DIGITS.findall(number))
+
+
+def _signs(number: str) -> set[str]:
+    """What sets the digits of a number apart, all blanks being one."""
+    return {" " if sign.isspace() else sign for sign in number if not sign.isdigit()}

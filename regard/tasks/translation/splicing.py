@@ -1,0 +1,130 @@
+"""Lost words written over what an answer has in their place: a word spelt much alike, or where the model looked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from regard.data.tokenizers import WORD as UNIT
+from regard.tasks.translation.alignment import average_looks
+from regard.tasks.translation.lost_names import NAME, OPENING, WORD, Lexicon, find_alike, strip_clitics
+from regard.tasks.translation.lost_text import DIGITS, NUMBER, RUN
+
+if TYPE_CHECKING:
+    from regard.tasks.translation.translator import Translator
+
+Span = tuple[int, int]
+ALIKE = 0.6  # the least likeness of a lost word and what was written for it
+LEAST = 0.2  # of the attention of a word, what makes it the one written for another
+
+
+def splice(text: str, answer: str, places: Sequence[tuple[Span, Span]]) -> str:
+    """Write stretches of a text over stretches of its answer, given as pairs; one that overlaps another is left.
+
+    A stretch of no letters is a place after a word: what belongs there is set apart by a blank.
+    """
+    end = len(answer)
+    for (begin, stop), (first, last) in sorted(places, key=lambda pair: (pair[1], pair[0]), reverse=True):
+        if last <= end:
+            lost = text[begin:stop] if first < last else f" {text[begin:stop]}"
+            answer, end = answer[:first] + lost + answer[last:], first
+    return answer
+
+
+def splice_alike(text: str, answer: str, spans: Sequence[Span], lexicon: Lexicon) -> str:
+    """Write lost words and numbers over those of the answer that are spelt alike and stand for nothing else."""
+    places = []
+    for begin, end in spans:
+        lost = text[begin:end]
+        stretch = _find_number(lost, text, answer) if lost[0].isdigit() else _find_word(lost, text, answer, lexicon)
+        if stretch is not None:
+            places.append(((begin, end), stretch))
+    return splice(text, answer, places)
+
+
+def _find_word(lost: str, text: str, answer: str, lexicon: Lexicon) -> Span | None:
+    """Find a word that was spelt out, or has a capital, and is not in the text itself."""
+    if not WORD.fullmatch(lost):
+        return None
+    known = {strip_clitics(word).casefold() for word in WORD.findall(text)}
+    for _, match in find_alike(lost, answer, ALIKE):
+        word = strip_clitics(match[0])
+        named = lost[0].isupper() and word[:1].isupper() and not OPENING.search(answer[: match.start()].rstrip())
+        if word.casefold() not in known and (named or lexicon.count_pieces(word) >= NAME[0]):
+            begin = match.start() + match[0].index(word)
+            return begin, begin + len(word)
+    return None
+
+
+def _find_number(lost: str, text: str, answer: str) -> Span | None:
+    """Find the one number of the answer that has some digits of the lost one and is not in the text itself."""
+    wanted = "".join(DIGITS.findall(lost))
+    known = {"".join(DIGITS.findall(match[0])) for match in NUMBER.finditer(text)} - {wanted}
+    found = []
+    for match in RUN.finditer(answer):
+        digits = "".join(DIGITS.findall(match[0]))
+        if len(digits) > 1 and digits not in known and (digits in wanted or wanted in digits):
+            found.append(match.span())
+    return found[0] if len(found) == 1 else None
+
+
+def find_stretches(
+    translator: Translator,
+    texts: Sequence[str],
+    answers: Sequence[str],
+    spans: Sequence[Sequence[Span]],
+    to: str | None,
+) -> list[list[tuple[Span, Span]]]:
+    """Return, for each text, pairs of a lost span and the stretch of the answer written while the model looked there.
+
+    Where nothing was written for a span, or only words that stand for others, the stretch is the place after the word
+    that looked there most.
+    """
+    places: list[list[tuple[Span, Span]]] = [[] for _ in texts]
+    for number, looks in average_looks(translator, texts, answers, to=to):
+        text, answer = texts[number], answers[number]
+        known = {strip_clitics(word).casefold() for word in WORD.findall(text)}
+        read, written = ([match.span() for match in UNIT.finditer(each)] for each in (text, answer))
+        for span in spans[number]:
+            own = [n for n, (begin, end) in enumerate(read) if begin < span[1] and span[0] < end and n < looks.shape[1]]
+            share = looks[: len(written), own].sum(1)
+            if not own or not len(share):
+                continue
+            run = _find_run(share, np.isin(looks[: len(written)].argmax(1), own))
+            stretch = None if run is None else _trim(answer, [written[n] for n in run], known, translator.lexicon)
+            after = written[int(share.argmax())][1]
+            places[number].append((span, stretch or (after, after)))
+    return places
+
+
+def _find_run(share: np.ndarray, most: np.ndarray) -> range | None:
+    """Find the words in a row that looked at a span more than anywhere else, by their shares of attention on it."""
+    there = most & (share >= LEAST)
+    if not there.any():
+        best = int(share.argmax())
+        return range(best, best + 1) if share[best] >= LEAST else None
+    edges = np.flatnonzero(np.diff(np.pad(there.astype(np.int8), 1)))
+    runs = [range(begin, end) for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
+    return max(runs, key=lambda run: share[run.start : run.stop].sum())
+
+
+def _trim(answer: str, words: Sequence[Span], known: set[str], lexicon: Lexicon) -> Span | None:
+    """Return the stretch of these words without signs and common words; None if a word of the source is among them."""
+    kept = [span for span in words if re.search(r"\w", answer[slice(*span)])]
+    if any(strip_clitics(answer[slice(*span)]).casefold() in known for span in kept):
+        return None
+    strange = [span for span in kept if not _is_common(answer[slice(*span)], lexicon)]
+    kept = strange or kept
+    if not kept:
+        return None
+    begin, end = kept[0][0], kept[-1][1]
+    first = answer[slice(*kept[0])]
+    return begin + first.index(strip_clitics(first)), end
+
+
+def _is_common(word: str, lexicon: Lexicon) -> bool:
+    """Whether a word is one that the tokenizer knows, in small letters."""
+    return word.islower() and lexicon.count_pieces(word) == 1
