@@ -249,6 +249,14 @@ class Tokenizer:
         owners = _owners(spelled, [*pairwise(places)])
         return [None if piece is None else owner for piece, owner in zip(pieces, owners, strict=True)]
 
+    def encode_words(self, texts: Sequence[str], *, written: bool = False) -> list[tuple[list[int], list[int]]]:
+        """Ids of each text, and the word that each id belongs to, as `words` counts them; many texts at once."""
+        normal = [self.how.normal(text, written=written) for text in texts]
+        if self.closed:
+            return [(ids, list(range(len(ids)))) for ids in self.encode_normal(normal)]
+        coded = self._engine.encode_batch(normal, add_special_tokens=False)
+        return [(each.ids, _owners(text, each.offsets)) for text, each in zip(normal, coded, strict=True)]
+
     def _words_in(self, ids: Sequence[int], text: str) -> list[int | None] | None:
         """The same from the places that the tokenizer itself notes; None if these are not the ids of the text."""
         coded = self._engine.encode(text, add_special_tokens=False)

@@ -69,37 +69,32 @@ def average_looks(
     translator: Translator, sources: Sequence[str], answers: Sequence[str], *, to: str | None = None
 ) -> Iterator[tuple[int, Float[np.ndarray, "answer source"]]]:
     """(number, where the words of an answer look among those of its source, heads averaged), in any order."""
-    read = translator.encode_many(sources, to)
-    written = translator.target.encode_many(answers, written=True)
+    tag, end = translator.tag(to), translator.source.role("end")
+    coded_sources = translator.source.encode_words(sources)
+    coded_answers = translator.target.encode_words(answers, written=True)
+    read = [[*tag, *ids, end] for ids, _ in coded_sources]
     numbers, tables = [], []
-    for number, weights in looks(translator, read, written):
+    for number, weights in looks(translator, read, [ids for ids, _ in coded_answers]):
         numbers.append(number)
-        tables.append(weights.mean(0))
+        tables.append(weights.mean(0)[: len(coded_answers[number][0]), len(tag) : -1])
     if not numbers:
         return
     values = torch.cat([table.flatten() for table in tables]).float().cpu().numpy()  # one transfer for all
     start = 0
     for number, table in zip(numbers, tables, strict=True):
         own, start = values[start : start + table.numel()].reshape(table.shape), start + table.numel()
-        rows = translator.target.words([*written[number], translator.end])
-        columns = translator.source.words(read[number], sources[number])
-        yield number, _merge_words(own, rows, columns)
+        yield number, _merge_words(own, coded_answers[number][1], coded_sources[number][1])
 
 
 def _merge_words(
-    weights: Float[np.ndarray, "token source"], rows: Sequence[int | None], columns: Sequence[int | None]
+    weights: Float[np.ndarray, "token source"], rows: Sequence[int], columns: Sequence[int]
 ) -> Float[np.ndarray, "word source_word"]:
     """Sum over the tokens of a word that is looked at, average over those of a word that looks."""
-    spread = np.zeros((1 + max((n for n in columns if n is not None), default=-1), len(columns)), np.float32)
-    for place, word in enumerate(columns):
-        if word is not None:
-            spread[word, place] = 1.0
-    gather = np.zeros((1 + max((n for n in rows if n is not None), default=-1), len(rows)), np.float32)
-    for place, word in enumerate(rows):
-        if word is not None:
-            gather[word, place] = 1.0
-    gather /= np.maximum(gather.sum(1, keepdims=True), 1.0)
-    return gather @ weights @ spread.T
+    gather, spread = (
+        (np.arange(max(owners, default=-1) + 1)[:, None] == np.array(owners, dtype=np.int64)).astype(np.float32)
+        for owners in (rows, columns)
+    )
+    return (gather / np.maximum(gather.sum(1, keepdims=True), 1.0)) @ weights @ spread.T
 
 
 def find_crossing(model: nn.Module) -> list[str]:

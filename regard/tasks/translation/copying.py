@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from regard.decoding.forbidden import holds_phrase
 from regard.tasks.translation.alignment import find_crossing
 from regard.tasks.translation.documents import document as documents
-from regard.tasks.translation.documents.markup import PLACEHOLDER, Span, cut
+from regard.tasks.translation.documents.markup import PLACEHOLDER, Marked, Span, cut
 from regard.tasks.translation.documents.tag_placement import occurrences
 from regard.tasks.translation.lost_names import find_lost_names
 from regard.tasks.translation.lost_text import TIME, find_lost
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig
     from regard.tasks.translation.translator import Translator
 
-LONG = 12  # characters of an address that takes many tokens
-ADDRESS = re.compile(r"://|www\.|@")
+SIGNS = re.compile(r"://|www\.|[@{}%$]")  # one of these is in every placeholder
 PLAIN = re.compile(r"[^\W_]+(?:[-'.,:/ ][^\W_]+)*")  # names and numbers
 LOOSE_TIME = re.compile(
     r"(?<!\d)(\d{1,2})(?: h(?:eures? ?)?|: )(\d\d)(?!\d)"
@@ -34,40 +33,32 @@ LOOSE_TIME = re.compile(
 
 
 class Shielded(NamedTuple):
-    """A sentence as the model reads it, with short words in place of addresses."""
+    """A sentence as the model reads it, with words in place of addresses and other placeholders."""
 
     text: str
     original: str
-    addresses: dict[str, str]
-    """Each stand-in with the address it stands for."""
+    marked: Marked | None = None
 
     def put_back(self, answer: Answer) -> Answer:
-        """Return an answer with its addresses; one whose stand-in is not there exactly once stays lost."""
-        if not self.addresses:
+        """Return an answer with its placeholders; one whose stand-in is not there exactly once stays lost."""
+        if self.marked is None:
             return answer
         text = answer.text
-        for stand_in, address in self.addresses.items():
+        for stand_in, placeholder in self.marked.kept.items():
             places = occurrences(stand_in, text)
             if len(places) == 1:
-                text = text[: places[0][0]] + address + text[places[0][1] :]
+                text = text[: places[0][0]] + placeholder + text[places[0][1] :]
         others = tuple(self.put_back(other) for other in answer.alternatives)
         return replace(answer, text=text, alternatives=others)
 
 
 def shield(text: str) -> Shielded:
-    """Put stand-ins for long addresses, which take many tokens and seldom come through whole."""
-    addresses: dict[str, str] = {}
-    free = (name for name in documents.NAMES if name.isalpha() and not occurrences(name, text))
-
-    def stand_in(match: re.Match[str]) -> str:
-        name = next(free, None) if len(match[0]) >= LONG and ADDRESS.search(match[0]) else None
-        if name is None:
-            return match[0]
-        addresses[name] = match[0]
-        return name
-
-    shielded = PLACEHOLDER.sub(stand_in, text) if ADDRESS.search(text) else text
-    return Shielded(shielded, text, addresses)
+    """Put stand-ins for placeholders: addresses take many tokens, and few of them come through whole."""
+    spans = [match.span() for match in PLACEHOLDER.finditer(text)] if SIGNS.search(text) else []
+    if not spans:
+        return Shielded(text, text)
+    marked = cut(text, names=documents.NAMES, spans=spans)
+    return Shielded(marked.plain, text, marked)
 
 
 def copies(decoding: DecodingConfig) -> bool:

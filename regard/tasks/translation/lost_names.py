@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 
 from regard.data.tokenizers import Tokenizer
@@ -77,21 +77,23 @@ class Lexicon:
                     return True
         return False
 
-    def find_suspects(self, texts: Sequence[str]) -> list[bool]:
-        """Say of each text whether any of its words could be lost at all; most texts have none."""
+    def find_suspects(self, texts: Sequence[str]) -> list[list[re.Match[str]]]:
+        """Return the words of each text that could be lost at all; most texts have none."""
         words = [WORD.findall(text) for text in texts]
         new = {word for some in words for word in some if word not in self._suspects}
+        if len(self._suspects) + len(new) > REMEMBERED:
+            self._suspects.clear()
+            new = {word for some in words for word in some}
         if new:
             bare = {word: strip_clitics(word) for word in new}
             parts = {part for word in bare.values() for part in word.split("-") if len(part) >= SHORTEST}
             self.look_up(form for part in parts for form in (part, part.lower()))
-            if len(self._suspects) + len(new) > REMEMBERED:
-                self._suspects.clear()
-                new = {word for some in words for word in some}
-                bare = {word: strip_clitics(word) for word in new}
             self._suspects |= {word: self._could_be_lost(bare[word]) for word in new}
         suspects = self._suspects
-        return [any(map(suspects.__getitem__, some)) for some in words]
+        return [
+            [match for match in WORD.finditer(text) if suspects[match[0]]] if any(map(suspects.get, some)) else []
+            for text, some in zip(texts, words, strict=True)
+        ]
 
     def _could_be_lost(self, word: str) -> bool:
         if word in given_names():
@@ -106,53 +108,52 @@ def find_lost_names(texts: Sequence[str], answers: Sequence[str], lexicon: Lexic
     languages. Any other word must be in pieces as small as no common word's. Where most words are strange, none is
     reported.
     """
-    suspects = lexicon.find_suspects(texts)
     return [
-        _find_in(text, answer, lexicon) if suspect else []
-        for text, answer, suspect in zip(texts, answers, suspects, strict=True)
+        _find_in(text, answer, suspects, lexicon) if suspects else []
+        for text, answer, suspects in zip(texts, answers, lexicon.find_suspects(texts), strict=True)
     ]
 
 
-def _find_in(text: str, answer: str, lexicon: Lexicon) -> list[Span]:
-    matches = list(WORD.finditer(text))
-    words = [strip_clitics(match[0]) for match in matches]
-    folded = answer.casefold()
-    first_names: list[int] = []
-    spelt: list[int] = []
-    for number, word in enumerate(words):
-        if word in given_names() and _is_first_name(text, matches[number], word, lexicon):
-            first_names.append(number)
-        if len(word) >= SHORTEST and lexicon.is_spelt_out(word, named=word[:1].isupper()):
-            absent = word.casefold() not in folded
-            if absent and lexicon.is_spelt_out(word, named=is_name(text, matches[number], word)):
-                spelt.append(number)
-    if not first_names and not spelt:
-        return []
-    written = [strip_clitics(word) for word in WORD.findall(answer)]
-    lost = {number for number in spelt if not _is_rendered(words[number], answer, lexicon)}
+def _find_in(text: str, answer: str, suspects: Sequence[re.Match[str]], lexicon: Lexicon) -> list[Span]:
+    lost: dict[Span, None] = {}
+    first_names: list[Span] = []
+    for match in suspects:
+        word = strip_clitics(match[0])
+        begin = match.start() + match[0].index(word)
+        span = begin, begin + len(word)
+        if word in given_names() and _is_first_name(text, match, word, lexicon):
+            first_names.append(span)
+        absent = len(word) >= SHORTEST and word not in answer and word.casefold() not in answer.casefold()
+        if absent and lexicon.is_spelt_out(word, named=is_name(text, match, word)):
+            lost |= {} if _is_rendered(word, answer, lexicon) else {span: None}
     if first_names:
-        here = set(words)
-        others = any(word in given_names() and word not in here for word in written)  # Sophie may stand for Sophia
-        lost |= set() if others else {number for number in first_names if words[number] not in written}
-    if 2 * len(lost) > max(2, len(words)):
+        words, written = ({strip_clitics(word) for word in WORD.findall(each)} for each in (text, answer))
+        if not any(word in given_names() and word not in words for word in written):  # Sophie may stand for Sophia
+            lost |= {span: None for span in first_names if text[slice(*span)] not in written}
+    if lost and 2 * len(lost) > max(2, len(WORD.findall(text))):
         return []
-    begins = {number: matches[number].start() + matches[number][0].index(words[number]) for number in sorted(lost)}
-    return [(begin, begin + len(words[number])) for number, begin in begins.items()]
+    return sorted(lost)
 
 
 def find_alike(word: str, answer: str, least: float = ALIKE) -> list[tuple[float, re.Match[str]]]:
     """Return the words of an answer that are spelt much like this one, with their likeness, the likest first."""
     small = word.lower()
-    pairs = {small[place : place + 2] for place in range(len(small) - 1)}
+    pairs = _pairs(small)
     found = []
     for match in WORD.finditer(answer):
         other = strip_clitics(match[0]).lower()
         bound = 2 * min(len(small), len(other)) / (len(small) + len(other))
-        if bound >= least and any(pair in other for pair in pairs):
+        if bound >= least and not pairs.isdisjoint(_pairs(other)):
             likeness = SequenceMatcher(None, small, other, autojunk=False).ratio()
             if likeness >= least:
                 found.append((likeness, match))
     return sorted(found, key=lambda pair: -pair[0])
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _pairs(word: str) -> frozenset[str]:
+    """Return the pairs of letters in a row of a word."""
+    return frozenset(word[place : place + 2] for place in range(len(word) - 1))
 
 
 def strip_clitics(word: str) -> str:

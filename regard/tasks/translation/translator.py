@@ -166,7 +166,7 @@ class Translator:
         decoding = self.settings(**settings) if settings else self.decoding
         texts = [texts] if isinstance(texts, str) else list(texts)
         to = self.language(texts, to)
-        plans = [self.plan(text, decoding) for text in texts]
+        plans = self.plan_many(texts, decoding)
         wanted = [piece.text for plan in plans for piece in plan if piece.text]
         seeds = [
             hash((decoding.seed, number, place))
@@ -235,16 +235,29 @@ class Translator:
 
     def plan(self, text: str, decoding: DecodingConfig) -> list[sentences.Piece]:
         """The text cut into what is translated and the white space that is kept."""
-        text = self.source.how.tidy(text)
+        return self.plan_many([text], decoding)[0]
+
+    def plan_many(self, texts: Sequence[str], decoding: DecodingConfig) -> list[list[sentences.Piece]]:
+        """The texts cut into what is translated and the white space that is kept; sentences are measured together."""
+        tidy = [self.source.how.tidy(text) for text in texts]
         if not decoding.split or decoding.force or decoding.prefix:
-            return sentences.whole(text)
-        most = min(decoding.longest, self._context)
+            return [sentences.whole(text) for text in tidy]
+        most = min(decoding.longest, self._context) - 2
+        plans = [sentences.split(text) for text in tidy]
+        # no token is less than a byte, or a mark of a word
+        unsure = {p.text for plan in plans for p in plan if len(p.text.encode()) + p.text.count(" ") + 1 > most}
+        sizes = dict(zip(unsure, map(len, self.source.encode_many(list(unsure))), strict=True))
 
         def fits(part: str) -> bool:
-            surely = 2 * len(part.encode()) + 2 <= most  # no token is less than a byte, or a mark of a word
-            return surely or len(self.source.encode(part)) + 2 <= most
+            if part not in sizes:
+                sizes[part] = len(self.source.encode(part))
+            return sizes[part] <= most
 
-        return sentences.split(text, fits=fits)
+        too_long = [any(sizes.get(piece.text, 0) > most for piece in plan) for plan in plans]
+        return [
+            sentences.split(text, fits=fits) if halved else plan
+            for text, plan, halved in zip(tidy, plans, too_long, strict=True)
+        ]
 
     @property
     def _context(self) -> int:
