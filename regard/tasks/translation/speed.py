@@ -49,7 +49,7 @@ def refuse_copies(translator: Translator, texts: Sequence[str], to: str | None) 
     copied = [text for text, answer in zip(texts, answers, strict=True) if answer.kept]
     if copied:
         raise ValueError(
-            f"{len(copied)} of {len(texts)} texts are in {to} already and would be copied, the first one {copied[0]!r}: "
+            f"{len(copied)} of {len(texts)} texts are in {to} already and would be copied, such as {copied[0]!r}: "
             f"give texts in another language, or another --to ({', '.join(translator.languages)})"
         )
 
