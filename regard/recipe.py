@@ -18,6 +18,7 @@ from regard.tasks.recognition import introduced, understood
 from regard.training import adoption, distributed
 from regard.training import device as devices
 from regard.training import run as runs
+from regard.training.comparison import model_folder
 from regard.training.history import diverged, recorded
 from regard.training.loop import Result, fit
 from regard.training.pace import warmed
@@ -303,7 +304,8 @@ def _fitting(found: checkpoint.Checkpoint, kind: type) -> None:
 
 
 def opened(directory: str | Path) -> checkpoint.Checkpoint:
-    """A checkpoint, verified; of a run folder its best one, or its newest before the first evaluation.
+    """A checkpoint, verified; of a run folder its best one, or its newest before the first evaluation; of a comparison
+    the best of those compared.
 
     Models that come with Regard go by their short names, such as `en-fr`.
     """
@@ -314,6 +316,7 @@ def opened(directory: str | Path) -> checkpoint.Checkpoint:
     if not path.exists() or path.parent == path:
         names = ", ".join(known)
         raise ValueError(f"no model at {directory}: give a checkpoint directory, a run folder, or a name: {names}")
+    path = model_folder(path)
     if not (path / "config.yaml").exists() and not (path / "checkpoints").is_dir():
         raise ValueError(f"{directory} holds no model: give a checkpoint directory or a run folder that was trained")
     if (path / "manifest.json").exists():

@@ -176,11 +176,12 @@ def _shape(model: str) -> Any:
     """The config of a preset, of a recipe file, or of what lies in a run folder or a checkpoint."""
     from regard import cost as costs
     from regard.config.words import nearest
+    from regard.training.comparison import model_folder
 
     known = costs.presets()
     if model in known:
         return costs.preset(model)
-    path = Path(model)
+    path = model_folder(Path(model))
     if path.is_file():
         return _of_recipe(path)
     if (path / "config.yaml").is_file():
