@@ -273,6 +273,14 @@ def load(
         ) from None
 
 
+def load_for_prompts(directory: str | Path, *, device: str = "auto") -> Any:
+    """Load a model to be prompted: as one that fills gaps if its weights can, whatever it was trained for since."""
+    known = opened(directory).config
+    fillers = able("fill")
+    fills = known.get("task") in fillers or any(_serves(FACES[name], known.get("model")) for name in fillers)
+    return load(directory, device=device, task=fillers if fills else None)
+
+
 def able(verb: str) -> tuple[str, ...]:
     """The tasks whose trained models can do this: write, fill, translate ..."""
     return tuple(name for name, face in FACES.items() if face.verb == verb)
