@@ -15,7 +15,7 @@ SETS = {
     "wikitext-2": "WikiText-2, word_language_model/data of github.com/pytorch/examples, renamed",
     "names": "surnames, data/names of the archive of PyTorch's tutorial on classifying names",
     "flickr8k": "Flickr8k, which its authors give on request: captions.csv.gz with image,caption and the folder images",
-    "planetoid": "Cora and Citeseer of github.com/kimiyoung/planetoid, saved as arrays (.npz) by yourself: docs/graphs.md",
+    "planetoid": "Cora and Citeseer of github.com/kimiyoung/planetoid, saved as arrays by yourself: docs/graphs.md",
     "multiomics-rosmap": "ROSMAP, the CSV files in the folder ROSMAP of github.com/txWang/MOGONET",
     "multiomics-breast-tcga": "breast.TCGA of the R package mixOmics, its tables saved as CSV by yourself",
     "mnist": "MNIST, its four idx files",

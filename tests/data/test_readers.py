@@ -188,7 +188,7 @@ def test_a_missing_public_set_is_named_with_its_source(tmp_path, monkeypatch, na
 def test_every_public_set_that_a_recipe_names_is_known():
     root = Path(__file__).parents[2]
     text = "".join(path.read_text(encoding="utf-8") for path in (root / "recipes").glob("*.yaml"))
-    named = {found for found in re.findall(r"(?:path|folder|only|labels|features|source|target): ([\w.-]+)/", text)}
+    named = set(re.findall(r"(?:path|folder|only|labels|features|source|target): ([\w.-]+)/", text))
     assert named - {"data", "regard"} <= SETS.keys()
     assert "Where public data comes from" in (root / "docs" / "data.md").read_text(encoding="utf-8")
 

@@ -35,7 +35,7 @@ from regard.training import adoption
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace, power
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
+from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight, spread_over_classes
 from regard.training.tuning import TuningConfig
 
 AnyModelConfig = (  # the first where no name is given
@@ -270,7 +270,7 @@ class PictureClassification:
         classes, answers = self.prepared.classes, found.logits.argmax(-1)
         return [
             {"picture": side.place(n), "truth": classes[side.labels[n]], "answer": classes[answers[n]]}
-            for n in range(min(self.recipe.objective.samples, len(side)))
+            for n in spread_over_classes(side.labels.tolist(), self.recipe.objective.samples)
         ]
 
     def contents(self) -> dict[str, Any]:
