@@ -80,7 +80,9 @@ def _lengths(settings: Mapping[str, Any], data: Mapping[str, Any]) -> tuple[int,
     if isinstance(texts, Mapping) and isinstance(tokens, Mapping) and texts.get("train"):
         mean = max(1, round(tokens["train"] / texts["train"]))
         return mean, mean
-    corpora = (data.get("train") or {}).get("corpora") or [] if isinstance(data.get("train"), Mapping) else []
+    train = data.get("train")
+    corpora = (train.get("corpora") or []) if isinstance(train, Mapping) else []
+    corpora = [corpus for corpus in corpora if "kept" in corpus and "tokens" in corpus]
     kept = sum(corpus["kept"] for corpus in corpora)
     sides = [sum(corpus["tokens"][side] for corpus in corpora) for side in ("source", "target")]
     return (max(1, round(sides[0] / kept)), max(1, round(sides[1] / kept))) if kept and all(sides) else None
