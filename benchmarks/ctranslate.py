@@ -93,4 +93,5 @@ def _norm(spec: Any, norm: nn.Module) -> None:
 
 
 def _array(tensor: Any) -> np.ndarray:
-    return tensor.detach().float().cpu().numpy()
+    """Return a copy of the tensor in float32: converting to int8 writes into the arrays it is given."""
+    return tensor.detach().float().cpu().numpy().copy()

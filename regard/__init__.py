@@ -75,7 +75,7 @@ def prompt(
 
     given = template if isinstance(template, Mapping) else config.read(find(template))
     how = build({**given, **settings}, name="template" if isinstance(template, Mapping) else str(template))
-    trained = recipe.load(model) if isinstance(model, (str, Path)) else model
+    trained = recipe.load_for_prompts(model) if isinstance(model, (str, Path)) else model
     return prompter.prompt(trained, how, texts)
 
 

@@ -21,6 +21,7 @@ from regard.metrics.scores import Scores, compare
 from regard.models.reader import BERTEncoderConfig
 from regard.training import distributed
 from regard.training import run as runs
+from regard.training.comparison import DIVISION, RESULT
 
 TESTED = 0.1  # of the texts, where no file names those to be scored on
 CHANCE = 0.05  # below which a difference is not called chance
@@ -83,11 +84,26 @@ class Contest:
     @property
     def verdict(self) -> str:
         """What was kept, and whether pre-training was worth it, in words."""
-        best, known = self.winner, {one.name: one for one in self.entries}
-        worth = TUNED in known and SCRATCH in self.beaten[TUNED]
-        words = "pre-training was worth it" if worth else "pre-training was not worth it beyond chance"
+        best, words = self.winner, "\n".join(self.judgement)
         kept = f"kept as {self.folder / 'best'}: {SAYS[best.name]}"
-        return f"{kept}; {words}\nuse it with: {self.usage.format(folder=self.folder / 'best')}"
+        return f"{kept}\n{words}\nuse it with: {self.usage.format(folder=self.folder / 'best')}"
+
+    @property
+    def judgement(self) -> list[str]:
+        """Which of the others the best one is better than beyond chance, which not, and what pre-training brought."""
+        beaten = self.beaten[self.winner.name]
+        level = [one.name for one in self.entries if one is not self.winner and one.name not in beaten]
+        lines = [f"better beyond chance than {_listed(beaten)}"] if beaten else []
+        lines += [f"not beyond chance better than {_listed(level)}"] if level else []
+        return [*lines, self._judge_pretraining()]
+
+    def _judge_pretraining(self) -> str:
+        """Say whether the pre-trained model is better beyond chance than those that cost less."""
+        if SCRATCH not in self.beaten[TUNED]:
+            return "pre-training was not worth it beyond chance"
+        if LINEAR not in self.beaten[TUNED]:
+            return "pre-training helped, but is not beyond chance better than the linear model"
+        return "pre-training was worth it"
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
@@ -104,9 +120,15 @@ class Contest:
         return {
             "folder": str(self.folder),
             "best": self.winner.name,
+            "judgement": self.judgement,
             "texts": len(self.entries[0].scores),
             "entries": entries,
         }
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Join names as a sentence does."""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 class Interrupted(Exception):
@@ -219,7 +241,7 @@ class _Team:
 
 def _claim(folder: Path, mark: str, *, resume: bool, overwrite: bool) -> None:
     """Make the folder ours: nothing but a comparison is ever removed, and one of other texts is not gone on with."""
-    note = folder / "data" / "division.json"
+    note = folder / DIVISION
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir()) and not note.is_file()):
         raise ValueError(f"{folder} holds something else than a comparison: name another folder with --out")
     if note.is_file() and not (resume or overwrite):
@@ -229,7 +251,7 @@ def _claim(folder: Path, mark: str, *, resume: bool, overwrite: bool) -> None:
     if note.is_file() and not resume:
         for name in OWN:
             shutil.rmtree(folder / name, ignore_errors=True)
-        (folder / "contest.json").unlink(missing_ok=True)
+        (folder / RESULT).unlink(missing_ok=True)
     note.parent.mkdir(parents=True, exist_ok=True)
     note.write_text(json.dumps({"mark": mark}) + "\n", encoding="utf-8")
 
@@ -255,4 +277,4 @@ def _keep(found: Contest) -> None:
     shutil.copytree(found.winner.folder, fresh)
     shutil.rmtree(place, ignore_errors=True)
     fresh.replace(place)
-    (found.folder / "contest.json").write_text(json.dumps(found.plain(), indent=1) + "\n", encoding="utf-8")
+    (found.folder / RESULT).write_text(json.dumps(found.plain(), indent=1) + "\n", encoding="utf-8")

@@ -18,6 +18,7 @@ from regard.tasks.recognition import introduced, understood
 from regard.training import adoption, distributed
 from regard.training import device as devices
 from regard.training import run as runs
+from regard.training.comparison import model_folder
 from regard.training.history import diverged, recorded
 from regard.training.loop import Result, fit
 from regard.training.pace import warmed
@@ -272,6 +273,14 @@ def load(
         ) from None
 
 
+def load_for_prompts(directory: str | Path, *, device: str = "auto") -> Any:
+    """Load a model to be prompted: as one that fills gaps if its weights can, whatever it was trained for since."""
+    known = opened(directory).config
+    fillers = able("fill")
+    fills = known.get("task") in fillers or any(_serves(FACES[name], known.get("model")) for name in fillers)
+    return load(directory, device=device, task=fillers if fills else None)
+
+
 def able(verb: str) -> tuple[str, ...]:
     """The tasks whose trained models can do this: write, fill, translate ..."""
     return tuple(name for name, face in FACES.items() if face.verb == verb)
@@ -303,7 +312,8 @@ def _fitting(found: checkpoint.Checkpoint, kind: type) -> None:
 
 
 def opened(directory: str | Path) -> checkpoint.Checkpoint:
-    """A checkpoint, verified; of a run folder its best one, or its newest before the first evaluation.
+    """A checkpoint, verified; of a run folder its best one, or its newest before the first evaluation; of a comparison
+    the best of those compared.
 
     Models that come with Regard go by their short names, such as `en-fr`.
     """
@@ -314,6 +324,7 @@ def opened(directory: str | Path) -> checkpoint.Checkpoint:
     if not path.exists() or path.parent == path:
         names = ", ".join(known)
         raise ValueError(f"no model at {directory}: give a checkpoint directory, a run folder, or a name: {names}")
+    path = model_folder(path)
     if not (path / "config.yaml").exists() and not (path / "checkpoints").is_dir():
         raise ValueError(f"{directory} holds no model: give a checkpoint directory or a run folder that was trained")
     if (path / "manifest.json").exists():

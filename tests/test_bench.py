@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from regard import bench, recipe
 from regard.cli import app
 from regard.models.transformer import Transformer, TransformerConfig
-from regard.tasks.translation.speed import weights_read
+from regard.tasks.trained import SENTENCES
+from regard.tasks.translation.speed import foreign_language, weights_read, workloads
 from tests.conftest import Corpus
 from tests.tasks import words
 
@@ -73,6 +74,33 @@ def test_generating_is_measured_by_one_and_by_many(monkeypatch) -> None:
     found = bench.answering(translator, ["A cat.", "Two dogs run."], SMALL, to="fr")
     assert [one.what for one in found][::2] == ["greedy, 1 at a time", "beam 5, 1 at a time"]
     assert all(one.rate > 1 and one.milliseconds > one.least for one in found)
+
+
+@pytest.mark.unchecked
+def test_nothing_the_command_prints_is_faster_than_its_own_least_time(monkeypatch) -> None:
+    monkeypatch.setattr(bench, "BATCHES", (1, 2))
+    done = CliRunner().invoke(app, ["bench", "--device", "cpu", "--json"])
+    assert done.exit_code == 0, done.output
+    speeds = json.loads(done.output)["speeds"]
+    assert len(speeds) == 4
+    assert all(speed["least"] > 0 for speed in speeds)
+    assert all(speed["milliseconds"] >= speed["least"] for speed in speeds), speeds
+
+
+@pytest.mark.unchecked
+@pytest.mark.parametrize(("texts", "to"), [((), "fr"), (["Le chat dort sur le vieux canapé depuis ce matin."], "en")])
+def test_a_translator_is_timed_into_a_language_its_texts_are_not_in(texts: list[str], to: str) -> None:
+    translator = recipe.load()
+    assert foreign_language(translator, texts or SENTENCES) == to
+    [first, *_] = workloads(translator, texts, [1])
+    assert first.action() == translator.translate(list(texts or SENTENCES)[:1], to=to, beams=1)
+    assert first.action() != list(texts or SENTENCES)[:1]
+
+
+@pytest.mark.unchecked
+def test_texts_that_would_be_copied_are_not_timed() -> None:
+    with pytest.raises(ValueError, match=r"4 of 4 texts are in en already .*The man in the red coat.*another --to"):
+        bench.answering(recipe.load(), [], SMALL, to="en")
 
 
 @pytest.mark.parametrize("share", ["all", "target", "none"])

@@ -11,8 +11,11 @@ import pytest
 
 from regard import contest as contests
 from regard import load, recipe
-from regard.contest import Interrupted, contest
+from regard.contest import Contest, Entry, Interrupted, contest
 from regard.data.holdout import sentence
+from regard.metrics.scores import Judged, Scores
+from regard.metrics.significance import averaged
+from regard.training import history
 from regard.training.task import Given
 
 GOOD, BAD = ("fine", "great", "lovely", "superb"), ("poor", "awful", "boring", "dull")
@@ -118,6 +121,9 @@ def test_what_is_done_is_not_done_again_and_what_was_interrupted_goes_on(
     with pytest.raises(Interrupted):
         contest(order(texts), [str(texts / "more.jsonl")], out=whole, quiet=True)
     monkeypatch.setattr(contests.recipe, "train", train)
+    with pytest.raises(ValueError, match=r"a comparison that has not finished: go on with .*--resume"):
+        load(whole)
+    assert history.summary(whole).reason == "compares models, 2 trained"
     with pytest.raises(ValueError, match="is not empty: add --resume"):
         contest(order(texts), [str(texts / "more.jsonl")], out=whole, quiet=True)
     quick.clear()
@@ -128,7 +134,48 @@ def test_what_is_done_is_not_done_again_and_what_was_interrupted_goes_on(
     found = contest(order(texts), [str(texts / "more.jsonl")], out=whole, resume=True, quiet=True)
     assert [name for name, _ in quick] == ["scratch", "tuned"]
     assert (whole / "best").is_dir()
+    assert load(whole, device="cpu").model.config == load(whole / "best", device="cpu").model.config
     assert len(found.entries) == 4
+
+
+def scored(name: str, right: int, *, wrong_elsewhere: int = 0, texts: int = 150) -> Entry:
+    """An entry that answers so many texts right, some of them others than the first ones."""
+    worth = [1.0] * right + [0.0] * (texts - right)
+    worth = worth[wrong_elsewhere:] + worth[:wrong_elsewhere]
+    examples = [Judged(number, "", "g", "g" if one else "b", one) for number, one in enumerate(worth, start=1)]
+    statistics = {"accuracy, %": averaged([100 * one for one in worth])}
+    return Entry(name, Scores(name, "classification", statistics, examples), 1.0, Path(name))
+
+
+def judged(*entries: Entry) -> Contest:
+    return Contest(Path("runs/compared"), list(entries), contests._beaten(entries), "regard classify {folder}")
+
+
+def test_a_lead_of_one_text_in_a_hundred_and_fifty_is_not_beyond_chance() -> None:
+    linear, scratch = scored("linear", 128, wrong_elsewhere=9), scored("scratch", 90)
+    found = judged(scored("commonest label", 75), linear, scratch, scored("tuned", 129))
+    assert [row[1] for row in found.rows()][1::2] == ["85.33 ± 5.7", "86.00 ± 5.3"]
+    assert found.winner.name == "tuned"
+    assert found.judgement == [
+        "better beyond chance than commonest label and scratch",
+        "not beyond chance better than linear",
+        "pre-training helped, but is not beyond chance better than the linear model",
+    ]
+    assert found.plain()["judgement"] == found.judgement
+    assert all(line in found.verdict.splitlines() for line in found.judgement)
+
+
+def test_pre_training_is_worth_it_where_it_beats_all_that_cost_less() -> None:
+    others = [scored("commonest label", 75), scored("linear", 100), scored("scratch", 90)]
+    found = judged(*others, scored("tuned", 140))
+    best = "better beyond chance than commonest label, linear and scratch"
+    assert found.judgement == [best, "pre-training was worth it"]
+    level = judged(*others[:2], scored("scratch", 99, wrong_elsewhere=20), scored("tuned", 98))
+    assert level.winner.name == "linear"
+    assert level.judgement[1:] == [
+        "not beyond chance better than scratch and tuned",
+        "pre-training was not worth it beyond chance",
+    ]
 
 
 def test_the_command_prints_a_table_and_either_kind_of_text_works_alone(
@@ -145,6 +192,19 @@ def test_the_command_prints_a_table_and_either_kind_of_text_works_alone(
     assert all(name in done.stdout for name in ("linear:", "scratch:", "tuned:"))
     assert f"regard classify {tmp_path / 'run' / 'best'}" in done.stdout.replace("\n", "")
     assert all(len(line) <= 80 for line in done.stdout.splitlines() if str(tmp_path) not in line)
+    assert "beyond chance" in done.stdout
+    for words in (
+        ["evaluate", str(tmp_path / "run"), str(texts / "labelled.tsv"), "--device", "cpu"],
+        ["classify", str(tmp_path / "run"), "the film was great", "--device", "cpu"],
+        ["cost", str(tmp_path / "run")],
+    ):
+        used = CliRunner().invoke(app, words)
+        assert used.exit_code == 0, used.output
+    listed = json.loads(CliRunner().invoke(app, ["runs", "--in", str(tmp_path), "--json"]).stdout)
+    assert [(run["run"], run["state"]) for run in listed] == [(str(tmp_path / "run"), "finished")]
+    assert listed[0]["why"].startswith("4 compared, the best is ")
+    inside = json.loads(CliRunner().invoke(app, ["runs", "--in", str(tmp_path / "run"), "--json"]).stdout)
+    assert [Path(run["run"]).name for run in inside] == ["linear", "pretrained", "scratch", "tuned"]
     alone = ["train", "--unlabelled", str(texts / "more.jsonl"), "--out", str(tmp_path / "read"), "--device", "cpu"]
     done = CliRunner().invoke(app, alone)
     assert done.exit_code == 0, done.output

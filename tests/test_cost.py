@@ -1,7 +1,10 @@
 """Costs on paper equal costs as counted."""
 
+import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +12,10 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from regard import cost
+from regard import cost, recipe
 from regard.attention.masks import Grid
 from regard.attention.multihead import MultiHead
+from regard.cli import run
 from regard.config import build
 from regard.cost import Lengths, memory, sizes
 from regard.cost.trace import arguments
@@ -22,6 +26,7 @@ from regard.models.gpt import GPT, GPTConfig
 from regard.models.transformer import Transformer, TransformerConfig
 from regard.tasks.pretraining import learning
 from regard.training import optim
+from regard.training.run_facts import read_run_facts
 from tests.models.test_registry import SHAPES
 
 pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
@@ -103,11 +108,11 @@ def test_the_operations_of_every_model_are_those_torch_counts(name):
     shape = config_of({"name": name, **SHAPES[name]})
     model, lengths = build_model(shape).eval(), Lengths(9, 7)
 
-    def run() -> Any:
+    def read() -> Any:
         answer = model(**arguments(model, lengths, 1))
         return model.logits(answer[0] if isinstance(answer, tuple) else answer) if hasattr(model, "logits") else answer
 
-    assert counted(run) == cost.flops(shape, 9, 7)
+    assert counted(read) == cost.flops(shape, 9, 7)
 
 
 @pytest.mark.parametrize(
@@ -300,3 +305,60 @@ def test_a_model_too_large_for_a_gpu_does_not_fit():
 def test_an_unknown_gpu_answers_with_the_known_ones():
     with pytest.raises(ValueError, match="unknown GPU H1000: choose one of P100"):
         cost.gpu("H1000")
+
+
+TOTALS = ("FLOP of the training", "time", "price")
+
+
+def printed(capsys: Any, *words: Any) -> list[tuple[str, str]]:
+    """The rows that the command prints, in two columns."""
+    assert run(["cost", *map(str, words)]) == 0
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    return [(found[1], found[2]) for line in lines if (found := re.fullmatch(r"( *\S.*?) {2,}(\S.*)", line))]
+
+
+def test_both_counts_of_gpt3_are_printed_with_their_time_and_price(capsys: Any) -> None:
+    plan = ["tokens=300000000000", "gpu=V100", "share=0.224", "hourly=1.5"]
+    rows = printed(capsys, "gpt3", *(word for setting in plan for word in ("-s", setting)))
+    places = {name: number for number, (name, _) in enumerate(rows)}
+    counted = {name: (rows[place][1], rows[place + 1]) for name, place in places.items() if name in TOTALS}
+    rule = "  6 x parameters"
+    assert counted["FLOP of the training"] == ("3.23e+23", (rule, "3.14e+23"))
+    assert counted["time"] == ("365.4 years", (rule, "355.7 years"))
+    assert counted["price"] == ("4,805,239", (rule, "4,676,900"))
+
+
+def test_a_model_that_reads_no_tokens_has_no_rule_of_thumb(capsys: Any) -> None:
+    assert [name for name, _ in printed(capsys, "vgg16", "-s", "hourly=1")].count("  6 x parameters") == 1
+
+
+def test_a_run_is_asked_about_itself(tmp_path: Path, capsys: Any) -> None:
+    texts = "".join(f"the {word} is number {n} of many\t{'ab'[n % 2]}\n" for n, word in enumerate(["cat", "dog"] * 30))
+    (tmp_path / "a.tsv").write_text(texts, encoding="utf-8")
+    training = {"steps": 3, "device": "cpu", "tensorboard": False}
+    model = {"name": "transformer-encoder", "width": 16, "heads": 2, "hidden": 32, "depth": 1}
+    asked = {"task": "classification", "data": {"train": str(tmp_path / "a.tsv")}, "model": model, "training": training}
+    folder = recipe.train(asked, out=tmp_path / "run", quiet=True).folder
+    assert run(["cost", str(folder), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    plan, data = told["plan"], json.loads((folder / "data.json").read_bytes())
+    assert (plan["steps"], plan["gpu"], plan["precision"]) == (3, None, "fp32")
+    assert plan["length"] == round(data["tokens"]["train"] / data["texts"]["train"])
+    facts = read_run_facts(folder)
+    assert plan["batch"] == round(facts.units_per_step / plan["length"])
+    assert told["measured"] == {"device": "cpu", "seconds": facts.seconds}
+    assert (told["fits"], told["seconds"], told["price"]) == (None, None, None)
+    rows = dict(printed(capsys, folder))
+    assert "time it took on cpu" in rows
+    assert not {"time", "price", "fits one H100"} & rows.keys()
+    elsewhere = dict(printed(capsys, folder, "-s", "gpu=A100"))
+    assert {"time", "price", "fits one A100", "time it took on cpu"} <= elsewhere.keys()
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [("NVIDIA H100 80GB HBM3", "H100"), ("NVIDIA GeForce RTX 4090", "RTX4090"), ("Tesla P100-PCIE-16GB", "P100")],
+)
+def test_a_gpu_is_known_by_its_drivers_name(device: str, name: str) -> None:
+    assert cost.known_gpu(device) == name
+    assert cost.known_gpu("NVIDIA GeForce GTX 1080") is None

@@ -13,8 +13,12 @@ from regard.cli.grammar import Json
 
 if TYPE_CHECKING:
     from regard.cost import Estimate, Plan
+    from regard.training.run_facts import RunFacts
 
 UNFILLED = ("classes", "inputs", "outputs", "size", "most")  # sizes that only data can say
+LARGEST_TIMES = {"s": 100, "min": 90, "h": 48, "days": 730}  # of each unit, before the next one is taken
+ON_A_GPU = ("fits", "seconds", "price", "rule_seconds", "rule_price")  # what is estimated of a GPU alone
+RULE = "  6 x parameters"  # a token: the rule of thumb, which leaves attention out
 SIZED = ("preset", "width", "channels", "hidden")  # settings by which a recipe says how large its model is
 
 
@@ -41,32 +45,31 @@ def cost(
     from regard import cost as costs
     from regard.cli.tables import Fitted
 
-    plan = config.build(costs.Plan, config.override({}, settings or []))
+    named = config.override({}, settings or [])
+    plan = config.build(costs.Plan, named)
     costs.gpu(plan.gpu)
     if model in costs.PUBLISHED:
         return _published(model, as_json=as_json)
-    shape = _shape(model)
+    shape, past = _shape(model), _past(model)
+    if past is not None:
+        plan = config.build(costs.Plan, {**_plan_of(past, shape, elsewhere="gpu" in named), **named})
+    planned = past is None or "gpu" in named or costs.known_gpu(past.device) is not None
     found = costs.estimate(shape, plan)
     if as_json:
-        print(
-            json.dumps(
-                {
-                    "model": model,
-                    "name": shape.name,
-                    "plan": asdict(plan),
-                    **_pairs_plain(shape),
-                    **_plain(found, plan),
-                },
-                indent=1,
-            )
-        )
+        told = {"model": model, "name": shape.name, "plan": asdict(plan), **_pairs_plain(shape), **_plain(found, plan)}
+        if not planned:
+            told |= {"plan": {**asdict(plan), "gpu": None}} | dict.fromkeys(ON_A_GPU)
+        if past is not None:
+            told["measured"] = {"device": past.device, "seconds": past.seconds}
+        print(json.dumps(told, indent=1))
         return
+    where = f"{plan.count} x {plan.gpu}" if past is None or planned else past.device
     console = Console(highlight=False)
     console.print(
         Fitted(
             ("what", "how much"),
-            [*_lines(found, plan), *_pairs(shape)],
-            f"{model}: {_planned(found, plan)}",
+            [*_lines(found, plan), *_ends(found, plan, past, planned=planned), *_pairs(shape)],
+            f"{model}: {_planned(found, plan)} on {where}",
             _note(found),
         )
     )
@@ -103,7 +106,7 @@ def _planned(found: Estimate, plan: Plan) -> str:
     long = f"{lengths.source:,}" if lengths.source == lengths.target else f"{lengths.source:,} and {lengths.target:,}"
     step = f"{found.batch:,} sequences of {long} tokens" if found.tokens > 1 else f"{found.batch:,} examples"
     amount = f"{plan.steps:,} steps of" if plan.tokens is None else f"{plan.tokens:,} tokens in steps of"
-    return f"{amount} {step} on {plan.count} x {plan.gpu}"
+    return f"{amount} {step}"
 
 
 def _note(found: Estimate) -> str | None:
@@ -121,8 +124,9 @@ def _lines(found: Estimate, plan: Plan) -> list[tuple[str, str]]:
         *((f"  {name}", f"{count:,}") for name, count in found.parts.items()),
         (f"FLOP {unit}, forward", f"{found.forward:.3g}"),
         (f"FLOP {unit}, training", f"{found.training:.3g}"),
-        ("  6 x parameters", f"{found.rule:.3g}"),
+        (RULE, f"{found.rule:.3g}"),
         ("FLOP of the training", f"{found.operations:.3g}"),
+        *([(RULE, f"{found.rule_operations:.3g}")] if found.tokens > 1 else []),
         ("memory of weights", gigabytes(memory.weights)),
         ("memory of gradients", gigabytes(memory.gradients)),
         (f"memory of {named[plan.optimizer]}", gigabytes(memory.optimizer)),
@@ -130,13 +134,23 @@ def _lines(found: Estimate, plan: Plan) -> list[tuple[str, str]]:
         ("memory of the loss", gigabytes(memory.loss)),
         ("memory of training", gigabytes(memory.total)),
         *((f"  with {named[name]}", gigabytes(each.total)) for name, each in others.items()),
-        (f"fits one {plan.gpu}", "yes" if found.fits else "no: smaller steps or more GPUs"),
     ]
-    if found.forward:
-        lines += [
-            ("time", _time(found.seconds)),
-            ("price", f"{found.price:,.0f}" if found.price else "set hourly"),
-        ]
+    return lines
+
+
+def _ends(found: Estimate, plan: Plan, past: RunFacts | None, *, planned: bool) -> list[tuple[str, str]]:
+    """Time and price: as planned on a GPU, counted with attention and by the rule of thumb; of a run, as measured."""
+    lines = []
+    if planned:
+        lines.append((f"fits one {plan.gpu}", "yes" if found.fits else "no: smaller steps or more GPUs"))
+    if planned and found.forward:
+        by_rule = found.tokens > 1
+        lines.append(("time", _time(found.seconds)))
+        lines += [(RULE, _time(found.rule_seconds))] if by_rule else []
+        lines.append(("price", f"{found.price:,.0f}" if found.price else "set hourly"))
+        lines += [(RULE, f"{found.rule_price:,.0f}")] if by_rule and found.price else []
+    if past is not None:
+        lines.append((f"time it took on {past.device}", _time(past.seconds)))
     return lines
 
 
@@ -162,8 +176,8 @@ def _plain(found: Estimate, plan: Plan) -> dict[str, Any]:
 
 def _time(seconds: float) -> str:
     """As a person reads it."""
-    units = {"h": 3600, "days": 86400, "years": 365.25 * 86400}
-    unit = "h" if seconds < 2 * units["days"] else "days" if seconds < 2 * units["years"] else "years"
+    units = {"s": 1, "min": 60, "h": 3600, "days": 86400, "years": 365.25 * 86400}
+    unit = next((unit for unit, above in LARGEST_TIMES.items() if seconds < above * units[unit]), "years")
     return f"{seconds / units[unit]:,.1f} {unit}"
 
 
@@ -172,15 +186,46 @@ def gigabytes(count: int) -> str:
     return f"{count / 1e9:,.2f} GB" if count >= 1e7 else f"{count / 1e6:.2f} MB"
 
 
+def _past(model: str) -> RunFacts | None:
+    """What a run took, if the model is a run folder or lies in one; of a comparison, the run of its best model."""
+    from regard import cost as costs
+    from regard.training.comparison import is_comparison, read_result
+    from regard.training.run_facts import read_run_facts
+
+    folder = Path(model)
+    if model in costs.presets() or not folder.is_dir():
+        return None
+    if is_comparison(folder):
+        return read_run_facts(folder / str(read_result(folder).get("best", "")))
+    above = folder.resolve().parents[1 if folder.resolve().parent.name == "checkpoints" else 0]
+    return read_run_facts(above if (above / "metrics.jsonl").is_file() else folder)
+
+
+def _plan_of(past: RunFacts, shape: Any, *, elsewhere: bool) -> dict[str, Any]:
+    """The settings of a plan that are a run's own, or those that it would have elsewhere, on another processor."""
+    from regard import cost as costs
+
+    found: dict[str, Any] = {"steps": past.steps, "optimizer": past.optimizer, "rank": past.rank}
+    if not elsewhere:
+        found |= {"count": past.processes, "precision": past.precision}
+    if past.lengths is not None:
+        found |= dict(zip(("length", "target"), past.lengths, strict=True))
+    if (gpu := costs.known_gpu(past.device)) is not None:
+        found["gpu"] = gpu
+    size = costs.units_of(shape, found.get("length"), found.get("target")) if past.unit == "tokens" else 1
+    return {**found, "batch": max(1, round(past.units_per_step / size))}
+
+
 def _shape(model: str) -> Any:
     """The config of a preset, of a recipe file, or of what lies in a run folder or a checkpoint."""
     from regard import cost as costs
     from regard.config.words import nearest
+    from regard.training.comparison import model_folder
 
     known = costs.presets()
     if model in known:
         return costs.preset(model)
-    path = Path(model)
+    path = model_folder(Path(model))
     if path.is_file():
         return _of_recipe(path)
     if (path / "config.yaml").is_file():

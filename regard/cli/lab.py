@@ -254,7 +254,8 @@ def _reached(norms: Mapping[str, Tensor], *, width: int) -> Fitted:
     room = (width - max(map(len, rows))) // (2 + max(len(value) for values in rows.values() for value in values))
     distances = _spread(length - 1, min(room, 1 + length.bit_length()))
     shown = [(name, *(values[distance] for distance in distances)) for name, values in rows.items()]
-    return Fitted(("layer", *map(str, distances)), shown, "Norm of the gradient by distance in steps")
+    note = "Untrained: gates stand half open, so GRU and LSTM lose the gradient too, if later than the RNN."
+    return Fitted(("layer", *map(str, distances)), shown, "Norm of the gradient by distance in steps", note)
 
 
 def _spread(last: int, count: int) -> list[int]:
@@ -268,11 +269,20 @@ def _growth(timings: Sequence[Any]) -> Fitted:
     from regard.cli.tables import Fitted
 
     rows = [
-        (timing.name, *(f"{1000 * seconds:.2f}" for seconds in timing.seconds), f"n^{timing.exponent:.2f}")
+        (
+            timing.name,
+            *(f"{1000 * seconds:.2f}" for seconds in timing.seconds),
+            None if timing.exponent is None else f"n^{timing.exponent:.2f}",
+        )
         for timing in timings
     ]
     names = "layer", *(f"n={length}" for length in timings[0].lengths), "grows as"
-    return Fitted(names, rows, "Milliseconds on this machine")
+    noisy = [timing for timing in timings if timing.exponent is None]
+    note = None
+    if noisy:
+        worst = max(timing.noise for timing in noisy)
+        note = f"Rounds differ by up to {worst:.0%}, which hides how times grow: try again when the machine is idle."
+    return Fitted(names, rows, "Milliseconds on this machine", note)
 
 
 def _short(number: int) -> str:

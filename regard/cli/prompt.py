@@ -75,7 +75,7 @@ def _prompter(model: Path, template: str, settings: list[str], device: str) -> P
     from regard.tasks.prompting.template import read
 
     how = read(template, settings)  # before a model is loaded
-    found = Prompter(recipe.load(model, device=device), how)
+    found = Prompter(recipe.load_for_prompts(model, device=device), how)
     found.name = called(model)
     return found
 

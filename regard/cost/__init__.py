@@ -4,9 +4,9 @@ Nothing is computed and no weight is allocated. Operations are floating-point op
 each multiply-add, as profilers count them; a training step costs three times its forward pass.
 """
 
-from regard.cost.gpus import GPU, GPUS, duration, gpu, price
+from regard.cost.gpus import GPU, GPUS, duration, gpu, known_gpu, price
 from regard.cost.memory import Memory
-from regard.cost.plan import Estimate, Plan, estimate, flops, forward
+from regard.cost.plan import Estimate, Plan, estimate, flops, forward, units_of
 from regard.cost.published import PUBLISHED, Published
 from regard.cost.sizes import VOCAB, parameters, preset, presets
 from regard.cost.trace import Lengths, Trace, trace
@@ -27,9 +27,11 @@ __all__ = [
     "flops",
     "forward",
     "gpu",
+    "known_gpu",
     "parameters",
     "preset",
     "presets",
     "price",
     "trace",
+    "units_of",
 ]

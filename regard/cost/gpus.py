@@ -34,6 +34,12 @@ def gpu(name: str) -> GPU:
     return GPUS[name]
 
 
+def known_gpu(device: str) -> str | None:
+    """Return the GPU whose name a driver's name contains, as `NVIDIA H100 80GB HBM3` does; None if it is no other."""
+    words = device.replace("GeForce ", "").replace("RTX ", "RTX").replace("-", " ").split()
+    return next((name for name in GPUS if name in words), None)
+
+
 def duration(operations: float, *, rate: float, count: int = 1) -> float:
     """Seconds that so many GPUs take, each reaching `rate` operations a second."""
     return operations / (rate * count)

@@ -73,6 +73,10 @@ class Estimate:
     fits: bool
     seconds: float
     price: float
+    rule_operations: float
+    """Of the whole training by the rule of thumb, without attention; so are the two below."""
+    rule_seconds: float
+    rule_price: float
 
     @property
     def parameters(self) -> int:
@@ -102,8 +106,11 @@ def estimate(config: Any, plan: Plan) -> Estimate:
     held = {how: memory.training(model, traced, load, how) for how in get_args(Optimizer)}
     rate = plan.share * (processor.half if plan.precision == "half" else processor.fp32)
     seconds = duration(total, rate=rate, count=plan.count)
+    parts = {name: sizes.count(tensors) for name, tensors in sizes.parts(model).items()}
+    by_rule = 6 * sum(parts.values()) * sequences * tokens
+    rule_seconds = duration(by_rule, rate=rate, count=plan.count)
     return Estimate(
-        parts={name: sizes.count(tensors) for name, tensors in sizes.parts(model).items()},
+        parts=parts,
         lengths=lengths,
         tokens=tokens,
         batch=batch,
@@ -115,6 +122,9 @@ def estimate(config: Any, plan: Plan) -> Estimate:
         fits=held[plan.optimizer].total < processor.memory,
         seconds=seconds,
         price=price(seconds, hourly=plan.hourly, count=plan.count),
+        rule_operations=by_rule,
+        rule_seconds=rule_seconds,
+        rule_price=price(rule_seconds, hourly=plan.hourly, count=plan.count),
     )
 
 
@@ -146,6 +156,12 @@ def tokens_of(model: Any, lengths: Lengths) -> int:
     if "target" in asked:
         return lengths.source + lengths.target
     return lengths.source if {"tokens", "words", "frames"} & set(asked) else 1
+
+
+def units_of(config: Any, length: int | None, target: int | None) -> int:
+    """Return the tokens of one sequence of a model, source and target together; 1 of what is no sequence."""
+    model = sizes.blank(config)
+    return tokens_of(model, lengths_of(model, Plan(length=length, target=target)))
 
 
 def _use(model: Any, config: Any, lengths: Lengths) -> dict[str, dict[int, int]]:

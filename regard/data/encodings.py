@@ -6,6 +6,8 @@ import os
 import re
 from pathlib import Path
 
+from regard.data.public_sets import describe_source
+
 HEAD = 1 << 16  # bytes of a file that are looked at
 MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 # Letters and signs of Western Europe but Ã and Â, with which characters in damaged UTF-8 begin.
@@ -13,14 +15,14 @@ WESTERN = "àâäáåçéèêëíìîïñóòôöõøúùûüýßæœÀÄÁÅÇ�
 
 
 def find(name: str) -> Path:
-    """The file or folder of this name, looked for as given and then under the folder REGARD_DATA."""
-    folder = os.environ.get("REGARD_DATA")
-    given = Path(name).expanduser()
-    found = [path for path in (given, *([Path(folder).expanduser() / name] if folder else [])) if path.exists()]
-    if not found:
-        where = f"or under REGARD_DATA={folder}" if folder else "(REGARD_DATA may name a folder to look in)"
-        raise ValueError(f"no file {name} here {where}: check the path")
-    return found[0]
+    """The file or folder of this name, looked for as given, under the folder REGARD_DATA, or else under `data`."""
+    named = os.environ.get("REGARD_DATA")
+    folder = Path(named).expanduser() if named else Path("data")
+    for path in (Path(name).expanduser(), folder / name):
+        if path.exists():
+            return path
+    where = f"or under REGARD_DATA={named}" if named else "or under data (REGARD_DATA may name another folder)"
+    raise ValueError(f"no file {name} here {where}: {describe_source(name) or 'check the path'}")
 
 
 def locate(name: str) -> Path:

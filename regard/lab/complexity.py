@@ -27,6 +27,7 @@ from torch.nn import functional as F
 from regard.attention.attend import attend
 from regard.attention.masks import allow
 
+STEADY = 0.1  # by which rounds may differ for their times to show how a layer's grow
 COLOURS = {  # told apart by colour-blind readers (Okabe and Ito)
     "self-attention": "#D55E00",
     "recurrent": "#0072B2",
@@ -105,12 +106,28 @@ class Timing:
     lengths: tuple[int, ...]
     operations: tuple[int, ...]
     seconds: tuple[float, ...]
+    spreads: tuple[float, ...] = ()
+    """By how much the second-best round took longer than the best, as a share of it, at each length."""
 
     @property
-    def exponent(self) -> float:
-        """The p of the power law n^p that the times follow at the longer lengths, where fixed costs no longer count."""
-        longer = max(2, len(self.lengths) // 2 + 1)
+    def exponent(self) -> float | None:
+        """The p of the power law n^p that the times follow at the longer lengths, where fixed costs no longer count.
+
+        None where rounds differ too much there: a slope through noise says nothing.
+        """
+        longer = self._longer
+        if any(spread > STEADY for spread in self.spreads[-longer:]):
+            return None
         return growth(self.lengths[-longer:], self.seconds[-longer:])
+
+    @property
+    def noise(self) -> float:
+        """The largest difference of rounds at the longer lengths."""
+        return max(self.spreads[-self._longer :], default=0.0)
+
+    @property
+    def _longer(self) -> int:
+        return max(2, len(self.lengths) // 2 + 1)
 
 
 def growth(lengths: Sequence[int] | Sequence[float], values: Sequence[float]) -> float:
@@ -128,17 +145,29 @@ def measure(
     kernel: int = 3,
     window: int = 65,
     repeats: int = 5,
+    rounds: int = 3,
     device: str = "cpu",
 ) -> list[Timing]:
-    """Time the four layers at each length; the best of several repeats, because noise only ever adds."""
+    """Time the four layers at each length in several rounds; the best counts, because noise only ever adds.
+
+    A round times everything once, so that what else the machine does for a while spoils one round and not one layer.
+    """
     lengths = sorted(set(lengths))
     if len(lengths) < 2:
         raise ValueError(f"cannot see growth in lengths {lengths}: give two or more")
     counted = [table(length, width, kernel=kernel, window=window) for length in lengths]
+    prepared = layers(width, kernel=kernel, window=window, device=device)
+    times: dict[tuple[str, int], list[float]] = {(name, length): [] for name in prepared for length in lengths}
+    for _ in range(rounds):
+        for (name, length), found in times.items():
+            found.append(best(prepared[name](length), repeats=repeats, device=device))
     timings = []
-    for place, (name, prepare) in enumerate(layers(width, kernel=kernel, window=window, device=device).items()):
-        seconds = tuple(best(prepare(length), repeats=repeats, device=device) for length in lengths)
-        timings.append(Timing(name, tuple(lengths), tuple(rows[place].operations for rows in counted), seconds))
+    for place, name in enumerate(prepared):
+        ranked = [sorted(times[name, length]) for length in lengths]
+        seconds = tuple(found[0] for found in ranked)
+        spreads = tuple(found[min(1, rounds - 1)] / found[0] - 1 for found in ranked)
+        operations = tuple(rows[place].operations for rows in counted)
+        timings.append(Timing(name, tuple(lengths), operations, seconds, spreads))
     return timings
 
 
@@ -207,7 +236,8 @@ def plot(timings: Sequence[Timing], path: str | Path) -> None:
         colour = COLOURS[timing.name]
         pace = timing.seconds[-1] / timing.operations[-1]
         axes.plot(timing.lengths, [pace * count for count in timing.operations], color=colour, linewidth=1.2)
-        label = f"{timing.name}: measured n^{timing.exponent:.2f}"
+        power = timing.exponent
+        label = f"{timing.name}: " + ("too noisy to tell" if power is None else f"measured n^{power:.2f}")
         axes.plot(timing.lengths, timing.seconds, MARKS[timing.name], color=colour, label=label)
     axes.loglog()
     axes.set_xticks(timings[0].lengths, [str(length) for length in timings[0].lengths])

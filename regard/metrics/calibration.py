@@ -12,6 +12,13 @@ from jaxtyping import Float, Int
 BINS = 15
 COLDEST, HOTTEST = 0.05, 20.0
 HALVINGS = 60
+FEWEST = 200
+"""Examples below which no temperature is fitted.
+
+Of logits of 2 to 20 labels, drawn at random: from 34 examples the temperature is off by a factor of 1.2 to 1.5, and
+makes the calibration error of a model that needs none 3 points worse. From 200 it is off by 1.06 to 1.17, costs such a
+model a point, and helps every model whose logits are a fifth too small or half too large.
+"""
 
 
 def probabilities(logits: Float[np.ndarray, "text label"], temperature: float = 1.0) -> Float[np.ndarray, "text label"]:
@@ -36,12 +43,12 @@ def surprise(logits: Float[np.ndarray, "text label"], truth: Int[np.ndarray, "te
 
 
 def fitted_temperature(logits: Float[np.ndarray, "text label"], truth: Int[np.ndarray, "text"]) -> float:
-    """The temperature under which these labels surprise least; 1 where no answer is wrong, or all are.
+    """The temperature under which these labels surprise least; 1 where examples are few, or all right, or all wrong.
 
     The surprise is convex in one over the temperature, so its slope tells on which side of the best one lies.
     """
     right = int((logits.argmax(-1) == truth).sum())
-    if not 0 < right < len(truth):
+    if len(truth) < FEWEST or not 0 < right < len(truth):
         return 1.0
     exact = logits.astype(np.float64)
     own = exact[np.arange(len(truth)), truth]
@@ -51,3 +58,16 @@ def fitted_temperature(logits: Float[np.ndarray, "text label"], truth: Int[np.nd
         slope = float(((probabilities(exact, 1 / middle) * exact).sum(-1) - own).mean())
         low, high = (low, middle) if slope > 0 else (middle, high)
     return 2 / (low + high)
+
+
+def explain_missing_temperature(count: int, unit: str) -> list[str]:
+    """Return one line if so many held-out examples are too few to fit a temperature, none otherwise."""
+    if count >= FEWEST:
+        return []
+    return [f"{count:,} held-out {unit} are too few to fit a temperature ({FEWEST}): probabilities stay as trained"]
+
+
+def describe_error(before: float, after: float, temperature: float) -> str:
+    """Say how far probabilities lie from shares of right answers, as trained and at a temperature other than 1."""
+    trained = f"{before:.2%} as trained"
+    return trained if temperature == 1.0 else f"{trained}, {after:.2%} at temperature {temperature:.3g}"

@@ -226,6 +226,7 @@ class Books:
         self.progress = self._restored(found)
         self.progress.best, self.progress.stale = before.best, before.stale  # its weights are safe in best/
         self.progress.evaluating = before.evaluating  # as the clock goes on, so does what is taken off it
+        self.progress.longest_warmup = before.longest_warmup  # decided once
         health = recall(found)
         guard.retreat(health, step=before.step, to=found.step, rows=self.config.accumulate)
         self.metrics, self.saved = found.metrics, found.step

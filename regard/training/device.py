@@ -58,6 +58,14 @@ def seed(device: torch.device, value: int) -> None:
         torch.mps.manual_seed(value)
 
 
+def synchronise(device: torch.device) -> None:
+    """Wait until the device has done all that it was given, so that a clock tells how long that took."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
+
+
 def hash64(*numbers: int) -> int:
     """A seed for these numbers, unlike that of any others."""
     return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=8).digest(), "big") >> 1

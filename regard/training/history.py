@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from regard import checkpoint, config
+from regard.training.comparison import is_comparison, read_result
 
 STATE = "state.json"
 State = Literal["running", "finished", "interrupted", "killed", "failed", "unknown"]
@@ -82,6 +83,8 @@ def summary(folder: Path) -> Summary:
     """What became of one run; one that says it runs while nobody holds its lock was killed."""
     from regard.training.lock import held
 
+    if is_comparison(folder):
+        return _summarise_comparison(folder)
     if not (folder / "config.yaml").is_file():
         raise ValueError(f"{folder}: not a run folder, it has no config.yaml")
     said = _read(folder / STATE)
@@ -99,6 +102,22 @@ def summary(folder: Path) -> Summary:
     return Summary(folder, state, reason, step, best)
 
 
+def _summarise_comparison(folder: Path) -> Summary:
+    """The state of a comparison: that of its last run until all are done, then what was kept."""
+    result = read_result(folder)
+    if not result:
+        begun = [summary(path) for path in sorted(folder.iterdir()) if (path / "config.yaml").is_file()]
+        active = [run for run in begun if run.state != "finished"]
+        state: State = active[0].state if active else "interrupted"
+        return Summary(folder, state, f"compares models, {len(begun) - len(active)} trained", 0, {})
+    try:
+        best = checkpoint.peek(folder / "best")
+    except checkpoint.CheckpointError as error:
+        return Summary(folder, "finished", str(error), 0, {})
+    reason = f"{len(result['entries'])} compared, the best is {result['best']}"
+    return Summary(folder, "finished", reason, best.step, best.metrics)
+
+
 def diverged(folder: Path) -> bool:
     """Whether a run ended because what it learnt got worse and worse."""
     return str(_read(folder / STATE).get("reason", "")).startswith("diverged")
@@ -110,7 +129,10 @@ def summaries(root: Path) -> list[Summary]:
         raise ValueError(f"{root}: no such folder, name one that holds runs")
     if (root / "config.yaml").is_file():
         return [summary(root)]
-    return [summary(path) for path in sorted(root.iterdir()) if (path / "config.yaml").is_file()]
+    folders = [path for path in sorted(root.iterdir()) if (path / "config.yaml").is_file() or is_comparison(path)]
+    if is_comparison(root):  # whose best model is a copy of one of its runs
+        folders = [path for path in folders if path.name != "best"]
+    return [summary(path) for path in folders]
 
 
 def curve(folder: Path, metric: str) -> list[Point]:

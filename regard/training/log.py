@@ -102,11 +102,11 @@ class Log:
         best: bool,
         seconds: float,
     ) -> None:
-        """What an evaluation found after so many seconds of training, with a few of the answers."""
+        """What an evaluation found after so many seconds of training, with a few of the answers, wrong ones first."""
         self._record(step, kind, {**metrics, "seconds": round(seconds, 3)})
         shown = "  ".join(_words(metrics))
         self._say(f"step {step}  {kind}: {shown}{'  (best so far)' if best else ''}")
-        for sample in samples[:SHOWN]:
+        for sample in sorted(samples, key=_is_right)[:SHOWN]:
             for name, text in sample.items():
                 self._say(_cut(f"    {name:<10}{text}"))
 
@@ -217,6 +217,12 @@ def _writer(folder: Path, step: int) -> Any:
     from torch.utils.tensorboard import SummaryWriter
 
     return SummaryWriter(str(folder), purge_step=step + 1)
+
+
+def _is_right(sample: Mapping[str, Any]) -> bool:
+    """True if the answer is the one label or truth that is right; where a sample has none, nothing is known."""
+    truths = [sample[name] for name in ("truth", "label") if name in sample]
+    return bool(truths) and sample.get("answer") == truths[0]
 
 
 def _words(values: Mapping[str, Number]) -> list[str]:

@@ -29,6 +29,7 @@ from regard.training.resume import mean
 from regard.training.run import Run
 from regard.training.stopping import Signals
 from regard.training.task import Evaluation, Learner, Step
+from regard.training.warmup import SpeedGauge, affordable_warmup
 
 __all__ = ["Evaluation", "Learner", "Result", "Step", "TrainingConfig", "fit", "hash64", "mean"]
 
@@ -126,6 +127,7 @@ class _Loop:
         self.rows = MicroBatches(task, self.device, self.dtype, seed=config.seed, compiles=way)
         parts = task.parts()
         self.optim = {part: own(optim, part) for part in parts}
+        self.gauge = None if config.seconds is None else SpeedGauge(config.seconds)
         tuning = getattr(getattr(task, "recipe", None), "tuning", None)
         self.optimizers = {part: build(some, self.optim[part], task.model, tuning) for part, some in parts.items()}
         self.updates = self._updates()
@@ -155,6 +157,7 @@ class _Loop:
             self._pause(books.save)
         while (reason := self.reason()) is None:
             self.step()
+            self._fit_warmup()
             done = books.progress.step
             if why := self.guard.lost(done):
                 if books.go_back(why):
@@ -177,6 +180,11 @@ class _Loop:
             self._pause(books.save)
         if reason in PLANNED and self.team.agree("interrupted" if self.signals.asked else None) is None:
             books.average()
+        if reason in PLANNED and books.progress.step < self._warmup():
+            self.log.note(
+                f"the learning rate was still warming up (step {books.progress.step:,} of {self._warmup():,}), so this "
+                "model has hardly learnt: give it more steps or time, or a shorter optim.warmup"
+            )
         return books.close(reason)
 
     def reason(self) -> str | None:
@@ -239,7 +247,7 @@ class _Loop:
         weights = (p for group in optimizer.param_groups for p in group["params"])
         loss, total = self.team.all_reduce(weights, loss, total)
         verdict = self.guard.judge(part, loss / total, total)
-        rate = rates(optimizer, rate_at(self.optim[part], now, self.config.steps), now)
+        rate = rates(optimizer, self._rate(part), now)
         broken = self.updates[part](total, rate=rate, veto=~verdict.sound)
         self.team.add([norm.seen for norm in self.norms])
         settle(self.norms, veto=broken)
@@ -250,6 +258,35 @@ class _Loop:
         self.window.add(part, torch.where(broken, 0, loss), torch.where(broken, 0, total))
         if number == 0:
             self.window.count(step for _, step in done)
+
+    def _rate(self, part: str) -> float:
+        """Return the learning rate of a part at this step."""
+        optim, longest = self.optim[part], self.books.progress.longest_warmup
+        if longest is not None and longest < optim.warmup:
+            optim = replace(optim, warmup=longest)
+        return rate_at(optim, self.books.progress.step, self.config.steps)
+
+    def _warmup(self) -> int:
+        """Return the steps of the longest warm-up of a part."""
+        longest = max((optim.warmup for optim in self.optim.values()), default=0)
+        decided = self.books.progress.longest_warmup
+        return longest if decided is None else min(longest, decided)
+
+    def _fit_warmup(self) -> None:
+        """Shorten a warm-up, once, that would take up most of the time limit at the speed of the first steps."""
+        progress, warmup = self.books.progress, self._warmup()
+        if self.gauge is None or progress.longest_warmup is not None or progress.step >= warmup:
+            return
+        device.synchronise(self.device)
+        steps = self.team.broadcast(self.gauge.estimate_steps(progress.step, self.books.seconds))
+        if steps is None:
+            return
+        progress.longest_warmup = affordable_warmup(steps)
+        if progress.longest_warmup < warmup:
+            self.log.note(
+                f"about {steps:,} steps fit into {self.gauge.limit:g} s: warm-up shortened from {warmup:,} steps to "
+                f"{progress.longest_warmup:,}"
+            )
 
     def _begin(self, optimizer: torch.optim.Optimizer) -> None:
         """Forget all gradients, and what norms have seen and found."""
@@ -271,8 +308,8 @@ class _Loop:
         values, counts = self.window.read(self.team)
         for name, count in counts.items():
             progress.counts[name] = progress.counts.get(name, 0.0) + count
-        for optim in list(self.optim.values())[:1]:
-            values["rate"] = rate_at(optim, progress.step, self.config.steps)
+        for part in list(self.optim)[:1]:
+            values["rate"] = self._rate(part)
         total = self.config.steps if self.config.seconds is None else None
         self.log.step(progress.step, {**values, **self.guard.news(progress.step)}, total=total, left=self._left())
         self.window = Meter()

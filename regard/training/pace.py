@@ -7,9 +7,9 @@ from math import ceil, log2
 from typing import Any
 
 from regard.training.loop import TrainingConfig
+from regard.training.warmup import affordable_warmup
 
 WARM = 0.04  # share of a long run over which the rate rises
-MOST = 0.25  # and of a short one, whose rate would otherwise fall before anything is learnt
 
 
 def between(low: int, value: int | float, high: int) -> int:
@@ -42,7 +42,7 @@ def warmed(optim: Any, training: TrainingConfig, *, rows: int) -> Any:
     planned = _planned(training, rows, training.steps)
     if usual is None or optim.warmup != usual or planned is None:
         return optim
-    return replace(optim, warmup=between(1, min(MOST * planned, max(usual, WARM * planned)), 10 * usual))
+    return replace(optim, warmup=between(1, min(affordable_warmup(planned), max(usual, WARM * planned)), 10 * usual))
 
 
 def _planned(training: TrainingConfig, rows: int, steps: int) -> int | None:

@@ -44,6 +44,8 @@ class Progress:
     """The step of the last evaluation."""
     counts: dict[str, float] = field(default_factory=dict)
     """Tokens and whatever else the task counts, from the start."""
+    longest_warmup: int | None = None
+    """The most steps of warm-up that the time limit allows, once that was decided."""
 
 
 def lasting(model: nn.Module) -> dict[str, Tensor]:

@@ -173,6 +173,17 @@ def evenly(things: Sequence[Thing], count: int) -> Sequence[Thing]:
     return [things[(2 * place + 1) * len(things) // (2 * count)] for place in range(count)]
 
 
+def spread_over_classes(labels: Sequence[int], count: int) -> list[int]:
+    """Return the places of so many examples, always the same: of every class in turn, or of classes far apart."""
+    seen: dict[int, int] = {}
+    turns = []
+    for place, label in enumerate(labels):
+        turns.append((seen.setdefault(int(label), 0), int(label), place))
+        seen[int(label)] += 1
+    in_turn = [place for _, _, place in sorted(turns)]
+    return list(evenly(in_turn[: len(seen)], count)) if count < len(seen) else in_turn[:count]
+
+
 def every_weight(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     """One set of weights, one optimizer: the parts of most tasks."""
     return {"model": list(model.parameters())}

@@ -11,7 +11,7 @@ import regard
 from regard import checkpoint, recipe
 from regard.cli import run
 from regard.tasks.embedding.contrast import strain
-from regard.tasks.embedding.few import FewShot, suits
+from regard.tasks.embedding.few import FewShot, doubt_accuracy, suits
 from regard.tasks.trained import Trained
 from tests.interop.test_bert import lay
 
@@ -140,3 +140,13 @@ def test_a_label_that_was_not_fitted_is_named_with_its_line(few, tmp_path, capsy
     (tmp_path / "b.csv").write_text("text,label\nA,first\nB,never\n")
     assert run(["evaluate", str(few / "out"), str(tmp_path / "b.csv"), "--device", "cpu"]) == 1
     assert "b.csv:3: the label 'never' is none of the training labels" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("right", "counts", "doubted"),
+    [(17, [16, 16], True), (26, [16, 16], False), (24, [24, 8], True), (2600, [2500, 2500], False)],
+)
+def test_an_accuracy_within_chance_is_called_so(right, counts, doubted):
+    lines = doubt_accuracy(right, counts)
+    assert len(lines) == doubted
+    assert all("is not beyond chance: always the commonest label has" in line for line in lines)

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import tracemalloc
 import unicodedata
 from pathlib import Path
@@ -15,6 +16,7 @@ from regard import config
 from regard.data import readers
 from regard.data.encodings import locate
 from regard.data.line_report import LineReport
+from regard.data.public_sets import SETS
 from regard.data.readers import Corpus, pairs
 
 
@@ -148,6 +150,47 @@ def test_files_are_also_looked_up_in_the_data_folder(tmp_path, monkeypatch):
     assert read(Corpus(path="deep/a.tsv"))[0] == [(1, "un", "one")]
     with pytest.raises(ValueError, match="REGARD_DATA="):
         locate("deep/b.tsv")
+
+
+def test_without_a_variable_the_folder_data_is_looked_into(tmp_path, monkeypatch):
+    monkeypatch.delenv("REGARD_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data" / "deep").mkdir(parents=True)
+    written(tmp_path / "data" / "deep" / "a.tsv", "un\tone\n")
+    assert locate("deep/a.tsv") == Path("data/deep/a.tsv")
+    written(tmp_path / "b.tsv", "un\tone\n")
+    assert locate("b.tsv") == Path("b.tsv")
+    with pytest.raises(ValueError, match=r"no file c\.tsv here or under data .*: check the path"):
+        locate("c.tsv")
+    monkeypatch.setenv("REGARD_DATA", str(tmp_path / "elsewhere"))
+    with pytest.raises(ValueError, match="or under REGARD_DATA="):
+        locate("deep/a.tsv")
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("planetoid/cora.npz", "github.com/kimiyoung/planetoid, saved as arrays"),
+        ("multiomics-rosmap/1_tr.csv", "github.com/txWang/MOGONET"),
+        ("flickr8k/captions.csv.gz", "on request"),
+        ("data/cifar10.npz", "scripts/make_cifar10.py"),
+    ],
+)
+def test_a_missing_public_set_is_named_with_its_source(tmp_path, monkeypatch, name, source):
+    monkeypatch.delenv("REGARD_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=re.escape(source)) as error:
+        locate(name)
+    assert "docs/data.md" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_every_public_set_that_a_recipe_names_is_known():
+    root = Path(__file__).parents[2]
+    text = "".join(path.read_text(encoding="utf-8") for path in (root / "recipes").glob("*.yaml"))
+    named = set(re.findall(r"(?:path|folder|only|labels|features|source|target): ([\w.-]+)/", text))
+    assert named - {"data", "regard"} <= SETS.keys()
+    assert "Where public data comes from" in (root / "docs" / "data.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["a.tsv.gz", "a.tsv"])

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
+from typer.testing import CliRunner
 
 from regard.attention.attend import attend
 from regard.attention.masks import window
+from regard.cli import app
 from regard.lab import complexity
 
 
@@ -120,8 +122,36 @@ def test_the_growth_of_a_power_law_is_its_exponent(power):
 def test_measured_times_grow_faster_for_attention_to_everything():
     timings = {timing.name: timing for timing in complexity.measure((512, 1024, 2048), width=16, repeats=5)}
     assert list(timings) == [row.name for row in complexity.table(8, 8)]
-    assert timings["self-attention"].exponent > timings["windowed"].exponent
+    attention, windowed = (
+        complexity.growth(one.lengths, one.seconds) for one in (timings["self-attention"], timings["windowed"])
+    )
+    assert attention > windowed
     assert timings["self-attention"].operations == tuple(4 * n * n * 16 for n in (512, 1024, 2048))
+
+
+def test_rounds_that_differ_by_more_than_a_tenth_show_no_growth(tmp_path, monkeypatch):
+    lengths, noise = (64, 128, 256), {}
+
+    def clock(run, *, repeats, device):
+        number = noise["calls"] = noise.get("calls", -1) + 1
+        length = lengths[number % len(lengths)]
+        spoilt = noise["share"] if number < 12 else 0.0 if number < 24 else 2.0  # rounds: spoilt, quiet, far off
+        return 1e-5 * length * (1 + spoilt)
+
+    monkeypatch.setattr(complexity, "best", clock)
+    noise |= {"calls": -1, "share": 0.05}
+    assert [timing.exponent for timing in complexity.measure(lengths)] == pytest.approx([1.0] * 4)
+    noise |= {"calls": -1, "share": 0.3}
+    timings = complexity.measure(lengths)
+    assert [timing.seconds for timing in timings] == [tuple(1e-5 * length for length in lengths)] * 4
+    assert [timing.exponent for timing in timings] == [None] * 4
+    assert [timing.noise for timing in timings] == pytest.approx([0.3] * 4)
+    complexity.plot(timings, tmp_path / "cost.png")
+    noise["calls"] = -1
+    monkeypatch.setattr(complexity, "measure", lambda **_: timings)
+    done = CliRunner().invoke(app, ["lab", "complexity"], env={"COLUMNS": "80"})
+    assert "Rounds differ by up to 30%, which hides how times grow" in " ".join(done.output.split())
+    assert "n^" not in done.output
 
 
 def test_one_length_shows_no_growth():

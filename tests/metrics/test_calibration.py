@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from regard.metrics.calibration import calibration_error, fitted_temperature, probabilities, surprise
+from regard.metrics.calibration import FEWEST, calibration_error, fitted_temperature, probabilities, surprise
 
 
 def drawn(count: int = 4000, labels: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -39,3 +39,22 @@ def test_without_a_mistake_nothing_can_be_said():
     logits = np.array([[2.0, 0.0], [0.0, 1.0]])
     assert fitted_temperature(logits, np.array([0, 1])) == 1.0
     assert fitted_temperature(logits, np.array([1, 0])) == 1.0
+
+
+def test_a_temperature_is_fitted_to_some_hundred_examples_and_not_to_fewer():
+    logits, truth = drawn(FEWEST)
+    assert fitted_temperature(3 * logits, truth) > 2
+    assert fitted_temperature(3 * logits[1:], truth[1:]) == 1.0
+
+
+def test_fitting_to_enough_examples_costs_a_calibrated_model_little_and_helps_others():
+    logits, truth = drawn(20 * FEWEST)
+    for heat in (1.0, 0.7, 1.5):
+        changes = []
+        for first in range(0, 10 * FEWEST, FEWEST):
+            held = slice(first, first + FEWEST)
+            found = fitted_temperature(heat * logits[held], truth[held])
+            rest = slice(10 * FEWEST, None)
+            before, after = (probabilities(heat * logits[rest], each) for each in (1.0, found))
+            changes.append(calibration_error(after, truth[rest]) - calibration_error(before, truth[rest]))
+        assert np.mean(changes) < (0.015 if heat == 1.0 else -0.02)

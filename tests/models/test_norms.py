@@ -7,8 +7,8 @@ from torch import nn
 
 from regard.models.blocks import Residual
 
-# Rows are features, columns are examples.
-MATRIX = np.array([[3, 4, 1], [1, 2, 3], [4, 0, 2], [2, 5, 4], [5, 2, 3], [0, 1, 3]], dtype=np.float64)
+# Rows are features, columns are examples; the second feature is the same in all examples, so its variance is 0.
+MATRIX = np.array([[1, 3, 4], [2, 2, 2], [0, 1, 5], [4, 6, 1], [5, 2, 3], [3, 0, 1]], dtype=np.float64)
 EXAMPLES = torch.tensor(MATRIX.T)
 
 
@@ -23,6 +23,20 @@ def test_the_means_are_per_feature_for_one_and_per_example_for_the_other():
     batch = nn.BatchNorm1d(6, momentum=1.0, dtype=torch.float64)
     batch(EXAMPLES)
     assert batch.running_mean.numpy().round(2).tolist() == [2.67, 2, 2, 3.67, 3.33, 1.33]
+
+
+def test_the_deviations_are_those_of_each_feature_or_of_each_example():
+    assert MATRIX.std(1).round(2).tolist() == [1.25, 0, 2.16, 2.05, 1.25, 1.25]
+    assert MATRIX.std(0).round(2).tolist() == [1.71, 1.89, 1.49]
+    batch = nn.BatchNorm1d(6, momentum=1.0, dtype=torch.float64)
+    batch(EXAMPLES)
+    assert (batch.running_var * 2 / 3).sqrt().numpy().round(2).tolist() == [1.25, 0, 2.16, 2.05, 1.25, 1.25]
+
+
+def test_a_feature_without_variance_becomes_zero_and_not_a_division_by_zero():
+    normalised = nn.BatchNorm1d(6, dtype=torch.float64).train()(EXAMPLES)
+    assert normalised[:, 1].tolist() == [0, 0, 0]
+    assert normalised.isfinite().all()
 
 
 def test_batch_norm_divides_by_the_population_deviation_of_each_feature():

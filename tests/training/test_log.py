@@ -117,3 +117,13 @@ def test_going_back_forgets_what_lay_beyond_and_keeps_what_was_wrong_there(tmp_p
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     assert [(event.step, event.value) for event in events.Scalars("training/loss")] == [(1, 1.0), (2, 7.0)]
+
+
+def test_wrong_answers_are_shown_first_and_others_stay_in_their_order(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    samples = [{"picture": str(n), "truth": "cat", "answer": "dog" if n in (2, 4) else "cat"} for n in range(5)]
+    with Log(tmp_path, console=Console(file=stream, width=80, color_system=None, legacy_windows=False)) as log:
+        log.evaluation(1, {"loss": 1.0}, samples, kind="evaluation", best=False, seconds=1.0)
+        log.evaluation(2, {"loss": 1.0}, samples[:2], kind="evaluation", best=False, seconds=1.0)
+    pictures = [line.split()[1] for line in stream.getvalue().splitlines() if line.split()[0] == "picture"]
+    assert pictures == ["2", "4", "0", "1"]

@@ -1,7 +1,8 @@
 """One picture file as bytes of a given size: PNG, JPEG, WebP, GIF or BMP in any mode, upright, first frame only.
 
-What is transparent lies on white; 16 bits become 8; EXIF says which side is up. A picture of more than 16 megapixels is
-refused by its header, before any of it is unpacked.
+What is transparent lies on white; 16 bits become 8; EXIF says which side is up. No more than 16 megapixels are ever
+unpacked: a JPEG of up to 100 is read at a half, a quarter or an eighth of its size, whatever else is larger is refused
+by its header. A progressive JPEG cannot be read so, for its decoder first holds all of it.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp")
 OTHERS = (".avif", ".heic", ".heif", ".ico", ".jp2", ".jxl", ".psd", ".svg", ".tif", ".tiff")  # pictures by their names
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")  # none that runs a program or reads other files
-MOST = 1 << 24  # pixels: 16 megapixels
+MOST = 1 << 24  # pixels that are unpacked: 16 megapixels
+LARGEST_JPEG = 100_000_000  # pixels of a JPEG, of which a part is unpacked
+SHRINKS = (1, 2, 4, 8)  # by which a JPEG's decoder divides the sides
 LEAST = 4  # pixels on a side: the smallest patch
 SMALL = f"fewer than {LEAST} pixels on a side, less than a patch: leave it out"
 NO_PICTURE = "no picture: give PNG, JPEG or WebP"
-HUGE = "more than 16 megapixels: make it smaller"
+HUGE = "more than 16 megapixels (a plain JPEG: 100): make it smaller, as with mogrify -resize 1024x1024"
 DAMAGE = (  # what Pillow's readers raise
     *(OSError, SyntaxError, ValueError, EOFError, KeyError, IndexError, TypeError, OverflowError),
     *(struct.error, zlib.error),
@@ -69,13 +72,12 @@ def below(patch: int) -> str:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Let Pillow's warnings be: of a bomb an error, of odd metadata nothing. It holds for all threads inside."""
+    """Silence Pillow's warnings, of odd metadata and of sizes, which are checked here; it holds for all threads."""
     from PIL import Image, WebPImagePlugin  # noqa: F401 (registered before several threads would)
 
     Image.preinit()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="PIL")
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
         yield
 
 
@@ -97,9 +99,23 @@ def decoded(path: Path, *, size: int, channels: int, fit: Fit = "crop") -> Decod
         side = min(picture.size)
         other = (GREY if _grey(picture) else COLOURED) if _grey(picture) != (channels == 1) else None
         odd = ANIMATED if getattr(picture, "is_animated", False) and picture.format != "MPO" else other
-        picture.draft(None, (2 * size, 2 * size))  # a JPEG is unpacked no larger than it need be
+        picture.draft(None, _draft_size(picture, 2 * size))  # a JPEG is unpacked no larger than it need be
+        if picture.width * picture.height > MOST:
+            raise Unusable(HUGE)
         plain = _upright(picture, grey=channels == 1)
         return Decoded(_channelled(np.asarray(_fitted(plain, size, fit)), channels), side, odd)
+
+
+def _shrinkable(picture: Image.Image) -> bool:
+    """True if the decoder can read the picture at a fraction of its size without holding all of it."""
+    return picture.format in ("JPEG", "MPO") and "progressive" not in picture.info
+
+
+def _draft_size(picture: Image.Image, wanted: int) -> tuple[int, int]:
+    """Return the size to ask a decoder for: that wanted, or less where that would be more than is unpacked."""
+    width, height = picture.size
+    shrink = next((shrink for shrink in SHRINKS if width * height <= MOST * shrink**2), SHRINKS[-1])
+    return min(wanted, width // shrink), min(wanted, height // shrink)
 
 
 def from_array(given: np.ndarray, *, size: int, channels: int, fit: Fit = "crop") -> Pixels:
@@ -135,7 +151,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         if not found.st_size:
             raise Unusable("empty file: save the picture again")
         with Image.open(path, formats=FORMATS) as picture:
-            if picture.width * picture.height > MOST:
+            if picture.width * picture.height > (LARGEST_JPEG if _shrinkable(picture) else MOST):
                 raise Unusable(HUGE)
             if min(picture.size) < LEAST:
                 raise Unusable(SMALL)

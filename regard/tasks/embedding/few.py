@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ HEAD = "head.safetensors"
 LONG = 300  # characters of a text that are shown
 LEAST = float(np.finfo(np.float64).tiny)
 FEW = 50  # texts of a label up to which few are few
+ONE_SIDED = 1.645  # standard deviations that chance exceeds in one case of twenty
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,9 +192,22 @@ def learn(
         f"{len(truth):,} texts, {counts.min():,} to {counts.max():,} of each of {len(classes)} labels; "
         f"a linear head on {embedder.width} features of {parent.directory}, {body}",
         *(["a label has one text only, so the accuracy cannot be estimated"] if answers is None else []),
+        *([] if answers is None else doubt_accuracy(int((answers == truth).sum()), counts.tolist())),
     ]
     contents = _contents(classifier, parent, metrics, how, [one.path for one in listed], tuned=bool(steps))
     return Learnt(classifier, contents, metrics, summary, tuned=bool(steps))
+
+
+def doubt_accuracy(right: int, counts: Sequence[int]) -> list[str]:
+    """Return one line if always saying the commonest label is right as often, within chance; none otherwise."""
+    total, share = sum(counts), max(counts) / sum(counts)
+    spread = math.sqrt(total * share * (1 - share))  # of the right answers by chance
+    if spread and right - 0.5 > total * share + ONE_SIDED * spread:
+        return []
+    return [
+        f"{right:,} of {total:,} right by cross-validation is not beyond chance: always the commonest label has "
+        f"{share:.1%}; give more texts, or a model to start from that has read more"
+    ]
 
 
 def _contents(

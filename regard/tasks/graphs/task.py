@@ -22,7 +22,7 @@ from regard.tasks.graphs.files import GraphConfig, Graphs
 from regard.tasks.graphs.recognition import recognise
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
+from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight, spread_over_classes
 
 SHOWN = 4
 
@@ -117,10 +117,11 @@ class NodeClassification:
         """How well nodes are told that nothing was learnt from."""
         valid = self.graph.parts["valid"]
         found = self.classifier.measured(valid)
-        answers = self.classifier.verdicts(valid[:SHOWN].tolist(), found.logits[:SHOWN])
+        places = spread_over_classes(found.truth.tolist(), SHOWN)
+        answers = self.classifier.verdicts(valid[places].tolist(), found.logits[places])
         samples = [
-            {"node": one.node, "truth": self.graph.classes[found.truth[n]], "answer": one.label}
-            for n, one in enumerate(answers)
+            {"node": answer.node, "truth": self.graph.classes[found.truth[place]], "answer": answer.label}
+            for place, answer in zip(places, answers, strict=True)
         ]
         return Evaluation(found.metrics, samples)
 

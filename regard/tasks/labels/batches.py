@@ -260,6 +260,7 @@ def prepare(
     }
     report: dict[str, Any] = {name: _report(each, digests[name], held) for name, each in found.items()}
     report |= {"vocab": own.vocab, "labels": classes, "texts": {name: len(side) for name, side in sides.items()}}
+    report["tokens"] = {name: int(side.lengths.sum()) for name, side in sides.items()}
     summary = [
         *kept.notes,
         *(line for each in found.values() for line in each.summary),

@@ -16,6 +16,7 @@ from regard.decoding.batching import by_length, in_order
 from regard.interpret.items import Item, Weights
 from regard.interpret.steps import Prediction
 from regard.interpret.trace import Trace
+from regard.metrics.calibration import describe_error
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import averaged
 from regard.tasks.labels import choices, files, formats
@@ -184,12 +185,11 @@ def scores(name: str, task: str, side: Labelled, found: Measured, temperature: f
     ]
     commonest = max(found.labels.labels, key=lambda label: label.count)
     calibrated = calibration(side, found, temperature)
-    before, after = calibrated["before"], calibrated["after"]
     measures = {
         "chance": f"{1 / side.ways:.2%}",
         "commonest place": f"{commonest.count / len(side):.2%} (answer {commonest.name})",
         "loss": f"{found.loss:.4f}",
-        "calibration error": f"{before:.2%} as trained, {after:.2%} at temperature {temperature:.3g}",
+        "calibration error": describe_error(calibrated["before"], calibrated["after"], temperature),
     }
     rows = [
         (one.name, f"{one.count:,}", f"{answers.count(place):,}", f"{one.precision:.1%}", f"{one.recall:.1%}")

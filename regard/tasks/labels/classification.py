@@ -18,7 +18,7 @@ from regard.tasks.labels.division import divide
 from regard.tasks.labels.files import LabelsConfig
 from regard.tasks.labels.recognition import labelled
 from regard.tasks.labels.task import Labelling, LabellingRecipe, Measured
-from regard.training.task import evenly
+from regard.training.task import spread_over_classes
 
 SHOWN = 300  # characters of a text that a sample shows
 
@@ -63,5 +63,5 @@ class Classification(Labelling):
                 "label": names[int(side.labels[number])],
                 "answer": names[int(found.answers[number][0])],
             }
-            for number in evenly(range(len(side)), self.recipe.objective.samples)
+            for number in spread_over_classes(side.labels.tolist(), self.recipe.objective.samples)
         ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from regard.metrics import label_tables
-from regard.metrics.calibration import calibration_error, probabilities
+from regard.metrics.calibration import calibration_error, describe_error, probabilities
 from regard.metrics.likelihood import IGNORE
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import Statistics, averaged
@@ -38,8 +38,7 @@ def scores(
         measures["sentences all right"] = f"{found.whole:.2%}"
     calibrated = calibration(side, found, temperature)
     if calibrated:
-        before, after = calibrated["before"], calibrated["after"]
-        measures["calibration error"] = f"{before:.2%} as trained, {after:.2%} at temperature {temperature:.3g}"
+        measures["calibration error"] = describe_error(calibrated["before"], calibrated["after"], temperature)
     return Scores(
         name,
         task,

@@ -59,6 +59,7 @@ class Similarity(Labelling):
     single = True
     prepared: Rated
     goal: Goal = ("pearson", "max")
+    has_temperature = False
     recognise = staticmethod(rated)
 
     @staticmethod

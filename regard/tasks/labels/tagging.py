@@ -34,6 +34,7 @@ class Tagging(Labelling):
     title: ClassVar[str] = "A tagger"
     code: ClassVar[str] = 'tag(["a sentence"])'
     per_token = True
+    has_temperature = False
     recognise = staticmethod(tagged)
 
     def __init__(self, recipe: Any, prepared: Prepared, model: Any, *, fixed: bool = False) -> None:

@@ -21,7 +21,7 @@ from regard.data.packing import Packing
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order
 from regard.metrics import entities
-from regard.metrics.calibration import fitted_temperature
+from regard.metrics.calibration import explain_missing_temperature, fitted_temperature
 from regard.metrics.entities import Found as Entities
 from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
@@ -112,6 +112,8 @@ class Labelling:
     per_token: ClassVar[bool]
     single: ClassVar[bool] = False
     """Whether a head has one output, whatever the labels."""
+    has_temperature: ClassVar[bool] = True
+    """True if a temperature is fitted to the probabilities of answers."""
     shared: ClassVar[bool] = True
     prepared: Any
     """What is learnt from (`train`) and measured on, the tokenizer, and whether that is new (`fresh`)."""
@@ -125,6 +127,8 @@ class Labelling:
         self.rows = self.packing.rows
         self.features = recipe.data.tokens * (getattr(recipe.model, "embedding", 0) or recipe.model.width)
         self.notes = [f"an epoch has {self.rows:,} rows of at most {self.packing.tokens:,} tokens"]
+        if self.has_temperature:
+            self.notes += explain_missing_temperature(len(prepared.valid), "texts")
         if prepared.fresh and getattr(recipe.model, "scaling", "none") != "none":
             model.weigh(self._counted())
         if (words := getattr(recipe.model, "vectors", None)) is not None and prepared.fresh:

@@ -27,7 +27,7 @@ from regard.tasks.omics.samples import Prepared
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace, power
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
+from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight, spread_over_classes
 
 SHOWN = 4
 
@@ -121,12 +121,13 @@ class OmicsClassification:
         """How good answers are in held-out samples."""
         valid, classifier = self.prepared.valid, self.classifier()
         metrics = classifier.scores(valid)
-        answers = classifier.answer([valid.chosen([row]) for row in range(min(SHOWN, len(valid)))])
         assert valid.targets is not None
+        rows = spread_over_classes(valid.targets.tolist(), SHOWN)
+        answers = classifier.answer([valid.chosen([row]) for row in rows])
         classes = self.prepared.omics.classes
         samples = [
             {"sample": answer.sample, "truth": classes[int(truth)], "answer": answer.label}
-            for answer, truth in zip(answers, valid.targets, strict=False)
+            for answer, truth in zip(answers, valid.targets[rows], strict=True)
         ]
         return Evaluation(metrics, samples)
 

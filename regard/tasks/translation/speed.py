@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from regard.attention.hardware import device_of
+from regard.data import languages
 from regard.models.inference import pays
 from regard.tasks.trained import SENTENCES, Workload
 
@@ -20,10 +21,11 @@ def workloads(
     translator: Translator, texts: Sequence[str], batches: Sequence[int], to: str | None = None
 ) -> Iterator[Workload]:
     """Translations of these texts, greedily and with beams, by one and by many."""
-    texts = texts or SENTENCES
-    to = to or (translator.languages[0] if len(translator.languages) > 1 else None)
+    texts = (texts or SENTENCES)[: max(batches)]
+    to = to or foreign_language(translator, texts)
     once, again = weights_read(translator.model)
     translator.ready.warm()
+    refuse_copies(translator, texts, to)
     for beams in dict.fromkeys((1, max(4, translator.decoding.beams))):
         for batch in batches:
             chosen = [texts[number % len(texts)] for number in range(batch)]
@@ -31,6 +33,25 @@ def workloads(
             lengths = [len(translator.target.encode(answer)) + 1 for answer in write()]
             name = f"{'greedy' if beams == 1 else f'beam {beams}'}, {batch} at a time"
             yield Workload(name, write, sum(lengths), once + max(lengths) * again)
+
+
+def foreign_language(translator: Translator, texts: Sequence[str]) -> str | None:
+    """Return a target language that the texts are not written in; None if the model has only one direction."""
+    if len(translator.languages) < 2:
+        return None
+    written_in = languages.likeliest("\n".join(texts), translator.languages)
+    return next(code for code in translator.languages if code != written_in)
+
+
+def refuse_copies(translator: Translator, texts: Sequence[str], to: str | None) -> None:
+    """Raise ValueError if a text would be handed back untranslated, for copying it says nothing about the model."""
+    answers = translator.answers(texts, to=to, beams=1, split=False)
+    copied = [text for text, answer in zip(texts, answers, strict=True) if answer.kept]
+    if copied:
+        raise ValueError(
+            f"{len(copied)} of {len(texts)} texts are in {to} already and would be copied, such as {copied[0]!r}: "
+            f"give texts in another language, or another --to ({', '.join(translator.languages)})"
+        )
 
 
 def weights_read(model: Any) -> tuple[int, int]:

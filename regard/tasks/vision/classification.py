@@ -19,7 +19,7 @@ from regard.config.ranges import Share, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
 from regard.data.pictures.album import enlarged, remembered
 from regard.data.pictures.augment import Augment, AugmentConfig
-from regard.metrics.calibration import fitted_temperature
+from regard.metrics.calibration import explain_missing_temperature, fitted_temperature
 from regard.models.efficientnet import EfficientNetConfig
 from regard.models.resnet import ResNetConfig
 from regard.models.spatial_transformer import SpatialTransformerConfig
@@ -35,7 +35,7 @@ from regard.training import adoption
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace, power
-from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
+from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight, spread_over_classes
 from regard.training.tuning import TuningConfig
 
 AnyModelConfig = (  # the first where no name is given
@@ -152,6 +152,7 @@ class PictureClassification:
         self.notes = [f"an epoch has {self.rows:,} rows of {data.batch:,} pictures"]
         if prepared.fresh and len(prepared.train) < FEW:
             self.notes.append(f"fewer than {FEW:,} pictures: a model to start from (--from) would learn more from them")
+        self.notes += explain_missing_temperature(len(prepared.valid), "pictures")
         if prepared.scenes is None:
             self.notes += enlarged(getattr(model.config, "patch", 0), prepared.train.album, prepared.valid.album)
         if self.kept is not None:
@@ -269,7 +270,7 @@ class PictureClassification:
         classes, answers = self.prepared.classes, found.logits.argmax(-1)
         return [
             {"picture": side.place(n), "truth": classes[side.labels[n]], "answer": classes[answers[n]]}
-            for n in range(min(self.recipe.objective.samples, len(side)))
+            for n in spread_over_classes(side.labels.tolist(), self.recipe.objective.samples)
         ]
 
     def contents(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from regard.metrics import label_tables
-from regard.metrics.calibration import calibration_error, probabilities, surprise
+from regard.metrics.calibration import calibration_error, describe_error, probabilities, surprise
 from regard.metrics.labels import Labels, judge
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
@@ -69,7 +69,7 @@ def scores(
         measures={
             "macro F1": f"{found.labels.f1:.2%}",
             "loss": f"{found.metrics['loss']:.4f}",
-            "calibration error": f"{before:.2%} as trained, {after:.2%} at temperature {temperature:.3g}",
+            "calibration error": describe_error(before, after, temperature),
         },
         tables=label_tables.tables(found.labels, "pictures"),
         notes=[*side.album.summary, *notes],

@@ -125,8 +125,53 @@ def bomb(path: Path, side: int) -> None:
 @pytest.mark.parametrize("side", [4100, 10_000, 60_000])
 def test_a_huge_picture_is_refused_by_its_header(tmp_path: Path, side: int) -> None:
     bomb(tmp_path / "a.png", side)
-    with pytest.raises(Unusable, match="more than 16 megapixels: make it smaller"):
+    with pytest.raises(Unusable, match=r"more than 16 megapixels .*mogrify -resize"):
         opened(tmp_path / "a.png")
+
+
+def unpacked(path: Path, monkeypatch: pytest.MonkeyPatch, *, size: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """A picture file decoded, and the sizes that were unpacked on the way."""
+    sizes, upright = [], decoding._upright
+
+    def watched(picture: Image.Image, *, grey: bool) -> Image.Image:
+        found = upright(picture, grey=grey)
+        sizes.append(found.size)
+        return found
+
+    monkeypatch.setattr(decoding, "_upright", watched)
+    with decoding.quiet():
+        return decoded(path, size=size, channels=3).pixels, sizes
+
+
+@pytest.mark.parametrize("size", [32, 2000])
+def test_a_cameras_jpeg_is_unpacked_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    photo = Image.new("RGB", (6000, 4000), (200, 30, 40))  # 24 megapixels
+    photo.save(tmp_path / "a.jpg", quality=50)
+    pixels, [(width, height)] = unpacked(tmp_path / "a.jpg", monkeypatch, size=size)
+    assert width * height <= decoding.MOST
+    assert width * height < 16 * max(size, 250) ** 2
+    assert np.abs(pixels.mean((1, 2)) - [200, 30, 40]).max() < 3
+    assert decoding.look(tmp_path / "a.jpg")[:2] == (6000, 4000)
+
+
+def test_a_jpeg_that_cannot_be_unpacked_small_is_refused(tmp_path: Path) -> None:
+    Image.new("L", (6000, 4000)).save(tmp_path / "progressive.jpg", progressive=True)
+    Image.new("L", (12000, 9000)).save(tmp_path / "large.jpg", quality=30)
+    for name in ("progressive.jpg", "large.jpg"):
+        with decoding.quiet(), pytest.raises(Unusable, match=r"mogrify -resize 1024x1024"):
+            opened(tmp_path / name)
+
+
+def test_a_picture_beyond_all_measure_is_refused_by_its_header_whatever_its_kind(tmp_path: Path) -> None:
+    small = io.BytesIO()
+    Image.new("L", (64, 64)).save(small, "JPEG")
+    data = bytearray(small.getvalue())
+    place = data.index(b"\xff\xc0") + 5  # height and width in the start of the frame
+    for side in (12_000, 40_000):
+        data[place : place + 4] = struct.pack(">HH", side, side)
+        (tmp_path / "a.jpg").write_bytes(data)
+        with decoding.quiet(), pytest.raises(Unusable, match="more than 16 megapixels"):
+            opened(tmp_path / "a.jpg")
 
 
 def test_what_is_no_picture_is_refused_with_a_remedy(tmp_path: Path) -> None:

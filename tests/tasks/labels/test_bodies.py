@@ -1,6 +1,7 @@
 """Pre-trained bodies under labels: all of a BERT or a GPT goes on as a classifier or a tagger, with its tokenizer."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -131,13 +132,14 @@ def test_tags_that_break_bio_are_refused_with_their_line(tmp_path):
 
 
 def test_probabilities_have_the_temperature_of_the_held_out_texts(folder, tmp_path):
-    rows = [(f"text {n} {'good' if n % 3 else 'bad'}", n % 3 > 0 or n % 5 == 0) for n in range(200)]
+    rows = [(f"text {n} {'good' if n % 3 else 'bad'}", n % 3 > 0 or n % 5 == 0) for n in range(720)]
     (tmp_path / "a.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
     data = {"train": {"path": str(tmp_path / "a.tsv")}, "held": 0.3}
     asked = {"task": "classification", "data": data, "training": {**TRAINING, "steps": 12}, "optim": {"rate": 0.02}}
     out = recipe.train(asked, out=tmp_path / "run", quiet=True).folder
     trained = regard.load(out, device="cpu")
     assert trained.temperature != 1.0
+    assert "too few to fit a temperature" not in (out / "train.log").read_text()
     side, found = trained.measure(str(tmp_path / "a.tsv"))
     wanted = probabilities(found.logits, trained.temperature)
     for number in (0, 50, 100):
@@ -155,3 +157,16 @@ def test_probabilities_have_the_temperature_of_the_held_out_texts(folder, tmp_pa
     logits = trained.model(*(lambda batch: (batch.tokens, batch.row))(held.batch(held.lengths.argsort(kind="stable"))))
     assert fitted_temperature(logits.detach().numpy(), held.labels) == pytest.approx(trained.temperature, rel=1e-3)
     assert json.dumps(trained.evaluate(str(tmp_path / "a.tsv")).plain())
+
+
+def test_few_held_out_texts_leave_probabilities_as_trained_and_a_line_says_so(tmp_path):
+    rows = [(f"text {n} {'good' if n % 3 else 'bad'}", n % 3 > 0 or n % 5 == 0) for n in range(200)]
+    (tmp_path / "a.tsv").write_text("".join(f"{text}\t{label}\n" for text, label in rows))
+    data = {"train": {"path": str(tmp_path / "a.tsv")}, "held": 0.3}
+    asked = {"task": "classification", "data": data, "training": {**TRAINING, "steps": 2}}
+    out = recipe.train(asked, out=tmp_path / "run", quiet=True).folder
+    trained = regard.load(out, device="cpu")
+    assert trained.temperature == 1.0
+    assert re.search(r"\d+ held-out texts are too few to fit a temperature \(200\)", (out / "train.log").read_text())
+    told = trained.evaluate(str(tmp_path / "a.tsv")).measures["calibration error"]
+    assert re.fullmatch(r"[\d.]+% as trained", told)

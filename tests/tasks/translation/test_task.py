@@ -12,7 +12,7 @@ from regard.models.seq2seq import Seq2Seq
 from regard.models.transformer import Transformer
 from regard.tasks.translation import task as translation
 from regard.tasks.translation.task import Translation
-from regard.training.task import evenly
+from regard.training.task import evenly, spread_over_classes
 from tests.conftest import SMALL, Corpus
 from tests.documents import ROOT
 
@@ -111,6 +111,14 @@ def test_a_part_is_taken_evenly_from_the_whole_and_always_the_same(size: int, co
     assert list(chosen) == sorted(set(chosen))
     for part in range(min(size, count)):  # one from each of as many stretches
         assert part * size <= chosen[part] * min(size, count) + min(size, count) - 1 < (part + 1) * size + size
+
+
+def test_examples_are_taken_of_every_class_in_turn_or_of_classes_far_apart():
+    labels = [0] * 6 + [1] * 3 + [2]
+    assert spread_over_classes(labels, 4) == [0, 6, 9, 1]
+    assert spread_over_classes(labels, 2) == [0, 9]
+    assert spread_over_classes(labels, 99) == [0, 6, 9, 1, 7, 2, 8, 3, 4, 5]
+    assert spread_over_classes([], 3) == []
 
 
 def test_every_validation_corpus_is_judged(corpus: Corpus, tmp_path: Path):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 
 import pytest
 from typer.testing import CliRunner
@@ -66,6 +67,12 @@ def test_a_caption_without_file_and_a_file_without_caption_are_told_in_a_line(ph
         f"{tmp_path / 'beside' / '../own/red/linked.png'}: no caption in {shelf.name}, left out: "
         "write some, or leave them so"
     ]
+    shutil.copytree(photos, tmp_path / "many")
+    first = sorted((tmp_path / "many").glob("*/*.png"))[0]
+    (tmp_path / "many" / "one.csv").write_text(f"path,caption\n{first.relative_to(tmp_path / 'many')},a wall\n")
+    shelf = shelve(CaptionFile(path=str(tmp_path / "many" / "one.csv")))
+    others = len(list(first.parent.glob("*.png"))) - 1
+    assert f"{others:,} other pictures beside these, without a caption in {shelf.name}, are not used" in shelf.notes
     (root / "d.csv").write_text(
         "path,caption\nblue/../red/linked.png,a wall\nred/linked.jpg,a wall\nred/linked.jpg,red\nred/00.png,a wall\n"
     )

@@ -151,5 +151,6 @@ def _silent(known: set[Path], refused: set[Path], file: CaptionFile) -> tuple[st
     left = [str(path) for path in beside if path.suffix.lower() in SUFFIXES and path.resolve() not in known]
     if not left:
         return ()
-    more = f" and {len(left) - SHOWN:,} more" if len(left) > SHOWN else ""
-    return (f"{', '.join(left[:SHOWN])}{more}: no caption in {file.path}, left out: write some, or leave them so",)
+    if len(left) > SHOWN:
+        return (f"{len(left):,} other pictures beside these, without a caption in {file.path}, are not used",)
+    return (f"{', '.join(left)}: no caption in {file.path}, left out: write some, or leave them so",)

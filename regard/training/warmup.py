@@ -1,0 +1,39 @@
+"""A warm-up that fits into a time limit: of a limit in seconds nobody knows how many steps it is before some are made.
+
+The speed of the first steps decides, once; the decision is saved with the run's progress, so that a resumed run has the
+learning rates of an uninterrupted one.
+"""
+
+from __future__ import annotations
+
+LARGEST_SHARE = 0.25  # of a run: a longer warm-up would leave too little time at the highest rate
+STEPS = 20  # after which the speed is known well enough
+EARLY_SHARE = 0.05  # of the time limit, after which fewer steps must do
+
+
+class SpeedGauge:
+    """Measures how many steps a time limit allows, without the first step, in which things are compiled."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self._first: tuple[int, float] | None = None
+
+    def estimate_steps(self, step: int, elapsed: float) -> int | None:
+        """Return how many steps the run will have had at its limit; None while that is not known.
+
+        To be called after every step with its number and the seconds of training so far.
+        """
+        if self._first is None or step <= self._first[0]:
+            self._first = step, elapsed
+            return None
+        first_step, first_elapsed = self._first
+        done = step - first_step
+        if done < STEPS and elapsed < EARLY_SHARE * self.limit:
+            return None
+        seconds_per_step = max((elapsed - first_elapsed) / done, 1e-9)
+        return step + int(max(0.0, self.limit - elapsed) / seconds_per_step)
+
+
+def affordable_warmup(steps: int) -> int:
+    """Return the longest warm-up of a run of so many steps."""
+    return max(1, int(LARGEST_SHARE * steps))
