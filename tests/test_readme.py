@@ -121,16 +121,3 @@ def test_the_translations_shown_are_those_the_shipped_model_gives():
     shown = [block.text for block in blocks(README, "text") if not block.text.startswith("regard/")]
     assert asked
     assert ["".join(f"{translator.translate(text, to=to)}\n" for _, _, to, text in asked)] == shown
-
-
-@pytest.mark.unchecked
-def test_the_score_shown_is_that_of_the_pairs_named():
-    import regard
-    from regard.tasks.translation.evaluation import evaluate
-
-    lines = (
-        (ROOT / "regard" / "samples" / "alignments" / "tatoeba-eng-fra.tsv").read_text(encoding="utf-8").splitlines()
-    )
-    pairs = [tuple(line.split("\t")[:2]) for line in lines]
-    score = evaluate(regard.load(device="cpu"), pairs, to="fr").scores["bleu"].value
-    assert f"BLEU ({score:.1f} on these {len(pairs)} pairs)" in TEXT
