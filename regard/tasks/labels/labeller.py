@@ -33,10 +33,11 @@ from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.pairs import Pair
 from regard.tasks.labels.pieces import cut
 from regard.tasks.labels.reading import ReadingConfig, settings, shown
+from regard.tasks.labels.recorded import recorded_column
 from regard.tasks.labels.scoring import scores
 from regard.tasks.labels.tagged import TaggedFile
 from regard.tasks.labels.task import AnyReaderConfig, Measured, Reader, measure
-from regard.tasks.trained import NoOptions, chosen, described, revived
+from regard.tasks.trained import NoOptions, TextColumn, chosen, described, revived
 
 BUDGET = 1 << 14  # tokens read at a time, padding included
 CLASS = "<class>"
@@ -225,6 +226,11 @@ class Classifier(Labels):
     def of_pairs(cls) -> Any:
         """What reads pairs instead of texts."""
         return PairClassifier
+
+    @property
+    def text_column(self) -> TextColumn:
+        """Which column of a table held the texts it was trained on."""
+        return recorded_column(self.data, self.classes)
 
     def answer(self, inputs: Sequence[Any], **options: Any) -> list[Verdict]:
         """What each text is."""
