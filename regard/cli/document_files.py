@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,8 +93,7 @@ def report_copied(path: Path, parts: Sequence[Part]) -> None:
 
 def report_wrapped(lines: Sequence[str], name: str) -> None:
     """Say that lines are translated one by one where most of them end in mid-sentence."""
-    followed = [(line.rstrip(), after.lstrip()) for line, after in zip(lines, lines[1:], strict=False) if after.strip()]
-    followed = [(line, after) for line, after in followed if line]
+    followed = [(line.rstrip(), after.lstrip()) for line, after in pairwise(lines) if line.strip() and after.strip()]
     inside = sum(not line.endswith(ENDS) and after[:1].islower() for line, after in followed)
     if inside >= FEWEST and inside > MID_SENTENCE * len(followed):
         print(

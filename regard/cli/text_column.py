@@ -19,6 +19,7 @@ TABLES = (".csv", ".tsv")
 TAGGED = (".conll", ".conllu")
 FILE_NAMES = ("path", "file", "filename", "file_name", "image", "picture", "photo", "img")
 """What a column of picture files is usually called."""
+NOTHING_KNOWN = TextColumn()
 NAMED = 4  # columns that a message names
 
 
@@ -29,7 +30,7 @@ class Layout(NamedTuple):
     quoted: bool
     width: int
     """Columns of the table; 1 where a delimiter is part of the text."""
-    index: int
+    place: int
     heading: tuple[str, ...]
     """The names in the first line; none if it is a row like the others."""
     reason: str = ""
@@ -54,7 +55,7 @@ def read_texts(
         if column is not None:
             raise ValueError(f"--column {column}: {path} is no table (.csv, .tsv, .jsonl), leave it out")
         return lines_of(path)
-    expected = getattr(trained, "text_column", TextColumn())
+    expected = getattr(trained, "text_column", NOTHING_KNOWN)
     usual = FILE_NAMES if getattr(trained, "opens", False) else (*usual, *TEXTS)
     if suffix(path.name) in JSON_SUFFIXES:
         return _json_texts(str(path), column, expected, usual)
@@ -64,7 +65,7 @@ def read_texts(
 
 
 def find_column(
-    path: str, *, column: str | None = None, expected: TextColumn = TextColumn(), usual: Sequence[str] = TEXTS
+    path: str, *, column: str | None = None, expected: TextColumn = NOTHING_KNOWN, usual: Sequence[str] = TEXTS
 ) -> Layout:
     """Find the column of the texts in a table; a table in which it cannot be told is an error with the remedy."""
     delimiter, tally = delimiter_of(path), LineReport()
@@ -142,8 +143,8 @@ def _labels_begin_below(first: Sequence[str], rows: Sequence[Sequence[str]], exp
 
 def _report(path: str, layout: Layout) -> None:
     """Say on stderr which column is read and what is left out."""
-    others = [name for index, name in enumerate(layout.heading) if index != layout.index]
-    called = repr(layout.heading[layout.index]) if layout.heading else f"{layout.index + 1} of {layout.width}"
+    others = [name for index, name in enumerate(layout.heading) if index != layout.place]
+    called = repr(layout.heading[layout.place]) if layout.heading else f"{layout.place + 1} of {layout.width}"
     how = f", {layout.reason}" if layout.reason else ""
     if layout.width == 1:
         said = (
@@ -175,8 +176,8 @@ def _cells_of(path: str, layout: Layout) -> Iterator[str]:
             headed = False
         elif layout.width == 1:
             yield layout.delimiter.join(row).strip()
-        elif layout.index < len(row) <= layout.width:
-            yield row[layout.index].strip()
+        elif layout.place < len(row) <= layout.width:
+            yield row[layout.place].strip()
         else:
             remedy = "put quotation marks around the text, or correct the line"
             raise ValueError(f"{path}:{line}: {len(row)} cells under {layout.width} columns: {remedy}")

@@ -283,12 +283,12 @@ class PairClassifier(Classifier):
 
     def parse(self, text: str) -> Pair:
         """Two texts with a tab between them, or an object of JSON."""
-        return pairs.parse(text, pairs.named(self.data["file"]))
+        return pairs.parse(text, pairs.named(self.data))
 
     def read(self, path: Path) -> list[Pair]:
         """The pairs of a file."""
         *columns, _ = self.data["file"].get("columns") or (None,)
-        return pairs.read(path, pairs.named(self.data["file"]), columns)
+        return pairs.read(path, pairs.named(self.data), columns)
 
     def classify(self, texts: Any) -> list[Verdict]:
         """What each pair of texts is."""

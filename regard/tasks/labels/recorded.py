@@ -22,7 +22,7 @@ def column_names(file: AnyFile) -> list[str]:
 def recorded_column(data: Mapping[str, Any], labels: Sequence[str]) -> TextColumn:
     """Return what the data section of a checkpoint says of the column of the texts."""
     file = data.get("file", {})
-    columns = file.get("columns") or ()
+    columns: Sequence[int] = file.get("columns") or ()
     names = data.get("text_columns") or ([file["text"]] if isinstance(file.get("text"), str) else [])
     number = columns[0] if columns else file.get("text")
     return TextColumn(

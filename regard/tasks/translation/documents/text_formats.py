@@ -238,7 +238,10 @@ def _paragraph(lines: Sequence[str]) -> Part:
         ends = [ending] * (len(wrapped) - 1) + [after]
         return [f"{prefix}{line}{end}" for prefix, line, end in zip(prefixes, wrapped, ends, strict=False)]
 
-    return Part(tuple(lines), texts=(_inline(words),), write=write)
+    text = _inline(words)
+    if text.html and not has_letter(TAG.sub("", text.written)):
+        return Part(tuple(lines), "of code and pictures")
+    return Part(tuple(lines), texts=(text,), write=write)
 
 
 def _inline(text: str) -> Text:
