@@ -130,10 +130,10 @@ def rows(name: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _delimiter(name: str, lines: Sequence[str]) -> str:
-    """Return what separates a term from its translation: a tab, or in CSV what cuts most lines into as many cells."""
+    """Return what separates a term from its translation: a tab, or in CSV the sign that most lines have."""
     if suffix(name) != ".csv":
         return "\t"
-    return max(SEPARATORS, key=lambda sign: sum(line.count(sign) == lines[0].count(sign) > 0 for line in lines))
+    return max(SEPARATORS, key=lambda sign: sum(sign in line for line in lines))
 
 
 def _cells(line: str, delimiter: str, where: str, *, quoted: bool) -> list[str]:

@@ -65,12 +65,13 @@ def has_letter(text: str) -> bool:
 def wrap(text: str, count: int) -> list[str]:
     """Return a text in so many lines of about the same length, or fewer where it has fewer words."""
     rows: list[list[str]] = [[] for _ in range(count)]
-    row, place, length = 0, 0, max(len(text), 1)
+    row, place, length = 0, 0, max(len(TAG.sub("", text)), 1)
     for word in WORD.findall(text):
+        shown = len(TAG.sub("", word))
         if not MARKER.fullmatch(word):  # at the start of a line it would begin a list
-            row = max(row, min(count - 1, (2 * place + len(word)) * count // (2 * length)))
+            row = max(row, min(count - 1, (2 * place + shown) * count // (2 * length)))
         rows[row].append(word)
-        place += len(word) + 1
+        place += shown + 1
     return [" ".join(words) for words in rows if words]
 
 
