@@ -75,7 +75,7 @@ def _table(name: str, known: Sequence[str], columns: Sequence[int]) -> Iterator[
             if known and suffix(name) in (".csv", ".tsv"):
                 told = f"no columns named {' and '.join(known)} as in training"
                 read = " and ".join(str(place + 1) for place in places)
-                warnings.warn(f"{name}: {told}: columns {read} are read, the first line too", stacklevel=2)
+                warnings.warn(f"{name}: {told}: columns {read} are read, the first line too", stacklevel=1)
         if len(row) <= max(places) or not all(row[place].strip() for place in places):
             raise ValueError(f"{name}:{line}: a pair without its second text: {REMEDY}")
         yield row[places[0]].strip(), row[places[1]].strip()

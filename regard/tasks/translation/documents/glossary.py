@@ -121,7 +121,7 @@ def rows(name: str) -> Iterator[tuple[int, list[str]]]:
         if line.startswith("#") and len(cells) == 1:
             continue
         if places is None and (places := _heading(cells)) is not None:
-            warnings.warn(f"{name}:{number}: {', '.join(cells)} is a heading and left out", stacklevel=2)
+            warnings.warn(f"{name}:{number}: {', '.join(cells)} is a heading and left out", stacklevel=1)
             continue
         places = places or (0, 1)
         if len(cells) <= max(places) or (len(cells) != 2 and places == (0, 1)):
