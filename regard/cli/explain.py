@@ -59,7 +59,7 @@ def explain(
 ) -> None:
     """Show where a model looked: matrix, page, picture or trace."""
     from regard import recipe
-    from regard.cli.text_column import read_texts
+    from regard.cli.text_column import plain_lines
 
     view = View(attention, head, level, specials, numbers, as_json)
     model, texts = named(words or [])
@@ -81,7 +81,7 @@ def explain(
     measured = measures or interventions
     _possible(texts, input, level, output, alignments=alignments, measured=measured, interventions=interventions)
     trained = recipe.load(model, device=device)
-    lines = read_texts(input, trained=trained) if input is not None else typed(trained, texts, option=None)
+    lines = plain_lines(input) if input is not None else typed(trained, texts, option=None)
     if node:
         of_graphs(trained)
     if about is not None and "about" not in inspect.signature(trained.look).parameters:

@@ -41,6 +41,13 @@ def is_table(path: Path) -> bool:
     return suffix(path.name) in (*TABLES, *JSON_SUFFIXES)
 
 
+def plain_lines(path: Path) -> Iterator[str]:
+    """Return the lines of a file for a command that reads no columns; a table is refused."""
+    if is_table(path):
+        raise ValueError(f"{path} is a table: give a file with a text in each line (.txt)")
+    return lines_of(path)
+
+
 def read_texts(
     path: Path, *, trained: Any = None, column: str | None = None, usual: Sequence[str] = ()
 ) -> Iterator[str]:
@@ -49,7 +56,7 @@ def read_texts(
     The column is the one asked for, the one of the training file, or one with a `usual` name. A file in which none can
     be found is refused.
     """
-    if suffix(path.name) in TAGGED:
+    if suffix(path.name) in getattr(trained, "word_files", TAGGED) and column is None:
         raise ValueError(f"{path} has a word in each line: give a file with a sentence in each line (.txt)")
     if not is_table(path):
         if column is not None:

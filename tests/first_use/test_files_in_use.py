@@ -174,6 +174,8 @@ def test_no_command_reads_a_table_of_pairs_as_lines(capsys, tmp_path):
         told = complaint(capsys, *words, "-i", path, "--device", "cpu")
         assert "pairs.tsv is a table of 2 columns (Where is he?, Où est-il ?)" in told
         assert "--column 1" in told
+    told = complaint(capsys, "explain", "--to", "fr", "--alignments", "-i", path)
+    assert "pairs.tsv is a table: give a file with a text in each line" in told
     assert "pairs.tsv is a table, and a text is continued" in complaint(capsys, "generate", "-i", path)
 
 

@@ -104,7 +104,7 @@ class Answerer(Labels):
         name = str(path)
         if is_json(name) or suffix(name) == ".json":
             return files.read([QuestionFile(path=name)], 0.0, told=False).questions
-        if suffix(name) in (".csv", ".tsv"):
+        if suffix(name) == ".csv" or (suffix(name) == ".tsv" and _has_heading(name)):
             return _questions_of_table(name)
         every = enumerate(lines(name, longest=files.WHOLE), start=1)
         found = [_typed(_text(line, f"{name}:{n}"), f"{name}:{n}") for n, line in every if (line or b"").strip()]
@@ -231,6 +231,12 @@ def _typed(text: str, place: str) -> Question:
     return files.asked({"question": question, "context": context}, place)
 
 
+def _has_heading(name: str) -> bool:
+    """True if the first line of a file names columns, between tabs, of questions and contexts."""
+    first = (next(lines(name), b"") or b"").decode("utf-8", "replace")
+    return {"question", "context"} <= {cell.strip().lower() for cell in first.split("\t")}
+
+
 def _questions_of_table(name: str) -> list[Question]:
     """The questions and contexts of a table, by the names of its columns or the only two that it has."""
     delimiter, tally = delimiter_of(name), LineReport()
@@ -243,7 +249,7 @@ def _questions_of_table(name: str) -> list[Question]:
     places = (first.index("question"), first.index("context")) if headed else (0, 1)
     found = []
     for line, row in rows[headed:]:
-        if len(row) <= max(places):
+        if not max(places) < len(row) <= len(first):
             raise ValueError(f"{name}:{line}: {len(row)} cells under {len(first)} columns: correct the line")
         found.append(files.asked({"question": row[places[0]], "context": row[places[1]]}, f"{name}:{line}"))
     if not found:

@@ -35,7 +35,7 @@ from regard.tasks.labels.pieces import cut
 from regard.tasks.labels.reading import ReadingConfig, settings, shown
 from regard.tasks.labels.recorded import recorded_column
 from regard.tasks.labels.scoring import scores
-from regard.tasks.labels.tagged import TaggedFile
+from regard.tasks.labels.tagged import COLUMNS, TaggedFile
 from regard.tasks.labels.task import AnyReaderConfig, Measured, Reader, measure
 from regard.tasks.trained import NoOptions, TextColumn, chosen, described, revived
 
@@ -303,6 +303,8 @@ class Tagger(Labels):
     task: ClassVar[str] = "tagging"
     verb: ClassVar[str] = "tag"
     kind: ClassVar[str] = "a tagger"
+    word_files: ClassVar[tuple[str, ...]] = COLUMNS
+    """How files are named that have a word in each line, and so are no sentences to tag."""
 
     def answer(self, inputs: Sequence[str | Sequence[str]], **options: Any) -> list[Tagged]:
         """What each word of each sentence is."""
