@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -20,6 +21,7 @@ TAGGED = (".conll", ".conllu")
 FILE_NAMES = ("path", "file", "filename", "file_name", "image", "picture", "photo", "img")
 """What a column of picture files is usually called."""
 NOTHING_KNOWN = TextColumn()
+TITLED = 0.9  # share of rows of one width below a line that is no heading
 NAMED = 4  # columns that a message names
 
 
@@ -82,6 +84,7 @@ def find_column(
     if not sample:
         raise ValueError(f"{path} holds nothing but blank lines: give a table with at least one text")
     first, rows = tuple(cell.strip() for cell in sample[0]), sample[1:]
+    _check_title(path, sample)
     width = 1 if _is_one_column(sample) else len(first)
     if width == 1:
         first = (delimiter.join(sample[0]).strip(),)
@@ -91,6 +94,7 @@ def find_column(
         return Layout(delimiter, quoted, width, index, first if heading else (), reason)
 
     headed = _names_columns(first) and any(name.casefold() in known for name in first)
+    headed = headed and not _has_label(first, expected)
     if column is not None:
         return layout(*_asked_column(path, column, first, headed or _labels_begin_below(first, rows, expected)))
     if (index := _position(first, expected.names)) is not None:
@@ -127,6 +131,17 @@ def _position(first: Sequence[str], names: Sequence[str]) -> int | None:
     return next((lower.index(name.strip().casefold()) for name in names if name.strip().casefold() in lower), None)
 
 
+def _check_title(path: str, sample: Sequence[Sequence[str]]) -> None:
+    """Stop at a table that has a line above its heading, such as a title."""
+    widths = Counter(len(row) for row in sample[1:])
+    width, count = widths.most_common(1)[0] if widths else (1, 0)
+    if len(sample[0]) == 1 < width and count >= TITLED * len(sample[1:]) and len(sample) > 3:
+        raise ValueError(
+            f"{path} has 1 cell in its first line and {width} in those below: take out what stands above the heading, "
+            "or put quotation marks around texts"
+        )
+
+
 def _is_one_column(sample: Sequence[Sequence[str]]) -> bool:
     """True if most records are one cell, or no delimiter stands in the first: then one in a text is part of it."""
     single = sum(len(row) == 1 for row in sample)
@@ -135,22 +150,28 @@ def _is_one_column(sample: Sequence[Sequence[str]]) -> bool:
 
 def _names_columns(first: Sequence[str]) -> bool:
     """True if cells can be the names of columns: all there, all different, no numbers."""
-    numeric = any(cell.replace(",", ".").replace(".", "", 1).lstrip("+-").isdecimal() for cell in first)
-    return all(first) and len(set(first)) == len(first) and not numeric
+    named = list(first)
+    while named and not named[-1]:  # what a spreadsheet leaves behind the last column
+        named.pop()
+    numeric = any(cell.replace(",", ".").replace(".", "", 1).lstrip("+-").isdecimal() for cell in named)
+    return all(named) and len(set(named)) == len(named) and not numeric
+
+
+def _has_label(row: Sequence[str], expected: TextColumn) -> bool:
+    """True if a row has a known label in the column of the labels."""
+    place = (expected.label_number or 0) - 1
+    return 0 <= place < len(row) and row[place].strip() in expected.labels
 
 
 def _labels_begin_below(first: Sequence[str], rows: Sequence[Sequence[str]], expected: TextColumn) -> bool:
     """True if the first line has no known label where the lines below it have one."""
-    place = (expected.label_number or 0) - 1
-    if not 0 <= place < len(first) or first[place] in expected.labels or not rows:
-        return False
-    known = sum(len(row) > place and row[place].strip() in expected.labels for row in rows)
-    return known > len(rows) / 2
+    below = sum(_has_label(row, expected) for row in rows)
+    return not _has_label(first, expected) and below > len(rows) / 2
 
 
 def _report(path: str, layout: Layout) -> None:
     """Say on stderr which column is read and what is left out."""
-    others = [name for index, name in enumerate(layout.heading) if index != layout.place]
+    others = [name for index, name in enumerate(layout.heading) if index != layout.place and name]
     called = repr(layout.heading[layout.place]) if layout.heading else f"{layout.place + 1} of {layout.width}"
     how = f", {layout.reason}" if layout.reason else ""
     if layout.width == 1:

@@ -13,16 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.answers import Asked, file_texts, writing
-from regard.cli.document_files import (
-    document_form,
-    read_document,
-    report_copied,
-    report_wrapped,
-    split_document,
-    translate_parts,
-)
 from regard.cli.grammar import Answers, Column, Input, Json, Settings, Words, meant
-from regard.cli.lines import PICTURES, arguments, blocks, counted, guessed, lines_of, writer
+from regard.cli.lines import PICTURES, arguments, blocks, counted, decoded, guessed, lines_of, writer
+from regard.data.readers import MARK, open_text
 
 if TYPE_CHECKING:
     from regard.tasks.translation.answers import Answer
@@ -58,6 +51,7 @@ def translate(
 ) -> None:
     """Translate text; line counts always match."""
     from regard import recipe
+    from regard.tasks.translation.documents.document_files import document_form
 
     model, texts = meant(words or [], "translate")
     if bool(texts) == (input is not None):
@@ -104,11 +98,13 @@ def _lines_or_column(translator: Translator, asked: Asked, lines: Iterator[str],
     """The lines of a file, or of a table the column of the other language."""
     from regard.cli.text_column import is_table
     from regard.data.languages import LANGUAGES
+    from regard.tasks.translation.documents.document_files import describe_wrapped
 
     assert asked.file is not None
     if not is_table(asked.file):
         lines = chain(first := list(islice(lines, BLOCK)), lines)
-        report_wrapped(first, str(asked.file))
+        if note := describe_wrapped(first, asked.file):
+            print(f"regard: {note}", file=sys.stderr)
         return file_texts(translator, asked) if asked.column is not None else lines
     others = [code for code in translator.languages if code != to] if to is not None else []
     return file_texts(translator, asked, usual=("source", *others, *(LANGUAGES.get(code, code) for code in others)))
@@ -173,20 +169,31 @@ def _documents(
                 print(f"regard: could not place the term {term!r} in the answer to {text[:40]!r}", file=sys.stderr)
 
 
+def read_document(path: Path) -> tuple[str, list[str]]:
+    """Return the byte order mark of a document, if it has one, and its lines with their carriage returns."""
+    with open_text(path) as file:
+        raw = file.read()
+    lines = raw.removeprefix(MARK).removesuffix(b"\n").split(b"\n") if raw else []
+    mark = "\ufeff" if raw.startswith(MARK) else ""
+    return mark, list(decoded((line + b"\r\n" for line in lines), str(path)))
+
+
 def _parts(
     translator: Translator, path: Path, form: str, to: str | None, chosen: dict[str, Any], *, terms: Path | None
 ) -> Iterator[str]:
     """The lines of Markdown or subtitles, of which only the words are translated."""
+    from regard.tasks.translation.documents import document_files as files
     from regard.tasks.translation.documents import glossary as glossaries
 
     glossary = glossaries.load(str(terms)) if terms is not None else None
     mark, lines = read_document(path)
-    parts = split_document(lines, form)
-    report_copied(path, parts)
+    parts = files.split_document(lines, form)
+    if note := files.describe_copied(path, parts):
+        print(f"regard: {note}", file=sys.stderr)
     texts = [text.written for part in parts for text in part.texts]
     to = to or (guessed(translator, texts[:BLOCK]) if texts else None)
     for begin in range(0, len(parts), BLOCK):
-        for line in translate_parts(translator, parts[begin : begin + BLOCK], to=to, terms=glossary, **chosen):
+        for line in files.translate_parts(translator, parts[begin : begin + BLOCK], to=to, terms=glossary, **chosen):
             yield f"{mark}{line}"
             mark = ""
 

@@ -119,6 +119,7 @@ def test_json_lines_are_read_by_the_name_of_their_text(classifier, capsys, tmp_p
         ("Review text,Sentiment\nun été à la plage,no\n", "cp1252", "it looks like Latin-1: iconv -f WINDOWS-1252"),
         ("Review text,Sentiment\nfilm 3 good,yes\n", "utf-16", "it looks like UTF-16: iconv"),
         ('Review text,Sentiment\n"film 3 good,yes\nfilm 3 bad,no\n', "utf-8", "a quotation mark that is never closed"),
+        ("Export\nReview text,Sentiment\nfilm,yes\nfilm,no\n", "utf-8", "take out what stands above the heading"),
         ("", "utf-8", "new.csv is empty"),
         ("\n\n", "utf-8", "holds nothing but blank lines"),
     ],
@@ -160,6 +161,9 @@ def test_a_model_that_recorded_no_names_reads_the_same_layout(tmp_path):
     assert (layout.place, layout.heading) == (1, ("Nr", "Was", "Wie"))
     path = write(tmp_path / "b.tsv", "1\tfilm 3 good\tyes\n2\tfilm 3 bad\tno\n")
     assert find_column(path, expected=known).heading == ()
+    known = TextColumn(number=1, label_number=2, labels=frozenset({"nom", "verbe"}))
+    assert find_column(write(tmp_path / "c.tsv", "titre\tnom\naller\tverbe\n"), expected=known).heading == ()
+    assert find_column(write(tmp_path / "c.csv", "mot;classe;\naller;verbe;\n"), expected=known).place == 0
 
 
 def test_tables_of_the_training_file_are_read_by_the_recorded_names(classifier):

@@ -1,6 +1,7 @@
 """Markdown and subtitles taken apart and put together: what is no text for people comes back to the byte."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from regard.tasks.translation.documents.text_formats import (
     wrap,
 )
 
+ROOT = Path(__file__).parents[4]
 MARKDOWN = """---
 title: My notes
 ---
@@ -190,3 +192,11 @@ def test_a_wrapped_line_never_begins_a_list():
     assert wrap("one", 3) == ["one"]
     assert wrap("aaaa bbbb - cccc dddd", 2) == ["aaaa bbbb -", "cccc dddd"]
     assert wrap('<font color="a b">one two</font>', 2) == ['<font color="a b">one', "two</font>"]
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.fr.md", "docs/data.md", "docs/commands/translate.md"])
+def test_a_page_comes_back_word_for_word_from_a_translator_that_changes_nothing(name):
+    lines = (ROOT / name).read_text(encoding="utf-8").split("\n")
+    again = rendered(list(split_markdown(lines)), str)
+    assert len(again) == len(lines)
+    assert "\n".join(again).split() == "\n".join(lines).split()

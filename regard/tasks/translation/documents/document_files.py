@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
+import shlex
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regard.cli.lines import counted, decoded
-from regard.data.readers import MARK, open_text, suffix
+from regard.data.readers import suffix
+from regard.tasks.translation.documents import document
+from regard.tasks.translation.documents.text_formats import Part, copied_lines, split_markdown, split_subtitles
 
 if TYPE_CHECKING:
     from regard.tasks.translation.documents.glossary import Terms
-    from regard.tasks.translation.documents.text_formats import Part
     from regard.tasks.translation.translator import Translator
 
 FORMS = {
@@ -46,19 +46,8 @@ def document_form(path: Path | None) -> str | None:
     return FORMS.get(kind)
 
 
-def read_document(path: Path) -> tuple[str, list[str]]:
-    """Return the byte order mark of a document, if it has one, and its lines with their carriage returns."""
-    with open_text(path) as file:
-        raw = file.read()
-    lines = raw.removeprefix(MARK).removesuffix(b"\n").split(b"\n") if raw else []
-    mark = "\ufeff" if raw.startswith(MARK) else ""
-    return mark, list(decoded((line + b"\r\n" for line in lines), str(path)))
-
-
 def split_document(lines: Sequence[str], form: str) -> list[Part]:
     """Cut the lines of Markdown or subtitles into what is translated and what is copied."""
-    from regard.tasks.translation.documents.text_formats import split_markdown, split_subtitles
-
     return list((split_markdown if form == "Markdown" else split_subtitles)(lines))
 
 
@@ -66,8 +55,6 @@ def translate_parts(
     translator: Translator, parts: Sequence[Part], *, to: str | None, terms: Terms | None, **settings: Any
 ) -> Iterator[str]:
     """Yield the lines of a document with its texts translated, all texts of these parts at once."""
-    from regard.tasks.translation.documents import document
-
     texts = [text for part in parts for text in part.texts]
     answers: dict[int, str] = {}
     for html in (False, True):
@@ -80,24 +67,20 @@ def translate_parts(
         yield from part.render([next(ordered) for _ in part.texts])
 
 
-def report_copied(path: Path, parts: Sequence[Part]) -> None:
-    """Say how many lines of a document are copied, and why."""
-    from regard.tasks.translation.documents.text_formats import copied_lines
-
+def describe_copied(path: Path, parts: Sequence[Part]) -> str:
+    """Return how many lines of a document are copied, and why; nothing if none is."""
     reasons = copied_lines(parts)
-    if reasons:
-        why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
-        total = counted(reasons.total(), "line")
-        print(f"regard: {path}: {total} copied untranslated: {why}", file=sys.stderr)
+    why = ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
+    total = reasons.total()
+    return f"{path}: {total:,} line{'s' * (total != 1)} copied untranslated: {why}" if total else ""
 
 
-def report_wrapped(lines: Sequence[str], name: str) -> None:
-    """Say that lines are translated one by one where most of them end in mid-sentence."""
+def describe_wrapped(lines: Sequence[str], path: Path) -> str:
+    """Return a note that lines are translated one by one where most of them end in mid-sentence; else nothing."""
     followed = [(line.rstrip(), after.lstrip()) for line, after in pairwise(lines) if line.strip() and after.strip()]
     inside = sum(not line.endswith(ENDS) and after[:1].islower() for line, after in followed)
-    if inside >= FEWEST and inside > MID_SENTENCE * len(followed):
-        print(
-            f"regard: most lines of {name} end in mid-sentence, and lines are translated one by one; "
-            f"to join paragraphs first: awk -v RS= -v ORS='\\n\\n' '{{$1=$1}}1' {name}",
-            file=sys.stderr,
-        )
+    if inside < FEWEST or inside <= MID_SENTENCE * len(followed):
+        return ""
+    join = f"awk -v RS= -v ORS='\\n\\n' '{{$1=$1}}1' {shlex.quote(str(path))}"
+    told = f"most lines of {path} end in mid-sentence, and lines are translated one by one"
+    return f"{told}; to join paragraphs first: {join}"
