@@ -16,7 +16,7 @@ from typing import Any
 import typer
 
 from regard.cli.grammar import options
-from regard.cli.lines import PICTURES, arguments, blocks, lines_of, writable
+from regard.cli.lines import PICTURES, arguments, blocks, writable
 from regard.cli.resumable import Draft, drafted, identity
 
 BLOCK = 1024  # inputs answered at a time
@@ -33,6 +33,8 @@ class Asked:
     settings: list[str] | None
     as_json: bool
     model: Path | None = None
+    column: str | None = None
+    """The column of a table to read, where somebody named it."""
 
     def check(self, *, reads: Sequence[Path] = (), text: bool = False, opened: tuple[str, ...] = ()) -> None:
         """Stop before a model is loaded at what cannot be answered or written; where `text` is read, at files too.
@@ -41,6 +43,8 @@ class Asked:
         """
         if self.texts and self.file is not None:
             raise ValueError("give either inputs, or - for standard input, or -i FILE")
+        if self.column is not None and self.file is None:
+            raise ValueError(f"--column {self.column} is for a table: name one with -i FILE")
         if text:
             arguments([text for text in self.texts or [] if not text.lower().endswith(opened)], option="-i")
         writable(self.output, reads=(self.file, *reads))
@@ -118,6 +122,8 @@ def given_inputs(
 ) -> Iterator[tuple[list[str], list[Any]]]:
     """Blocks of inputs that are not answered yet beside how they were written; None for a blank line."""
     if asked.file is not None and hasattr(trained, "read"):  # a table is more than its lines
+        if asked.column is not None:
+            raise ValueError(f"--column {asked.column}: {trained.name} is {trained.kind}, leave it out")
         rows = trained.read(asked.file)[done:]
         yield [asked.file.name] * len(rows), rows
         return
@@ -129,7 +135,7 @@ def given_inputs(
         return
     if asked.texts and any(not text.strip() for text in asked.texts):
         raise ValueError("one of the texts is empty: there is nothing to answer in it")
-    reads = lines_of(asked.file) if asked.file is not None else typed(trained, asked.texts or ["-"])
+    reads = file_texts(trained, asked) if asked.file is not None else typed(trained, asked.texts or ["-"])
     first = next(reads, None)
     if first is None:
         given = getattr(trained, "option", "inputs")
@@ -137,6 +143,14 @@ def given_inputs(
     size = 1 << 62 if getattr(trained, "together", False) else size or BLOCK
     for block in blocks(islice(chain([first], reads), done, None), size):
         yield block, [trained.parse(text) if text.strip() else None for text in block]
+
+
+def file_texts(trained: Any, asked: Asked, *, usual: Sequence[str] = ()) -> Iterator[str]:
+    """Return the texts of the file that was named: its lines, or a column of a table, by a `usual` name or another."""
+    from regard.cli.text_column import read_texts
+
+    assert asked.file is not None
+    return read_texts(asked.file, trained=trained, column=asked.column, usual=usual)
 
 
 def typed(trained: Any, texts: list[str], *, option: str | None = "-i") -> Iterator[str]:
@@ -160,7 +174,7 @@ def writing(
         told = dict(blank or {}) if answer is None else answer.plain()
         return told if key is None else {key: text, **told}
 
-    same = [identity(asked.model), dict(given or {}), asked.kind, getattr(form, "__name__", "")]
+    same = [identity(asked.model), dict(given or {}), asked.kind, getattr(form, "__name__", ""), asked.column]
     with drafted(asked.output, source=asked.file, asked=same) as draft:
         write = draft.write
         if asked.kind == "jsonl":

@@ -12,7 +12,6 @@ import typer
 from regard.cli.answers import typed
 from regard.cli.cost import gigabytes
 from regard.cli.grammar import Device, Json
-from regard.cli.lines import lines_of
 
 if TYPE_CHECKING:
     from regard.bench import Limits, Speed
@@ -62,13 +61,14 @@ def bench(
 def _model(words: list[str], file: Path | None, place: str, to: str | None, limits: Limits) -> list[Speed]:
     """How fast a model answers, whatever it answers."""
     from regard import bench, recipe
+    from regard.cli.text_column import plain_lines
 
     path, texts = (words[0], words[1:]) if words else (None, [])
     trained = recipe.load(path, device=place)
     if file is not None and hasattr(trained, "read"):
         inputs = trained.read(file)
     else:
-        lines = lines_of(file) if file is not None else typed(trained, texts)
+        lines = plain_lines(file) if file is not None else typed(trained, texts)
         inputs = [trained.parse(text) for text in lines if text.strip()]
     if to is not None and not getattr(trained, "languages", []):
         raise ValueError(f"--to {to}: {trained.name} has no languages to choose from, leave it out")

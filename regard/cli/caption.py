@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.answers import Asked, given_inputs, respond, writing
-from regard.cli.grammar import Answers, Device, Input, Json, Model, Settings
+from regard.cli.grammar import Answers, Column, Device, Input, Json, Model, Settings
 
 
 def caption(
@@ -21,6 +21,7 @@ def caption(
         list[str] | None, typer.Argument(metavar="[PICTURE]...", help="Picture files, and folders of them.")
     ] = None,
     input: Input = None,
+    column: Column = None,
     output: Answers = None,
     changes: Annotated[
         bool, typer.Option("--changes", help="Read frames in order; write a caption only when it changes.")
@@ -34,7 +35,7 @@ def caption(
     from regard.tasks.trained import Unreadable
     from regard.tasks.vision.opening import opened
 
-    asked = Asked(pictures, input, output, settings, as_json, model)
+    asked = Asked(pictures, input, output, settings, as_json, model, column)
     asked.check(reads=[Path(picture) for picture in pictures or []])
     trained = recipe.load(model, device=device, task=recipe.able("caption"))
     if not changes:

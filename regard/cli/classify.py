@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.answers import Asked, respond
-from regard.cli.grammar import Answers, Device, Input, Json, Model, Node, Texts
+from regard.cli.grammar import Answers, Column, Device, Input, Json, Model, Node, Texts
 
 Seen = Annotated[
     list[str] | None,
@@ -25,6 +25,7 @@ def classify(
     model: Model,
     texts: Seen = None,
     input: Input = None,
+    column: Column = None,
     output: Answers = None,
     node: Node = None,
     every: Annotated[bool, typer.Option("--all", help="Every label with its probability.")] = False,
@@ -35,7 +36,7 @@ def classify(
     from regard import recipe
     from regard.data.pictures.decoding import OTHERS, SUFFIXES
 
-    asked = Asked([*(node or []), *(texts or [])], input, output, None, as_json, model)
+    asked = Asked([*(node or []), *(texts or [])], input, output, None, as_json, model, column)
     asked.check(text=not node, opened=(*SUFFIXES, *OTHERS))
     trained = recipe.load(model, device=device, task=recipe.able("classify"))
     form, key, blank = _every if every else _likeliest, None, BLANK
@@ -58,6 +59,7 @@ def tag(
     model: Model,
     texts: Texts = None,
     input: Input = None,
+    column: Column = None,
     output: Answers = None,
     device: Device = "auto",
     as_json: Json = False,
@@ -65,7 +67,7 @@ def tag(
     """Tag each word of a sentence."""
     from regard import recipe
 
-    asked = Asked(texts, input, output, None, as_json, model)
+    asked = Asked(texts, input, output, None, as_json, model, column)
     asked.check(text=True)
     respond(recipe.load(model, device=device, task="tagging"), asked, key=None, blank=UNTAGGED)
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.grammar import Device, Input, Json, Settings, Words, meant, options
-from regard.cli.lines import arguments, blocks, counted, lines_of, writable, writer
+from regard.cli.answers import Asked, file_texts
+from regard.cli.grammar import Column, Device, Input, Json, Settings, Words, meant, options
+from regard.cli.lines import arguments, blocks, counted, writable, writer
 
 if TYPE_CHECKING:
     from regard.tasks.embedding.embedder import Embedder
@@ -27,6 +28,7 @@ Vectors = Annotated[
 def embed(
     words: Words = None,
     input: Input = None,
+    column: Column = None,
     output: Vectors = None,
     settings: Settings = None,
     device: Device = "auto",
@@ -35,9 +37,12 @@ def embed(
     model, texts = meant(words or [], "embed")
     if texts and input is not None:
         raise ValueError("give either texts, or - for standard input, or -i FILE")
+    asked = Asked(texts, input, output, settings, False, model, column)
     writable(output, KINDS, reads=(input,))
-    read = lines_of(input) if input is not None else arguments(texts or ["-"], option="-i")
+    asked.check()
+    read = arguments(texts or ["-"], option="-i")
     found, _ = loaded(model, device)
+    read = file_texts(found, asked) if input is not None else read
     given = options(settings)
     if (first := next(read, None)) is None:
         raise ValueError(f"{input or 'standard input'} is empty: give texts, or lines to read")

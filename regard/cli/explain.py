@@ -14,7 +14,7 @@ from regard.cli import explain_options as option
 from regard.cli.answers import tabular, typed
 from regard.cli.classify import of_graphs
 from regard.cli.grammar import Device, named
-from regard.cli.lines import PICTURES, guessed, lines_of, writable
+from regard.cli.lines import PICTURES, guessed, writable
 from regard.cli.views import PAGES, View, judged, links, show, show_made
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def explain(
 ) -> None:
     """Show where a model looked: matrix, page, picture or trace."""
     from regard import recipe
+    from regard.cli.text_column import plain_lines
 
     view = View(attention, head, level, specials, numbers, as_json)
     model, texts = named(words or [])
@@ -80,7 +81,7 @@ def explain(
     measured = measures or interventions
     _possible(texts, input, level, output, alignments=alignments, measured=measured, interventions=interventions)
     trained = recipe.load(model, device=device)
-    lines = lines_of(input) if input is not None else typed(trained, texts, option=None)
+    lines = plain_lines(input) if input is not None else typed(trained, texts, option=None)
     if node:
         of_graphs(trained)
     if about is not None and "about" not in inspect.signature(trained.look).parameters:

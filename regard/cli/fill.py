@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.answers import Asked, respond
-from regard.cli.grammar import Answers, Device, Input, Json, Words, meant
+from regard.cli.grammar import Answers, Column, Device, Input, Json, Words, meant
 
 BLANK: dict[str, Any] = {"text": "", "filled": "", "gaps": []}
 
@@ -15,6 +15,7 @@ BLANK: dict[str, Any] = {"text": "", "filled": "", "gaps": []}
 def fill(
     words: Words = None,
     input: Input = None,
+    column: Column = None,
     output: Answers = None,
     top: Annotated[int, typer.Option(min=1, max=1000, help="Candidates for every gap.")] = 5,
     device: Device = "auto",
@@ -24,7 +25,7 @@ def fill(
     from regard import recipe
 
     model, texts = meant(words or [], "fill")
-    asked = Asked(texts, input, output, None, as_json, model)
+    asked = Asked(texts, input, output, None, as_json, model, column)
     asked.check(text=True)
     trained = recipe.load(model, device=device, task=recipe.able("fill"))
     respond(trained, asked, key=None, form=_candidates, blank=BLANK, top=top)

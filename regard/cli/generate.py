@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.grammar import Device, Json, Settings, meant, options
-from regard.cli.lines import decoded, lines_of, writable, writer
+from regard.cli.lines import PICTURES, decoded, lines_of, writable, writer
+from regard.data.readers import JSON_SUFFIXES, suffix
 
 DRAWN = ("png", "jpg", "webp", "jpeg", "bmp")
 MADE = "For generators of pictures"
@@ -82,6 +83,10 @@ def generate(
     flags |= {"seed": seed, "stop": stop}
     changes = options(settings) | {name: value for name, value in flags.items() if value is not None}
     begun = prompt
+    if input is not None and suffix(input.name) in (".csv", ".tsv", *JSON_SUFFIXES):
+        raise ValueError(
+            f"{input} is a table, and a text is continued: give the text itself, or - < {input} for all of it"
+        )
     if input is not None or prompt == "-":
         begun = "\n".join(lines_of(input) if input is not None else decoded(sys.stdin.buffer, "standard input"))
     able = (*recipe.able("write"), *recipe.able("draw"), *recipe.able("make"))
@@ -98,7 +103,7 @@ def generate(
         return _draw(trained, prompt, asked | ({} if keep is None else {"keep": keep}), output, as_json=as_json)
     if keep is not None:
         raise ValueError(f"--keep is for pictures: {trained.name} is {trained.kind}, leave it out")
-    if output is not None and output.suffix.lstrip(".").lower() in DRAWN:
+    if output is not None and output.suffix.lstrip(".").lower() in (*DRAWN, *PICTURES):
         raise ValueError(f"{output}: {trained.name} is {trained.kind} and writes text: choose txt or jsonl")
     lines = as_json or (output is not None and output.suffix in (".jsonl", ".json"))
     if output is None and not lines and asked["samples"] == 1:

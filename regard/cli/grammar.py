@@ -22,7 +22,13 @@ Words = Annotated[
     list[str] | None,
     typer.Argument(metavar="[MODEL] [TEXT]...", help="A model, else the shipped one; texts, or - for stdin."),
 ]
-Input = Annotated[Path | None, typer.Option("--input", "-i", metavar="FILE", help="Read the lines of this file.")]
+Input = Annotated[
+    Path | None,
+    typer.Option("--input", "-i", metavar="FILE", help="Read the lines of this file, or a column of a table."),
+]
+Column = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Of a table (.csv, .tsv, .jsonl): the column to read, or its number.")
+]
 Answers = Annotated[
     Path | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write here: .jsonl, .csv, or any other name for plain text."),

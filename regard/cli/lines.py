@@ -10,7 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from regard.data.binary_files import KINDS, OFFICE, PACKED
 from regard.data.encodings import hint
+from regard.data.readers import MARK, open_text
 
 PICTURES = ("png", "svg", "pdf", "eps", "jpg", "jpeg", "tif", "tiff", "webp")
 
@@ -41,14 +43,15 @@ def guessed(trained: Any, texts: list[str]) -> str | None:
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """The lines of a file."""
-    with path.open("rb") as file:
+    """The lines of a file, plain or gzipped, without a byte order mark; one that holds no text is refused."""
+    with open_text(path) as file:
         yield from decoded(file, str(path))
 
 
 def decoded(lines: Iterable[bytes], name: str) -> Iterator[str]:
     """Lines of text; only a line feed ends one."""
     for number, line in enumerate(lines, start=1):
+        line = line.removeprefix(MARK) if number == 1 else line
         try:
             yield line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
         except UnicodeDecodeError:
@@ -74,6 +77,9 @@ def writable(path: Path | None, kinds: Sequence[str] = (), *, reads: Sequence[Pa
         *others, last = kinds[:3]
         named = f"{', '.join(others)} or {last}" if others else last
         raise ValueError(f"{path}: cannot {does} a {kind or 'nameless'} file, choose {named}")
+    if kind not in kinds and kind in OFFICE | PACKED:
+        what = KINDS[kind][0] if kind in KINDS else "a compressed file"
+        raise ValueError(f"{path}: cannot write {what}, choose .txt, .csv or .jsonl")
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file")
     if not path.absolute().parent.is_dir():

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from regard.cli.answers import Asked, respond
-from regard.cli.grammar import LONGEST, Answers, Device, Input, Json, Model, Settings
+from regard.cli.grammar import LONGEST, Answers, Column, Device, Input, Json, Model, Settings
 from regard.cli.lines import PICTURES, writable
 
 SHORT = 60  # letters of an input that is named
@@ -28,6 +28,7 @@ def predict(
         ),
     ] = None,
     input: Input = None,
+    column: Column = None,
     output: Answers = None,
     importance: Annotated[
         Path | None,
@@ -45,7 +46,7 @@ def predict(
     """Answer with any model, whatever its task."""
     from regard import recipe
 
-    Asked(inputs, input, output, settings, as_json, model).check(reads=_files(inputs or []))
+    Asked(inputs, input, output, settings, as_json, model, column).check(reads=_files(inputs or []))
     trained = recipe.load(model, device=device)
     if importance is not None:
         _important(trained, inputs or [], importance)
@@ -53,13 +54,14 @@ def predict(
         inputs = _drawn(trained, length, inputs, input)
     if output is not None and output.suffix.lstrip(".").lower() in PICTURES and hasattr(trained, "picture"):
         return _picture(trained, inputs or [], output)
-    respond(trained, Asked(inputs, input, output, settings, as_json, model))
+    respond(trained, Asked(inputs, input, output, settings, as_json, model, column))
 
 
 def locate(
     model: Model,
     pictures: Pictures = None,
     input: Input = None,
+    column: Column = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write here: .jsonl, .csv, text, or a picture with boxes."),
@@ -73,7 +75,7 @@ def locate(
 
     if output is not None and output.suffix.lstrip(".").lower() in DRAWN:
         return _draw(model, pictures or [], output, invert=invert, device=device)
-    asked = Asked(pictures, input, output, None, as_json, model)
+    asked = Asked(pictures, input, output, None, as_json, model, column)
     asked.check(reads=[Path(picture) for picture in pictures or []])
     trained = recipe.load(model, device=device, task="localisation")
     respond(trained, asked, key="picture", form=_named, invert=invert)
@@ -85,6 +87,7 @@ def count(
         list[str] | None, typer.Argument(metavar="FRAME...", help="Picture files, in the order of time.")
     ] = None,
     input: Input = None,
+    column: Column = None,
     output: Answers = None,
     invert: Invert = False,
     device: Device = "auto",
@@ -93,7 +96,7 @@ def count(
     """Count the digits in each frame, hidden ones included."""
     from regard import recipe
 
-    asked = Asked(frames, input, output, None, as_json, model)
+    asked = Asked(frames, input, output, None, as_json, model, column)
     asked.check(reads=[Path(frame) for frame in frames or []])
     trained = recipe.load(model, device=device, task="counting")
     respond(trained, asked, key="frame", form=_named, invert=invert)

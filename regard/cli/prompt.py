@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.answers import Asked, respond
-from regard.cli.grammar import Answers, Device, Input, Json, called
+from regard.cli.grammar import Answers, Column, Device, Input, Json, called
 from regard.cli.lines import writable
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def prompt(
         typer.Argument(metavar="[FILE|TEXT]...", help="Files of labelled texts to measure on; or texts, - for lines."),
     ] = None,
     input: Input = None,
+    column: Column = None,
     output: Answers = None,
     settings: Annotated[
         list[str] | None,
@@ -56,7 +57,7 @@ def prompt(
     files = [text for text in texts or [] if len(text) < 256 and "\0" not in text and Path(text).is_file()]
     if files and (input is not None or len(files) < len(texts or [])):
         raise ValueError(f"{files[0]} is a file: give files of labelled texts, or texts, or -i FILE with a text a line")
-    asked = Asked(None if files else texts, input, output, None, as_json, model)
+    asked = Asked(None if files else texts, input, output, None, as_json, model, column)
     if files:
         writable(output, REPORTS, reads=list(map(Path, files)))
     else:

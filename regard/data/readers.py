@@ -15,13 +15,14 @@ import unicodedata
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from io import BufferedIOBase
+from io import BufferedIOBase, BufferedReader
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from regard.config.ranges import Column, Positive
 from regard.config.resuming import Free, Warned
+from regard.data.binary_files import HEAD, refuse_binary
 from regard.data.encodings import hint, locate, looks_like
 from regard.data.line_report import NOT_UTF8, LineReport
 from regard.data.normalise import visible
@@ -160,7 +161,7 @@ def lines(name: str, *, longest: int | None = None) -> Iterator[bytes | None]:
     """Every line without its end; None for one that is too long, by default longer than LINE."""
     longest = LINE if longest is None else longest
     try:
-        with _opened(locate(name)) as file:
+        with open_text(locate(name)) as file:
             first = file.readline(longest + 2 + len(MARK))
             if (looks_like(first) or "").startswith("UTF"):
                 raise ValueError(f"{name} is no UTF-8, {hint(first, name)} > converted.txt")
@@ -175,10 +176,18 @@ def lines(name: str, *, longest: int | None = None) -> Iterator[bytes | None]:
         raise ValueError(f"cannot read {name}: {error.strerror or error}") from None
 
 
-def _opened(path: Path) -> BufferedIOBase:
-    with path.open("rb") as file:
-        zipped = path.suffix == ".gz" or file.read(2) == b"\x1f\x8b"
-    return gzip.open(path) if zipped else path.open("rb")
+def open_text(path: Path) -> BufferedReader | gzip.GzipFile:
+    """Open a file of text, plain or gzipped; one that holds no text is an error that says what it is."""
+    file: BufferedReader | gzip.GzipFile = path.open("rb")
+    try:
+        if path.suffix == ".gz" or file.peek(2).startswith(b"\x1f\x8b"):
+            file.close()
+            file = gzip.GzipFile(path)
+        refuse_binary(file.peek(HEAD)[:HEAD], str(path))
+    except BaseException:
+        file.close()
+        raise
+    return file
 
 
 def _whole(file: BufferedIOBase, line: bytes, longest: int) -> bytes | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from regard import config, models
 from regard.checkpoint import Checkpoint
@@ -25,6 +25,19 @@ class Unreadable(ValueError):
     """Why one of several inputs cannot be read; the others can."""
 
 
+class TextColumn(NamedTuple):
+    """Which column of a table held the texts that a model was trained on, as far as that is known."""
+
+    names: tuple[str, ...] = ()
+    """What the column was called."""
+    number: int | None = None
+    """Its number, counted from 1."""
+    label_number: int | None = None
+    """The number of the column of the labels."""
+    labels: frozenset[str] = frozenset()
+    """The labels there were, by which a line of the table is told from its heading."""
+
+
 @runtime_checkable
 class Answer(Protocol):
     """What a model says of one input: `str(answer)` is a line for a person, `plain()` the same as JSON."""
@@ -41,6 +54,7 @@ class Trained(Protocol):
     pictures, `unfolded(text)` gives those; where they belong together, as the frames of a film do, `together = True`;
     where a file of inputs is more than its lines, `read(file)` gives them, and where inputs lie in several files at
     once, as samples do in tables, `joined(words)` does; where a command has an option for them, `option` names it.
+    Where training read texts from a column of a table, `text_column` says which, so that other tables are read alike.
     Where answers can be scored that somebody else wrote into a file, `judge(file, *files, name, ...)` is a static
     method that does. Where it writes, and speed is told in tokens, `workloads(inputs, batches, ...)` gives what to
     time. Where it draws inputs for itself, `drawn(length)` gives some as text; where an answer can be drawn,

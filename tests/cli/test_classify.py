@@ -201,3 +201,10 @@ def test_a_model_of_another_version_is_named_with_its_place(models, capsys, tmp_
     error = complaint(capsys, "classify", str(tmp_path / "m"), "x")
     assert f"{tmp_path / 'm'}: {told}" in error
     assert "train again" in error
+
+
+@pytest.mark.parametrize("name", ["a.conll", "a.tsv"])
+def test_words_with_their_tags_are_no_sentences_to_tag(models, capsys, tmp_path, name):
+    (tmp_path / name).write_text("the\tD\nfilm1\tN\n\nis\tV\n")
+    told = complaint(capsys, "tag", str(models / "tagging"), "-i", str(tmp_path / name))
+    assert f"{name} has a word in each line: give a file with a sentence in each line" in told

@@ -56,6 +56,13 @@ def test_it_classifies_and_scores_itself(few, capsys):
     assert trace.weights
 
 
+def test_of_a_table_it_reads_the_texts_alone(few, capsys):
+    assert run(["classify", str(few / "out"), "-i", str(few / "texts.csv"), "--device", "cpu", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert [json.loads(line)["text"] for line in shown.out.splitlines()][:2] == ["A X", "A Y"]
+    assert "reading the column 'text', as in training; the heading and the column label are left out" in shown.err
+
+
 def test_the_body_is_as_it_was_and_the_company_of_a_text_means_nothing(few, model):
     before, after = (checkpoint.read(place).tensors() for place in (model, few / "out"))
     assert before.keys() == after.keys()

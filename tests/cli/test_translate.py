@@ -50,3 +50,90 @@ def test_what_is_left_and_what_is_foreign_is_said_once_at_the_end(tmp_path, caps
         "regard: 2 sentences are already in the target language (fr) and left as written",
         "regard: 1 line: the text looks like German; en-fr knows English and French only, so do not trust the answer",
     ]
+
+
+def translated(capsys, *words: str) -> tuple[str, str]:
+    assert run(["translate", "--to", "fr", "--device", "cpu", "--beams", "1", *words]) == 0
+    shown = capsys.readouterr()
+    return shown.out, shown.err
+
+
+def complaint(capsys, *words: str) -> str:
+    assert run(["translate", "--to", "fr", "--device", "cpu", *words]) == 1
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.count("\n")) == ("", 1)
+    return shown.err
+
+
+def test_line_feeds_of_a_typed_text_are_kept(capsys):
+    text, error = translated(capsys, "Hello!\n\n- I am tired.\n- Close the door.")
+    lines = text.splitlines()
+    assert (len(lines), lines[1], error) == (4, "", "")
+    assert [line[:2] for line in lines[2:]] == ["- ", "- "]
+
+
+def test_lines_without_a_letter_are_copied_and_counted(tmp_path, capsys):
+    untouched = ["```", "| --- | :-: |", "00:00:09,000 --> 00:00:10,000", "1,234.56", "***", "  ", ""]
+    (tmp_path / "in.txt").write_text("\n".join([*untouched, "I am tired."]) + "\n", encoding="utf-8")
+    text, error = translated(capsys, "-i", str(tmp_path / "in.txt"))
+    assert text.split("\n")[:7] == untouched
+    assert text.split("\n")[7].startswith("Je suis fatigué")
+    assert error == "regard: 5 lines without a letter are copied untranslated\n"
+
+
+def test_subtitles_keep_their_times_and_markdown_its_code(tmp_path, capsys):
+    srt = "1\r\n00:00:06,200 --> 00:00:09,000\r\n<i>I am tired.</i>\r\n\r\n"
+    (tmp_path / "a.srt").write_bytes(b"\xef\xbb\xbf" + srt.encode())
+    assert run(["translate", "--to", "fr", "-i", str(tmp_path / "a.srt"), "-o", str(tmp_path / "b.srt")]) == 0
+    lines = (tmp_path / "b.srt").read_bytes().split(b"\n")
+    assert lines[:2] == [b"\xef\xbb\xbf1\r", b"00:00:06,200 --> 00:00:09,000\r"]
+    assert lines[2].startswith("<i>Je suis fatigué".encode())
+    assert lines[2].endswith(b"</i>\r")
+    assert "a.srt: 2 lines copied untranslated: 2 of times and numbers" in capsys.readouterr().err
+    (tmp_path / "a.md").write_text("# I am **very** tired.\n\n```sh\nls -l\n```\n", encoding="utf-8")
+    text, error = translated(capsys, "-i", str(tmp_path / "a.md"))
+    heading, *code = text.splitlines()
+    assert heading.startswith("# Je suis **très** fatigué")
+    assert code == ["", "```sh", "ls -l", "```"]
+    assert error.endswith("a.md: 3 lines copied untranslated: 3 of code\n")
+
+
+def test_a_page_is_html_by_its_name(tmp_path, capsys):
+    page = "<style>p{color:red}</style>\n<p>I am <b>very</b> tired.</p>\n"
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    text, _ = translated(capsys, "-i", str(tmp_path / "page.html"))
+    assert text.startswith("<style>p{color:red}</style>\n<p>Je suis <b>très</b> fatigué")
+    assert "(HTML) gives one answer as text" in complaint(capsys, "-i", str(tmp_path / "page.html"), "--json")
+
+
+@pytest.mark.parametrize("name", ["memory.tmx", "fr.po", "data.xml", "paper.tex"])
+def test_what_would_come_out_broken_is_refused(tmp_path, capsys, name):
+    (tmp_path / name).write_text("Hello.\n", encoding="utf-8")
+    told = complaint(capsys, "-i", str(tmp_path / name))
+    assert "whose form would be lost: save its text as .txt, .md or .html" in told
+
+
+def test_text_wrapped_by_hand_is_said_to_be_translated_line_by_line(tmp_path, capsys):
+    wrapped = ["The man in the red coat", "walks slowly along the river", "with his two dogs and", "he does not know"]
+    (tmp_path / "in.txt").write_text("\n".join([*wrapped, "where he is going."]) + "\n", encoding="utf-8")
+    _, error = translated(capsys, "-i", str(tmp_path / "in.txt"))
+    assert error.count("\n") == 1
+    assert "in.txt end in mid-sentence, and lines are translated one by one; to join paragraphs first: awk" in error
+    (tmp_path / "in.txt").write_text("I am tired.\nWhere are you?\nhello there\nI know\nyou too\n", encoding="utf-8")
+    assert translated(capsys, "-i", str(tmp_path / "in.txt"))[1] == ""
+
+
+def test_of_a_table_the_column_of_the_other_language_is_translated(tmp_path, capsys):
+    (tmp_path / "pairs.csv").write_text('French;English\nBonjour.;"I am\ntired."\nOui.;\n', encoding="utf-8")
+    text, error = translated(capsys, "-i", str(tmp_path / "pairs.csv"))
+    assert len(text.splitlines()) == 2
+    assert text.startswith("Je suis")
+    assert "reading the column 'English'; the heading and the column French are left out" in error
+
+
+@pytest.mark.filterwarnings("always:.*is a heading:UserWarning")
+def test_a_glossary_may_be_a_spreadsheet(tmp_path, capsys):
+    (tmp_path / "terms.csv").write_text("\ufeffEnglish;French\nhouse;demeure\n", encoding="utf-8")
+    text, error = translated(capsys, "--terms", str(tmp_path / "terms.csv"), "They sold their house last year.")
+    assert "demeure" in text
+    assert "terms.csv:1: English, French is a heading and left out" in error

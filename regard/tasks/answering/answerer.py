@@ -16,6 +16,7 @@ from torch import Tensor
 from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Length
+from regard.data.line_report import LineReport
 from regard.data.normalise import recorded
 from regard.data.readers import lines, suffix
 from regard.data.tokenizers import Tokenizer
@@ -30,7 +31,7 @@ from regard.tasks.answering.spans import Best, Told, best
 from regard.tasks.answering.windows import Passage, PassageConfig, Reader, Window
 from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
-from regard.tasks.labels.layout import is_json
+from regard.tasks.labels.layout import cells, delimiter_of, is_json
 from regard.tasks.trained import chosen, revived
 from regard.training.task import Spread, alone
 
@@ -103,6 +104,8 @@ class Answerer(Labels):
         name = str(path)
         if is_json(name) or suffix(name) == ".json":
             return files.read([QuestionFile(path=name)], 0.0, told=False).questions
+        if suffix(name) == ".csv" or (suffix(name) == ".tsv" and _has_heading(name)):
+            return _questions_of_table(name)
         every = enumerate(lines(name, longest=files.WHOLE), start=1)
         found = [_typed(_text(line, f"{name}:{n}"), f"{name}:{n}") for n, line in every if (line or b"").strip()]
         if not found:
@@ -226,6 +229,32 @@ def _typed(text: str, place: str) -> Question:
     if not tab:
         raise ValueError(f"{place}: {text.strip()[:60]!r} is a question without its context: {TYPED}")
     return files.asked({"question": question, "context": context}, place)
+
+
+def _has_heading(name: str) -> bool:
+    """True if the first line of a file names columns, between tabs, of questions and contexts."""
+    first = (next(lines(name), b"") or b"").decode("utf-8", "replace")
+    return {"question", "context"} <= {cell.strip().lower() for cell in first.split("\t")}
+
+
+def _questions_of_table(name: str) -> list[Question]:
+    """The questions and contexts of a table, by the names of its columns or the only two that it has."""
+    delimiter, tally = delimiter_of(name), LineReport()
+    rows = list(cells(name, tally, delimiter, quoted=suffix(name) == ".csv" or delimiter != "\t"))
+    tally.check(0.0, [name], unit="question")
+    first = [cell.strip().lower() for cell in rows[0][1]] if rows else []
+    headed = "question" in first and "context" in first
+    if not headed and len(first) != 2:
+        raise ValueError(f"{name} is a table of {len(first)} columns: call two of them question and context")
+    places = (first.index("question"), first.index("context")) if headed else (0, 1)
+    found = []
+    for line, row in rows[headed:]:
+        if not max(places) < len(row) <= len(first):
+            raise ValueError(f"{name}:{line}: {len(row)} cells under {len(first)} columns: correct the line")
+        found.append(files.asked({"question": row[places[0]], "context": row[places[1]]}, f"{name}:{line}"))
+    if not found:
+        raise ValueError(f"{name} holds no question below its heading: give a file with at least one")
+    return found
 
 
 def _pair(given: Any, place: str) -> Question:

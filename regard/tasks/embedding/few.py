@@ -28,7 +28,8 @@ from regard.tasks.embedding.linear import Head, crossed, fit
 from regard.tasks.labels import files
 from regard.tasks.labels.files import Found, LabelledFile
 from regard.tasks.labels.labeller import Verdict
-from regard.tasks.trained import NoOptions, chosen, described
+from regard.tasks.labels.recorded import column_names, recorded_column
+from regard.tasks.trained import NoOptions, TextColumn, chosen, described
 
 HEAD = "head.safetensors"
 LONG = 300  # characters of a text that are shown
@@ -97,6 +98,11 @@ class FewShot:
         if head.weight.shape != (len(classes), embedder.width) or head.bias.shape != (len(classes),):
             raise ValueError(f"{HEAD} is for {head.weight.shape} and {head.bias.shape}, not {len(classes)} labels")
         return cls(embedder, head, classes, found.config["data"])
+
+    @property
+    def text_column(self) -> TextColumn:
+        """Which column of a table held the texts it was fitted to."""
+        return recorded_column(self.data, self.classes)
 
     def parse(self, text: str) -> str:
         """An input is a text, which must not be empty."""
@@ -182,8 +188,8 @@ def learn(
         contrast.tune(embedder, texts, truth, steps=steps, rate=how.rate, seed=how.seed)
         vectors = embedder.embed(texts)
     head = fit(vectors, truth, len(classes), penalty=how.penalty)
-    file = config.plain(listed[0].like())
-    classifier = FewShot(embedder, head, classes, {"file": file})
+    data = {"file": config.plain(listed[0].like()), "text_columns": column_names(listed[0])}
+    classifier = FewShot(embedder, head, classes, data)
     own = float((head.probabilities(vectors).argmax(axis=1) == truth).mean())
     metrics = {"fitted": own, **({} if answers is None else {"cross_validated": float((answers == truth).mean())})}
     body = f"tuned by contrast in {steps} steps (contrast=off leaves them frozen)" if steps else "frozen"

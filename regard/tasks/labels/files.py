@@ -27,10 +27,10 @@ from regard.tasks.labels.layout import (
     cells,
     first_record,
     is_json,
-    names,
     suspicion,
     table,
 )
+from regard.tasks.labels.layout import names as field_names
 from regard.tasks.labels.tagged import Example, TaggedFile
 
 
@@ -114,18 +114,18 @@ class LabelledFile:
         """What to do when that which was read for labels cannot be labels."""
         layout = self.layout()
         if layout is None:
-            return f"{self._names()[-1]} does not look like a label: name other fields, as text: ... and label: ..."
+            return f"{self.names()[-1]} does not look like a label: name other fields, as text: ... and label: ..."
         *texts, label = layout.columns
         called = f" ({layout.heading[label - 1]})" if layout.heading else ""
         remedy = f"set columns=[{label}, {texts[0]}] if it holds the texts"
         return f"column {label}{called} does not look like labels: {remedy}"
 
-    def _names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         """What texts and label are called in JSON lines."""
         if self.whole is not None:
             return self.fields
         texts = tuple(map(str, self.texts)) or self.fields[:-1]
-        return names(self.path, (*texts, str(self.label or self.fields[-1])), self.USUAL)
+        return field_names(self.path, (*texts, str(self.label or self.fields[-1])), self.USUAL)
 
     def _records(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, ...]]]:
         """(line, (text, label)) of every good record, or (line, (text, text, label)) of pairs."""
@@ -146,7 +146,7 @@ class LabelledFile:
                     yield line, pair
 
     def _from_json(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, ...]]]:
-        *texts, label = self._names()
+        *texts, label = self.names()
         if self.whole is not None and self.whole in (first_record(self.path) or ()):
             raise ValueError(
                 f"{self.path}: label: {self.whole} would be the label of every line, and there is such a field: "

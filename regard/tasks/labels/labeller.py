@@ -33,10 +33,11 @@ from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.pairs import Pair
 from regard.tasks.labels.pieces import cut
 from regard.tasks.labels.reading import ReadingConfig, settings, shown
+from regard.tasks.labels.recorded import recorded_column
 from regard.tasks.labels.scoring import scores
-from regard.tasks.labels.tagged import TaggedFile
+from regard.tasks.labels.tagged import COLUMNS, TaggedFile
 from regard.tasks.labels.task import AnyReaderConfig, Measured, Reader, measure
-from regard.tasks.trained import NoOptions, chosen, described, revived
+from regard.tasks.trained import NoOptions, TextColumn, chosen, described, revived
 
 BUDGET = 1 << 14  # tokens read at a time, padding included
 CLASS = "<class>"
@@ -226,6 +227,11 @@ class Classifier(Labels):
         """What reads pairs instead of texts."""
         return PairClassifier
 
+    @property
+    def text_column(self) -> TextColumn:
+        """Which column of a table held the texts it was trained on."""
+        return recorded_column(self.data, self.classes)
+
     def answer(self, inputs: Sequence[Any], **options: Any) -> list[Verdict]:
         """What each text is."""
         chosen(self, options)
@@ -277,12 +283,12 @@ class PairClassifier(Classifier):
 
     def parse(self, text: str) -> Pair:
         """Two texts with a tab between them, or an object of JSON."""
-        return pairs.parse(text, pairs.named(self.data["file"]))
+        return pairs.parse(text, pairs.named(self.data))
 
     def read(self, path: Path) -> list[Pair]:
         """The pairs of a file."""
         *columns, _ = self.data["file"].get("columns") or (None,)
-        return pairs.read(path, pairs.named(self.data["file"]), columns)
+        return pairs.read(path, pairs.named(self.data), columns)
 
     def classify(self, texts: Any) -> list[Verdict]:
         """What each pair of texts is."""
@@ -297,6 +303,8 @@ class Tagger(Labels):
     task: ClassVar[str] = "tagging"
     verb: ClassVar[str] = "tag"
     kind: ClassVar[str] = "a tagger"
+    word_files: ClassVar[tuple[str, ...]] = COLUMNS
+    """How files are named that have a word in each line, and so are no sentences to tag."""
 
     def answer(self, inputs: Sequence[str | Sequence[str]], **options: Any) -> list[Tagged]:
         """What each word of each sentence is."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from regard.data.line_report import LineReport
 from regard.data.readers import lines, suffix
-from regard.tasks.labels.layout import cells, is_json, pair_among
+from regard.tasks.labels.layout import cells, delimiter_of, is_json, pair_among
 
 REMEDY = 'write them with a tab between, or as {"text1": "...", "text2": "..."}'
 Pair = tuple[str, str]
@@ -35,9 +36,10 @@ def orders(pair: tuple[str, ...]) -> list[tuple[str, ...]]:
     return [pair, pair[::-1]]
 
 
-def named(file: Mapping[str, Any]) -> list[str]:
-    """What the two texts are called in files of which these are the settings, where that was said."""
-    given = file.get("text") or list(file.get("fields", ()))[:-1]
+def named(data: Mapping[str, Any]) -> list[str]:
+    """What the two texts are called in the files that a model was trained on, where that is known."""
+    file = data["file"]
+    given = data.get("text_columns") or file.get("text") or list(file.get("fields", ()))[:-1]
     return list(given) if len(given) == 2 and all(isinstance(each, str) for each in given) else []
 
 
@@ -59,10 +61,10 @@ def read(path: Path, known: Sequence[str] = (), columns: Sequence[int] = ()) -> 
 
 def _table(name: str, known: Sequence[str], columns: Sequence[int]) -> Iterator[Pair]:
     """Pairs of columns: those that the first line names, the only two, or those of the training files."""
-    spread = suffix(name) == ".csv"
-    rows = cells(name, LineReport(), "," if spread else "\t", quoted=spread)
+    delimiter, tally = delimiter_of(name), LineReport()
+    quoted = suffix(name) == ".csv" or delimiter != "\t"
     places: Sequence[int] | None = None
-    for line, row in rows:
+    for line, row in cells(name, tally, delimiter, quoted=quoted):
         if places is None:
             first = [cell.strip() for cell in row]
             there = known and all(each in first for each in known)
@@ -70,9 +72,14 @@ def _table(name: str, known: Sequence[str], columns: Sequence[int]) -> Iterator[
             if places is not None:
                 continue
             places = (0, 1) if len(first) == 2 or not columns else [column - 1 for column in columns]
+            if known and suffix(name) in (".csv", ".tsv"):
+                told = f"no columns named {' and '.join(known)} as in training"
+                read = " and ".join(str(place + 1) for place in places)
+                warnings.warn(f"{name}: {told}: columns {read} are read, the first line too", stacklevel=1)
         if len(row) <= max(places) or not all(row[place].strip() for place in places):
             raise ValueError(f"{name}:{line}: a pair without its second text: {REMEDY}")
         yield row[places[0]].strip(), row[places[1]].strip()
+    tally.check(0.0, [name], unit="pair")
 
 
 def _fields(text: str, known: Sequence[str], place: str) -> list[str]:

@@ -70,12 +70,12 @@ class Rater(Labels):
 
     def parse(self, text: str) -> Pair:
         """Two texts with a tab between them, or an object of JSON."""
-        return pairs.parse(text, pairs.named(self.data["file"]))
+        return pairs.parse(text, pairs.named(self.data))
 
     def read(self, path: Path) -> list[Pair]:
         """The pairs of a file."""
         *columns, _ = self.data["file"].get("columns") or (None,)
-        return pairs.read(path, pairs.named(self.data["file"]), columns)
+        return pairs.read(path, pairs.named(self.data), columns)
 
     def answer(self, inputs: Sequence[Pair], **options: Any) -> list[Rating]:
         """How alike the texts of each pair are."""

@@ -41,6 +41,7 @@ from regard.tasks.labels.check import Report, check
 from regard.tasks.labels.files import ExamplesConfig
 from regard.tasks.labels.importing import imported
 from regard.tasks.labels.reading import ReadingConfig
+from regard.tasks.labels.recorded import column_names
 from regard.training import adoption
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -253,7 +254,10 @@ class Labelling:
         recipe = config.plain(self.recipe)
         recipe["model"] = {name: None if name == "vectors" else value for name, value in recipe["model"].items()}
         kept = {name: recipe[name] for name in ("task", "model", "tokenizer")}
-        file = config.plain(self.recipe.data.train[0].like())
+        first = self.recipe.data.train[0]
+        data = {"file": config.plain(first.like()), "names": recipe["data"]["names"]}
+        if columns := column_names(first):
+            data["text_columns"] = columns
         return {
             "config.yaml": {
                 "format": 1,
@@ -261,7 +265,7 @@ class Labelling:
                 "labels": self.prepared.classes,
                 **({"pairs": True} if self.prepared.pairs else {}),
                 **({"temperature": self.temperature} if self.temperature != 1.0 else {}),
-                "data": {"file": file, "names": recipe["data"]["names"]},
+                "data": data,
             },
             "tokenizer.json": self.prepared.tokenizer.json(),
             "README.md": self.card(),

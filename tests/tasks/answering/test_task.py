@@ -211,7 +211,11 @@ def test_questions_are_typed_piped_and_read_from_files(learnt, tmp_path):
     whole = {"data": [{"paragraphs": [{"context": row["context"], "qas": [row]} for row in rows]}]}
     (tmp_path / "squad.json").write_text(json.dumps(whole))
     (tmp_path / "lines.tsv").write_text(f"{typed}\n")
-    for name, count in (("squad.json", 8), ("lines.tsv", 1)):
+    question, context = typed.split("\t", 1)
+    (tmp_path / "headed.tsv").write_text(f"id\tquestion\tcontext\n1\t{question}\t{' '.join(context.split())}\n")
+    quoted = f'"{question}","{context}"'
+    (tmp_path / "headed.csv").write_text(f"Question,Context\n{quoted}\n")
+    for name, count in (("squad.json", 8), ("lines.tsv", 1), ("headed.tsv", 1), ("headed.csv", 1)):
         found = runner.invoke(app, [*asked, "-i", str(tmp_path / name)])
         assert found.exit_code == 0, found.output
         assert len(found.stdout.splitlines()) == count

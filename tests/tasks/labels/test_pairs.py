@@ -248,3 +248,20 @@ def test_pairs_are_checked_before_training(table):
     report = Classification.check(found, tokens=True)
     assert not report.problems
     assert report.lengths["tokens"].plain()["most"] == 7, "three words twice, and what stands between"
+
+
+def test_a_table_of_pairs_is_read_by_the_names_of_training(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('\ufeffid;erste;zweite;urteil\n1;"a; b";c;yes\n2;d;e;no\n', encoding="utf-8")
+    assert pairs.read(path, ["erste", "zweite"], (2, 3)) == [("a; b", "c"), ("d", "e")]
+    assert pairs.named({"file": {"columns": [2, 3, 4]}, "text_columns": ["erste", "zweite"]}) == ["erste", "zweite"]
+    path.write_text("a;b\nc;d\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match="no columns named x and y as in training: columns 1 and 2 are read"):
+        assert pairs.read(path, ["x", "y"]) == [("a", "b"), ("c", "d")]
+
+
+def test_a_line_that_cannot_be_read_is_never_passed_over(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("premise,hypothesis\na,b\nun été,c\n".encode("cp1252"))
+    with pytest.raises(ValueError, match=r"1 invalid UTF-8 .*it looks like Latin-1: iconv"):
+        pairs.read(path)

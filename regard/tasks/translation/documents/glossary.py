@@ -1,22 +1,33 @@
 """A glossary: which words of a text have a settled translation, to be asked for when the text is translated.
 
-A file has one term a line, `source TAB target`. A term written in small letters is found in any case, one with capitals
-only as written. Letters and digits must not go on beyond a term: `cat` is not in `category`. Where terms overlap the
-longest is taken, then the first.
+A file has one term a line, `source TAB target`, or in CSV a comma or semicolon between them; a heading may name the
+columns (source and target, term and translation, or two languages). A term written in small letters is found in any
+case, one with capitals only as written. Letters and digits must not go on beyond a term: `cat` is not in `category`.
+Where terms overlap the longest is taken, then the first.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
+from regard.data.languages import LANGUAGES
+from regard.data.readers import suffix
 from regard.data.testset import numbered
 
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+SEPARATORS = (";", ",", "\t")
+SOURCES = ("source", "source term", "src", "term", "terme")
+TARGETS = ("target", "target term", "tgt", "trg", "translation", "traduction", "cible")
+FRENCH = "français francais anglais allemand espagnol italien portugais néerlandais"
+LANGUAGE_NAMES = [{*LANGUAGES}, {name.casefold() for name in LANGUAGES.values()}, {*FRENCH.split()}]
+"""Names of languages, as a heading has two of one kind."""
 APOSTROPHES = str.maketrans("’ʼ", "''")
 
 
@@ -85,23 +96,68 @@ class Terms:
 
 
 def load(name: str) -> Terms:
-    """The glossary in a file; empty lines and lines that begin with # and have no tab are passed over."""
+    """The glossary in a file; empty lines, a heading, and lines that begin with # and have one cell are passed over."""
     pairs: dict[str, tuple[str, int]] = {}
-    for number, line in numbered(name):
+    for number, cells in rows(name):
         where = f"{name}:{number}"
-        if not line.strip() or (line.startswith("#") and "\t" not in line):
-            continue
-        cells = [unicodedata.normalize("NFC", cell).strip() for cell in line.split("\t")]
-        if len(cells) != 2 or not all(cells):
-            told = "an empty term" if len(cells) == 2 else f"{len(cells)} columns"
-            raise ValueError(f"{where}: {told}, write a term and its translation with a tab between them")
+        if not all(cells):
+            raise ValueError(f"{where}: an empty term, {_remedy(name)}")
         source, target = _even(cells[0]), cells[1]
         known, earlier = pairs.setdefault(source, (target, number))
         if known != target:
             raise ValueError(f"{where}: {cells[0]!r} is to be {target!r} but line {earlier} says {known!r}: keep one")
     if not pairs:
-        raise ValueError(f"{name}: no term in it, write one a line with a tab before its translation")
+        raise ValueError(f"{name}: no term in it, {_remedy(name)}")
     return Terms.of((source, target) for source, (target, _) in pairs.items())
+
+
+def rows(name: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of every line with a term, and the term and its translation, where a heading says or first."""
+    lines = [(number, line) for number, line in numbered(name) if line.strip()]
+    delimiter = _delimiter(name, [line for _, line in lines])
+    places: tuple[int, int] | None = None
+    for number, line in lines:
+        cells = _cells(line, delimiter, f"{name}:{number}", quoted=suffix(name) == ".csv")
+        if line.startswith("#") and len(cells) == 1:
+            continue
+        if places is None and (places := _heading(cells)) is not None:
+            warnings.warn(f"{name}:{number}: {', '.join(cells)} is a heading and left out", stacklevel=1)
+            continue
+        places = places or (0, 1)
+        if len(cells) <= max(places) or (len(cells) != 2 and places == (0, 1)):
+            raise ValueError(f"{name}:{number}: {len(cells)} column{'s' * (len(cells) != 1)}, {_remedy(name)}")
+        yield number, [cells[place] for place in places]
+
+
+def _delimiter(name: str, lines: Sequence[str]) -> str:
+    """Return what separates a term from its translation: a tab, or in CSV the sign that most lines have."""
+    if suffix(name) != ".csv":
+        return "\t"
+    return max(SEPARATORS, key=lambda sign: sum(sign in line for line in lines))
+
+
+def _cells(line: str, delimiter: str, where: str, *, quoted: bool) -> list[str]:
+    """Return the cells of a line in NFC, without blanks and quotation marks around them."""
+    try:
+        cells = next(csv.reader([line], delimiter=delimiter, strict=True)) if quoted else line.split(delimiter)
+    except csv.Error as error:
+        raise ValueError(f"{where}: {error}: correct its quotation marks") from None
+    return [unicodedata.normalize("NFC", cell).strip() for cell in cells]
+
+
+def _heading(cells: Sequence[str]) -> tuple[int, int] | None:
+    """Return the places of term and translation if cells are names of columns; None for a term like the others."""
+    lower = [cell.casefold() for cell in cells]
+    places = [next((at for at, cell in enumerate(lower) if cell in names), None) for names in (SOURCES, TARGETS)]
+    if places[0] is not None and places[1] is not None:
+        return places[0], places[1]
+    languages = len(lower) == 2 and any(set(lower) <= names for names in LANGUAGE_NAMES)
+    return (0, 1) if languages else None
+
+
+def _remedy(name: str) -> str:
+    between = "a comma or a semicolon" if suffix(name) == ".csv" else "a tab"
+    return f"write a term and its translation with {between} between them"
 
 
 def says(text: str, term: str) -> bool:

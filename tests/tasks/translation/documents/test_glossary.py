@@ -1,5 +1,6 @@
 """A glossary: terms are found as words, the longest first, and what a file gets wrong is said with its line."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def test_a_file_is_read_with_comments_empty_lines_and_repetitions(tmp_path: Path
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("chat cat\n", r"terms.tsv:1: 1 columns"),
+        ("chat cat\n", r"terms.tsv:1: 1 column"),
         ("a\tb\nchat\tcat\tnote\n", r"terms.tsv:2: 3 columns"),
         ("chat\t \n", r"terms.tsv:1: an empty term"),
         ("chat\tcat\nx\ty\nchat\ttom\n", r"terms.tsv:3: 'chat' is to be 'tom' but line 1 says 'cat'"),
@@ -97,3 +98,57 @@ def test_a_bad_line_is_named(tmp_path: Path, content, complaint):
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ValueError, match=complaint):
         load(str(file))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("g.csv", "house,demeure\nred wine,vin rouge\n"),
+        ("g.csv", "\ufeffhouse;demeure\r\nred wine;vin rouge\r\n"),
+        ("g.csv", '"house";"demeure"\n"red wine";"vin rouge"\n'),
+        ("g.csv", "# comment\nhouse,demeure\n\nred wine,vin rouge\n"),
+        ("g.csv", "# comment\nhouse;demeure\n\nred wine;vin rouge\n"),
+        ("g.csv", "house\tdemeure\nred wine\tvin rouge\n"),
+    ],
+)
+def test_a_spreadsheet_is_a_glossary_too(tmp_path, name, text):
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    terms = load(str(tmp_path / name))
+    assert terms.folded == {"house": "demeure", "red wine": "vin rouge"}
+
+
+@pytest.mark.parametrize(
+    ("name", "heading", "row"),
+    [
+        ("g.csv", "English;French", "house;demeure"),
+        ("g.csv", "en,fr", "house,demeure"),
+        ("g.csv", "anglais;français", "house;demeure"),
+        ("g.tsv", "Source\tTarget", "house\tdemeure"),
+        ("g.csv", "note;Terme;Traduction", "old;house;demeure"),
+    ],
+)
+def test_a_heading_is_no_term_and_names_the_columns(tmp_path, name, heading, row):
+    (tmp_path / name).write_text(f"{heading}\n{row}\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match="is a heading and left out"):
+        assert load(str(tmp_path / name)).folded == {"house": "demeure"}
+
+
+@pytest.mark.parametrize("row", ["English;anglais", "term;terme", "source;source", "French;français"])
+def test_a_term_is_no_heading(tmp_path, row):
+    (tmp_path / "g.csv").write_text(f"{row}\n", encoding="utf-8")
+    assert len(load(str(tmp_path / "g.csv"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("house\n", "g.csv:1: 1 column, write a term and its translation with a comma or a semicolon between them"),
+        ("house,demeure\na,b,c\n", "g.csv:2: 3 columns, write"),
+        ("house,\n", "g.csv:1: an empty term"),
+        ('house,"dem\n', "g.csv:1: unexpected end of data: correct its quotation marks"),
+    ],
+)
+def test_a_spreadsheet_that_is_no_glossary_says_what_works(tmp_path, text, told):
+    (tmp_path / "g.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=re.escape(told)):
+        load(str(tmp_path / "g.csv"))
