@@ -13,10 +13,13 @@ from typing import Any
 
 from regard.data.encodings import find, locate
 from regard.data.readers import JSON_SUFFIXES, LINE, Refusal, lines, parsed, suffix
+from regard.data.sheets import replace_decimal_commas
 
 LINES = 1000  # looked at
 TABLES = {".csv": ",;\t", ".tsv": "\t"}  # how tables are named, and what lies between their cells
 WORDS = 3  # of a label, at most
+NUMERIC_SHARE = 0.9  # of the cells of a column of numbers, in which some may be mistyped
+ENOUGH_NUMBERS = 3  # columns of numbers beside texts that make a file as likely a table as labelled texts
 
 
 def arrays_in(name: str) -> set[str]:
@@ -48,6 +51,17 @@ class Column:
     def numeric(self) -> bool:
         """Whether every cell is a number."""
         return bool(self.cells) and all(map(is_number, self.cells))
+
+    @property
+    def mostly_numeric(self) -> bool:
+        """Whether it is meant to hold numbers: nearly all cells that are not blank are some."""
+        present = [cell for cell in self.cells if cell]
+        return bool(present) and sum(map(is_number, present)) >= NUMERIC_SHARE * len(present)
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether it holds whole numbers of which none comes again, as an id does."""
+        return self.numeric and self.distinct == len(self.cells) and all(float(cell).is_integer() for cell in self.cells)
 
     @property
     def repeats(self) -> bool:
@@ -117,6 +131,7 @@ class Glimpse:
         marks = TABLES.get(self.suffix, "\t")
         mark = max(marks, key=full[0].count)
         found = _cells(full, mark) if self.suffix == ".csv" else [line.split(mark) for line in full]
+        found, _ = replace_decimal_commas(found, mark) if self.suffix in TABLES else (found, False)
         width = len(found[0]) if found else 0
         even = sum(len(row) == width for row in found)
         return [row for row in found if len(row) == width] if width > 1 and even >= 0.9 * len(found) else []
@@ -126,19 +141,25 @@ class Glimpse:
         """The names of the columns, where the first line is unlike those below it."""
         if len(self.rows) < 2:
             return None
-        first, rest = self.rows[0], [Column(cells) for cells in zip(*self.rows[1:], strict=True)]
+        first, rest = self.rows[0], _columns(self.rows[1:])
         if not all(cell.strip() and len(cell.split()) <= WORDS and not is_number(cell) for cell in first):
             return None
         unlike = [cell not in column.cells for cell, column in zip(first, rest, strict=True) if column.repeats]
-        numbers = [column for column in rest if column.numeric]
+        numbers = [column for column in rest if column.mostly_numeric]
         longer = [column for column in rest if column.words > 2 * WORDS]
         return [cell.strip() for cell in first] if (numbers or unlike or longer) and all(unlike) else None
 
     @cached_property
     def columns(self) -> list[Column]:
         """Its columns, without the heading."""
-        rows = self.rows[1:] if self.heading else self.rows
-        return [Column(tuple(cell.strip() for cell in cells)) for cells in zip(*rows, strict=True)]
+        return _columns(self.rows[1:] if self.heading else self.rows)
+
+    @cached_property
+    def mixes_texts_and_numbers(self) -> bool:
+        """Whether texts that are no prose stand beside several columns of numbers, as in a list of people."""
+        numbers = [column for column in self.columns if column.mostly_numeric and not column.numbers_rows]
+        prose = [column for column in self.columns if column.words > 2 * WORDS]
+        return self.heading is not None and len(numbers) >= ENOUGH_NUMBERS and not prose
 
 
 def text_file(look: Glimpse) -> dict[str, Any] | None:
@@ -171,6 +192,10 @@ def same_length(names: Sequence[str]) -> bool:
     """Whether files have the same number of lines."""
     over = object()
     return all(over not in together for together in zip_longest(*map(lines, names), fillvalue=over))
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[Column]:
+    return [Column(tuple(cell.strip() for cell in cells)) for cells in zip(*rows, strict=True)]
 
 
 def _cells(rows: Sequence[str], mark: str) -> list[list[str]]:

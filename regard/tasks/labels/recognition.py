@@ -159,7 +159,7 @@ def _columns(look: Glimpse) -> Look | None:
     if look.heading:
         how["heading"] = True
     called = look.heading or [f"column {number}" for number in range(1, len(look.columns) + 1)]
-    sure = SURE if look.columns[text].words >= 2 else LIKELY
+    sure = SURE if look.columns[text].words >= 2 and not look.mixes_texts_and_numbers else LIKELY
     words = f"the text in {called[text]}, the label in {called[label]}"
     return how, words, sure if look.columns[text].telling else POSSIBLE
 
@@ -167,7 +167,7 @@ def _columns(look: Glimpse) -> Look | None:
 def _chosen(columns: list[Column]) -> tuple[int, int] | None:
     """Which column is the text and which the label: the one of most words, and of those that repeat the poorest."""
     labels = [number for number, column in enumerate(columns) if column.repeats]
-    texts = [number for number, column in enumerate(columns) if not column.repeats and not column.numeric]
+    texts = [number for number, column in enumerate(columns) if not column.repeats and not column.mostly_numeric]
     if not labels or not texts:
         return None
     return max(texts, key=lambda number: columns[number].words), min(
