@@ -61,7 +61,9 @@ class Column:
     @property
     def numbers_rows(self) -> bool:
         """Whether it holds whole numbers of which none comes again, as an id does."""
-        return self.numeric and self.distinct == len(self.cells) and all(float(cell).is_integer() for cell in self.cells)
+        return (
+            self.numeric and self.distinct == len(self.cells) and all(float(cell).is_integer() for cell in self.cells)
+        )
 
     @property
     def repeats(self) -> bool:
@@ -83,14 +85,20 @@ class Glimpse:
     lines: tuple[str, ...]
 
     @classmethod
-    def at(cls, name: str) -> Glimpse:
-        """A look at this file; one that is not there, or empty, is an error."""
+    def at(cls, name: str, *, told: bool = False) -> Glimpse:
+        """A look at this file; one that is not there, or empty, is an error.
+
+        Where nobody `told` what it holds, neither may it be a single line that is too long to look at.
+        """
         locate(name)
         read = list(islice(lines(name), LINES))
         seen = tuple((line or b"").decode("utf-8", errors="replace") for line in read)
         if None in read and not any(line.strip() for line in seen):
+            if told:
+                return cls(name, ())
             raise ValueError(
-                f"{name} is one line of more than {LINE:,} bytes: say what it holds, with --questions for SQuAD"
+                f"{name} is one line of more than {LINE:,} bytes: say what it holds, with --text for plain text, "
+                "--questions for SQuAD"
             )
         if not any(line.strip() for line in seen):
             raise ValueError(f"{name} is empty: give a file with something to train on")
@@ -109,7 +117,7 @@ class Glimpse:
     @property
     def is_plain(self) -> bool:
         """Whether its lines are texts, as far as one sees: neither JSON nor columns."""
-        return not self.is_json and not self.rows
+        return not self.is_json and self.suffix != ".csv" and not self.rows
 
     @cached_property
     def records(self) -> list[Mapping[str, Any]]:
@@ -128,6 +136,8 @@ class Glimpse:
         if self.is_json:
             return []
         full = [line for line in self.lines if line.strip()]
+        if not full:
+            return []
         marks = TABLES.get(self.suffix, "\t")
         mark = max(marks, key=full[0].count)
         found = _cells(full, mark) if self.suffix == ".csv" else [line.split(mark) for line in full]
@@ -170,6 +180,11 @@ def text_file(look: Glimpse) -> dict[str, Any] | None:
     if "text" in texts:
         return {"path": look.name}
     return {"path": look.name, "field": texts[0]} if len(texts) == 1 else None
+
+
+def text_file_at(name: str, *, told: bool) -> dict[str, Any] | None:
+    """The settings by which the file of this name is read as text; what is `told` to be text is read as some."""
+    return text_file(Glimpse.at(name, told=told)) or ({"path": name} if told else None)
 
 
 def is_folder(name: str) -> bool:

@@ -14,6 +14,14 @@ REMEMBERED = 5  # places kept per reason; the rest is only counted
 FEW = 4  # files that are all named in one sentence
 
 
+class Refusal(Exception):
+    """Why a line cannot be used, and which file of the corpus is to blame."""
+
+    def __init__(self, reason: str, file: int = 0) -> None:
+        super().__init__(reason)
+        self.reason, self.file = reason, file
+
+
 @dataclass
 class Found:
     """How often something was met and where first, as (which file of the corpus, line)."""

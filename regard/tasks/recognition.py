@@ -51,7 +51,7 @@ def understood(given: Given) -> tuple[str, Claim]:
     if len(rivals) > 1:
         flags = " or ".join(f"--{kind}" for kind in rivals)
         firsts = [next(name for name in equal if _takes(name) == kind) for kind in rivals]
-        could = " or ".join(claims[name].sentence.partition(": training")[0] for name in firsts)
+        could = ", or ".join(claims[name].sentence.partition(": training")[0] for name in firsts)
         raise ValueError(f"{_joined(given.files)}: could be {could}: say which with {flags}")
     return first, surest
 

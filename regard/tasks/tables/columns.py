@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from regard.data.glimpse import is_number
@@ -87,7 +88,7 @@ class TableColumn:
         if not all(value.is_integer() for value in values):
             return False
         counted = len(values) >= NUMBERED_ROWS and values[0] in (0, 1)
-        counted = counted and all(after == before + 1 for before, after in zip(values, values[1:], strict=False))
+        counted = counted and all(after == before + 1 for before, after in pairwise(values))
         return counted or ID_NAME.fullmatch(self.name) is not None
 
     def complain(self, remedy: str) -> ValueError:
@@ -145,8 +146,8 @@ def choose_kind(target: TableColumn, kind: Kind | None, header: Sequence[str]) -
         return _kind_of_numbers(target)
     if blank := [place for place, cell in zip(target.places, target.cells, strict=True) if not cell]:
         raise ValueError(
-            f"{blank[0]}: an empty cell in column {target.name}, which is predicted ({len(blank):,} in all): fill it or "
-            "take the row out"
+            f"{blank[0]}: an empty cell in column {target.name}, which is predicted ({len(blank):,} in all): "
+            "fill it, or take the row out"
         )
     if len(target.cells) >= NUMBERED_ROWS and len(different) > len(target.cells) / 2:
         raise ValueError(

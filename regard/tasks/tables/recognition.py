@@ -36,7 +36,7 @@ def _claim(given: Given, heading: Sequence[str], named: Mapping[str, Any], confi
     target = _target(given.files[0], heading, named)
     files = data_section([{"path": name} for name in given.files], [{"path": name} for name in given.valid])
     choice = "" if "target" in named else ", its last column (data.target=NAME chooses another)"
-    return Claim({**files, "target": target}, f"a table: training a perceptron to predict {target}{choice}", confidence)
+    return Claim({**files, "target": target}, f"a table to predict {target}{choice}: training a perceptron", confidence)
 
 
 def _target(name: str, heading: Sequence[str], named: Mapping[str, Any]) -> str:

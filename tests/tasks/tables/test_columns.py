@@ -51,7 +51,9 @@ def test_one_cell_that_is_no_number_is_refused_with_its_place_and_changes_nothin
     columns = {"x": [*NUMBERS], "z": AGES, "y": [*reversed(NUMBERS)]}
     columns[column][29] = f'"{cell}"'
     what = f"{cell!r}" if cell else "an empty cell"
-    with pytest.raises(ValueError, match=rf"t\.csv:31: {what} in column {column} is no number: correct it, or ") as error:
+    with pytest.raises(
+        ValueError, match=rf"t\.csv:31: {what} in column {column} is no number: correct it, or "
+    ) as error:
         prepare(table(tmp_path, **columns))
     assert ("'data.inputs=[z]'" if column == "x" else "data.predicts=class") in str(error.value)
 
