@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from regard.metrics.scores import Comparison, Scores
 
+PAIR = re.compile(r"([0-9]+),\s*([0-9]+)")
 KINDS = ("html", "png", "svg", "json", "csv", "htm", *PICTURES)
 Columns = Annotated[
     tuple[int, int] | None, typer.Option(help="Columns of the two sides, or of text and label, in a TSV file.")
@@ -86,6 +88,19 @@ def evaluate(
         _print(systems, compared, worst=worst)
     if output is not None:
         write(systems, compared, output, worst=worst)
+
+
+def split_columns(words: Sequence[str]) -> list[str]:
+    """The words of a command, `--columns 1,2` written as `--columns 1 2`."""
+    split: list[str] = []
+    for before, word in zip(("", *words), words, strict=False):
+        name, _, value = word.rpartition("=")
+        numbers = PAIR.fullmatch(value)
+        if numbers and (name == "--columns" or (not name and before == "--columns")):
+            split += [*([name] if name else []), *numbers.groups()]
+        else:
+            split.append(word)
+    return split
 
 
 def scored(

@@ -12,10 +12,12 @@ from itertools import islice, zip_longest
 from typing import Any
 
 from regard.data.encodings import find, locate
+from regard.data.foreign_formats import refuse_foreign_format
 from regard.data.readers import JSON_SUFFIXES, LINE, Refusal, lines, parsed, suffix
 from regard.data.sheets import replace_decimal_commas
 
 LINES = 1000  # looked at
+MARKUP_LINES = 10  # in which a file in a markup of its own says so
 TABLES = {".csv": ",;\t", ".tsv": "\t"}  # how tables are named, and what lies between their cells
 WORDS = 3  # of a label, at most
 NUMERIC_SHARE = 0.9  # of the cells of a column of numbers, in which some may be mistyped
@@ -92,6 +94,7 @@ class Glimpse:
         """
         locate(name)
         read = list(islice(lines(name), LINES))
+        refuse_foreign_format(name, b"\n".join(line or b"" for line in read[:MARKUP_LINES]))
         seen = tuple((line or b"").decode("utf-8", errors="replace") for line in read)
         if None in read and not any(line.strip() for line in seen):
             if told:
@@ -117,7 +120,13 @@ class Glimpse:
     @property
     def is_plain(self) -> bool:
         """Whether its lines are texts, as far as one sees: neither JSON nor columns."""
-        return not self.is_json and self.suffix != ".csv" and not self.rows
+        return not self.is_json and self.suffix != ".csv" and not self.is_binary and not self.rows
+
+    @cached_property
+    def is_binary(self) -> bool:
+        """Whether it is no text: it holds NUL bytes, or most lines are no UTF-8."""
+        odd = sum("\ufffd" in line for line in self.lines)
+        return any("\0" in line for line in self.lines) or odd > len(self.lines) / 2
 
     @cached_property
     def records(self) -> list[Mapping[str, Any]]:

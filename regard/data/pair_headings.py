@@ -13,8 +13,8 @@ SIDES = (
     *(("original", "traduction"), ("source", "cible"), ("texte source", "texte cible"), ("term", "translation")),
 )
 CODES = re.compile(
-    "af|am|ar|az|be|bg|bn|bs|ca|cs|cy|da|de|el|en|eo|es|et|eu|fa|fi|fr|ga|gl|gu|he|hi|hr|hu|hy|id|is|it|ja|ka|kk|km|"
-    "ko|la|lb|lo|lt|lv|mk|ml|mn|mr|ms|my|nb|ne|nl|nn|no|oc|pa|pl|ps|pt|ro|ru|si|sk|sl|sq|sr|sv|sw|ta|te|th|tl|tr|uk|"
+    "af|am|ar|az|be|bg|bn|bs|ca|cs|cy|da|de|el|en|eo|es|et|eu|fa|fi|fr|ga|gl|gu|he|hi|hr|hu|hy|is|it|ja|ka|kk|km|"
+    "ko|la|lb|lo|lt|lv|mk|ml|mn|mr|ms|my|nb|ne|nl|nn|oc|pa|pl|ps|pt|ro|ru|si|sk|sl|sq|sr|sv|sw|ta|te|th|tl|tr|uk|"
     "ur|uz|vi|xh|zh|zu|eng|fra|fre|deu|ger|spa|ita|por|nld|dut|cat|ron|rum|pol|ces|cze|swe|dan|nor|fin|hun|tur|rus"
 )
 NAMES = {name.lower(): code for code, name in LANGUAGES.items()} | {

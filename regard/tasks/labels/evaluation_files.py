@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import config
+from regard.data.encodings import locate
 from regard.data.line_report import LineReport
 from regard.tasks.labels.files import AnyFile, LabelledFile, RatedFile
 from regard.tasks.labels.layout import is_json
@@ -49,6 +50,7 @@ class TrainedLayout:
 
     def _fit(self, file: LabelledFile) -> tuple[LabelledFile, list[str]]:
         """The file as it was trained on if that reads it, else as its first lines suggest."""
+        locate(file.path)
         as_trained = self._labels_in(file)
         if self._known_share(as_trained) >= 0.5:
             return file, []
