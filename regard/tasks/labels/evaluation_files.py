@@ -14,6 +14,9 @@ from regard.data.line_report import LineReport
 from regard.tasks.labels.files import AnyFile, LabelledFile, RatedFile
 from regard.tasks.labels.layout import is_json
 
+FORM = ("heading", "delimiter")
+REPLACES = {"columns": ("text", "label", *FORM), "text": ("columns", *FORM), "label": ("columns", *FORM)}
+"""Settings of the files trained on that do not hold for one whose columns are named."""
 SAMPLE = 200  # records by which a layout is judged
 
 
@@ -35,9 +38,7 @@ class TrainedLayout:
         """
         if not paths:
             raise ValueError("nothing to measure on: name a file like those that the model was trained on")
-        replaced = (
-            {"text", "label"} if "columns" in changes else {"columns"} if changes.keys() & {"text", "label"} else set()
-        )
+        replaced = {setting for change in changes for setting in REPLACES.get(change, ())}
         own = {name: value for name, value in self.settings.items() if name not in replaced}
         opened, notes = [], []
         for path in map(str, paths):

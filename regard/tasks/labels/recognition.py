@@ -170,7 +170,8 @@ def _columns(look: Glimpse) -> Look | None:
 
 def _chosen(columns: list[Column]) -> tuple[int, int] | None:
     """Which column is the text and which the label: the one of most words, and of those that repeat the poorest."""
-    labels = [number for number, column in enumerate(columns) if column.repeats]
+    repeating = [number for number, column in enumerate(columns) if column.repeats]
+    labels = [number for number in repeating if columns[number].distinct > 1] or repeating
     texts = [number for number, column in enumerate(columns) if not column.repeats and not column.mostly_numeric]
     if not labels or not texts:
         return None
