@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from regard.data.languages import LANGUAGES
 
-SIDES = (
-    *(("source", "target"), ("src", "tgt"), ("src", "trg"), ("original", "translation"), ("text", "translation")),
-    *(("source text", "target text"), ("source", "translation"), ("input", "output"), ("texte", "traduction")),
-    *(("original", "traduction"), ("source", "cible"), ("texte source", "texte cible"), ("term", "translation")),
+HEADINGS = (
+    *("source/target", "src/tgt", "src/trg", "source text/target text", "source/cible", "texte source/texte cible"),
+    *("original/translation", "text/translation", "source/translation", "term/translation", "input/output"),
+    *("texte/traduction", "original/traduction"),
 )
+SIDES: tuple[tuple[str, str], ...] = tuple((first, second) for first, second in (pair.split("/") for pair in HEADINGS))
 CODES = re.compile(
     "af|am|ar|az|be|bg|bn|bs|ca|cs|cy|da|de|el|en|eo|es|et|eu|fa|fi|fr|ga|gl|gu|he|hi|hr|hu|hy|is|it|ja|ka|kk|km|"
     "ko|la|lb|lo|lt|lv|mk|ml|mn|mr|ms|my|nb|ne|nl|nn|oc|pa|pl|ps|pt|ro|ru|si|sk|sl|sq|sr|sv|sw|ta|te|th|tl|tr|uk|"

@@ -93,7 +93,10 @@ def test_only_wrong_answers_of_a_table_are_listed_and_errors_are_not_negative(fo
     errors = [one["score"] for one in found["worst"]]
     assert errors == sorted(errors, reverse=True)
     assert all(error > 0 for error in errors)
-    assert all(abs(float(one["right"]) - float(one["answer"])) == pytest.approx(one["score"], rel=1e-3) for one in found["worst"])
+    assert all(
+        abs(float(one["right"]) - float(one["answer"])) == pytest.approx(one["score"], rel=1e-3)
+        for one in found["worst"]
+    )
     rows = [("a", "b", "kind"), *((n, -n, ("low", "high")[n > 30]) for n in range(60))]
     file = sheet(tmp_path / "kinds.csv", [rows[0], *((f"{a}.5", b, kind) for a, b, kind in rows[1:])])
     regard.train(file, *SHORT, "training.steps=150", out=tmp_path / "kinds", quiet=True)
@@ -108,7 +111,8 @@ def test_a_test_file_with_its_own_layout_is_read_by_its_own_heading(folder, tmp_
     found, _ = evaluated(capsys, folder / "reviews", file)
     assert found["texts"] == 20
     assert any(
-        "is laid out otherwise than what was trained on: text is text, label is label" in note for note in found["notes"]
+        "is laid out otherwise than what was trained on: text is text, label is label" in note
+        for note in found["notes"]
     )
     swapped = sheet(tmp_path / "swapped.csv", [(label, text) for text, label in TEXTS[:20]])
     for words in (["--columns", "2,1"], ["--columns=2,1"], ["--columns", "2", "1"], ["-s", "text=2", "-s", "label=1"]):

@@ -3,12 +3,15 @@
 import csv
 import json
 import random
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from regard.cli import run
+from tests.documents import ROOT
 
 pytestmark = pytest.mark.unchecked  # whole runs, whose parts are checked elsewhere
 
@@ -27,7 +30,9 @@ WORDS = {
 }
 CHANCE = random.Random(3)
 CHOSEN = [[CHANCE.choice([*WORDS]) for _ in range(CHANCE.randrange(4, 7))] for _ in range(60)]
-PAIRS = [(f"{' '.join(words)}, {n}", f"{' '.join(WORDS[word] for word in words)} {n}") for n, words in enumerate(CHOSEN)]
+PAIRS = [
+    (f"{' '.join(words)}, {n}", f"{' '.join(WORDS[word] for word in words)} {n}") for n, words in enumerate(CHOSEN)
+]
 REVIEWS = [(f"{text}; it was {('bad', 'good')[n % 2]}", ("neg", "pos")[n % 2]) for n, (text, _) in enumerate(PAIRS)]
 
 
@@ -136,13 +141,26 @@ def test_a_translation_memory_or_a_document_is_refused_with_a_way_to_save_it(cap
     assert not Path("runs").exists() or not any(Path("runs").glob("*/checkpoints"))
 
 
+def test_the_commands_of_the_page_make_pairs_of_translation_memories():
+    page = (ROOT / "docs" / "commands" / "train.md").read_text(encoding="utf-8")
+    tmx, xliff = re.findall(r"^python -c .* > memory\.tsv$", page, re.MULTILINE)
+    units = "".join(f"<tu><tuv><seg>{a[:3]}<b>{a[3:]}</b></seg></tuv><tuv><seg>{b}</seg></tuv></tu>" for a, b in PAIRS)
+    Path("memory.tmx").write_text(f"<tmx><body>{units}</body></tmx>")
+    units = "".join(f"<trans-unit><source>{a}</source><target>{b}</target></trans-unit>" for a, b in PAIRS)
+    Path("memory.xlf").write_text(f'<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2">{units}</xliff>')
+    for command in (tmx, xliff):
+        subprocess.run(command.replace("python", sys.executable, 1), shell=True, check=True)
+        assert [tuple(line.split("\t")) for line in Path("memory.tsv").read_text().splitlines()] == PAIRS
+
+
 @pytest.mark.parametrize("flags", [["--masked"], ["--text"]])
 def test_a_table_is_not_read_as_text_and_the_command_of_the_message_makes_text_of_it(flags, capsys):
     file = sheet("reviews.csv", [("text", "label"), *REVIEWS])
     said = refusal(capsys, "train", *flags, file)
     assert "reviews.csv is a table, not text" in said
     command = "python" + said.partition("into a file, python")[2]
-    subprocess.run(command.replace("COLUMN", "text"), shell=True, check=True)  # noqa: S602 - as a person would paste it
+    command = command.replace("COLUMN", "text").replace("python", sys.executable, 1)
+    subprocess.run(command, shell=True, check=True)  # as a person would paste it
     assert Path("reviews.txt").read_text().splitlines() == [text for text, _ in REVIEWS]
 
 
