@@ -22,6 +22,7 @@ from regard.training.comparison import model_folder
 from regard.training.history import diverged, recorded
 from regard.training.loop import Result, fit
 from regard.training.pace import warmed
+from regard.training.provenance import recorded_digests
 from regard.training.task import Given
 from regard.training.tuning import go_on, tune
 
@@ -156,7 +157,7 @@ def train(
             model = model.to(device)
             learner = task(recipe, data, model, fixed=devices.compiles(device, recipe.training.compile, model))
             recipe = paced(settings, recipe, learner.rows, before)
-            run = run.begin(recipe, data.report)
+            run = run.begin(recipe, data.report, parent)
             record.begin()
             log.begin(step=run.step, tensorboard=recipe.training.tensorboard, anew=run.filled and not resume)
             for line in (*order.notes, *data.summary, *adopted, *learner.notes):
@@ -263,7 +264,9 @@ def load(
     try:
         if name in TASKS:
             _fitting(found, TASKS[name][0].Recipe)
-        return FACES[name].load(found, device=place)
+        trained = FACES[name].load(found, device=place)
+        trained.learnt_from = recorded_digests(found)
+        return trained
     except (KeyError, ValueError) as error:
         if str(error).startswith(f"{found.directory}: "):
             raise

@@ -27,6 +27,16 @@ def check(
         Path | None, typer.Option(metavar="FILE", help="Text to translate from, one sentence per line.")
     ] = None,
     target: Annotated[Path | None, typer.Option(metavar="FILE", help="Its translations, line by line.")] = None,
+    pairs: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Pairs of texts: TSV, CSV, JSON lines, or two files.")
+    ] = None,
+    labelled: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="Texts with labels: CSV, TSV, JSON lines.")
+    ] = None,
+    text: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Plain text: files, folders.")] = None,
+    table: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE", help="A table of numbers, its columns named.")
+    ] = None,
     pictures: Annotated[
         list[Path] | None,
         typer.Option(
@@ -60,6 +70,7 @@ def check(
     from regard.training.task import Given
 
     named = {"pictures": pictures, "captions": captions, "graph": joined(graph, edges, nodes), "tables": tables}
+    named |= {"pairs": pairs, "labelled": labelled, "text": text, "table": table}
     kind, files = told(named, source, target)
     asked, changes = sort(words or [])
     given = Given(files, kind=kind, aligned=source is not None, labels=labelling(labels, tables))

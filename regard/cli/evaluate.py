@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
+import sys
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
     from regard.metrics.scores import Comparison, Scores
 
+PAIR = re.compile(r"([0-9]+),\s*([0-9]+)")
 KINDS = ("html", "png", "svg", "json", "csv", "htm", *PICTURES)
 Columns = Annotated[
     tuple[int, int] | None, typer.Option(help="Columns of the two sides, or of text and label, in a TSV file.")
@@ -86,6 +90,19 @@ def evaluate(
         write(systems, compared, output, worst=worst)
 
 
+def split_columns(words: Sequence[str]) -> list[str]:
+    """The words of a command, `--columns 1,2` written as `--columns 1 2`."""
+    split: list[str] = []
+    for before, word in zip(("", *words), words, strict=False):
+        name, _, value = word.rpartition("=")
+        numbers = PAIR.fullmatch(value)
+        if numbers and (name == "--columns" or (not name and before == "--columns")):
+            split += [*([name] if name else []), *numbers.groups()]
+        else:
+            split.append(word)
+    return split
+
+
 def scored(
     path: Path,
     files: Sequence[str],
@@ -108,7 +125,22 @@ def scored(
     trained = recipe.load(path, device=device, task=able)
     if among and not getattr(trained, "languages", True):
         chosen = {key: value for key, value in chosen.items() if key != "to"}  # of one direction: nothing to choose
-    return trained.evaluate(*files, name=name, **_known(trained, chosen))
+    return _with_overlap(trained.evaluate(*files, name=name, **_known(trained, chosen)), trained, files)
+
+
+def _with_overlap(scores: Scores, trained: Any, files: Sequence[str]) -> Scores:
+    """The scores, with the files among these that the model was trained on, of which stderr hears as well."""
+    from regard import shipped
+    from regard.training.provenance import describe_overlap, find_overlap
+
+    if getattr(trained, "remembers", False) or scores.details.get("part") == "test" or trained.name in shipped.models():
+        return scores  # it tells itself, was measured on a part that was set aside, or its page says what it is from
+    overlap = find_overlap(getattr(trained, "learnt_from", None), files)
+    if overlap is None and files:
+        print(f"{scores.name} keeps no record of the files it was trained on: they may be these", file=sys.stderr)
+    for line in describe_overlap(scores.name, overlap) if overlap else ():
+        print(line, file=sys.stderr)
+    return replace(scores, details={**scores.details, **(overlap or {"trained_on": None, "validated_on": None})})
 
 
 def _known(trained: Any, chosen: dict[str, Any]) -> dict[str, Any]:
@@ -172,8 +204,11 @@ def _page(compared: Comparison) -> str:
     from regard.metrics.scores import distinct
 
     first, second = compared.systems[:2]
+    sign = -1 if first.lower_is_better else 1  # the page puts what is worth more first
     rows = [
-        sidebyside.Row(one.number, one.given, one.right, (one.answer, other.answer), (one.score, other.score))
+        sidebyside.Row(
+            one.number, one.given, one.right, (one.answer, other.answer), (sign * one.score, sign * other.score)
+        )
         for one, other in zip(first.examples, second.examples, strict=True)
     ]
     one, other = distinct([first.name, second.name])

@@ -40,6 +40,7 @@ def fit(
     from regard import checkpoint, recipe
     from regard.tasks.embedding.few import learn
     from regard.training import device as devices
+    from regard.training import provenance
     from regard.training import run as runs
 
     if start is None:
@@ -54,7 +55,9 @@ def fit(
     if valid:
         scores = found.classifier.evaluate(*valid)
         metrics |= {"accuracy": scores.details["accuracy"], "f1": scores.details["f1"]}
-    checkpoint.write(place, {**found.contents, "metrics.json": metrics})
+    names = [str(file["path"] if isinstance(file, Mapping) else file) for file in files]
+    facts = {provenance.FACT: provenance.digests_of_files(names)}
+    checkpoint.write(place, {**found.contents, "metrics.json": metrics}, facts=facts)
     print("\n".join(found.summary), file=sys.stderr)
     if as_json:
         print(json.dumps({"folder": str(place), "labels": found.classifier.classes, "metrics": metrics}))

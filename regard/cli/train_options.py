@@ -18,7 +18,7 @@ Words = Annotated[
 ]
 Pairs = Annotated[
     list[Path] | None,
-    typer.Option(metavar="FILE", help="Pairs of texts: TSV, JSON lines, or two files.", rich_help_panel=WHAT),
+    typer.Option(metavar="FILE", help="Pairs of texts: TSV, CSV, JSON lines, or two files.", rich_help_panel=WHAT),
 ]
 Source = Annotated[
     Path | None, typer.Option(help="Text to translate from, one sentence per line.", rich_help_panel=WHAT)

@@ -12,11 +12,16 @@ from itertools import islice, zip_longest
 from typing import Any
 
 from regard.data.encodings import find, locate
+from regard.data.foreign_formats import refuse_foreign_format
 from regard.data.readers import JSON_SUFFIXES, LINE, Refusal, lines, parsed, suffix
+from regard.data.sheets import replace_decimal_commas
 
 LINES = 1000  # looked at
+MARKUP_LINES = 10  # in which a file in a markup of its own says so
 TABLES = {".csv": ",;\t", ".tsv": "\t"}  # how tables are named, and what lies between their cells
 WORDS = 3  # of a label, at most
+NUMERIC_SHARE = 0.9  # of the cells of a column of numbers, in which some may be mistyped
+ENOUGH_NUMBERS = 3  # columns of numbers beside texts that make a file as likely a table as labelled texts
 
 
 def arrays_in(name: str) -> set[str]:
@@ -50,6 +55,19 @@ class Column:
         return bool(self.cells) and all(map(is_number, self.cells))
 
     @property
+    def mostly_numeric(self) -> bool:
+        """Whether it is meant to hold numbers: nearly all cells that are not blank are some."""
+        present = [cell for cell in self.cells if cell]
+        return bool(present) and sum(map(is_number, present)) >= NUMERIC_SHARE * len(present)
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether it holds whole numbers of which none comes again, as an id does."""
+        return (
+            self.numeric and self.distinct == len(self.cells) and all(float(cell).is_integer() for cell in self.cells)
+        )
+
+    @property
     def repeats(self) -> bool:
         """Whether it holds a few short texts again and again, as labels do; of few cells nobody can tell."""
         few = max(2.0, 1.5 * math.sqrt(len(self.cells)))
@@ -69,14 +87,21 @@ class Glimpse:
     lines: tuple[str, ...]
 
     @classmethod
-    def at(cls, name: str) -> Glimpse:
-        """A look at this file; one that is not there, or empty, is an error."""
+    def at(cls, name: str, *, told: bool = False) -> Glimpse:
+        """A look at this file; one that is not there, or empty, is an error.
+
+        Where nobody `told` what it holds, neither may it be a single line that is too long to look at.
+        """
         locate(name)
         read = list(islice(lines(name), LINES))
+        refuse_foreign_format(name, b"\n".join(line or b"" for line in read[:MARKUP_LINES]))
         seen = tuple((line or b"").decode("utf-8", errors="replace") for line in read)
         if None in read and not any(line.strip() for line in seen):
+            if told:
+                return cls(name, ())
             raise ValueError(
-                f"{name} is one line of more than {LINE:,} bytes: say what it holds, with --questions for SQuAD"
+                f"{name} is one line of more than {LINE:,} bytes: say what it holds, with --text for plain text, "
+                "--questions for SQuAD"
             )
         if not any(line.strip() for line in seen):
             raise ValueError(f"{name} is empty: give a file with something to train on")
@@ -95,7 +120,13 @@ class Glimpse:
     @property
     def is_plain(self) -> bool:
         """Whether its lines are texts, as far as one sees: neither JSON nor columns."""
-        return not self.is_json and not self.rows
+        return not self.is_json and self.suffix != ".csv" and not self.is_binary and not self.rows
+
+    @cached_property
+    def is_binary(self) -> bool:
+        """Whether it is no text: it holds NUL bytes, or most lines are no UTF-8."""
+        odd = sum("\ufffd" in line for line in self.lines)
+        return any("\0" in line for line in self.lines) or odd > len(self.lines) / 2
 
     @cached_property
     def records(self) -> list[Mapping[str, Any]]:
@@ -114,9 +145,12 @@ class Glimpse:
         if self.is_json:
             return []
         full = [line for line in self.lines if line.strip()]
+        if not full:
+            return []
         marks = TABLES.get(self.suffix, "\t")
         mark = max(marks, key=full[0].count)
         found = _cells(full, mark) if self.suffix == ".csv" else [line.split(mark) for line in full]
+        found, _ = replace_decimal_commas(found, mark) if self.suffix in TABLES else (found, False)
         width = len(found[0]) if found else 0
         even = sum(len(row) == width for row in found)
         return [row for row in found if len(row) == width] if width > 1 and even >= 0.9 * len(found) else []
@@ -126,19 +160,25 @@ class Glimpse:
         """The names of the columns, where the first line is unlike those below it."""
         if len(self.rows) < 2:
             return None
-        first, rest = self.rows[0], [Column(cells) for cells in zip(*self.rows[1:], strict=True)]
+        first, rest = self.rows[0], _columns(self.rows[1:])
         if not all(cell.strip() and len(cell.split()) <= WORDS and not is_number(cell) for cell in first):
             return None
         unlike = [cell not in column.cells for cell, column in zip(first, rest, strict=True) if column.repeats]
-        numbers = [column for column in rest if column.numeric]
+        numbers = [column for column in rest if column.mostly_numeric]
         longer = [column for column in rest if column.words > 2 * WORDS]
         return [cell.strip() for cell in first] if (numbers or unlike or longer) and all(unlike) else None
 
     @cached_property
     def columns(self) -> list[Column]:
         """Its columns, without the heading."""
-        rows = self.rows[1:] if self.heading else self.rows
-        return [Column(tuple(cell.strip() for cell in cells)) for cells in zip(*rows, strict=True)]
+        return _columns(self.rows[1:] if self.heading else self.rows)
+
+    @cached_property
+    def mixes_texts_and_numbers(self) -> bool:
+        """Whether texts that are no prose stand beside several columns of numbers, as in a list of people."""
+        numbers = [column for column in self.columns if column.mostly_numeric and not column.numbers_rows]
+        prose = [column for column in self.columns if column.words > 2 * WORDS]
+        return self.heading is not None and len(numbers) >= ENOUGH_NUMBERS and not prose
 
 
 def text_file(look: Glimpse) -> dict[str, Any] | None:
@@ -149,6 +189,11 @@ def text_file(look: Glimpse) -> dict[str, Any] | None:
     if "text" in texts:
         return {"path": look.name}
     return {"path": look.name, "field": texts[0]} if len(texts) == 1 else None
+
+
+def text_file_at(name: str, *, told: bool) -> dict[str, Any] | None:
+    """The settings by which the file of this name is read as text; what is `told` to be text is read as some."""
+    return text_file(Glimpse.at(name, told=told)) or ({"path": name} if told else None)
 
 
 def is_folder(name: str) -> bool:
@@ -171,6 +216,10 @@ def same_length(names: Sequence[str]) -> bool:
     """Whether files have the same number of lines."""
     over = object()
     return all(over not in together for together in zip_longest(*map(lines, names), fillvalue=over))
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[Column]:
+    return [Column(tuple(cell.strip() for cell in cells)) for cells in zip(*rows, strict=True)]
 
 
 def _cells(rows: Sequence[str], mark: str) -> list[list[str]]:

@@ -14,6 +14,14 @@ REMEMBERED = 5  # places kept per reason; the rest is only counted
 FEW = 4  # files that are all named in one sentence
 
 
+class Refusal(Exception):
+    """Why a line cannot be used, and which file of the corpus is to blame."""
+
+    def __init__(self, reason: str, file: int = 0) -> None:
+        super().__init__(reason)
+        self.reason, self.file = reason, file
+
+
 @dataclass
 class Found:
     """How often something was met and where first, as (which file of the corpus, line)."""
@@ -62,6 +70,11 @@ class LineReport:
             allowed, remedy = (f", more than the allowed {share:.2%}", remedy) if share else ("", "")
             bad_files = sorted({file for file, _ in self.refused.get(NOT_UTF8, Found()).places})
             hints = "".join(f" ({found})" for found in (hint_of(files[file]) for file in bad_files) if found)
+            if not hints and self.refused.get(NOT_UTF8, Found()).count > self.read / 2:
+                raise ValueError(
+                    f"{together(files)} is no text: {self.refused[NOT_UTF8].count} of {self.read} lines are no UTF-8; "
+                    "save it as plain text (UTF-8)"
+                )
             raise ValueError(
                 f"{bad} of {self.read} lines of {together(files)} are refused{allowed}: "
                 f"{'; '.join(said(self.refused, files))}; mend them{hints}{remedy}"

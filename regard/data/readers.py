@@ -11,27 +11,35 @@ import gzip
 import hashlib
 import json
 import re
+import shlex
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BufferedIOBase, BufferedReader
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from regard.config.ranges import Column, Positive
 from regard.config.resuming import Free, Warned
+from regard.data import line_report
 from regard.data.binary_files import HEAD, refuse_binary
+from regard.data.csv_records import LARGEST_CELL, cells, find_delimiter
 from regard.data.encodings import hint, locate, looks_like
+from regard.data.foreign_formats import refuse_foreign_format
 from regard.data.line_report import NOT_UTF8, LineReport
 from regard.data.normalise import visible
+from regard.data.pair_headings import is_pair_heading
 
-LINE = 1 << 20  # bytes; a longer line is passed over without ever being held whole
+LINE = LARGEST_CELL  # bytes; a longer line is passed over without ever being held whole
+LONGEST_TEXT = 1 << 27  # bytes of a line of running text, which may have no line ends at all
 MARK = b"\xef\xbb\xbf"
 SURROGATES = re.compile("[\ud800-\udfff]")
+HEADING = "that names the columns"
 JSON_SUFFIXES = {".jsonl", ".json", ".ndjson"}
 Made = TypeVar("Made")
+Refusal = line_report.Refusal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,9 +53,13 @@ class Corpus:
     target: Free[str | None] = None
     """File with the translation in the same line."""
     path: Free[str | None] = None
-    """One file with both sides instead: JSON lines if named .jsonl, .json or .ndjson, else columns between tabs."""
+    """One file with both sides instead: JSON lines if named .jsonl, .json or .ndjson, a spreadsheet's cells if named
+    .csv, else columns between tabs."""
     columns: tuple[Column, Column] = (1, 2)
-    """Columns of source and target in a tab-separated file, counted from 1; others are ignored."""
+    """Columns of source and target in a TSV or CSV file, counted from 1; others are ignored."""
+    heading: bool | None = None
+    """Whether the first line of a TSV or CSV file names its columns; null: if it names languages, or source and
+    target."""
     fields: tuple[str, str] = ("source", "target")
     """Names of source and target in JSON lines; a dot reaches inside, as in translation.fr."""
     weight: Warned[Positive] = 1.0
@@ -71,11 +83,19 @@ class Corpus:
         return (self.path,) if self.path is not None else (str(self.source), str(self.target))
 
     @property
-    def form(self) -> Literal["aligned", "columns", "json"]:
+    def form(self) -> Literal["aligned", "columns", "json", "csv"]:
         """How its lines are read."""
         if self.path is None:
             return "aligned"
-        return "json" if suffix(self.path) in JSON_SUFFIXES else "columns"
+        ending = suffix(self.path)
+        return "json" if ending in JSON_SUFFIXES else "csv" if ending == ".csv" else "columns"
+
+    def starts_with_heading(self, first: Sequence[str]) -> bool:
+        """True if these cells of the first line name the columns and are no pair."""
+        if self.heading is not None or len(first) < max(self.columns):
+            return bool(self.heading)
+        source, target = self.columns
+        return is_pair_heading(first[source - 1], first[target - 1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,20 +109,25 @@ class TextFile:
     field: str = "text"
     """Name of the text in JSON lines; a dot reaches inside."""
 
-
-class Refusal(Exception):
-    """Why a line cannot be used, and which file of the corpus is to blame."""
-
-    def __init__(self, reason: str, file: int = 0) -> None:
-        super().__init__(reason)
-        self.reason, self.file = reason, file
+    def __post_init__(self) -> None:
+        if suffix(self.path) == ".csv":
+            script = "import csv,sys; [print(*row['COLUMN'].split()) for row in csv.DictReader(sys.stdin)]"
+            text = Path(self.path.removesuffix(".gz")).with_suffix(".txt")
+            command = f'python -c "{script}" < {shlex.quote(self.path)} > {shlex.quote(str(text))}'
+            raise ValueError(f"{self.path} is a table, not text: write its column of texts into a file, {command}")
 
 
 def pairs(corpus: Corpus, tally: LineReport, *, file: int = 0) -> Iterator[tuple[int, str, str]]:
     """(line number, source, target) of every good line; the tally hears of the others, `file` being the first file."""
+    if corpus.form == "csv":
+        yield from _csv_pairs(corpus, tally, file=file)
+        return
     pair = _splitter(corpus)
     for number, row in enumerate(_rows(corpus), start=1):
         tally.read += 1
+        if number == 1 and corpus.form == "columns" and corpus.starts_with_heading(cells_of(row[0])):
+            tally.drop(HEADING, file, number)
+            continue
         try:
             source, target = pair(*row)
         except Refusal as refusal:
@@ -111,17 +136,56 @@ def pairs(corpus: Corpus, tally: LineReport, *, file: int = 0) -> Iterator[tuple
             yield number, prefixed(corpus.prefix, source), target
 
 
+def _csv_pairs(corpus: Corpus, tally: LineReport, *, file: int) -> Iterator[tuple[int, str, str]]:
+    """The same of a file that a spreadsheet wrote."""
+    first = True
+    for number, record in csv_cells(str(corpus.path), tally, file=file):
+        if first and corpus.starts_with_heading(record):
+            tally.drop(HEADING, file, number)
+        else:
+            try:
+                source, target = _two_of(record, corpus.columns)
+            except Refusal as refusal:
+                tally.refuse(refusal.reason, file, number)
+            else:
+                yield number, prefixed(corpus.prefix, source), target
+        first = False
+
+
+def csv_cells(path: str, tally: LineReport, *, file: int = 0) -> Iterator[tuple[int, list[str]]]:
+    """(line, cells) of every record of a CSV file; commas, semicolons, tabs or bars separate its cells."""
+    return cells(lines(path), tally, find_delimiter(lambda: lines(path), spreadsheet=True), quoted=True, file=file)
+
+
+def has_heading(corpus: Corpus) -> bool:
+    """True if the first line of a corpus names its columns, and is left out."""
+    if corpus.form == "csv":
+        return any(
+            corpus.starts_with_heading(record) for _, record in islice(csv_cells(str(corpus.path), LineReport()), 1)
+        )
+    if corpus.form == "columns":
+        return any(corpus.starts_with_heading(cells_of(line)) for line in islice(lines(str(corpus.path)), 1))
+    return False
+
+
+def cells_of(line: bytes | None) -> list[str]:
+    """The cells of a line with tabs between them, as far as they can be read."""
+    return (line or b"").decode("utf-8", errors="replace").split("\t")
+
+
 def prefixed(prefix: str, text: str) -> str:
     """A text behind what is asked of it."""
     return f"{prefix.strip()} {text}" if prefix.strip() else text
 
 
-def texts(name: str, tally: LineReport, *, field: str = "text") -> Iterator[tuple[int, str]]:
+def texts(name: str, tally: LineReport, *, field: str = "text", longest: int = LINE) -> Iterator[tuple[int, str]]:
     """(line number, text) of every good line of a file, or of this field of JSON lines; empty ones are left out."""
     named = suffix(name) in JSON_SUFFIXES
-    for number, line in enumerate(lines(name), start=1):
+    for number, line in enumerate(lines(name, longest=longest), start=1):
         tally.read += 1
         try:
+            if line is None:
+                raise Refusal(f"longer than {longest:,} bytes")
             text = _named(line, field)[0] if named else _decoded(line)
             if text.strip():
                 yield number, cleaned(text)
@@ -163,6 +227,7 @@ def lines(name: str, *, longest: int | None = None) -> Iterator[bytes | None]:
     try:
         with open_text(locate(name)) as file:
             first = file.readline(longest + 2 + len(MARK))
+            refuse_foreign_format(name, first)
             if (looks_like(first) or "").startswith("UTF"):
                 raise ValueError(f"{name} is no UTF-8, {hint(first, name)} > converted.txt")
             line = first.removeprefix(MARK)
@@ -229,11 +294,14 @@ def _aligned(source: bytes | None, target: bytes | None) -> tuple[str, str]:
 
 
 def _columns(line: bytes | None, columns: tuple[int, int]) -> tuple[str, str]:
-    cells = _decoded(line).split("\t")
-    if len(cells) < max(columns):
+    return _two_of(_decoded(line).split("\t"), columns)
+
+
+def _two_of(record: Sequence[str], columns: tuple[int, int]) -> tuple[str, str]:
+    if len(record) < max(columns):
         raise Refusal(f"fewer than {max(columns)} columns")
     source, target = columns
-    return cleaned(cells[source - 1]), cleaned(cells[target - 1])
+    return cleaned(record[source - 1]), cleaned(record[target - 1])
 
 
 def _fields(line: bytes | None, fields: tuple[str, str]) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -27,22 +28,49 @@ class Sheet(NamedTuple):
     header: list[str]
     lines: list[tuple[str, list[str]]]
     """The place and the cells of every line below the header."""
+    decimal_commas: bool = False
+    """Whether numbers were written as 0,5 in the file; in `lines` they have a point."""
 
     @classmethod
     def read(cls, name: str) -> Sheet:
-        """The table in a file."""
+        """The table in a file; numbers with decimal commas get points."""
         found = cells(name)
         _, header = next(found)
         if twice := [cell for cell, count in Counter(header).items() if count > 1]:
             raise ValueError(f"{name}:1: two columns are named {twice[0]!r}: rename one")
-        return cls(name, header, list(found))
+        lines = list(found)
+        delimiter = delimiter_in(next(text_lines(name), ""))
+        rows, decimal_commas = replace_decimal_commas([row for _, row in lines], delimiter)
+        places = [place for place, _ in lines]
+        return cls(name, header, list(zip(places, rows, strict=True)), decimal_commas)
+
+
+def delimiter_in(line: str) -> str:
+    """What lies between the cells of a line: the most frequent of commas, semicolons and tabs."""
+    return max(DELIMITERS, key=line.count)
+
+
+def replace_decimal_commas(rows: list[list[str]], delimiter: str) -> tuple[list[list[str]], bool]:
+    """Rows with 0.5 for 0,5 where numbers are written so throughout, and whether they are.
+
+    Never where commas lie between cells, nor where a number has a decimal point: there 1,500 is more than a thousand.
+    """
+    if delimiter == ",":
+        return rows, False
+    numbers = {mark: re.compile(rf"[+-]?[0-9]*{re.escape(mark)}[0-9]+(?:[eE][+-]?[0-9]+)?") for mark in ",."}
+    stripped = [cell.strip() for row in rows for cell in row]
+    if not any(map(numbers[","].fullmatch, stripped)) or any(map(numbers["."].fullmatch, stripped)):
+        return rows, False
+    return [
+        [cell.replace(",", ".") if numbers[","].fullmatch(cell.strip()) else cell for cell in row] for row in rows
+    ], True
 
 
 def cells(name: str) -> Iterator[tuple[str, list[str]]]:
     """Every line as its place and its cells, all as many as the first one, whose blanks are taken off."""
     texts = text_lines(name)
     first = next(texts, "")
-    delimiter = max(DELIMITERS, key=first.count)
+    delimiter = delimiter_in(first)
     try:
         header = [cell.strip() for cell in next(csv.reader([first], delimiter=delimiter, strict=True), [])]
     except csv.Error as error:

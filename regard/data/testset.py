@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from regard.data.encodings import hint
-from regard.data.readers import LINE, Corpus, lines
+from regard.data.line_report import LineReport
+from regard.data.readers import LINE, Corpus, csv_cells, lines
 
 Pair = tuple[str, str]
 
@@ -15,8 +16,7 @@ Pair = tuple[str, str]
 def read(corpus: Corpus) -> list[Pair]:
     """Source and reference of every line; a line that has not both stops everything, by its place."""
     if corpus.path is not None:
-        own = _fields if corpus.form == "json" else _columns
-        pairs = [own(corpus, number, line) for number, line in numbered(corpus.path)]
+        pairs = _csv_pairs(corpus) if corpus.form == "csv" else _line_pairs(corpus)
     else:
         sources, references = (texts(name) for name in corpus.files)
         if len(sources) != len(references):
@@ -55,8 +55,25 @@ def numbered(name: str) -> Iterator[tuple[int, str]]:
             raise ValueError(f"{name}:{number}: not UTF-8, convert the text first{told and f' ({told})'}") from None
 
 
-def _columns(corpus: Corpus, number: int, line: str) -> Pair:
-    cells = line.split("\t")
+def _line_pairs(corpus: Corpus) -> list[Pair]:
+    rows = list(numbered(str(corpus.path)))
+    if corpus.form == "json":
+        return [_fields(corpus, number, line) for number, line in rows]
+    cells = [(number, line.split("\t")) for number, line in rows]
+    first = cells[:1] if cells and corpus.starts_with_heading(cells[0][1]) else []
+    return [_columns(corpus, number, row) for number, row in cells[len(first) :]]
+
+
+def _csv_pairs(corpus: Corpus) -> list[Pair]:
+    tally = LineReport()
+    rows = list(csv_cells(str(corpus.path), tally))
+    tally.check(0.0, corpus.files)
+    if rows and corpus.starts_with_heading(rows[0][1]):
+        del rows[0]
+    return [_columns(corpus, number, row) for number, row in rows]
+
+
+def _columns(corpus: Corpus, number: int, cells: Sequence[str]) -> Pair:
     source, target = corpus.columns
     if len(cells) < max(source, target):
         raise ValueError(f"{corpus.path}:{number}: {len(cells)} columns, wanted column {max(source, target)}")

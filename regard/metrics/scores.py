@@ -22,7 +22,7 @@ class Judged(NamedTuple):
     right: str
     answer: str
     score: float
-    """The higher the better."""
+    """What the answer is worth: the higher the better, unless the scores say that it is an error."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,8 @@ class Scores:
     unit: str = "example"
     counted: str = ""
     """What the worth of single answers is measured by."""
+    lower_is_better: bool = False
+    """Whether the worth of single answers is an error."""
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -73,8 +75,10 @@ class Scores:
         return max((len(counts) for counts in self.statistics.values()), default=len(self.examples))
 
     def worst(self, count: int = 5) -> list[Judged]:
-        """The answers that are worth least, the worst first."""
-        return sorted(self.examples, key=lambda one: (one.score, one.number))[:count]
+        """The answers that are worth least, the worst first; none that is right."""
+        sign = -1 if self.lower_is_better else 1
+        wrong = [one for one in self.examples if one.answer != one.right and (one.score or not self.lower_is_better)]
+        return sorted(wrong, key=lambda example: (sign * example.score, example.number))[:count]
 
     def lines(self) -> list[tuple[str, str]]:
         """A two-column table: what is measured, and the measure."""

@@ -50,9 +50,9 @@ def understood(given: Given) -> tuple[str, Claim]:
     rivals = list(dict.fromkeys(_takes(name) for name in equal))
     if len(rivals) > 1:
         flags = " or ".join(f"--{kind}" for kind in rivals)
-        raise ValueError(
-            f"{_joined(given.files)}: could be {' or '.join(map(_called, rivals))}: say which with {flags}"
-        )
+        firsts = [next(name for name in equal if _takes(name) == kind) for kind in rivals]
+        could = ", or ".join(claims[name].sentence.partition(": training")[0] for name in firsts)
+        raise ValueError(f"{_joined(given.files)}: could be {could}: say which with {flags}")
     return first, surest
 
 

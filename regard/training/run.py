@@ -23,7 +23,7 @@ from regard.checkpoint import Checkpoint, CheckpointError
 from regard.config.resuming import Verdict
 from regard.data.normalise import recorded
 from regard.models import modern
-from regard.training import distributed
+from regard.training import distributed, provenance
 from regard.training.compatibility import changes
 from regard.training.distributed import ALONE, Team
 from regard.training.lock import NAME, Lock, held
@@ -50,6 +50,8 @@ class Run:
     """Checkpoints that were put aside because they could not be trusted."""
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     """Of the settings and of the data; every manifest repeats them."""
+    learnt_from: Mapping[str, Sequence[str]] | None = field(default=None, repr=False)
+    """SHA-256 of the files trained and validated on; every manifest repeats them."""
     lock: Lock | None = field(default=None, repr=False, compare=False)
     team: Team = ALONE
     """The processes that work in it; process 0 alone writes."""
@@ -75,7 +77,8 @@ class Run:
 
     def facts(self, step: int) -> dict[str, Any]:
         """What the manifest of a checkpoint should say beside its files."""
-        return {"step": step, **self.fingerprints}
+        files = {} if self.learnt_from is None else {provenance.FACT: self.learnt_from}
+        return {"step": step, **self.fingerprints, **files}
 
     def steps(self) -> list[int]:
         """The steps that were saved and kept, in order."""
@@ -124,10 +127,11 @@ class Run:
         finally:
             self.close()
 
-    def begin(self, recipe: Any, data: Mapping[str, Any]) -> Run:
+    def begin(self, recipe: Any, data: Mapping[str, Any], parent: Checkpoint | None = None) -> Run:
         """Now that settings and data are known: judge whether it may go on with them, and write them down.
 
-        The recipe's fields say what may change when a run is resumed; nothing of a mere mapping may.
+        The recipe's fields say what may change when a run is resumed; nothing of a mere mapping may. A `parent` is the
+        model that it starts from.
         """
         if not self.team.is_main:
             return self
@@ -144,7 +148,8 @@ class Run:
             checkpoint.replace(self.folder / "data.json", checkpoint.render(data))
         contents = {name: known.get("fingerprint") for name, known in data.items() if isinstance(known, Mapping)}
         marks = {"config": checkpoint.fingerprint(settings), "data": checkpoint.fingerprint(contents)}
-        return replace(run, fingerprints=marks)
+        learnt_from = provenance.collect_digests(recipe, run.latest or parent)
+        return replace(run, fingerprints=marks, learnt_from=learnt_from)
 
     def close(self) -> None:
         """Let others use the folder."""

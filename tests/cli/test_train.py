@@ -94,7 +94,9 @@ def test_runs_are_named_after_their_data_and_a_taken_name_gets_a_number(here: Pa
         assert run(["train", "numbers.csv", *SHORT]) == 0
         out, error = capsys.readouterr()
         assert out.startswith(f"runs/{name}: 1 steps")
-        assert "numbers.csv: a table: training a perceptron to predict y, a number, its last column" in error
+        assert (
+            "numbers.csv: a table to predict y, its last column (data.target=NAME chooses another): training" in error
+        )
     assert run(["train", "numbers.csv", "training.steps=2", "training.tensorboard=false", "--resume"]) == 0
     assert capsys.readouterr().out.startswith("runs/numbers-3: 2 steps"), "the last one is resumed"
     assert run(["train", "numbers.csv", *SHORT, "--overwrite"]) == 0

@@ -298,3 +298,38 @@ def test_a_tally_survives_being_written_and_read(tmp_path):
     assert LineReport.parse(json.loads(json.dumps(tally.plain()))) == tally
     assert any("a.fr:2" in line for line in tally.lines(["a.fr", "a.en"]))
     assert tally.report(["a.fr", "a.en"])["refused"]["invalid UTF-8"] == {"count": 1, "places": ["a.fr:2"]}
+
+
+@pytest.mark.parametrize("first", ["English\tFrench", "en\tfr-CA", "Source\tTarget", "\ufeffAnglais\tFrançais"])
+def test_a_first_line_that_names_languages_or_sides_is_left_out_and_counted(first, tmp_path):
+    corpus = Corpus(path=written(tmp_path / "a.tsv", f"{first}\nun\tone\n"))
+    found, tally = read(corpus)
+    assert found == [(2, "un", "one")]
+    assert (tally.read, tally.dropped["that names the columns"].places) == (2, [(0, 1)])
+    assert readers.has_heading(corpus)
+    kept = Corpus(path=corpus.path, heading=False)
+    assert len(read(kept)[0]) == 2
+    assert not readers.has_heading(kept)
+
+
+@pytest.mark.parametrize(
+    "first", ["English\tAnglais", "no\tnon", "French fries\tfrites", "id\tidem", "the source\ttarget"]
+)
+def test_a_pair_that_speaks_of_languages_is_no_heading(first, tmp_path):
+    assert len(read(Corpus(path=written(tmp_path / "a.tsv", f"{first}\nun\tone\n")))[0]) == 2
+
+
+@pytest.mark.parametrize("mark", [",", ";"])
+def test_pairs_of_a_spreadsheet_keep_their_lines_and_bad_records_do_not_shift_others(mark, tmp_path):
+    rows = ["id,English,French", '1,"one, two","un\ndeux"', "2,three", "3,,quatre", "4,five,cinq"]
+    text = "\n".join(row.replace(",", mark).replace(f"one{mark}", "one,") for row in rows) + "\n"
+    found, tally = read(Corpus(path=written(tmp_path / "a.csv", text), columns=(2, 3)))
+    assert found == [(2, "one, two", "un\ndeux"), (6, "five", "cinq")]
+    assert reasons(tally) == {"fewer than 3 columns": 1, "empty on one side": 1}
+    assert tally.read == 5
+
+
+def test_a_cell_of_many_letters_is_read_whatever_was_read_before(tmp_path):
+    long = "word " * 50_000
+    [(_, source, _)], _ = read(Corpus(path=written(tmp_path / "a.csv", f'"{long}",mot\n')))
+    assert len(source) == len(long) - 1

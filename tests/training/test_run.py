@@ -195,7 +195,7 @@ def test_a_manifest_tells_settings_data_and_versions(tmp_path: Path) -> None:
         return found.manifest["facts"]
 
     first = facts(SETTINGS, DATA)
-    assert first.keys() == {"step", "config", "data", "versions"}
+    assert first.keys() == {"step", "config", "data", "versions", "learnt_from"}
     assert first["versions"].keys() == {"regard", "torch", "python"}
     assert facts(SETTINGS, DATA | {"read": 11, "train": DATA["train"] | {"pairs": 11}}) == first
     other = facts(config.override(SETTINGS, ["optim.rate=0.2"]), {"train": {"fingerprint": "bb"}})

@@ -11,7 +11,7 @@ from typing import Any
 from regard.config.words import nearest
 from regard.data.pictures.decoding import SUFFIXES
 from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, suffix, value_at
-from regard.data.sheets import text_lines
+from regard.data.sheets import UNREADABLE, text_lines
 
 LABEL = "label"
 PATHS = ("path", "file", "filename", "file_name", "image", "picture")  # how columns with paths are usually called
@@ -45,12 +45,15 @@ def table_rows(name: str, refused: list[tuple[str, str]]) -> Iterator[tuple[str,
         head = ["path", LABEL]
     reader = csv.reader(texts, delimiter=mark)
     place = f"{name}:{begins}"
-    for row in reader:
-        if row and len(row) != len(head):
-            refused.append((place, f"{len(row)} cells under {len(head)} columns: correct the line"))
-        elif row:
-            yield place, dict(zip(head, row, strict=True))
-        place = f"{name}:{reader.line_num + begins}"
+    try:
+        for row in reader:
+            if row and len(row) != len(head):
+                refused.append((place, f"{len(row)} cells under {len(head)} columns: correct the line"))
+            elif row:
+                yield place, dict(zip(head, row, strict=True))
+            place = f"{name}:{reader.line_num + begins}"
+    except csv.Error as error:
+        raise ValueError(f"{place}: {UNREADABLE} ({error})") from None
 
 
 def path_column(name: str, row: Mapping[str, Any], asked: str | None, usual: Sequence[str]) -> str:

@@ -26,6 +26,7 @@ from regard.tasks.embedding import contrast
 from regard.tasks.embedding.embedder import BODIES, Embedder
 from regard.tasks.embedding.linear import Head, crossed, fit
 from regard.tasks.labels import files
+from regard.tasks.labels.evaluation_files import TrainedLayout
 from regard.tasks.labels.files import Found, LabelledFile
 from regard.tasks.labels.labeller import Verdict
 from regard.tasks.labels.recorded import column_names, recorded_column
@@ -123,14 +124,11 @@ class FewShot:
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Scores on labelled files, read as those it was fitted to; `changes` are settings of the files."""
-        own = dict(self.data["file"])
-        if "columns" in changes:
-            own = {name: value for name, value in own.items() if name not in ("text", "label")}
-        listed = [config.build(LabelledFile, {**own, "path": str(path), **changes}, where="file") for path in paths]
+        listed, notes = TrainedLayout(LabelledFile, self.data["file"], self.classes).open_files(paths, changes)
         found = files.read(listed, {}, reject=0.0)
         truth = _numbers(found, self.classes)
         chances = self.head.probabilities(self.embedder.embed(_texts(found)))
-        return _scores(name or self.name, found, self.classes, truth, chances)
+        return replace(_scores(name or self.name, found, self.classes, truth, chances), notes=notes)
 
     def look(self, given: str, **options: Any) -> Trace:
         """Classify a text and keep where the model looked."""

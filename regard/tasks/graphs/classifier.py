@@ -223,6 +223,7 @@ def _scores(
             "controls": controls,
             "labels": label_tables.each(found.labels),
             "calibration": error,
+            "part": "test" if np.array_equal(some, graph.parts["test"]) else "labelled",
         },
         unit="node",
         counted="probability of the truth",

@@ -28,6 +28,7 @@ from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.tasks.labels import files, formats, pairs
 from regard.tasks.labels.batches import Labelled, index
+from regard.tasks.labels.evaluation_files import TrainedLayout
 from regard.tasks.labels.files import AnyFile, LabelledFile
 from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.pairs import Pair
@@ -132,20 +133,26 @@ class Labels:
 
     def measure(self, *paths: str, **changes: Any) -> tuple[Labelled, Measured]:
         """How files are labelled, read as those it was trained on; `changes` are settings of the files."""
-        own = dict(self.data["file"])
-        if "columns" in changes:
-            own = {name: value for name, value in own.items() if name not in ("text", "label")}
-        read = [config.build(self.file, {**own, "path": path, **changes}, where="file") for path in paths]
+        return self._measure(self._open_files(paths, changes)[0])
+
+    def _open_files(self, paths: Sequence[str], changes: Mapping[str, Any]) -> tuple[list[AnyFile], list[str]]:
+        """Files to measure on, and what to say of those laid out otherwise than what it was trained on."""
+        layout = TrainedLayout(self.file, self.data["file"], self.classes, self.data["names"])
+        return layout.open_files(paths, changes)
+
+    def _measure(self, read: Sequence[AnyFile]) -> tuple[Labelled, Measured]:
         found = files.read(read, self.data["names"], reject=0.0)
         if found.pairs != self.pairs:
-            raise ValueError(f"{paths[0]} holds {_kinds(found.pairs)}, and this model reads {_kinds(self.pairs)}")
+            raise ValueError(f"{read[0].path} holds {_kinds(found.pairs)}, and this model reads {_kinds(self.pairs)}")
         side = index(found, self.tokenizer, self.classes, self.style)
         return side, measure(self.model, side, self.classes, tokens=BUDGET)
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Scores on labelled files; `changes` are settings of the files, such as columns."""
-        side, found = self.measure(*map(str, paths), **changes)
-        return scores(name or self.name, self.task, side, found, self.classes, self.temperature)
+        read, notes = self._open_files([str(path) for path in paths], changes)
+        side, found = self._measure(read)
+        measured = scores(name or self.name, self.task, side, found, self.classes, self.temperature)
+        return replace(measured, notes=[*measured.notes, *notes])
 
     @property
     def device(self) -> torch.device:

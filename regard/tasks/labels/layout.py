@@ -5,22 +5,20 @@ What a recipe names is taken as it says; the rest is recognised from the first l
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 from regard.config.words import nearest
+from regard.data import csv_records
+from regard.data.csv_records import DELIMITERS
 from regard.data.line_report import LineReport
-from regard.data.readers import JSON_SUFFIXES, LINE, Refusal, lines, parsed, suffix, value_at
+from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, suffix, value_at
 
-DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SAMPLE = 2000  # records from which a layout is recognised
-SPAN = 1000  # lines that a quoted cell may go over; an open quotation mark must not swallow a file
 FEW = 20  # texts below which nothing can be said of how their labels are spread
 LONG = 8  # words of a mean label that is none
-OPEN = "with a quotation mark that is never closed"
 TEXTS = (
     *("text", "texts", "sentence", "review", "content", "body", "comment", "message", "tweet", "post", "document"),
     *("description", "headline", "title", "question", "query", "utterance", "input", "name", "word", "abstract"),
@@ -135,21 +133,8 @@ def first_record(path: str) -> Any:
 
 
 def cells(path: str, tally: LineReport, delimiter: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
-    """(line, cells) of every record, by its first line; blank lines are left out, bad ones refused."""
-    feed = _Feed(path, tally)
-    while feed.more():
-        line = feed.number
-        tally.read += 1
-        try:
-            found = _record(feed, delimiter, quoted=quoted)
-        except Refusal as refusal:
-            tally.refuse(refusal.reason, refusal.file, line)
-            feed.back_to(line + 1)
-            continue
-        if any(cell.strip() for cell in found):
-            yield line, found
-        else:
-            tally.drop("blank", 0, line)
+    """(line, cells) of every record of a file, by its first line; blank lines are left out, bad ones refused."""
+    return csv_records.cells(lines(path), tally, delimiter, quoted=quoted)
 
 
 def suspicion(labels: Sequence[str]) -> str | None:
@@ -163,74 +148,9 @@ def suspicion(labels: Sequence[str]) -> str | None:
     return f"labels of {words:.0f} words" if words > LONG and different > FEW else None
 
 
-class _Feed:
-    """The lines of a file as text, with a way back to one that was read too early."""
-
-    def __init__(self, path: str, tally: LineReport) -> None:
-        self._lines, self._tally = iter(lines(path)), tally
-        self.number = 1
-        self._read: list[bytes | None] = []  # from the line `self._start` on
-        self._start = 1
-
-    def more(self) -> bool:
-        """Whether there is another line; what was read before it is forgotten."""
-        del self._read[: self.number - self._start]
-        self._start = self.number
-        return bool(self._read) or self._ahead()
-
-    def back_to(self, number: int) -> None:
-        """Read on from this line."""
-        self.number = number
-
-    def __iter__(self) -> Iterator[str]:
-        while self.number - self._start < len(self._read) or self._ahead():
-            line = self._read[self.number - self._start]
-            self.number += 1
-            if line is None:
-                raise Refusal(f"longer than {LINE:,} bytes")
-            try:
-                yield line.decode("utf-8") + "\n"
-            except UnicodeDecodeError:
-                raise Refusal("invalid UTF-8") from None
-            if self.number - self._start > SPAN:
-                raise Refusal(OPEN)
-
-    def _ahead(self) -> bool:
-        for line in self._lines:
-            self._read.append(line)
-            return True
-        return False
-
-
-def _record(feed: Iterable[str], delimiter: str, *, quoted: bool) -> list[str]:
-    """The next cells; a quoted one may go over several lines."""
-    if not quoted:
-        return next(iter(feed)).removesuffix("\n").split(delimiter)
-    csv.field_size_limit(LINE)
-    try:
-        return next(csv.reader(feed, delimiter=delimiter, strict=True), [])
-    except csv.Error:
-        raise Refusal(OPEN) from None
-
-
 def delimiter_of(path: str) -> str:
     """What cuts the first lines into the same number of columns most regularly; tabs where a file is not named .csv."""
-    spread = suffix(path) == ".csv"
-    fits = {delimiter: _regular(path, delimiter, quoted=spread or delimiter != "\t") for delimiter in DELIMITERS}
-    if not spread and (fits["\t"] or max(fits.values()) < 0.95):
-        return "\t"
-    return max(fits, key=fits.__getitem__)  # of equal ones the first
-
-
-def _regular(path: str, delimiter: str, *, quoted: bool) -> float:
-    """The share of the first lines that this cuts into the same number of cells without blanks before them."""
-    found = [row for _, row in islice(cells(path, LineReport(), delimiter, quoted=quoted), 200)]
-    widths = Counter(len(row) for row in found if len(row) > 1)
-    if not widths:
-        return 0.0
-    [(width, count)] = widths.most_common(1)
-    blanks = sum(cell.startswith(" ") for row in found if len(row) == width for cell in row[1:])
-    return (count - blanks / (width - 1) / 2) / len(found)  # after a comma of a text there is a blank
+    return csv_records.find_delimiter(lambda: lines(path), spreadsheet=suffix(path) == ".csv")
 
 
 def _columns(first: tuple[str, ...], rows: list[list[str]], wanted: Wanted) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from regard import config
 from regard.checkpoint import Checkpoint
 from regard.decoding.batching import by_length, in_order
 from regard.interpret.items import Item, Weights
@@ -20,6 +19,7 @@ from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.tasks.labels import files, formats, pairs
 from regard.tasks.labels.batches import index
+from regard.tasks.labels.evaluation_files import TrainedLayout
 from regard.tasks.labels.files import RatedFile
 from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
@@ -98,14 +98,13 @@ class Rater(Labels):
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Correlations with the scores of files; `changes` are settings of the files, such as columns."""
-        own = {key: value for key, value in self.data["file"].items() if "columns" not in changes or key != "text"}
-        read = [config.build(self.file, {**own, "path": str(path), **changes}, where="file") for path in paths]
+        read, notes = TrainedLayout(self.file, self.data["file"]).open_files(paths, changes)
         side = index(files.read(read, self.data["names"], reject=0.0), self.tokenizer, [], self.style)
         answers = rate(self.model, side, self.scale, tokens=BUDGET)
         truth = np.asarray(side.labels, np.float64)
         off = np.abs(answers - truth)
         examples = [
-            Judged(number + 1, " | ".join(words)[:LONG], f"{right:g}", f"{told:.3g}", -float(missed))
+            Judged(number + 1, " | ".join(words)[:LONG], f"{right:g}", f"{told:.3g}", float(missed))
             for number, (words, right, told, missed) in enumerate(zip(side.words, truth, answers, off, strict=True))
         ]
         return Scores(
@@ -118,8 +117,10 @@ class Rater(Labels):
             },
             examples,
             details=metrics(answers, truth, self.scale),
+            notes=notes,
             unit="pair",
-            counted="minus the error",
+            counted="error",
+            lower_is_better=True,
         )
 
     def look(self, given: Pair) -> Trace:

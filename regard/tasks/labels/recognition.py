@@ -19,7 +19,7 @@ UNIVERSAL = 10  # columns of CoNLL-U, whose second is the word and whose fourth 
 
 def labelled(given: Given) -> Claim | None:
     """Texts with a label in each line; told to be labelled, plain files hold the texts of one label each."""
-    looks = [Glimpse.at(name) for name in given.files]
+    looks = [Glimpse.at(name, told=given.told) for name in given.files]
     if given.told and len(looks) > 1 and all(look.is_plain for look in looks):
         found = [({"label": _stem(look.name)}, "each file's name being the label of its lines", SURE) for look in looks]
         valid = [{"path": name, "label": _stem(name)} for name in given.valid]
@@ -29,19 +29,23 @@ def labelled(given: Given) -> Claim | None:
 
 def rated(given: Given) -> Claim | None:
     """Pairs of texts with a number in each line that says how alike they are."""
-    looks = [_rated(Glimpse.at(name)) for name in given.files]
+    looks = [_rated(Glimpse.at(name, told=given.told)) for name in given.files]
     return _claim(given, looks, "rated pairs, {}: training a model of similarity")
 
 
 def questions(given: Given) -> Claim | None:
     """Questions with answers to choose from, whose columns are named as usual."""
-    looks = [_questions(Glimpse.at(name)) for name in given.files]
+    looks = [_questions(Glimpse.at(name, told=given.told)) for name in given.files]
     return _claim(given, looks, "questions with choices, {}: training a model that chooses")
 
 
 def tagged(given: Given) -> Claim | None:
     """Words with a tag each, as word/tag with a sentence in each line, or with a word in each line."""
-    return _claim(given, [_tagged(Glimpse.at(name)) for name in given.files], "tagged words, {}: training a tagger")
+    return _claim(
+        given,
+        [_tagged(Glimpse.at(name, told=given.told)) for name in given.files],
+        "tagged words, {}: training a tagger",
+    )
 
 
 def _claim(
@@ -159,15 +163,16 @@ def _columns(look: Glimpse) -> Look | None:
     if look.heading:
         how["heading"] = True
     called = look.heading or [f"column {number}" for number in range(1, len(look.columns) + 1)]
-    sure = SURE if look.columns[text].words >= 2 else LIKELY
+    sure = SURE if look.columns[text].words >= 2 and not look.mixes_texts_and_numbers else LIKELY
     words = f"the text in {called[text]}, the label in {called[label]}"
     return how, words, sure if look.columns[text].telling else POSSIBLE
 
 
 def _chosen(columns: list[Column]) -> tuple[int, int] | None:
     """Which column is the text and which the label: the one of most words, and of those that repeat the poorest."""
-    labels = [number for number, column in enumerate(columns) if column.repeats]
-    texts = [number for number, column in enumerate(columns) if not column.repeats and not column.numeric]
+    repeating = [number for number, column in enumerate(columns) if column.repeats]
+    labels = [number for number in repeating if columns[number].distinct > 1] or repeating
+    texts = [number for number, column in enumerate(columns) if not column.repeats and not column.mostly_numeric]
     if not labels or not texts:
         return None
     return max(texts, key=lambda number: columns[number].words), min(

@@ -23,7 +23,7 @@ from regard.config.resuming import Fixed, Free, Warned
 from regard.data import cache
 from regard.data.encodings import locate
 from regard.data.line_report import NOT_UTF8, LineReport
-from regard.data.readers import JSON_SUFFIXES, Refusal, TextFile, digest, lines, parsed, suffix, text_at
+from regard.data.readers import JSON_SUFFIXES, LONGEST_TEXT, Refusal, TextFile, digest, lines, parsed, suffix, text_at
 from regard.data.tokenizers import Tokenizer, units
 from regard.data.tokenizers.units import UnitsConfig
 
@@ -217,7 +217,7 @@ def _texts(
 
 def _numbered(file: TextFile) -> Iterator[tuple[int, bytes | str | None]]:
     """The lines of a file with their numbers; of JSON lines, those of each text, or the reason why there is none."""
-    numbered = enumerate(lines(file.path), start=1)
+    numbered = enumerate(lines(file.path, longest=LONGEST_TEXT), start=1)
     if suffix(file.path) not in JSON_SUFFIXES:
         yield from numbered
         return

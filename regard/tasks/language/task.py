@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed, Free
-from regard.data.glimpse import Glimpse, text_file
+from regard.data.glimpse import text_file_at
 from regard.data.normalise import recorded
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import UnitsConfig
@@ -110,7 +110,7 @@ class Language:
     @staticmethod
     def recognise(given: Given) -> Claim | None:
         """Running text; of two files other tasks may make more."""
-        looks = [text_file(Glimpse.at(name)) or ({"path": name} if given.told else None) for name in given.files]
+        looks = [text_file_at(name, told=given.told) for name in given.files]
         if given.to is not None or None in looks:
             return None
         sure = SURE if "task" in given.settings else POSSIBLE

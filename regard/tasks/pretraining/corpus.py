@@ -252,7 +252,8 @@ def _known(files: Sequence[TextFile], digests: Sequence[str]) -> list[tuple[list
 
 def _laid(corpus: readers.Corpus) -> list[Any]:
     """The same of pairs."""
-    return [corpus.form, list(corpus.columns), list(corpus.fields), corpus.prefix]
+    heading = ["heading"] if readers.has_heading(corpus) else []
+    return [corpus.form, list(corpus.columns), list(corpus.fields), corpus.prefix, *heading]
 
 
 def _stamp(name: str) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from regard import config
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
-from regard.data.glimpse import Glimpse, is_folder, text_file
+from regard.data.glimpse import is_folder, text_file_at
 from regard.data.normalise import recorded
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import Kind, UnitsConfig
@@ -312,9 +312,7 @@ def measured(
 
 def _look(name: str, *, told: bool) -> dict[str, Any] | None:
     """The settings by which a file or folder is read as text, or None."""
-    if is_folder(name):
-        return {"path": name}
-    return text_file(Glimpse.at(name)) or ({"path": name} if told else None)
+    return {"path": name} if is_folder(name) else text_file_at(name, told=told)
 
 
 __all__ = ["LIKELY", "PiecesConfig", "Pretraining", "Size", "TextRecipe", "lost", "measured", "tokenizer_of"]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from regard.config.words import nearest
-from regard.data.readers import JSON_SUFFIXES, LINE, Refusal, parsed, suffix, value_at
+from regard.data.readers import JSON_SUFFIXES, Refusal, parsed, suffix, value_at
 from regard.data.testset import numbered
 from regard.tasks.prompting.template import Template, Texts
 
@@ -86,7 +86,6 @@ def _cells(name: str) -> Iterator[tuple[int, list[str]]]:
     if delimiter == "\t":  # quotation marks are text
         yield from ((line, text.split("\t")) for line, text in enumerate(lines, start=1) if text.strip())
         return
-    csv.field_size_limit(LINE)
     reader, line = csv.reader((f"{text}\n" for text in lines), delimiter=delimiter), 1
     try:
         for record in reader:

@@ -19,8 +19,7 @@ from regard.config.resuming import Free, Warned
 from regard.data.packing import number, shuffled
 from regard.data.readers import digest
 from regard.data.sheets import Sheet, known_in, number_in
-
-CLASSES = 1000  # different targets that are still believed to be classes
+from regard.tasks.tables.columns import CLASSES, choose_columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,9 +45,10 @@ class TableConfig:
     target: str
     """Column to predict."""
     inputs: tuple[str, ...] = ()
-    """Columns to predict from; none named: all others."""
-    predicts: Literal["number", "class"] = "number"
-    """What the target is: a number, or the name of a class."""
+    """Columns to predict from; none named: all others that hold numbers, but not those that only number the rows."""
+    predicts: Literal["number", "class"] | None = None
+    """What the target is: a number, or the name of a class; null: words and a few whole numbers, such as 0 and 1, are
+    classes."""
     batch: Warned[Batch] = 64
     """Table rows in a row of training."""
     seed: Seed = 0
@@ -107,12 +107,15 @@ class Tables:
     train: Rows
     valid: Rows
     report: dict[str, Any]
+    notes: tuple[str, ...] = ()
+    """What was left out or decided without being named."""
 
     @property
     def summary(self) -> list[str]:
-        """What is learnt from what, and how much there is of it."""
+        """What is learnt from what, how much there is of it, and what was left out."""
         inputs = ", ".join(self.columns.inputs)
-        return [f"{len(self.train):,} rows to learn {self.columns.target} from {inputs}, {len(self.valid):,} held out"]
+        first = f"{len(self.train):,} rows to learn {self.columns.target} from {inputs}, {len(self.valid):,} held out"
+        return [first, *(f"  {note}" for note in self.notes)]
 
     def row(self, row: int, *, batch: int, seed: int) -> np.ndarray:
         """Which table rows are in a row of training: a pure function of the seed and its number."""
@@ -129,15 +132,12 @@ def prepare(config: TableConfig, known: Columns | None = None) -> Tables:
     """Read the tables, choose the held-out rows, and measure the columns of the others, unless they are `known`."""
     sheets = [Sheet.read(file.path) for file in config.train]
     first = sheets[0]
-    inputs = config.inputs or tuple(name for name in first.header if name != config.target)
-    if not inputs:
+    if first.header == [config.target]:
         raise ValueError(f"{first.name} has no column but {config.target}: there is nothing to predict it from")
     for sheet in sheets:
-        known_in(sheet.name, sheet.header, (*inputs, config.target))
-    if known is not None and (known.inputs, known.target) != (inputs, config.target):
-        learnt = f"{known.target} from {', '.join(known.inputs)}"
-        raise ValueError(f"{first.name}: the model to start from predicts {learnt}: name the same columns")
-    classes = () if config.predicts != "class" else known.classes if known else _classes(config.target, sheets)
+        known_in(sheet.name, sheet.header, (*(config.inputs or first.header), config.target))
+    inputs, kind, notes = _chosen_columns(config, sheets, known)
+    classes = () if kind != "class" else known.classes if known else _classes(config.target, sheets)
     found = _joined([_rows(sheet, inputs, config.target, classes) for sheet in sheets])
     if config.valid is None:
         train, valid = _split(config, found)
@@ -157,7 +157,23 @@ def prepare(config: TableConfig, known: Columns | None = None) -> Tables:
     marks = {part: _mark("".join(map(digest, names)), config, part) for part, names in files.items()}
     counts = {"train": len(train), "valid": len(valid)}
     report = {part: {"files": files[part], "rows": counts[part], "fingerprint": marks[part]} for part in files}
-    return Tables(columns, train, valid, report)
+    return Tables(columns, train, valid, report, notes)
+
+
+def _chosen_columns(
+    config: TableConfig, sheets: Sequence[Sheet], known: Columns | None
+) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+    """Inputs and kind of the target, with what to say of them; those of a model to start from if one is `known`."""
+    notes = [f"{sheet.name}: decimal commas are read as points" for sheet in sheets if sheet.decimal_commas]
+    if known is None:
+        choice = choose_columns(sheets, config.target, config.inputs, config.predicts)
+        return choice.inputs, choice.kind, (*notes, *choice.notes)
+    kind = "class" if known.classes else "number"
+    if (config.inputs or known.inputs, config.target, config.predicts or kind) != (known.inputs, known.target, kind):
+        learnt = f"{known.target} from {', '.join(known.inputs)}"
+        raise ValueError(f"{sheets[0].name}: the model to start from predicts {learnt}: name the same columns")
+    known_in(sheets[0].name, sheets[0].header, known.inputs)
+    return known.inputs, kind, tuple(notes)
 
 
 def read(name: str, columns: Columns) -> Rows:
@@ -170,7 +186,7 @@ def read(name: str, columns: Columns) -> Rows:
 
 
 def _rows(sheet: Sheet, inputs: Sequence[str], target: str | None, classes: Sequence[str]) -> Rows:
-    name, header, texts = sheet
+    name, header, texts = sheet.name, sheet.header, sheet.lines
     if not texts:
         raise ValueError(f"{name} holds no rows below its header: give at least one")
     at = [header.index(column) for column in inputs]

@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard.config.words import nearest
 from regard.data.glimpse import Glimpse
-from regard.training.task import SURE, Claim, Given, data_section
+from regard.data.sheets import cells
+from regard.training.task import LIKELY, SURE, Claim, Given, data_section
 
 
 def recognise(given: Given) -> Claim | None:
     """Columns of numbers under their names; the last one is predicted unless another is named."""
+    if given.to is not None:
+        return None
+    named = given.settings.get("data") or {}
+    if given.told:  # whatever is wrong with it is said by the reader
+        _, heading = next(cells(given.files[0]))
+        return _claim(given, heading, named, SURE)
     looks = [Glimpse.at(name) for name in given.files]
     first = looks[0]
-    heading = first.heading or (first.rows[0] if given.told and first.rows else None)
-    if given.to is not None or heading is None or any(look.rows[:1] != first.rows[:1] for look in looks):
+    if first.heading is None or any(look.rows[:1] != first.rows[:1] for look in looks):
         return None
-    columns = dict(zip(heading, first.columns, strict=True))
-    named = given.settings.get("data") or {}
-    target = named.get("target", heading[-1])
-    if target not in columns:
-        raise ValueError(f"{first.name} has no column {target}{nearest(str(target), heading)}")
-    inputs = [name for name, column in columns.items() if column.numeric and name != target]
-    others = [name for name, column in columns.items() if not column.numeric and name != target]
-    strange = [name for name in (*others, target) if not columns[name].numeric and not columns[name].repeats]
-    if not inputs or (strange and not given.told):
+    columns = dict(zip(first.heading, first.columns, strict=True))
+    target = _target(first.name, first.heading, named)
+    inputs = [column for name, column in columns.items() if column.mostly_numeric and name != target]
+    strange = [column for column in columns.values() if not column.mostly_numeric and not column.repeats]
+    if not inputs or (strange and not first.mixes_texts_and_numbers):
         return None
-    how: dict[str, Any] = {"target": target}
-    if not columns[target].numeric:
-        how["predicts"] = "class"
-    if others and "inputs" not in named:
-        how["inputs"] = inputs
-    data = {**data_section([{"path": name} for name in given.files], [{"path": name} for name in given.valid]), **how}
-    what = "a class" if "predicts" in how else "a number"
+    return _claim(given, first.heading, named, LIKELY if strange else SURE)
+
+
+def _claim(given: Given, heading: Sequence[str], named: Mapping[str, Any], confidence: int) -> Claim:
+    target = _target(given.files[0], heading, named)
+    files = data_section([{"path": name} for name in given.files], [{"path": name} for name in given.valid])
     choice = "" if "target" in named else ", its last column (data.target=NAME chooses another)"
-    return Claim(data, f"a table: training a perceptron to predict {target}, {what}{choice}", SURE)
+    return Claim({**files, "target": target}, f"a table to predict {target}{choice}: training a perceptron", confidence)
+
+
+def _target(name: str, heading: Sequence[str], named: Mapping[str, Any]) -> str:
+    target = str(named.get("target", heading[-1]))
+    if target not in heading:
+        raise ValueError(f"{name} has no column {target}{nearest(target, heading)}")
+    return target

@@ -228,17 +228,19 @@ class Predictor:
         classes = self.columns.classes
         right = [classes[int(each)] if classes else f"{each:.6g}" for each in truths]
         if classes:
-            worth = (outputs.argmax(-1).numpy() == truths).astype(float)
-            metrics, measures = {"accuracy, %": averaged(100 * worth)}, {}
+            metrics = {"accuracy, %": averaged(100.0 * (outputs.argmax(-1).numpy() == truths))}
+            worth = outputs.softmax(-1).double().numpy()[np.arange(len(truths)), truths]
+            measures, counted = {}, "probability of the truth"
         else:
-            off = np.abs(self.numbers(outputs) - truths)
-            metrics, worth = {"mean absolute error": averaged(off, lower=True)}, -off
-            measures = {"r2": f"{judged(self.numbers(outputs), truths)['r2']:.4f}"}
+            worth = np.abs(self.numbers(outputs) - truths)
+            metrics = {"mean absolute error": averaged(worth, lower=True)}
+            measures, counted = {"r2": f"{judged(self.numbers(outputs), truths)['r2']:.4f}"}, "error"
         examples = [
             Judged(i + 1, place, truth, answer.text, float(each))
             for i, (place, truth, answer, each) in enumerate(zip(places, right, answers, worth, strict=True))
         ]
-        return Scores(name or self.name, self.task, metrics, examples, measures=measures, unit="row", counted="error")
+        how: dict[str, Any] = {"unit": "row", "counted": counted, "lower_is_better": not classes}
+        return Scores(name or self.name, self.task, metrics, examples, measures=measures, **how)
 
     def look(self, given: Any, **options: Any) -> Trace:
         """There is nothing to look at in a perceptron."""

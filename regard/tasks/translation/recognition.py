@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.glimpse import TABLES, Column, Glimpse, same_length
+from regard.data.pair_headings import language_columns
 from regard.data.readers import JSON_SUFFIXES, suffix
 from regard.training.task import LIKELY, POSSIBLE, SURE, Claim, Given, data_section
 
@@ -27,21 +28,32 @@ def recognise(given: Given) -> Claim | None:
         data = data_section(*([_sides(files, given.to)] if files else [] for files in (given.files, given.valid)))
         what = f"pairs, line by line: training a translator from {source} to {target}"
         return Claim(data, what, SURE if _stems(given.files) else LIKELY)
-    looks = [_together(Glimpse.at(name), told=given.told) for name in given.files]
+    looks = [_together(Glimpse.at(name, told=given.told), told=given.told) for name in given.files]
     if any(look is None for look in looks):
         return None
     sections = [{**section, **_tag(given.to)} for section, _ in filter(None, looks)]
     data = data_section(sections, [{**sections[0], "path": name} for name in given.valid])
-    columns = sections[0].get("fields", SIDES) if suffix(given.files[0]) in JSON_SUFFIXES else ("column 1", "column 2")
-    what = f"pairs: training a translator from {columns[0]} to {columns[1]}"
+    what = "pairs: training a translator from {} to {}".format(*_named_sides(given.files[0], sections[0]))
     return Claim(data, what, min(sure for _, sure in filter(None, looks)))
+
+
+def _named_sides(name: str, section: Mapping[str, Any]) -> tuple[str, str]:
+    """What the two sides of a file of pairs are called: by its heading, its fields, or the numbers of its columns."""
+    if suffix(name) in JSON_SUFFIXES:
+        first, second = section.get("fields", SIDES)
+        return first, second
+    source, target = section.get("columns", (1, 2))
+    rows = Glimpse.at(name, told=True).rows
+    if rows and section.get("heading") is not False and language_columns(rows[0]) == (source, target):
+        return rows[0][source - 1].strip(), rows[0][target - 1].strip()
+    return f"column {source}", f"column {target}"
 
 
 def _beside(files: Sequence[str], *, told: bool) -> bool:
     """Whether two files hold a text each, line n of the second translating line n of the first."""
     if len(files) != 2 or any(suffix(name) in (*JSON_SUFFIXES, *TABLES, *TAGGED) for name in files):
         return False
-    looks = [Glimpse.at(name) for name in files]
+    looks = [Glimpse.at(name, told=told) for name in files]
     if not all(look.is_plain for look in looks):
         return False
     return told or _stems(files) or same_length(files)
@@ -94,8 +106,13 @@ def _texts(record: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _columns(look: Glimpse) -> tuple[dict[str, Any], int] | None:
-    """The two texts of a line, with a tab between them."""
-    if look.suffix in (".csv", *TAGGED) or look.blanks > len(look.lines) // 100 or not look.columns:
+    """The two texts of a line: the two columns named after languages, or else the first two."""
+    if look.suffix in TAGGED or look.blanks > len(look.lines) // 100 or not look.columns:
+        return None
+    named = language_columns(look.rows[0]) if len(look.rows) > 1 else None
+    if named is not None and not any(look.columns[number - 1].mostly_numeric for number in named):
+        return {"path": look.name, **({} if named == (1, 2) else {"columns": list(named)})}, SURE
+    if look.suffix == ".csv" and (len(look.columns) != 2 or min(column.words for column in look.columns) < 2):
         return None
     first, second = look.columns[:2]
     if first.numeric or second.numeric:

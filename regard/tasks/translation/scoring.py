@@ -87,9 +87,7 @@ def wrong(found: error_rate.Judgement) -> Scores:
         (question, answer, *error_rate.edits(answer, question))
         for question, answer in zip(found.questions, found.answers, strict=True)
     ]
-    right = [
-        Judged(i + 1, q.source, " | ".join(q.references), a, -e / max(u, 1)) for i, (q, a, e, u) in enumerate(each)
-    ]
+    right = [Judged(i + 1, q.source, " | ".join(q.references), a, e / max(u, 1)) for i, (q, a, e, u) in enumerate(each)]
     return Scores(
         found.name,
         "translation",
@@ -102,6 +100,7 @@ def wrong(found: error_rate.Judgement) -> Scores:
         details={key: value for key, value in found.plain().items() if key not in ("name", "worst")},
         unit="source",
         counted="edits",
+        lower_is_better=True,
     )
 
 

@@ -11,7 +11,7 @@ import tokenizers as library
 
 from regard.data import cache
 from regard.data.encodings import locate
-from regard.data.readers import Corpus, digest
+from regard.data.readers import Corpus, digest, has_heading
 from regard.data.shards import SIDES
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.tasks.translation import indexing
@@ -47,7 +47,13 @@ class Sources:
         """What decides which texts are used: bytes of files and how they are read, never their names."""
 
         def described(corpus: Corpus, digests: list[str]) -> dict[str, Any]:
-            read = {"form": corpus.form, "columns": corpus.columns, "fields": corpus.fields, "tag": corpus.tag}
+            read: dict[str, Any] = {
+                "form": corpus.form,
+                "columns": corpus.columns,
+                "fields": corpus.fields,
+                "tag": corpus.tag,
+            }
+            read |= {"heading": True} if has_heading(corpus) else {}
             return {"files": digests, **read, **({"prefix": corpus.prefix} if corpus.prefix else {})}
 
         groups = {"train": self.train, "valid": self.valid}

@@ -71,6 +71,7 @@ class PictureClassifier:
     verb: ClassVar[str] = "classify"
     kind: ClassVar[str] = "a classifier of pictures"
     opens: ClassVar[bool] = True
+    remembers: ClassVar[bool] = True
     Options: ClassVar[type] = NoOptions
     __repr__ = described
 

@@ -24,7 +24,7 @@ from regard.config.resuming import Free
 from regard.data import cache
 from regard.data.encodings import locate
 from regard.data.line_report import LineReport
-from regard.data.readers import TextFile, digest, texts
+from regard.data.readers import LONGEST_TEXT, TextFile, digest, texts
 from regard.tasks.word2vec import phrases
 from regard.tasks.word2vec.phrases import Tokens
 
@@ -155,7 +155,7 @@ def _numbered(config: WordsConfig, path: Path) -> tuple[list[str], list[LineRepo
     with path.open("wb") as file:
         for source in config.train:
             tally = LineReport()
-            for _, text in texts(source.path, tally, field=source.field):
+            for _, text in texts(source.path, tally, field=source.field, longest=LONGEST_TEXT):
                 tally.kept += 1
                 found = [numbers[word] for word in split(text, config)]
                 if found:

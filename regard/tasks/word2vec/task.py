@@ -20,7 +20,7 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Positive
 from regard.config.resuming import Fingerprinted, Fixed
-from regard.data.glimpse import Glimpse, text_file
+from regard.data.glimpse import text_file_at
 from regard.models.word2vec import Word2Vec, Word2VecConfig, kernel
 from regard.tasks.word2vec import word_benchmarks
 from regard.tasks.word2vec.corpus import Words, WordsConfig, prepare
@@ -111,7 +111,7 @@ class SkipGram:
     @staticmethod
     def recognise(given: Given) -> Claim | None:
         """Text, if nobody makes more of it."""
-        looks = [text_file(Glimpse.at(name)) or ({"path": name} if given.told else None) for name in given.files]
+        looks = [text_file_at(name, told=given.told) for name in given.files]
         if given.to is not None or None in looks:
             return None
         if given.valid and "task" not in given.settings:

@@ -89,6 +89,7 @@ class CaptionWriter:
     verb: ClassVar[str] = "caption"
     kind: ClassVar[str] = "a captioner"
     opens: ClassVar[bool] = True
+    remembers: ClassVar[bool] = True
     Options: ClassVar[type] = CaptionOptions
     __repr__ = described
 

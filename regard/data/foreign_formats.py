@@ -1,0 +1,56 @@
+"""Files that hold texts in a form that is not read here: what they are, and how to save them as text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SAVE_PAIRS = "export it as tab-separated text, one pair in each line (docs/commands/train.md has a command for it)"
+SAVE_TEXT = "save it as plain text (UTF-8)"
+SAVE_TABLE = "save it as CSV (UTF-8)"
+BY_SUFFIX = {
+    ".tmx": ("a translation memory (TMX)", SAVE_PAIRS),
+    ".xliff": ("a translation file (XLIFF)", SAVE_PAIRS),
+    ".xlf": ("a translation file (XLIFF)", SAVE_PAIRS),
+    ".sdlxliff": ("a translation file (XLIFF)", SAVE_PAIRS),
+    ".mqxliff": ("a translation file (XLIFF)", SAVE_PAIRS),
+    ".docx": ("a Word document", SAVE_TEXT),
+    ".doc": ("a Word document", SAVE_TEXT),
+    ".odt": ("an OpenDocument text", SAVE_TEXT),
+    ".rtf": ("an RTF document", SAVE_TEXT),
+    ".epub": ("an EPUB book", SAVE_TEXT),
+    ".pdf": ("a PDF document", SAVE_TEXT),
+    ".xlsx": ("an Excel spreadsheet", SAVE_TABLE),
+    ".xls": ("an Excel spreadsheet", SAVE_TABLE),
+    ".ods": ("an OpenDocument spreadsheet", SAVE_TABLE),
+    ".parquet": ("a Parquet table", SAVE_TABLE),
+    ".zip": ("a ZIP archive", "unpack it"),
+}
+BY_BEGINNING = {
+    b"%PDF-": BY_SUFFIX[".pdf"],
+    b"{\\rtf": BY_SUFFIX[".rtf"],
+    b"PAR1": BY_SUFFIX[".parquet"],
+    b"\xd0\xcf\x11\xe0": ("a document of an old Office", SAVE_TEXT),
+    b"\x89PNG": ("a picture", "give texts, or pictures with --pictures"),
+    b"\xff\xd8\xff": ("a picture", "give texts, or pictures with --pictures"),
+}
+ARCHIVE = b"PK\x03\x04"
+ARRAYS = (".npz", ".npy")  # archives that other readers open
+MARKUP = {b"<tmx": BY_SUFFIX[".tmx"], b"<!doctype tmx": BY_SUFFIX[".tmx"], b"<xliff": BY_SUFFIX[".xliff"]}
+
+
+def refuse_foreign_format(name: str, beginning: bytes) -> None:
+    """Stop at a file that is no text, or text in a markup of its own, by its name and its first bytes."""
+    ending = Path(name.removesuffix(".gz")).suffix.lower()
+    if ending in ARRAYS:
+        return
+    known = BY_SUFFIX.get(ending) or next(
+        (what for mark, what in BY_BEGINNING.items() if beginning.startswith(mark)), None
+    )
+    if known is None and beginning.startswith(ARCHIVE):
+        known = ("an archive or an Office document", SAVE_TEXT)
+    if known is None:
+        start = beginning[:2000].lower()
+        known = next((what for mark, what in MARKUP.items() if mark in start), None) if b"<" in start[:8] else None
+    if known is not None:
+        what, remedy = known
+        raise ValueError(f"{name} is {what}, which is not read as it is: {remedy}")
