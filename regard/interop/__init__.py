@@ -135,7 +135,7 @@ def read(place: str | Path, *, kind: str | None = None) -> Found:
 
 def is_adapter(place: str | Path) -> bool:
     """Whether a folder holds an adapter of peft's."""
-    return (Path(place) / peft.CONFIG).exists()
+    return folders.is_there(Path(place) / peft.CONFIG)
 
 
 def beside(place: str | Path, base: Found) -> Found:
@@ -147,20 +147,20 @@ def beside(place: str | Path, base: Found) -> Found:
         shape, tensors = adapters.read(folder, base.shape, FAMILIES[base.kind](), base.tensors)
     except ValueError as error:
         raise ValueError(_placed(folder, error)) from None
-    own = (folder / "tokenizer.json").is_file()
+    own = folders.is_there(folder / "tokenizer.json")
     tokenizer = _tokenizer(tokenizers.read(folder, kind=base.kind)) if own else base.tokenizer
     if tokenizer.vocab > shape.vocab:
         amounts = f"{tokenizer.vocab:,} tokens and the base only {shape.vocab:,}"
         raise ValueError(f"{folder}: the tokenizer has {amounts}: the adapter belongs to another base")
     known = folder / peft.OURS
-    settings = folders.mapping(known, folders.LARGEST) if known.is_file() else None
+    settings = folders.mapping(known, folders.LARGEST) if folders.is_there(known) else None
     notes = (*base.notes, f"The adapter `{folder.resolve().name}` of peft's lies beside its matrices.")
     return replace(base, shape=shape, tensors=tensors, tokenizer=tokenizer, notes=notes, settings=settings)
 
 
 def labels(folder: Path) -> tuple[str, ...] | None:
     """The names of labels that a config.json has, in their order."""
-    found = folders.settings(folder).get("id2label") if (folder / folders.CONFIG).is_file() else None
+    found = folders.settings(folder).get("id2label") if folders.is_there(folder / folders.CONFIG) else None
     numbered = {str(number) for number in range(len(found))} if isinstance(found, dict) else set()
     if (
         not isinstance(found, dict)

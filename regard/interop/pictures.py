@@ -48,7 +48,7 @@ def meant(place: Path, kind: str | None = None) -> bool:
         return place.suffix == SAFE
     if not place.is_dir():
         return False
-    if (place / folders.CONFIG).is_file():
+    if folders.is_there(place / folders.CONFIG):
         found = folders.settings(place)
         return found.get("model_type") == "vit" or _timm(found)
     return bool(_weights(place)) or _only_pickled(place)
@@ -58,7 +58,7 @@ def read(place: Path, kind: str | None = None) -> PictureModel:
     """The model in a folder, or in a file of safetensors."""
     folder = place if place.is_dir() else place.parent
     try:
-        if place.is_dir() and (place / folders.CONFIG).is_file():
+        if place.is_dir() and folders.is_there(place / folders.CONFIG):
             found = folders.settings(place)
             return _timms(place, found) if _timm(found) else _vit(place, found, kind)
         return _nameless(place, kind)
@@ -170,7 +170,7 @@ def _nameless(place: Path, kind: str | None) -> PictureModel:
 def _weights(folder: Path) -> list[Path]:
     """The files of weights in a folder: the one that is called so, or all there are."""
     own = folder / WEIGHTS
-    return [own] if own.is_file() else sorted(path for path in folder.glob(f"*{SAFE}") if path.is_file())
+    return [own] if folders.is_there(own) else sorted(folder.glob(f"*{SAFE}"))
 
 
 def _timm(found: Mapping[str, Any]) -> bool:
@@ -195,7 +195,7 @@ def _pickled(place: Path) -> str:
 def _scales(folder: Path, channels: int) -> dict[str, Any]:
     """How a folder of Hugging Face's says that pictures are prepared."""
     place = folder / PREPROCESSOR
-    found = folders.mapping(place, folders.LARGEST) if place.is_file() else {}
+    found = folders.mapping(place, folders.LARGEST) if folders.is_there(place) else {}
     data: dict[str, Any] = {"mean": [0.5] * channels, "std": [0.5] * channels, "fit": "squeeze"}
     if found.get("do_center_crop") is True:
         data["fit"] = "crop"

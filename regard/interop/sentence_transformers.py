@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.interop.fields import Fields, as_json, quoted
-from regard.interop.folder import LARGEST, mapping
+from regard.interop.folder import LARGEST, is_there, mapping, parse_json
 
 MODULES, WHOLE = "modules.json", "config_sentence_transformers.json"
 LENGTH = "sentence_*_config.json"  # beside the weights; the star is bert, roberta, distilbert ...
@@ -44,7 +43,7 @@ class Embedding:
 
 def read(folder: Path) -> Embedding | None:
     """What modules.json and the files that it names say; None where there is no such file."""
-    if not (folder / MODULES).is_file():
+    if not is_there(folder / MODULES):
         return None
     modules = [_module(each, folder / MODULES) for each in _listed(folder / MODULES)]
     kinds = [kind for kind, _ in modules]
@@ -53,7 +52,7 @@ def read(folder: Path) -> Embedding | None:
         why = f"the module {strange} cannot be read" if strange else f"modules {', '.join(kinds) or 'none'} in a row"
         raise ValueError(f"{folder / MODULES}: {why}: Transformer, Pooling and maybe Normalize can be")
     body = _inside(folder, modules[0][1])
-    if (folder / WHOLE).is_file():
+    if is_there(folder / WHOLE):
         fields = Fields(mapping(folder / WHOLE, LARGEST), folder / WHOLE)
         fields.constant({"default_prompt_name": (None,)})  # it would stand before every text
         fields.rest(HARMLESS)
@@ -62,10 +61,7 @@ def read(folder: Path) -> Embedding | None:
 
 
 def _listed(place: Path) -> list[Any]:
-    try:
-        found = json.loads(place.read_bytes()[:LARGEST].decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{place}: cannot be read, {' '.join(str(error).split())}") from None
+    found = parse_json(place, LARGEST)
     if not isinstance(found, list):
         raise ValueError(f"{place}: expected a list of modules, not {as_json(found)}")
     return found
@@ -87,7 +83,7 @@ def _inside(folder: Path, path: str) -> Path:
 
 def _pool(place: Path) -> str:
     """The one way in which vectors of tokens become one."""
-    if not place.is_file():
+    if not is_there(place):
         raise ValueError(f"{place}: is missing, which says how vectors of tokens become one: copy it too")
     fields = Fields(mapping(place, LARGEST), place)
     fields.whole("word_embedding_dimension", "embedding_dimension", default=1)
