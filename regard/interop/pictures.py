@@ -15,10 +15,9 @@ from regard.interop import folder as folders
 from regard.interop.convolutions import FAMILIES, Nameless
 from regard.interop.family import Family
 from regard.interop.fields import Fields, as_json
+from regard.interop.preprocessor import PREPROCESSOR, read_preparation, read_timm, write_preparation
 from regard.interop.vit import Vit
 
-PREPROCESSOR = "preprocessor_config.json"
-HALF = (0.5, 0.5, 0.5)
 SAFE = ".safetensors"
 KINDS: dict[str, type[Family]] = {"vit": Vit, **{family.kind: family for family in FAMILIES}}
 
@@ -84,7 +83,7 @@ def written(
     return {
         folders.CONFIG: {"architectures": [family.called(shape)], "model_type": family.kind, **fields},
         WEIGHTS: theirs,
-        PREPROCESSOR: _preprocessor(shape, data),
+        PREPROCESSOR: write_preparation(shape.size, data),
     }
 
 
@@ -97,7 +96,7 @@ def _vit(folder: Path, found: Mapping[str, Any], kind: str | None) -> PictureMod
     tensors = Vit.taken(shape, named)
     origin = f"Imported from `{folder.resolve().name}`, a folder of Hugging Face's of type vit."
     labels = _labels(found) if shape.classes else None
-    return PictureModel("vit", shape, tensors, _scales(folder, shape.channels), labels, (origin,))
+    return PictureModel("vit", shape, tensors, read_preparation(folder, shape.channels, shape.size), labels, (origin,))
 
 
 def _timms(folder: Path, found: Mapping[str, Any]) -> PictureModel:
@@ -105,14 +104,12 @@ def _timms(folder: Path, found: Mapping[str, Any]) -> PictureModel:
     told, named = found.get("pretrained_cfg"), found.get("label_names")
     told = told if isinstance(told, dict) else {}
     model = _nameless(folder, None)
-    scales: dict[str, Any] = {name: _three(told[name], name) for name in ("mean", "std") if name in told}
-    if told.get("crop_mode") == "squash":
-        scales["fit"] = "squeeze"
     labels = tuple(map(str, named)) if isinstance(named, list) and len(named) == model.shape.classes else None
     own = config.plain(model.shape)
     if "input_size" in told:
         own["size"] = _side(told["input_size"], own["channels"])
-    return replace(model, shape=config.build(type(model.shape), own), data={**model.data, **scales}, labels=labels)
+    data = read_timm(told, own["channels"], own["size"], folders.CONFIG)
+    return replace(model, shape=config.build(type(model.shape), own), data={**model.data, **data}, labels=labels)
 
 
 def _side(size: Any, channels: int) -> int:
@@ -131,13 +128,14 @@ def _as_timm(family: type[Family], shape: Any, data: Mapping[str, Any], labels: 
     fixed = [name for name in vars(shape) if name not in ("size", "classes", "channels", "dropout")]
     published = (name for name, sizes in presets.items() if all(sizes[each] == getattr(shape, each) for each in fixed))
     scales = {name: list(data[name]) for name in ("mean", "std") if name in data}
-    seen = {"input_size": [shape.channels, shape.size, shape.size], "crop_pct": 1.0}
+    share = shape.size / round(shape.size * (data.get("margin") or 1))
+    seen = {"input_size": [shape.channels, shape.size, shape.size], "crop_pct": share}
     mode = {"crop_mode": "squash" if data.get("fit") == "squeeze" else "center"}
     return {
         "architecture": next(published, family.kind).replace("efficientnet-", "tf_efficientnet_"),
         "num_classes": shape.classes,
         **({"label_names": list(labels)} if shape.classes and labels else {}),
-        "pretrained_cfg": {**seen, **mode, "interpolation": "bicubic", **scales},
+        "pretrained_cfg": {**seen, **mode, "interpolation": data.get("resample") or "bicubic", **scales},
     }
 
 
@@ -190,52 +188,6 @@ def _pickles(path: Path) -> bool:
 def _pickled(place: Path) -> str:
     convert = f"python scripts/bin_to_safetensors.py {place.parent}"
     return f"{place}: is pickled, and a pickle can run code: convert it first with `{convert}`"
-
-
-def _scales(folder: Path, channels: int) -> dict[str, Any]:
-    """How a folder of Hugging Face's says that pictures are prepared."""
-    place = folder / PREPROCESSOR
-    found = folders.mapping(place, folders.LARGEST) if folders.is_there(place) else {}
-    data: dict[str, Any] = {"mean": [0.5] * channels, "std": [0.5] * channels, "fit": "squeeze"}
-    if found.get("do_center_crop") is True:
-        data["fit"] = "crop"
-    factor = found.get("rescale_factor", 1 / 255)
-    if found.get("do_rescale", True) is not True or not isinstance(factor, float) or abs(factor * 255 - 1) > 1e-6:
-        raise ValueError(f"{PREPROCESSOR}: rescale_factor must be 1/255, not {as_json(factor)}")
-    if found.get("do_normalize", True) is not True:
-        return {**data, "mean": [0.0] * channels, "std": [1.0] * channels}
-    own = {
-        name: _three(found[f"image_{name}"], f"image_{name}") for name in ("mean", "std") if f"image_{name}" in found
-    }
-    for name, values in own.items():
-        if len(values) != channels:
-            raise ValueError(f"{PREPROCESSOR}: image_{name} has {len(values)} numbers for {channels} channels")
-    return {**data, **own}
-
-
-def _three(value: Any, name: str) -> list[float]:
-    """Numbers, one for each channel."""
-    if not isinstance(value, list) or not all(type(each) in (int, float) for each in value):
-        raise ValueError(f"{name} must be a list of numbers, not {as_json(value)}")
-    return [float(each) for each in value]
-
-
-def _preprocessor(shape: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-    """What prepares pictures there as here."""
-    square = {"height": shape.size, "width": shape.size}
-    cut = {"do_center_crop": True, "crop_size": square, "size": {"shortest_edge": shape.size}}
-    crops = data.get("fit", "crop") == "crop"
-    return {
-        "image_processor_type": "CLIPImageProcessor" if crops else "ViTImageProcessor",  # who can cut out the middle
-        "do_resize": True,
-        **(cut if crops else {"size": square}),
-        "do_rescale": True,
-        "rescale_factor": 1 / 255,
-        "do_normalize": True,
-        "image_mean": list(data["mean"]),
-        "image_std": list(data["std"]),
-        "resample": 3,
-    }
 
 
 def _labels(found: Mapping[str, Any]) -> tuple[str, ...] | None:

@@ -11,7 +11,7 @@ import pytest
 from regard import interop
 from regard.cli import run
 from regard.interop import folder as folders
-from regard.interop import pictures
+from regard.interop import preprocessor
 from tests.interop.making import lay
 
 FILES = (
@@ -128,7 +128,7 @@ def test_the_files_of_a_sentence_encoder_are_held_to_the_same(name, kind, folder
 def test_the_file_that_says_how_pictures_are_prepared_is_held_to_the_same(kind, tmp_path, soon):
     put(kind, tmp_path / "preprocessor_config.json")
     with pytest.raises(ValueError, match=KINDS[kind]):
-        pictures.read_preparation(tmp_path, 3, 8)
+        preprocessor.read_preparation(tmp_path, 3, 8)
 
 
 def test_the_command_says_one_line(folder, tmp_path, soon, capsys):
