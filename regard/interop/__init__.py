@@ -11,7 +11,8 @@ from typing import Any
 from torch import Tensor
 
 from regard.checkpoint import WEIGHTS
-from regard.config.words import nearest
+from regard.config.paths import real_path
+from regard.config.words import nearest, shown
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import Kind, UnitsConfig
 from regard.interop import adapters, peft, sentence_transformers, tokenizers
@@ -128,7 +129,7 @@ def read(place: str | Path, *, kind: str | None = None) -> Found:
     body = path if embedding is None else embedding.body
     found = folders.settings(body)
     family = _family(found, kind, body)
-    origin = f"Imported from `{path.resolve().name}`, a folder of Hugging Face's of type {family.kind}."
+    origin = f"Imported from `{real_path(path).name}`, a folder of Hugging Face's of type {family.kind}."
     model = _found(family, Fields(found, folders.CONFIG), lambda: folders.tensors(body), body, origin)
     return model if embedding is None else replace(model, embedding=_held(embedding, model.shape))
 
@@ -154,7 +155,7 @@ def beside(place: str | Path, base: Found) -> Found:
         raise ValueError(f"{folder}: the tokenizer has {amounts}: the adapter belongs to another base")
     known = folder / peft.OURS
     settings = folders.mapping(known, folders.LARGEST) if folders.is_there(known) else None
-    notes = (*base.notes, f"The adapter `{folder.resolve().name}` of peft's lies beside its matrices.")
+    notes = (*base.notes, f"The adapter `{real_path(folder).name}` of peft's lies beside its matrices.")
     return replace(base, shape=shape, tensors=tensors, tokenizer=tokenizer, notes=notes, settings=settings)
 
 
@@ -201,10 +202,13 @@ def _found(
 
 def _held(embedding: sentence_transformers.Embedding, shape: Any) -> dict[str, Any]:
     """What a folder of sentence-transformers says, if the model can hold it."""
-    longest = embedding.settings.get("longest")
+    settings = dict(embedding.settings)
+    if (most := settings.pop("most", None)) is not None:
+        settings["longest"] = min(most, shape.context)
+    longest = settings.get("longest")
     if longest is not None and not 0 < longest <= shape.context:
         raise ValueError(f"{embedding.body}: max_seq_length is {longest}, the model has places for {shape.context:,}")
-    return embedding.settings
+    return settings
 
 
 def family_for(shape: Any, kind: str | None = None) -> type[Family]:
@@ -299,13 +303,13 @@ def _family(found: Mapping[str, Any], kind: str | None, folder: Path) -> type[Fa
     """The family that config.json names, or the one that was said."""
     own = found.get("model_type")
     if kind is not None and own is not None and own != kind:
-        raise ValueError(f"{folder}: config.json has model_type {own!r}, not {kind!r}: leave out --type")
+        raise ValueError(f"{folder}: config.json has model_type {shown(own)}, not {shown(kind)}: leave out --type")
     name = own if kind is None else kind
     if name is None:
         known = ", ".join(FAMILIES)
         raise ValueError(f"{folder}: config.json has no model_type, say it by --type: one of {known}")
     if not isinstance(name, str) or name not in FAMILIES:
-        raise ValueError(f"{folder}: model_type {name!r} cannot be read{nearest('', FAMILIES)}")
+        raise ValueError(f"{folder}: model_type {shown(name)} cannot be read{nearest('', FAMILIES)}")
     return FAMILIES[name]()
 
 

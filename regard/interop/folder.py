@@ -48,9 +48,9 @@ def tensors(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
     if not is_there(folder / name) and not (name == WEIGHTS and is_there(folder / INDEX)):
         raise ValueError(weightless(folder, name))
     for path in sorted(folder.glob("*.safetensors*")):
-        if path.name == INDEX or path.suffix == ".safetensors":
-            if read_start(path, len(POINTER)) == POINTER:
-                raise ValueError(f"{path}: cannot be read, {POINTED}")
+        used = path.name == INDEX or path.suffix == ".safetensors"
+        if used and read_start(path, len(POINTER)) == POINTER:
+            raise ValueError(f"{path}: cannot be read, {POINTED}")
     try:
         if name == WEIGHTS:
             return checkpoint.gather(folder)

@@ -11,10 +11,12 @@ from torch import Tensor
 
 from regard import config
 from regard.checkpoint import WEIGHTS
+from regard.config.paths import real_path
+from regard.config.words import shown
 from regard.interop import folder as folders
 from regard.interop.convolutions import FAMILIES, Nameless
 from regard.interop.family import Family
-from regard.interop.fields import Fields, as_json
+from regard.interop.fields import Fields, as_json, quoted
 from regard.interop.preprocessor import PREPROCESSOR, read_preparation, read_timm, write_preparation
 from regard.interop.vit import Vit
 
@@ -90,11 +92,13 @@ def written(
 def _vit(folder: Path, found: Mapping[str, Any], kind: str | None) -> PictureModel:
     """A folder of Hugging Face's."""
     if kind not in (None, "vit"):
-        raise ValueError(f"config.json has model_type {found.get('model_type')!r}, not {kind!r}: leave out --type")
+        raise ValueError(
+            f"config.json has model_type {shown(found.get('model_type'))}, not {shown(kind)}: leave out --type"
+        )
     named = Vit.named(folders.tensors(folder))
     shape = Vit.understood(Fields(found, folders.CONFIG), named)
     tensors = Vit.taken(shape, named)
-    origin = f"Imported from `{folder.resolve().name}`, a folder of Hugging Face's of type vit."
+    origin = f"Imported from `{real_path(folder).name}`, a folder of Hugging Face's of type vit."
     labels = _labels(found) if shape.classes else None
     return PictureModel("vit", shape, tensors, read_preparation(folder, shape.channels, shape.size), labels, (origin,))
 
@@ -153,7 +157,7 @@ def _nameless(place: Path, kind: str | None) -> PictureModel:
     family = next((family for family, names in named.items() if family.mark in names), None)
     if family is None:
         known = ", ".join(f"{each.kind} as {each.spelling} names it ({each.mark})" for each in FAMILIES)
-        first = next(iter(sorted(tensors)), "nothing")
+        first = quoted(next(iter(sorted(tensors)), "nothing"))
         raise ValueError(f"the weights ({first}, ...) are of no model that is known without a config.json: {known}")
     shape = family.understood(Fields({}), named[family])
     ours = family.taken(shape, named[family])

@@ -31,7 +31,7 @@ HARMLESS = (
     "do_convert_rgb", "default_to_square", "data_format", "input_data_format", "return_tensors", "device", "backend",
     "disable_grouping", "image_seq_length",
 )  # fmt: skip
-"""Fields that change no pixel: who wrote the file, how arrays lie in memory; pictures are always made red, green, blue."""
+"""Fields that change no pixel: who wrote the file, how arrays lie in memory; pictures are always made RGB."""
 DECISIVE = ("size", "do_center_crop", "resample", "image_mean", "image_std")
 """Fields whose defaults differ from class to class."""
 MODES = ("center", "squash")
@@ -69,9 +69,11 @@ def _check_defaults(fields: Fields) -> None:
     kind = fields.raw("image_processor_type") or fields.raw("feature_extractor_type") or "ViTImageProcessor"
     if not isinstance(kind, str):
         raise fields.wrong("image_processor_type", kind, "a name")
-    if not kind.startswith("ViT"):
-        if lacking := next((name for name in DECISIVE if name not in fields), None):
-            raise ValueError(f"{fields.place}: {lacking} is missing, and what {quoted(kind)} takes then is not known: add it")
+    lacking = next((name for name in DECISIVE if name not in fields), None)
+    if lacking and not kind.startswith("ViT"):
+        raise ValueError(
+            f"{fields.place}: {lacking} is missing, and what {quoted(kind)} takes then is not known: add it"
+        )
 
 
 def _fit(fields: Fields, size: int) -> dict[str, Any]:
@@ -117,7 +119,9 @@ def read_scale(values: Any, name: str, channels: int, place: str | Path) -> list
         raise ValueError(f"{place}: {name} has {len(values)} numbers for {channels} channels")
     deviation = name.endswith("std")
     if not all(math.isfinite(value) and (value > 0 or not deviation) for value in values):
-        raise ValueError(f"{place}: {name} must hold numbers {'above 0' if deviation else 'that are finite'}, not {as_json(values)}")
+        raise ValueError(
+            f"{place}: {name} must hold numbers {'above 0' if deviation else 'that are finite'}, not {as_json(values)}"
+        )
     return [float(value) for value in values]
 
 

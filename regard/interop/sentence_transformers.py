@@ -9,7 +9,10 @@ from typing import Any
 
 from regard.interop.fields import Fields, as_json, quoted
 from regard.interop.folder import LARGEST, is_there, mapping, parse_json
+from regard.interop.special import LARGEST as LARGEST_SETTINGS
+from regard.interop.special import SETTINGS
 
+ENDLESS = 1_000_000  # tokens; what stands for no limit there is far larger
 MODULES, WHOLE = "modules.json", "config_sentence_transformers.json"
 LENGTH = "sentence_*_config.json"  # beside the weights; the star is bert, roberta, distilbert ...
 POOLS = {
@@ -100,13 +103,25 @@ def _pool(place: Path) -> str:
 
 
 def _length(body: Path) -> dict[str, Any]:
-    """Most tokens of a text, and whether capitals count as small letters."""
+    """Most tokens of a text, and whether capitals count as small letters.
+
+    Where no max_seq_length is said, as version 6 writes none, it is what the tokenizer says.
+    """
     there = sorted(body.glob(LENGTH))
-    if not there:
-        return {}
-    fields = Fields(mapping(there[0], LARGEST), there[0])
+    fields = Fields(mapping(there[0], LARGEST), there[0]) if there else Fields({})
     longest = fields.whole("max_seq_length", default=None)
     lowercase = fields.flag("do_lower_case", default=False)
     fields.constant(EMPTY)
     fields.rest(HARMLESS)
-    return {**({} if longest is None else {"longest": longest}), **({"lowercase": True} if lowercase else {})}
+    found = {"most": _tokenizer_length(body)} if longest is None else {"longest": longest}
+    found = {name: value for name, value in found.items() if value is not None}
+    return {**found, **({"lowercase": True} if lowercase else {})}
+
+
+def _tokenizer_length(body: Path) -> int | None:
+    """Most tokens of a text by tokenizer_config.json; None where that says nothing, or a number that means none."""
+    place = body / SETTINGS
+    value = mapping(place, LARGEST_SETTINGS).get("model_max_length") if is_there(place) else None
+    if value is not None and (type(value) not in (int, float) or value < 1):
+        raise ValueError(f"{place}: model_max_length must be a number of tokens, not {as_json(value)}")
+    return None if value is None or value >= ENDLESS else int(value)

@@ -18,6 +18,7 @@ from regard.interop.pieces import for_camembert, for_marian, for_t5, parts
 from regard.interop.sentencepiece import Pieces, check_charsmap
 from regard.interop.special import WHOLE, Notes, frame, mark, notes, numbered
 from regard.interop.tokenizer_limits import check_added_tokens, check_merges
+from regard.interop.tokenizer_settings import follow_settings
 from regard.interop.tokenizer_trial import try_tokenizer
 
 T = TypeVar("T")
@@ -47,6 +48,7 @@ def read(folder: Path, *, kind: str, target: bool = False) -> str:
         check_added_tokens(document)
         mark(document, said, SPECIAL.get(kind, ()))
         document.setdefault("post_processor", frame(document, kind))
+        follow_settings(document, said, kind, folder)
         for charsmap in _charsmaps(document.get("normalizer")):
             check_charsmap(charsmap)
         text = json.dumps(document, ensure_ascii=False)

@@ -218,7 +218,7 @@ def test_a_vocabulary_that_does_not_fit_is_refused(folder, refused):
     (folder / "tokenizer.json").write_text("{}")
     assert "the tokenizer has no vocabulary" in refused()
     (folder / "tokenizer.json").write_text('{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "b"]]}}')
-    assert f"{folder / 'tokenizer.json'}: a merge joins \"a\" and \"b\", and the vocabulary lacks" in refused()
+    assert f'{folder / "tokenizer.json"}: a merge joins "a" and "b", and the vocabulary lacks' in refused()
     (folder / "tokenizer.json").unlink()
     refused()
 

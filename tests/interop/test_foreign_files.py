@@ -114,7 +114,9 @@ def test_what_is_no_regular_file_is_refused_in_one_line(name, kind, folder, soon
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["1_Pooling/config.json", "config_sentence_transformers.json", "sentence_x_config.json"])
+@pytest.mark.parametrize(
+    "name", ["1_Pooling/config.json", "config_sentence_transformers.json", "sentence_x_config.json"]
+)
 def test_the_files_of_a_sentence_encoder_are_held_to_the_same(name, kind, folder, soon):
     modules = [{"type": "models.Transformer", "path": ""}, {"type": "models.Pooling", "path": "1_Pooling"}]
     (folder / "modules.json").write_text(json.dumps(modules))

@@ -18,7 +18,10 @@ def replacing(times, content="a" * 50):
 
 def framed(*names, listed=("<|endoftext|>",)):
     """Return a post-processor that puts tokens before every text and lists some of them."""
-    template = [*({"SpecialToken": {"id": name, "type_id": 0}} for name in names), {"Sequence": {"id": "A", "type_id": 0}}]
+    template = [
+        *({"SpecialToken": {"id": name, "type_id": 0}} for name in names),
+        {"Sequence": {"id": "A", "type_id": 0}},
+    ]
     special = {name: {"id": name, "ids": [0], "tokens": [name]} for name in listed}
     pair = [*template, {"Sequence": {"id": "B", "type_id": 1}}]
     return {"type": "TemplateProcessing", "single": template, "pair": pair, "special_tokens": special}
@@ -84,7 +87,10 @@ def test_the_command_says_one_line_and_leaves_nothing_behind(tmp_path, capfd):
         ({"vocab": {"a": 0, "b": 1}, "merges": ["a b"]}, 'a merge joins "a" and "b", and the vocabulary lacks "ab"'),
         ({"vocab": {"a": 0, "ab": 1}, "merges": [["a", "b"]]}, 'the vocabulary lacks "b"'),
         ({"vocab": {"a": 0}, "merges": [["a"]]}, r'a merge must name two pieces, not be \["a"\]'),
-        ({"vocab": {"a": 0}, "merges": ["a a"] * (MOST_MERGES + 1)}, "has 2,000,001 merges, and 2,000,000 are possible"),
+        (
+            {"vocab": {"a": 0}, "merges": ["a a"] * (MOST_MERGES + 1)},
+            "has 2,000,001 merges, and 2,000,000 are possible",
+        ),
     ],
 )
 def test_merges_must_fit_the_vocabulary_and_be_so_many(model, message):

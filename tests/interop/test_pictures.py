@@ -341,7 +341,11 @@ def test_the_folder_of_a_network_says_its_architecture_and_the_size_of_its_pictu
     files = pictures.written(small, weights(models.build(small)), data, ["a", "b", "c"])
     checkpoint.write(tmp_path / "vgg", files)
     found = pictures.read(tmp_path / "vgg")
-    assert (found.shape.size, found.labels, found.data) == (16, ("a", "b", "c"), {**data, "resample": "bicubic", "margin": 1.0})
+    assert (found.shape.size, found.labels, found.data) == (
+        16,
+        ("a", "b", "c"),
+        {**data, "resample": "bicubic", "margin": 1.0},
+    )
     assert files["config.json"]["architecture"] == "vgg"
     lite = EfficientNetConfig(**{**EfficientNetConfig.PRESETS["efficientnet-lite0"], "classes": 2, "size": 32})
     told = pictures.written(lite, weights(models.build(lite)), data, ["a", "b"])["config.json"]

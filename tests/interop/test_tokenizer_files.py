@@ -57,7 +57,7 @@ def test_explosive_expressions_are_refused(tmp_path):
         ({"tokenizer.json": b"[" * 100_000}, "too deep"),
         ({"vocab.json": b'{"a": 0}'}, "merges.txt: no such file"),
         ({"vocab.json": b'{"a": 0}', "merges.txt": b"a b c\n"}, "merges.txt:1: expected two pieces"),
-        ({"vocab.json": b'{"a": 0}', "merges.txt": b"a b\n"}, 'a merge joins "a" and "b", and the vocabulary lacks "b"'),
+        ({"vocab.json": b'{"a": 0}', "merges.txt": b"a b\n"}, 'joins "a" and "b", and the vocabulary lacks "b"'),
         ({"vocab.json": b'{"a": "b"}', "merges.txt": b""}, 'the id of "a" is "b"'),
         ({"vocab.txt": b"a\na\n"}, '"a" is there twice'),
         ({"vocab.txt": b"\xff\n"}, "is not UTF-8"),

@@ -204,7 +204,10 @@ def _fitted(picture: Image.Image, size: int, fit: Fit, resample: Resample, margi
         whole = (width, height) == (size, size)
         return picture if whole else picture.resize((size, size), method, box=(left, top, left + side, top + side))
     edge = round(margin * size)
-    sides = tuple(edge if length == side else int(edge * length / side) for length in (width, height))
+    sides = (
+        edge if width == side else int(edge * width / side),
+        edge if height == side else int(edge * height / side),
+    )
     picture = picture if sides == (width, height) else picture.resize(sides, method)
     left, top = ((length - size) // 2 for length in picture.size)
     return picture.crop((left, top, left + size, top + size))
