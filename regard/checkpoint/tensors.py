@@ -12,13 +12,12 @@ from safetensors import safe_open
 from torch import Tensor
 
 from regard.checkpoint.files import CheckpointError, Pieces, explained
-from regard.config.words import shown
+from regard.config.words import clipped, shown
 from regard.models.weights import ALIGNED, identity
 
 WEIGHTS = "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"
 CHUNK = 1 << 22  # numbers looked at together
-NAME = 100  # letters of a name that an error shows whole
 LARGEST = 1 << 26  # bytes of an index: a model of a trillion weights has fewer
 FLOATS = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 WHOLES = {torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8"}
@@ -78,15 +77,15 @@ def gathered(directory: Path, take: Callable[[str], Path] | None = None) -> dict
         for name, tensor in read(take(shard)).items():
             if name in tensors:
                 raise CheckpointError(
-                    f"{directory}: {shown(name)} is in two shards, {shown(homes[name])} and {shown(shard)}"
+                    f"{directory}: {clipped(name)} is in two shards, {clipped(homes[name])} and {clipped(shard)}"
                 )
             if homes.get(name) != shard:
                 raise CheckpointError(
-                    f"{directory}: {shown(name)} is in {shown(shard)}, where {INDEX} does not have it"
+                    f"{directory}: {clipped(name)} is in {clipped(shard)}, where {INDEX} does not have it"
                 )
             tensors[name] = tensor
     if missing := [name for name in homes if name not in tensors]:
-        raise CheckpointError(f"{directory}: {shown(missing[0])} is missing from {shown(homes[missing[0]])}")
+        raise CheckpointError(f"{directory}: {clipped(missing[0])} is missing from {clipped(homes[missing[0]])}")
     return tensors
 
 
@@ -106,12 +105,12 @@ def _index(path: Path) -> dict[str, str]:
     for name, shard in homes.items():
         if not isinstance(shard, str) or Path(shard).name != shard or not shard.endswith(".safetensors"):
             raise CheckpointError(
-                f"{path}: {shown(name)} is in {shown(shard)}, which is no safetensors file of this folder"
+                f"{path}: {clipped(name)} is in {shown(shard)}, which is no safetensors file of this folder"
             )
     return homes
 
 
 def _present(directory: Path, name: str) -> Path:
     if not (directory / name).is_file():
-        raise CheckpointError(f"{directory}: {name if len(name) <= NAME else shown(name)} is missing")
+        raise CheckpointError(f"{directory}: {clipped(name)} is missing")
     return directory / name

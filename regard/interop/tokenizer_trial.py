@@ -35,11 +35,11 @@ def try_tokenizer(text: str) -> None:
     memory = MEMORY + MEMORY_PER_BYTE * len(data)
     seconds = SECONDS + len(data) // BYTES_PER_SECOND
     environment = os.environ | {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1", "RUST_BACKTRACE": "0"}
-    command = [sys.executable, "-P", __file__, str(memory), str(seconds)]
+    command = [sys.executable, "-P", __file__]
     try:
         done = subprocess.run(
             command,
-            input=data,
+            input=b"%d %d\n" % (memory, seconds) + data,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment,
@@ -65,8 +65,9 @@ def _explain_death(status: int, memory: int, seconds: int) -> str:
     return f"the tokenizer takes more than {memory / (1 << 30):.2g} GiB of memory for a few short texts, or crashes"
 
 
-def main(memory: int, seconds: int) -> None:
-    """Print {} for a tokenizer on standard input that can be used, or why it cannot."""
+def main() -> None:
+    """Answer {} for a tokenizer on standard input, after a line with the limits, or say why it cannot be used."""
+    memory, seconds = map(int, sys.stdin.buffer.readline().split())
     text = sys.stdin.buffer.read().decode("utf-8", "surrogatepass")
     try:
         import resource
@@ -83,7 +84,7 @@ def main(memory: int, seconds: int) -> None:
         raise
     except BaseException as error:  # a panic of the library is no Exception
         answer = {"error": " ".join(str(error).split()) or type(error).__name__}
-    print(json.dumps(answer))
+    os.write(1, json.dumps(answer).encode())
 
 
 def check(text: str) -> None:
@@ -129,4 +130,4 @@ def _literals(part: Any) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main()

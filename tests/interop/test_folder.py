@@ -248,3 +248,13 @@ def test_every_family_says_what_it_must_of_itself():
         assert family.__doc__
         assert not {*family.constant} & family.harmless
         assert not family.idle or re.compile(family.idle)
+
+
+def test_what_somebody_else_wrote_is_cut_in_a_message(folder, refused):
+    change(folder, model_type="x" * 5000)
+    assert len(refused()) < 1000
+    change(folder, model_type="gpt2")
+    (folder / WEIGHTS).unlink()
+    index = {"weight_map": {"transformer.wte.weight": "y" * 5000 + ".safetensors"}}
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps(index))
+    assert len(refused()) < 1000

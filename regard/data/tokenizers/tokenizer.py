@@ -286,9 +286,8 @@ def refuse_explosive(document: Any) -> None:
     """Refuse a tokenizer.json with a regular expression that may take exponential time."""
     for pattern in _patterns(document):
         if explosive(pattern):
-            raise ValueError(
-                f"tokenizer.json splits texts by {pattern[:60]!r}, which may take exponential time on some of them"
-            )
+            why = "which may take exponential time on some of them"
+            raise ValueError(f"tokenizer.json splits texts by {pattern[:60]!r}, {why}")
 
 
 def _patterns(value: Any) -> Iterator[str]:
