@@ -22,6 +22,7 @@ from regard.training.comparison import model_folder
 from regard.training.history import diverged, recorded
 from regard.training.loop import Result, fit
 from regard.training.pace import warmed
+from regard.training.parent import Parent, recorded_parent
 from regard.training.provenance import recorded_digests
 from regard.training.task import Given
 from regard.training.tuning import go_on, tune
@@ -134,13 +135,13 @@ def train(
         task, recipe = resolve(settings)
         team.admit(task, recipe.task, recipe.training.accumulate)
         device = team.device(devices.choose(recipe.training.device))
-        parent = None if start is None else opened(start)
-        if parent is not None:  # a body that does not fit is refused before data is read
-            settings = bounded(task, settings, inherited(task, settings, recipe, parent))
-            task, recipe = resolve(settings)
         if out is None:
             place = RUNS / order.name
             out = place if overwrite else team.broadcast(runs.vacant(place, resume=resume))
+        parent, record_of_parent = starting_model(start, Path(out), resume=resume)
+        if parent is not None:  # a body that does not fit is refused before data is read
+            settings = bounded(task, settings, inherited(task, settings, recipe, parent))
+            task, recipe = resolve(settings)
         run = runs.claim(out, command=shlex.join(command), resume=resume, overwrite=overwrite, team=team)
         with run.log(quiet=quiet) as log, recorded(run.folder, writes=team.is_main) as record:
             if not run.filled:
@@ -157,7 +158,7 @@ def train(
             model = model.to(device)
             learner = task(recipe, data, model, fixed=devices.compiles(device, recipe.training.compile, model))
             recipe = paced(settings, recipe, learner.rows, before)
-            run = run.begin(recipe, data.report, parent)
+            run = run.begin(recipe, data.report, record_of_parent, parent)
             record.begin()
             log.begin(step=run.step, tensorboard=recipe.training.tensorboard, anew=run.filled and not resume)
             for line in (*order.notes, *data.summary, *adopted, *learner.notes):
@@ -182,6 +183,20 @@ def begun(folder: Path) -> dict[str, Any]:
     """The settings that a run began with, whichever version wrote them, under the names of today."""
     name = config.read(folder / "config.yaml").get("task", DEFAULT)
     return runs.begun(folder, TASKS[name][0].Recipe if isinstance(name, str) and name in TASKS else None)
+
+
+def starting_model(
+    start: str | Path | None, folder: Path, *, resume: bool
+) -> tuple[checkpoint.Checkpoint | None, Parent | None]:
+    """Open the model that a run starts from, and say what is written down of it.
+
+    A resumed run for which none is named and which has no checkpoint yet starts from the one that it began with.
+    """
+    if start is not None:
+        model = opened(start)
+        return model, Parent.of(start, model)
+    recorded = recorded_parent(folder) if resume and not runs.Run(folder).steps() else None
+    return (None, None) if recorded is None else (recorded.find(folder, opened), recorded)
 
 
 def fitted(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +16,7 @@ import torch
 
 import regard
 from regard import checkpoint, config, cost, recipe
+from regard.cli import run
 from regard.config import aliases
 from regard.config.expressions import explosive
 from regard.config.fields import bare, hints, sections
@@ -51,7 +53,7 @@ NUMBERS = [  # of which a checkpoint has the same
     ("decoding.ratio", "from 0 to 1,000", [-1, 1e6]),
     ("decoding.longest", "from 1 to 1,048,576", [0, -5, 1e12]),
     ("decoding.tokens", "from 1 to 16,777,216", [0, 1e12]),
-    ("decoding.temperature", "above 0", [0, -1]),
+    ("decoding.temperature", "above 0 and at most 1e30", [0, -1, 1e38]),
     ("decoding.top_p", "above 0 and at most 1", [0, 1.5]),
     ("decoding.seed", "from -9.2e18 to 9.2e18", [1e30]),
 ]
@@ -61,7 +63,7 @@ ONLY_RECIPES = [
     ("training.average", "from 0 to 1e12", [-2]),
     ("training.steps", "from 1 to 1e12", [0, -1, "many", [1], None, "1e999"]),
     ("training.seed", "from -9.2e18 to 9.2e18", [1e30]),
-    ("optim.rate", "above 0", [0, -1, "fast", [1], None, ".nan", "1e999"]),
+    ("optim.rate", "above 0 and at most 1e30", [0, -1, "fast", [1], None, ".nan", ".inf", "1e999", 1e38, 1e308]),
     ("optim.momentum", "of at least 0 and below 1", [1, -1]),
     ("data.tokens", "from 1 to 16,777,216", [0, 1e12]),
     ("data.longest", "from 4 to 1,048,576", [0, 3]),
@@ -377,3 +379,18 @@ def test_what_was_called_otherwise_is_renewed(monkeypatch: pytest.MonkeyPatch):
     assert new["training"] == {"steps": 5, "log": 1}
     assert old["training"] == {"updates": 5, "log": 1}
     assert recipe.resolve(new | {"model": {}})[1].training.steps == 5
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_not_finite_are_refused_by_whoever_would_use_them(value, rewritten, tmp_path, capsys):
+    tensors = {name: tensor.clone() for name, tensor in checkpoint.read(FIXTURE).tensors().items()}
+    name = next(name for name, tensor in tensors.items() if tensor.dim() == 2)
+    tensors[name][-1, -1] = value
+    place = rewritten(checkpoint.WEIGHTS, tensors)
+    said = told(lambda: recipe.load(place, device="cpu"))
+    assert said.startswith(f"{place}: '{name}' in model.safetensors holds numbers that are not finite: its training")
+    assert run(["translate", str(place), "un chat"]) == 1
+    assert capsys.readouterr().err == f"regard: {said}\n"
+    (tmp_path / "pairs.tsv").write_text("un\tone\ndeux\ttwo\n" * 20, encoding="utf-8")
+    pairs = {"data": {"train": {"path": str(tmp_path / "pairs.tsv")}}, "training": {"steps": 1, "device": "cpu"}}
+    assert "not finite" in told(lambda: recipe.train(pairs, out=tmp_path / "run", start=place, quiet=True))

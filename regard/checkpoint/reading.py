@@ -13,7 +13,8 @@ from torch import Tensor
 from regard import config
 from regard.checkpoint.files import CheckpointError, Disk, explained, sibling
 from regard.checkpoint.manifest import MANIFEST, entry, trusted
-from regard.checkpoint.tensors import INDEX, WEIGHTS, gathered, mapped
+from regard.checkpoint.tensors import INDEX, WEIGHTS, gathered, is_finite, mapped
+from regard.config.words import shown
 from regard.models import modern
 from regard.quantize import restore
 from regard.shipped import Facts, facts
@@ -74,6 +75,17 @@ class Checkpoint:
         if name == WEIGHTS and (WEIGHTS in self.files or INDEX in self.files):
             return explained(self.directory, lambda: restore(gathered(self.directory, self.verified)))
         return explained(self.directory, lambda: mapped(self.verified(name)))
+
+    def finite_tensors(self, name: str = WEIGHTS) -> dict[str, Tensor]:
+        """Return the same for use: numbers that are not finite are an error, for every answer would be NaN."""
+        tensors = self.tensors(name)
+        for key, tensor in tensors.items():
+            if not is_finite(tensor):
+                why = "its training failed, or it is damaged: train again, or use another checkpoint"
+                raise CheckpointError(
+                    f"{self.directory}: {shown(key)} in {name} holds numbers that are not finite: {why}"
+                )
+        return tensors
 
     def data(self, name: str) -> bytes:
         """A file as bytes, which are those that were saved."""

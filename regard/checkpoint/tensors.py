@@ -12,10 +12,12 @@ from safetensors import safe_open
 from torch import Tensor
 
 from regard.checkpoint.files import CheckpointError, Pieces, explained
+from regard.config.words import clipped, shown
 from regard.models.weights import ALIGNED, identity
 
 WEIGHTS = "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"
+CHUNK = 1 << 22  # numbers looked at together
 LARGEST = 1 << 26  # bytes of an index: a model of a trillion weights has fewer
 FLOATS = {torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 WHOLES = {torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8"}
@@ -53,6 +55,13 @@ def mapped(path: Path) -> dict[str, Tensor]:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no mapping)
 
 
+def is_finite(tensor: Tensor) -> bool:
+    """True if no number of a tensor is infinite or NaN."""
+    return not tensor.is_floating_point() or all(
+        bool(part.isfinite().all()) for part in tensor.reshape(-1).split(CHUNK)
+    )
+
+
 def gathered(directory: Path, take: Callable[[str], Path] | None = None) -> dict[str, Tensor]:
     """The weights in a folder, one file or shards with an index; `take` gives the path of a file it trusts.
 
@@ -67,12 +76,16 @@ def gathered(directory: Path, take: Callable[[str], Path] | None = None) -> dict
     for shard in sorted(set(homes.values())):
         for name, tensor in read(take(shard)).items():
             if name in tensors:
-                raise CheckpointError(f"{directory}: {name} is in two shards, {homes[name]} and {shard}")
+                raise CheckpointError(
+                    f"{directory}: {clipped(name)} is in two shards, {clipped(homes[name])} and {clipped(shard)}"
+                )
             if homes.get(name) != shard:
-                raise CheckpointError(f"{directory}: {name} is in {shard}, where {INDEX} does not have it")
+                raise CheckpointError(
+                    f"{directory}: {clipped(name)} is in {clipped(shard)}, where {INDEX} does not have it"
+                )
             tensors[name] = tensor
     if missing := [name for name in homes if name not in tensors]:
-        raise CheckpointError(f"{directory}: {missing[0]} is missing from {homes[missing[0]]}")
+        raise CheckpointError(f"{directory}: {clipped(missing[0])} is missing from {clipped(homes[missing[0]])}")
     return tensors
 
 
@@ -91,11 +104,13 @@ def _index(path: Path) -> dict[str, str]:
         raise CheckpointError(f"{path}: its weight_map names no tensor")
     for name, shard in homes.items():
         if not isinstance(shard, str) or Path(shard).name != shard or not shard.endswith(".safetensors"):
-            raise CheckpointError(f"{path}: {name} is in {shard!r}, which is no safetensors file of this folder")
+            raise CheckpointError(
+                f"{path}: {clipped(name)} is in {shown(shard)}, which is no safetensors file of this folder"
+            )
     return homes
 
 
 def _present(directory: Path, name: str) -> Path:
     if not (directory / name).is_file():
-        raise CheckpointError(f"{directory}: {name} is missing")
+        raise CheckpointError(f"{directory}: {clipped(name)} is missing")
     return directory / name

@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from regard.cli.former import FORMER
+from regard.config.paths import real_path
 
 LONGEST = 255  # letters of a path that could be asked for
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -110,7 +111,7 @@ def meant(words: list[str], command: str) -> tuple[Path, list[str]]:
 
 def called(path: Path) -> str:
     """The name of a folder; of a checkpoint in a run folder both names, since many are called best."""
-    found = path.resolve()
+    found = real_path(path)
     folder = found.parents[1] if found.parent.name == "checkpoints" else found.parent
     return f"{folder.name}/{found.name}" if (folder / "metrics.jsonl").is_file() else found.name
 

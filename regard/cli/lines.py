@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.data.binary_files import KINDS, OFFICE, PACKED
+from regard.config.paths import real_path
 from regard.data.encodings import hint
 from regard.data.readers import MARK, open_text
 
@@ -69,7 +70,7 @@ def writable(path: Path | None, kinds: Sequence[str] = (), *, reads: Sequence[Pa
     """Stop before any work at a file that could not be written, or that is one of those to be read."""
     if path is None:
         return
-    if any(read is not None and path.resolve() == read.resolve() for read in reads):
+    if any(read is not None and real_path(path) == real_path(read) for read in reads):
         raise ValueError(f"{path} is also the input and would be overwritten: name another file")
     kind = path.suffix.lstrip(".").lower()
     if kinds and kind not in kinds:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.cli.lines import writer
+from regard.config.paths import real_path
 
 EVERY = 60.0  # seconds between two lines about progress where there is no terminal
 CHUNK = 1 << 20
@@ -81,7 +82,7 @@ def identity(model: Path | None) -> list[str]:
     if model is None:
         return []
     manifests = (model / part / "manifest.json" for part in ("", "best"))
-    return [str(model.resolve()), *(_digest(path) for path in manifests if path.is_file())]
+    return [str(real_path(model)), *(_digest(path) for path in manifests if path.is_file())]
 
 
 def _kept(note: Path, aside: Path, mark: str) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+GREATEST = 1e30  # a number whose product with a few others still fits into 32 bits
 TOO_MANY = 2 * 10**11  # parameters: 800 GB in float32
 
 
@@ -78,9 +79,11 @@ Part = Annotated[float, Range(0, 1)]
 """A part that may be the whole."""
 Some = Annotated[float, Range(above=0, below=1)]
 """A part that is neither nothing nor the whole."""
-Positive = Annotated[float, Range(above=0)]
+Positive = Annotated[float, Range(above=0, most=GREATEST)]
 """A rate, a weight, a time."""
-Amount = Annotated[float, Range(0)]
+Amount = Annotated[float, Range(0, GREATEST)]
 """The same where 0 turns it off."""
+Decay = Annotated[float, Range(0, 1_000_000)]
+"""What shrinks weights, times the learning rate."""
 Seed = Annotated[int, Range(1 - 2**63, 2**63 - 1)]
 """Random seed."""

@@ -45,6 +45,11 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+def clipped(name: str) -> str:
+    """Return a name that somebody else chose, as it is if it is short and plain, else quoted and cut."""
+    return name if len(name) <= 60 and name.isprintable() else shown(name)
+
+
 def nearest(name: str, names: Any) -> str:
     """The known name that was probably meant, or those there are, the first of very many."""
     names = list(names)

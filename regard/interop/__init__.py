@@ -11,7 +11,8 @@ from typing import Any
 from torch import Tensor
 
 from regard.checkpoint import WEIGHTS
-from regard.config.words import nearest
+from regard.config.paths import real_path
+from regard.config.words import nearest, shown
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import Kind, UnitsConfig
 from regard.interop import adapters, peft, sentence_transformers, tokenizers
@@ -128,14 +129,14 @@ def read(place: str | Path, *, kind: str | None = None) -> Found:
     body = path if embedding is None else embedding.body
     found = folders.settings(body)
     family = _family(found, kind, body)
-    origin = f"Imported from `{path.resolve().name}`, a folder of Hugging Face's of type {family.kind}."
+    origin = f"Imported from `{real_path(path).name}`, a folder of Hugging Face's of type {family.kind}."
     model = _found(family, Fields(found, folders.CONFIG), lambda: folders.tensors(body), body, origin)
     return model if embedding is None else replace(model, embedding=_held(embedding, model.shape))
 
 
 def is_adapter(place: str | Path) -> bool:
     """Whether a folder holds an adapter of peft's."""
-    return (Path(place) / peft.CONFIG).exists()
+    return folders.is_there(Path(place) / peft.CONFIG)
 
 
 def beside(place: str | Path, base: Found) -> Found:
@@ -147,20 +148,20 @@ def beside(place: str | Path, base: Found) -> Found:
         shape, tensors = adapters.read(folder, base.shape, FAMILIES[base.kind](), base.tensors)
     except ValueError as error:
         raise ValueError(_placed(folder, error)) from None
-    own = (folder / "tokenizer.json").is_file()
+    own = folders.is_there(folder / "tokenizer.json")
     tokenizer = _tokenizer(tokenizers.read(folder, kind=base.kind)) if own else base.tokenizer
     if tokenizer.vocab > shape.vocab:
         amounts = f"{tokenizer.vocab:,} tokens and the base only {shape.vocab:,}"
         raise ValueError(f"{folder}: the tokenizer has {amounts}: the adapter belongs to another base")
     known = folder / peft.OURS
-    settings = folders.mapping(known, folders.LARGEST) if known.is_file() else None
-    notes = (*base.notes, f"The adapter `{folder.resolve().name}` of peft's lies beside its matrices.")
+    settings = folders.mapping(known, folders.LARGEST) if folders.is_there(known) else None
+    notes = (*base.notes, f"The adapter `{real_path(folder).name}` of peft's lies beside its matrices.")
     return replace(base, shape=shape, tensors=tensors, tokenizer=tokenizer, notes=notes, settings=settings)
 
 
 def labels(folder: Path) -> tuple[str, ...] | None:
     """The names of labels that a config.json has, in their order."""
-    found = folders.settings(folder).get("id2label") if (folder / folders.CONFIG).is_file() else None
+    found = folders.settings(folder).get("id2label") if folders.is_there(folder / folders.CONFIG) else None
     numbered = {str(number) for number in range(len(found))} if isinstance(found, dict) else set()
     if (
         not isinstance(found, dict)
@@ -201,10 +202,13 @@ def _found(
 
 def _held(embedding: sentence_transformers.Embedding, shape: Any) -> dict[str, Any]:
     """What a folder of sentence-transformers says, if the model can hold it."""
-    longest = embedding.settings.get("longest")
+    settings = dict(embedding.settings)
+    if (most := settings.pop("most", None)) is not None:
+        settings["longest"] = min(most, shape.context)
+    longest = settings.get("longest")
     if longest is not None and not 0 < longest <= shape.context:
         raise ValueError(f"{embedding.body}: max_seq_length is {longest}, the model has places for {shape.context:,}")
-    return embedding.settings
+    return settings
 
 
 def family_for(shape: Any, kind: str | None = None) -> type[Family]:
@@ -299,13 +303,13 @@ def _family(found: Mapping[str, Any], kind: str | None, folder: Path) -> type[Fa
     """The family that config.json names, or the one that was said."""
     own = found.get("model_type")
     if kind is not None and own is not None and own != kind:
-        raise ValueError(f"{folder}: config.json has model_type {own!r}, not {kind!r}: leave out --type")
+        raise ValueError(f"{folder}: config.json has model_type {shown(own)}, not {shown(kind)}: leave out --type")
     name = own if kind is None else kind
     if name is None:
         known = ", ".join(FAMILIES)
         raise ValueError(f"{folder}: config.json has no model_type, say it by --type: one of {known}")
     if not isinstance(name, str) or name not in FAMILIES:
-        raise ValueError(f"{folder}: model_type {name!r} cannot be read{nearest('', FAMILIES)}")
+        raise ValueError(f"{folder}: model_type {shown(name)} cannot be read{nearest('', FAMILIES)}")
     return FAMILIES[name]()
 
 

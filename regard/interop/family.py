@@ -12,7 +12,7 @@ from torch import Tensor
 
 from regard import config, models
 from regard.interop import links
-from regard.interop.fields import CONSTANT, HARMLESS, Fields
+from regard.interop.fields import CONSTANT, HARMLESS, Fields, quoted
 from regard.interop.links import Link
 from regard.models.weights import Unfilled, weights
 
@@ -91,7 +91,7 @@ class Family(ABC):
             if cls.idle and re.fullmatch(cls.idle, full):
                 continue
             if full in found:
-                raise ValueError(f"{full} is in the weights twice, under an old and a new name")
+                raise ValueError(f"{quoted(full)} is in the weights twice, under an old and a new name")
             found[full] = tensor
         return found
 

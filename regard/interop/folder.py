@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,7 @@ def settings(folder: Path) -> dict[str, Any]:
     place = folder / CONFIG
     if not folder.is_dir():
         raise ValueError(f"{folder}: no such folder: check the path")
-    if not place.is_file():
+    if not is_there(place):
         remedy = "name one, or safetensors of a VGG, ResNet or EfficientNet-Lite"
         raise ValueError(f"{folder}: {CONFIG} is missing, so this is no folder of Hugging Face's: {remedy}")
     found = mapping(place, LARGEST)
@@ -43,13 +45,12 @@ def settings(folder: Path) -> dict[str, Any]:
 
 def tensors(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
     """The weights, mapped from the disk; pickled ones are refused with the command that converts them."""
-    if not (folder / name).exists() and not (name == WEIGHTS and (folder / INDEX).exists()):
+    if not is_there(folder / name) and not (name == WEIGHTS and is_there(folder / INDEX)):
         raise ValueError(weightless(folder, name))
-    for path in sorted(folder.glob("*.safetensors")):
-        if path.is_file():
-            with path.open("rb") as file:
-                if file.read(len(POINTER)) == POINTER:
-                    raise ValueError(f"{path}: cannot be read, {POINTED}")
+    for path in sorted(folder.glob("*.safetensors*")):
+        used = path.name == INDEX or path.suffix == ".safetensors"
+        if used and read_start(path, len(POINTER)) == POINTER:
+            raise ValueError(f"{path}: cannot be read, {POINTED}")
     try:
         if name == WEIGHTS:
             return checkpoint.gather(folder)
@@ -66,28 +67,66 @@ def lone(place: Path) -> Path | None:
         if place.suffix != ".bin" or place.name.startswith(PICKLED):
             raise ValueError(f"{place}: is a file, name the folder that it lies in")
         return place
-    if (place / CONFIG).exists() or not (place / VOCABULARY).is_file():
+    if is_there(place / CONFIG) or not is_there(place / VOCABULARY):
         return None
     found = [path for path in place.glob("*.bin") if path.name != VOCABULARY and not path.name.startswith(PICKLED)]
     return found[0] if len(found) == 1 else None
 
 
-def mapping(place: Path, largest: int) -> dict[str, Any]:
-    """The object that a JSON file holds; whatever else it holds is an error in one line."""
+def is_there(place: Path) -> bool:
+    """True if something has this name, be it a link that leads nowhere: whatever is there is read or refused."""
+    return os.path.lexists(place)
+
+
+def read_start(place: Path, size: int) -> bytes:
+    """Return the first bytes of a regular file; a pipe, a device, a folder or a link out of the folder is an error."""
     try:
-        with place.open("rb") as file:
-            data = file.read(largest + 1)
-        if len(data) > largest:
-            raise ValueError(f"larger than {largest:,} bytes")
+        if place.is_symlink():
+            _check_link(place)
+        if not stat.S_ISREG(place.stat().st_mode):
+            raise ValueError(f"{place}: is no regular file: put the file itself there")
+        descriptor = os.open(place, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ValueError(f"{place}: is no regular file: put the file itself there")
+            return file.read(size)
+    except (OSError, RuntimeError) as error:  # a loop of links is a RuntimeError before Python 3.13
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise ValueError(f"{place}: {reason}") from None
+
+
+def read_file(place: Path, largest: int) -> bytes:
+    """Return the content of a regular file that has at most so many bytes."""
+    data = read_start(place, largest + 1)
+    if len(data) > largest:
+        raise ValueError(f"{place}: is larger than {largest:,} bytes")
+    return data
+
+
+def _check_link(place: Path) -> None:
+    """Refuse a link that leads out of its folder, unless it leads where a cache of Hugging Face's keeps its files."""
+    home, target = place.parent.resolve(), place.resolve(strict=True)
+    caches = [parent.parent / "blobs" for parent in (home, *home.parents) if parent.name == "snapshots"]
+    if not any(target.is_relative_to(folder) for folder in (home, *caches)):
+        raise ValueError(f"{place}: is a link that leads out of the folder: copy the file that it leads to")
+
+
+def parse_json(place: Path, largest: int) -> Any:
+    """Return what a JSON file holds; what is no JSON, or has a field twice, is an error in one line."""
+    data = read_file(place, largest)
+    try:
         if data.startswith(POINTER):
             raise ValueError(POINTED)
-        found = json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_finite)
+        return json.loads(data.decode("utf-8"), object_pairs_hook=_once, parse_constant=_finite)
     except RecursionError:
         raise ValueError(f"{place}: nested too deeply") from None
-    except OSError as error:
-        raise ValueError(f"{place}: {(error.strerror or str(error)).lower()}") from None
     except ValueError as error:  # bad UTF-8, bad JSON, endless digits
         raise ValueError(f"{place}: cannot be read, {' '.join(str(error).split())}") from None
+
+
+def mapping(place: Path, largest: int) -> dict[str, Any]:
+    """The object that a JSON file holds; whatever else it holds is an error in one line."""
+    found = parse_json(place, largest)
     if not isinstance(found, dict):
         raise ValueError(f"{place}: expected a JSON object, not {as_json(found)}")
     return found

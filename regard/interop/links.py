@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from regard.checkpoint.tensors import is_finite
 from regard.interop.fields import quoted
 
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-CHUNK = 1 << 22  # numbers looked at together
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def fitting(name: str, tensor: Tensor, shape: torch.Size) -> None:
     if tensor.dtype not in FLOATS:
         kind = str(tensor.dtype).removeprefix("torch.")
         raise ValueError(f"{name} is of {kind}, and only floats can be read: save it as float32")
-    if not all(chunk.isfinite().all() for chunk in tensor.reshape(-1).split(CHUNK)):
+    if not is_finite(tensor):
         raise ValueError(f"{name} holds numbers that are not finite: it is damaged, or its training failed")
 
 

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.interop.folder import read_start
+
 HEADER = struct.Struct("<7i")  # width, hidden, blocks, heads, groups of keys, vocabulary, context
 MAGIC = struct.unpack("<i", b"24ka")[0]  # how versions 1 and 2 of the format begin
 MOST = {"width": 1 << 18, "hidden": 1 << 18, "blocks": 1000, "heads": 1000, "groups": 1000, "context": 1 << 20}
@@ -24,8 +26,7 @@ BASE = 10000.0
 
 def weights(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The fields of a config.json and the tensors of a Llama, mapped from the file."""
-    with path.open("rb") as file:
-        head = file.read(HEADER.size)
+    head = read_start(path, HEADER.size)
     if len(head) < HEADER.size:
         raise ValueError(f"{path}: is too short for a file of llama2.c")
     numbers = HEADER.unpack(head)

@@ -11,14 +11,15 @@ from torch import Tensor
 
 from regard import config
 from regard.checkpoint import WEIGHTS
+from regard.config.paths import real_path
+from regard.config.words import shown
 from regard.interop import folder as folders
 from regard.interop.convolutions import FAMILIES, Nameless
 from regard.interop.family import Family
-from regard.interop.fields import Fields, as_json
+from regard.interop.fields import Fields, as_json, quoted
+from regard.interop.preprocessor import PREPROCESSOR, read_preparation, read_timm, write_preparation
 from regard.interop.vit import Vit
 
-PREPROCESSOR = "preprocessor_config.json"
-HALF = (0.5, 0.5, 0.5)
 SAFE = ".safetensors"
 KINDS: dict[str, type[Family]] = {"vit": Vit, **{family.kind: family for family in FAMILIES}}
 
@@ -48,7 +49,7 @@ def meant(place: Path, kind: str | None = None) -> bool:
         return place.suffix == SAFE
     if not place.is_dir():
         return False
-    if (place / folders.CONFIG).is_file():
+    if folders.is_there(place / folders.CONFIG):
         found = folders.settings(place)
         return found.get("model_type") == "vit" or _timm(found)
     return bool(_weights(place)) or _only_pickled(place)
@@ -58,7 +59,7 @@ def read(place: Path, kind: str | None = None) -> PictureModel:
     """The model in a folder, or in a file of safetensors."""
     folder = place if place.is_dir() else place.parent
     try:
-        if place.is_dir() and (place / folders.CONFIG).is_file():
+        if place.is_dir() and folders.is_there(place / folders.CONFIG):
             found = folders.settings(place)
             return _timms(place, found) if _timm(found) else _vit(place, found, kind)
         return _nameless(place, kind)
@@ -84,20 +85,22 @@ def written(
     return {
         folders.CONFIG: {"architectures": [family.called(shape)], "model_type": family.kind, **fields},
         WEIGHTS: theirs,
-        PREPROCESSOR: _preprocessor(shape, data),
+        PREPROCESSOR: write_preparation(shape.size, data),
     }
 
 
 def _vit(folder: Path, found: Mapping[str, Any], kind: str | None) -> PictureModel:
     """A folder of Hugging Face's."""
     if kind not in (None, "vit"):
-        raise ValueError(f"config.json has model_type {found.get('model_type')!r}, not {kind!r}: leave out --type")
+        raise ValueError(
+            f"config.json has model_type {shown(found.get('model_type'))}, not {shown(kind)}: leave out --type"
+        )
     named = Vit.named(folders.tensors(folder))
     shape = Vit.understood(Fields(found, folders.CONFIG), named)
     tensors = Vit.taken(shape, named)
-    origin = f"Imported from `{folder.resolve().name}`, a folder of Hugging Face's of type vit."
+    origin = f"Imported from `{real_path(folder).name}`, a folder of Hugging Face's of type vit."
     labels = _labels(found) if shape.classes else None
-    return PictureModel("vit", shape, tensors, _scales(folder, shape.channels), labels, (origin,))
+    return PictureModel("vit", shape, tensors, read_preparation(folder, shape.channels, shape.size), labels, (origin,))
 
 
 def _timms(folder: Path, found: Mapping[str, Any]) -> PictureModel:
@@ -105,14 +108,12 @@ def _timms(folder: Path, found: Mapping[str, Any]) -> PictureModel:
     told, named = found.get("pretrained_cfg"), found.get("label_names")
     told = told if isinstance(told, dict) else {}
     model = _nameless(folder, None)
-    scales: dict[str, Any] = {name: _three(told[name], name) for name in ("mean", "std") if name in told}
-    if told.get("crop_mode") == "squash":
-        scales["fit"] = "squeeze"
     labels = tuple(map(str, named)) if isinstance(named, list) and len(named) == model.shape.classes else None
     own = config.plain(model.shape)
     if "input_size" in told:
         own["size"] = _side(told["input_size"], own["channels"])
-    return replace(model, shape=config.build(type(model.shape), own), data={**model.data, **scales}, labels=labels)
+    data = read_timm(told, own["channels"], own["size"], folders.CONFIG)
+    return replace(model, shape=config.build(type(model.shape), own), data={**model.data, **data}, labels=labels)
 
 
 def _side(size: Any, channels: int) -> int:
@@ -131,13 +132,14 @@ def _as_timm(family: type[Family], shape: Any, data: Mapping[str, Any], labels: 
     fixed = [name for name in vars(shape) if name not in ("size", "classes", "channels", "dropout")]
     published = (name for name, sizes in presets.items() if all(sizes[each] == getattr(shape, each) for each in fixed))
     scales = {name: list(data[name]) for name in ("mean", "std") if name in data}
-    seen = {"input_size": [shape.channels, shape.size, shape.size], "crop_pct": 1.0}
+    share = shape.size / round(shape.size * (data.get("margin") or 1))
+    seen = {"input_size": [shape.channels, shape.size, shape.size], "crop_pct": share}
     mode = {"crop_mode": "squash" if data.get("fit") == "squeeze" else "center"}
     return {
         "architecture": next(published, family.kind).replace("efficientnet-", "tf_efficientnet_"),
         "num_classes": shape.classes,
         **({"label_names": list(labels)} if shape.classes and labels else {}),
-        "pretrained_cfg": {**seen, **mode, "interpolation": "bicubic", **scales},
+        "pretrained_cfg": {**seen, **mode, "interpolation": data.get("resample") or "bicubic", **scales},
     }
 
 
@@ -155,7 +157,7 @@ def _nameless(place: Path, kind: str | None) -> PictureModel:
     family = next((family for family, names in named.items() if family.mark in names), None)
     if family is None:
         known = ", ".join(f"{each.kind} as {each.spelling} names it ({each.mark})" for each in FAMILIES)
-        first = next(iter(sorted(tensors)), "nothing")
+        first = quoted(next(iter(sorted(tensors)), "nothing"))
         raise ValueError(f"the weights ({first}, ...) are of no model that is known without a config.json: {known}")
     shape = family.understood(Fields({}), named[family])
     ours = family.taken(shape, named[family])
@@ -170,7 +172,7 @@ def _nameless(place: Path, kind: str | None) -> PictureModel:
 def _weights(folder: Path) -> list[Path]:
     """The files of weights in a folder: the one that is called so, or all there are."""
     own = folder / WEIGHTS
-    return [own] if own.is_file() else sorted(path for path in folder.glob(f"*{SAFE}") if path.is_file())
+    return [own] if folders.is_there(own) else sorted(folder.glob(f"*{SAFE}"))
 
 
 def _timm(found: Mapping[str, Any]) -> bool:
@@ -190,52 +192,6 @@ def _pickles(path: Path) -> bool:
 def _pickled(place: Path) -> str:
     convert = f"python scripts/bin_to_safetensors.py {place.parent}"
     return f"{place}: is pickled, and a pickle can run code: convert it first with `{convert}`"
-
-
-def _scales(folder: Path, channels: int) -> dict[str, Any]:
-    """How a folder of Hugging Face's says that pictures are prepared."""
-    place = folder / PREPROCESSOR
-    found = folders.mapping(place, folders.LARGEST) if place.is_file() else {}
-    data: dict[str, Any] = {"mean": [0.5] * channels, "std": [0.5] * channels, "fit": "squeeze"}
-    if found.get("do_center_crop") is True:
-        data["fit"] = "crop"
-    factor = found.get("rescale_factor", 1 / 255)
-    if found.get("do_rescale", True) is not True or not isinstance(factor, float) or abs(factor * 255 - 1) > 1e-6:
-        raise ValueError(f"{PREPROCESSOR}: rescale_factor must be 1/255, not {as_json(factor)}")
-    if found.get("do_normalize", True) is not True:
-        return {**data, "mean": [0.0] * channels, "std": [1.0] * channels}
-    own = {
-        name: _three(found[f"image_{name}"], f"image_{name}") for name in ("mean", "std") if f"image_{name}" in found
-    }
-    for name, values in own.items():
-        if len(values) != channels:
-            raise ValueError(f"{PREPROCESSOR}: image_{name} has {len(values)} numbers for {channels} channels")
-    return {**data, **own}
-
-
-def _three(value: Any, name: str) -> list[float]:
-    """Numbers, one for each channel."""
-    if not isinstance(value, list) or not all(type(each) in (int, float) for each in value):
-        raise ValueError(f"{name} must be a list of numbers, not {as_json(value)}")
-    return [float(each) for each in value]
-
-
-def _preprocessor(shape: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-    """What prepares pictures there as here."""
-    square = {"height": shape.size, "width": shape.size}
-    cut = {"do_center_crop": True, "crop_size": square, "size": {"shortest_edge": shape.size}}
-    crops = data.get("fit", "crop") == "crop"
-    return {
-        "image_processor_type": "CLIPImageProcessor" if crops else "ViTImageProcessor",  # who can cut out the middle
-        "do_resize": True,
-        **(cut if crops else {"size": square}),
-        "do_rescale": True,
-        "rescale_factor": 1 / 255,
-        "do_normalize": True,
-        "image_mean": list(data["mean"]),
-        "image_std": list(data["std"]),
-        "resample": 3,
-    }
 
 
 def _labels(found: Mapping[str, Any]) -> tuple[str, ...] | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from regard.interop.fields import Fields, as_json, quoted
-from regard.interop.folder import LARGEST, mapping
+from regard.interop.folder import LARGEST, is_there, mapping, parse_json
+from regard.interop.special import LARGEST as LARGEST_SETTINGS
+from regard.interop.special import SETTINGS
 
+ENDLESS = 1_000_000  # tokens; what stands for no limit there is far larger
 MODULES, WHOLE = "modules.json", "config_sentence_transformers.json"
 LENGTH = "sentence_*_config.json"  # beside the weights; the star is bert, roberta, distilbert ...
 POOLS = {
@@ -44,7 +46,7 @@ class Embedding:
 
 def read(folder: Path) -> Embedding | None:
     """What modules.json and the files that it names say; None where there is no such file."""
-    if not (folder / MODULES).is_file():
+    if not is_there(folder / MODULES):
         return None
     modules = [_module(each, folder / MODULES) for each in _listed(folder / MODULES)]
     kinds = [kind for kind, _ in modules]
@@ -53,7 +55,7 @@ def read(folder: Path) -> Embedding | None:
         why = f"the module {strange} cannot be read" if strange else f"modules {', '.join(kinds) or 'none'} in a row"
         raise ValueError(f"{folder / MODULES}: {why}: Transformer, Pooling and maybe Normalize can be")
     body = _inside(folder, modules[0][1])
-    if (folder / WHOLE).is_file():
+    if is_there(folder / WHOLE):
         fields = Fields(mapping(folder / WHOLE, LARGEST), folder / WHOLE)
         fields.constant({"default_prompt_name": (None,)})  # it would stand before every text
         fields.rest(HARMLESS)
@@ -62,10 +64,7 @@ def read(folder: Path) -> Embedding | None:
 
 
 def _listed(place: Path) -> list[Any]:
-    try:
-        found = json.loads(place.read_bytes()[:LARGEST].decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{place}: cannot be read, {' '.join(str(error).split())}") from None
+    found = parse_json(place, LARGEST)
     if not isinstance(found, list):
         raise ValueError(f"{place}: expected a list of modules, not {as_json(found)}")
     return found
@@ -87,7 +86,7 @@ def _inside(folder: Path, path: str) -> Path:
 
 def _pool(place: Path) -> str:
     """The one way in which vectors of tokens become one."""
-    if not place.is_file():
+    if not is_there(place):
         raise ValueError(f"{place}: is missing, which says how vectors of tokens become one: copy it too")
     fields = Fields(mapping(place, LARGEST), place)
     fields.whole("word_embedding_dimension", "embedding_dimension", default=1)
@@ -104,13 +103,25 @@ def _pool(place: Path) -> str:
 
 
 def _length(body: Path) -> dict[str, Any]:
-    """Most tokens of a text, and whether capitals count as small letters."""
+    """Most tokens of a text, and whether capitals count as small letters.
+
+    Where no max_seq_length is said, as version 6 writes none, it is what the tokenizer says.
+    """
     there = sorted(body.glob(LENGTH))
-    if not there:
-        return {}
-    fields = Fields(mapping(there[0], LARGEST), there[0])
+    fields = Fields(mapping(there[0], LARGEST), there[0]) if there else Fields({})
     longest = fields.whole("max_seq_length", default=None)
     lowercase = fields.flag("do_lower_case", default=False)
     fields.constant(EMPTY)
     fields.rest(HARMLESS)
-    return {**({} if longest is None else {"longest": longest}), **({"lowercase": True} if lowercase else {})}
+    found = {"most": _tokenizer_length(body)} if longest is None else {"longest": longest}
+    found = {name: value for name, value in found.items() if value is not None}
+    return {**found, **({"lowercase": True} if lowercase else {})}
+
+
+def _tokenizer_length(body: Path) -> int | None:
+    """Most tokens of a text by tokenizer_config.json; None where that says nothing, or a number that means none."""
+    place = body / SETTINGS
+    value = mapping(place, LARGEST_SETTINGS).get("model_max_length") if is_there(place) else None
+    if value is not None and (type(value) not in (int, float) or value < 1):
+        raise ValueError(f"{place}: model_max_length must be a number of tokens, not {as_json(value)}")
+    return None if value is None or value >= ENDLESS else int(value)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.interop.fields import as_json
-from regard.interop.folder import mapping
+from regard.interop.folder import is_there, mapping
 from regard.interop.sentencepiece import MOST
 
 LARGEST = 1 << 24  # bytes of a file that says how a tokenizer is used
@@ -49,9 +49,9 @@ class Notes:
 
 def notes(folder: Path) -> Notes:
     """What tokenizer_config.json and its older fellows say, as far as they are there."""
-    there = [folder / name for name in (OLDER, SETTINGS) if (folder / name).exists()]
+    there = [folder / name for name in (OLDER, SETTINGS) if is_there(folder / name)]
     settings = {name: value for place in there for name, value in mapping(place, LARGEST).items()}
-    added = dict(_later(folder / ADDED)) if (folder / ADDED).exists() else {}
+    added = dict(_later(folder / ADDED)) if is_there(folder / ADDED) else {}
     added |= _by_id(settings.get("added_tokens_decoder"), folder / SETTINGS)
     named = [settings.get(role) for role in ROLES]
     for name in MORE:
@@ -141,11 +141,9 @@ def numbered(vocab: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _listed(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    found = document.get("added_tokens") or []
-    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise ValueError("added_tokens must be a list of objects")
-    numbered({content(each, WHOLE): each.get("id") for each in found})
-    return found
+    listed = document.get("added_tokens") or []
+    numbered({content(token, WHOLE): token.get("id") for token in listed})
+    return listed
 
 
 def _later(place: Path) -> Iterator[tuple[int, dict[str, Any]]]:

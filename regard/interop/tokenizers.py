@@ -10,17 +10,19 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from regard.data.tokenizers import Tokenizer
+from regard.data.tokenizers import Tokenizer, refuse_explosive
 from regard.interop import sentencepiece
 from regard.interop.fields import as_json
-from regard.interop.folder import VOCABULARY, mapping
+from regard.interop.folder import VOCABULARY, is_there, mapping, read_file
 from regard.interop.pieces import for_camembert, for_marian, for_t5, parts
 from regard.interop.sentencepiece import Pieces, check_charsmap
 from regard.interop.special import WHOLE, Notes, frame, mark, notes, numbered
+from regard.interop.tokenizer_limits import check_added_tokens, check_merges
+from regard.interop.tokenizer_settings import follow_settings
+from regard.interop.tokenizer_trial import try_tokenizer
 
 T = TypeVar("T")
 LARGEST = 1 << 26  # bytes of a tokenizer.json, a vocabulary or a list of merges
-UNHEARD = "a\U0010fffd \U000e0fff"
 LARGEST_MODEL = 1 << 24  # bytes of a model of SentencePiece
 SOURCE, TARGET = "source.spm", "target.spm"
 MODELS = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", VOCABULARY)
@@ -43,13 +45,15 @@ def read(folder: Path, *, kind: str, target: bool = False) -> str:
     try:
         said = notes(folder)
         document = _document(folder, kind, said, target=target)
+        check_added_tokens(document)
         mark(document, said, SPECIAL.get(kind, ()))
         document.setdefault("post_processor", frame(document, kind))
+        follow_settings(document, said, kind, folder)
         for charsmap in _charsmaps(document.get("normalizer")):
             check_charsmap(charsmap)
         text = json.dumps(document, ensure_ascii=False)
-        made = folder / WHOLE if (folder / WHOLE).exists() else folder
-        _probe(_placed(made, lambda: Tokenizer.parse(text)))
+        made = folder / WHOLE if is_there(folder / WHOLE) else folder
+        _placed(made, lambda: _check_whole(document, text))
     except RecursionError:
         raise ValueError(f"{folder}: its tokenizer is nested too deeply") from None
     except ValueError as error:
@@ -58,20 +62,28 @@ def read(folder: Path, *, kind: str, target: bool = False) -> str:
     return text
 
 
+def _check_whole(document: dict[str, Any], text: str) -> None:
+    """Refuse a tokenizer that is inconsistent, or that the library cannot use without harm."""
+    check_merges(document["model"])
+    refuse_explosive(document)
+    try_tokenizer(text)
+    Tokenizer.parse(text)
+
+
 def _document(folder: Path, kind: str, said: Notes, *, target: bool) -> dict[str, Any]:
     """A tokenizer.json from whatever files there are, the most exact first; texts are never cut or filled up."""
     empty = {"version": "1.0", "truncation": None, "padding": None}
-    if (folder / WHOLE).exists():
+    if is_there(folder / WHOLE):
         return {**mapping(folder / WHOLE, LARGEST), **empty}
-    if (folder / SOURCE).exists():
+    if is_there(folder / SOURCE):
         return {**empty, **_one_side(folder, TARGET if target else SOURCE)}
     for name in MODELS:
-        if (folder / name).exists():
+        if is_there(folder / name):
             return {**empty, **_pieces(folder / name, kind, said)}
-    if (folder / "vocab.json").exists():
+    if is_there(folder / "vocab.json"):
         vocab, merges = _vocabulary(folder / "vocab.json"), _merges(folder / "merges.txt")
         return {**empty, **(_first_pairs(vocab, merges) if kind == "openai-gpt" else _byte_pairs(vocab, merges, said))}
-    if (folder / "vocab.txt").exists():
+    if is_there(folder / "vocab.txt"):
         return {**empty, **_word_pieces(folder / "vocab.txt", said)}
     known = ", ".join((WHOLE, "vocab.json with merges.txt", "vocab.txt", SOURCE, *MODELS[:-1]))
     raise ValueError(f"{folder}: has no tokenizer; known are {known} and llama2.c's {VOCABULARY}")
@@ -98,7 +110,7 @@ def _one_side(folder: Path, name: str) -> dict[str, Any]:
 
 def _model(path: Path) -> Pieces:
     parse = sentencepiece.parse_llama2c if path.name == VOCABULARY else sentencepiece.parse
-    return _placed(path, lambda: parse(_bytes(path, LARGEST_MODEL)))
+    return _placed(path, lambda: parse(read_file(path, LARGEST_MODEL)))
 
 
 def _byte_pairs(vocab: dict[str, int], merges: list[list[str]], said: Notes) -> dict[str, Any]:
@@ -182,29 +194,10 @@ def _merges(path: Path) -> list[list[str]]:
 def _lines(path: Path) -> list[str]:
     """The lines of a text file; only a line feed ends one."""
     try:
-        lines = _bytes(path, LARGEST).decode("utf-8").replace("\r\n", "\n").split("\n")
+        lines = read_file(path, LARGEST).decode("utf-8").replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: is not UTF-8, byte {error.start:,}") from None
     return lines[:-1] if not lines[-1] else lines
-
-
-def _bytes(path: Path, largest: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            data = file.read(largest + 1)
-    except OSError as error:
-        raise ValueError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    if len(data) > largest:
-        raise ValueError(f"{path}: is larger than {largest:,} bytes")
-    return data
-
-
-def _probe(tokenizer: Tokenizer) -> None:
-    """Stop at a tokenizer that fails at a character nobody knows, since texts may have any."""
-    try:
-        tokenizer.encode(UNHEARD)
-    except Exception as error:  # the Rust library raises nothing more exact
-        raise ValueError(f"cannot read every text: {' '.join(str(error).split())}") from None
 
 
 def _charsmaps(part: Any) -> Iterator[bytes]:

@@ -108,7 +108,7 @@ class NoOptions:
 
 def revived(checkpoint: Checkpoint, device: Any) -> Any:
     """The model of a checkpoint with its weights, ready to use."""
-    return models.revive(checkpoint.config["model"], checkpoint.tensors(), device)
+    return models.revive(checkpoint.config["model"], checkpoint.finite_tensors(), device)
 
 
 def chosen(trained: Any, options: Mapping[str, Any], *, below: Mapping[str, Any] | None = None) -> Any:

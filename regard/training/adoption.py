@@ -104,7 +104,7 @@ def adopt(model: Any, parent: Checkpoint, *, same: bool) -> list[str]:
     `same` says that it has learnt the same, down to the labels.
     """
     passing = getattr(model, "transient", ())
-    tensors = {name: tensor for name, tensor in folded(parent.tensors()).items() if name not in passing}
+    tensors = {name: tensor for name, tensor in folded(parent.finite_tensors()).items() if name not in passing}
     own, tensors = tensors, model.fitted(tensors) if hasattr(model, "fitted") else tensors
     resized = [f"{name} is interpolated" for name, tensor in own.items() if tensors[name].shape != tensor.shape]
     if same:

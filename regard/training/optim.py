@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from regard.config.ranges import Amount, Positive, Share, Whole
+from regard.config.ranges import Decay, Positive, Share, Whole
 from regard.config.resuming import Fixed
 from regard.decoding.graphs import Graph
 from regard.training.muon import Muon, grouped, matrices
@@ -34,7 +34,7 @@ class OptimConfig:
     """What adam adds to its denominator."""
     momentum: Share = 0.0
     """How much of the past sgd keeps."""
-    weight_decay: Amount = 0.0
+    weight_decay: Decay = 0.0
     """Weight decay of matrices; biases and norms have none."""
     warmup: Whole = 400
     """Steps over which the rate rises."""

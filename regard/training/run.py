@@ -24,19 +24,29 @@ from regard.config.resuming import Verdict
 from regard.data.normalise import recorded
 from regard.models import modern
 from regard.training import distributed, provenance
+from regard.training import parent as parents
 from regard.training.compatibility import changes
 from regard.training.distributed import ALONE, Team
 from regard.training.lock import NAME, Lock, held
 from regard.training.log import Log, Silence, forget
+from regard.training.parent import Parent
 from regard.training.resume import NUMBERS, TENSORS
 
 STEP = re.compile(r"step-[0-9]+")
 STRICT: Mapping[str, Verdict] = {"": "refused"}
 OURS = (
     *("checkpoints", "best", "damaged-best", "state.json", "config.yaml", "command.txt", "env.json", "data.json"),
+    parents.NAME,
     *("metrics.jsonl", "train.log", "samples", "tensorboard", "report.html"),
 )
-EARLY = {NAME, "state.json", "command.txt", "env.json", "train.log"}  # what a run leaves that never came to train
+EARLY = {
+    NAME,
+    parents.NAME,
+    "state.json",
+    "command.txt",
+    "env.json",
+    "train.log",
+}  # what a run leaves that never came to train
 
 
 @dataclass(frozen=True)
@@ -127,11 +137,17 @@ class Run:
         finally:
             self.close()
 
-    def begin(self, recipe: Any, data: Mapping[str, Any], parent: Checkpoint | None = None) -> Run:
+    def begin(
+        self,
+        recipe: Any,
+        data: Mapping[str, Any],
+        parent: Parent | None = None,
+        start: Checkpoint | None = None,
+    ) -> Run:
         """Now that settings and data are known: judge whether it may go on with them, and write them down.
 
-        The recipe's fields say what may change when a run is resumed; nothing of a mere mapping may. A `parent` is the
-        model that it starts from.
+        The recipe's fields say what may change when a run is resumed; nothing of a mere mapping may. The model that a
+        run starts from, open as `start`, is written down first, so that no config.yaml is ever there without it.
         """
         if not self.team.is_main:
             return self
@@ -144,11 +160,13 @@ class Run:
                 run = _resumed(self, (before, settings), data, verdicts)
             elif self.filled:
                 _clear(self.folder)
+            if self.latest is None:
+                parents.record_parent(self.folder, parent)
             checkpoint.replace(self.folder / "config.yaml", config.dump(settings).encode("utf-8"))
             checkpoint.replace(self.folder / "data.json", checkpoint.render(data))
         contents = {name: known.get("fingerprint") for name, known in data.items() if isinstance(known, Mapping)}
         marks = {"config": checkpoint.fingerprint(settings), "data": checkpoint.fingerprint(contents)}
-        learnt_from = provenance.collect_digests(recipe, run.latest or parent)
+        learnt_from = provenance.collect_digests(recipe, run.latest or start)
         return replace(run, fingerprints=marks, learnt_from=learnt_from)
 
     def close(self) -> None:

@@ -281,7 +281,7 @@ def test_arbitrary_bytes_never_crash_a_reader(tmp_path, data, name):
         ({}, "either source and target or path"),
         ({"source": "a"}, "either source and target or path"),
         ({"source": "a", "target": "b", "path": "c"}, "either source and target or path"),
-        ({"path": "a", "weight": 0}, "weight must be a number above 0, not 0"),
+        ({"path": "a", "weight": 0}, "weight must be a number above 0 and at most 1e30, not 0"),
         ({"path": "a", "columns": [1, 1]}, "columns must be two different numbers"),
         ({"path": "a", "tag": "<eos>"}, "tag must be a short code"),
     ],

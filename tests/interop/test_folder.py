@@ -108,7 +108,7 @@ BROKEN = [
     (b'{"model_type": "gpt2", "n_embd": 1, "n_embd": 2}', "n_embd is given twice"),
     (b'{"n_embd": ' + b"9" * 10_000 + b"}", "config.json: cannot be read"),
     (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "config.json: "),
-    (b" " * (1 << 20) + b"{}", "config.json: cannot be read, larger than 1,048,576 bytes"),
+    (b" " * (1 << 20) + b"{}", "config.json: is larger than 1,048,576 bytes"),
     (b'{"n_embd": 24}', "config.json has no model_type, say it by --type: one of gpt2"),
 ]
 
@@ -218,7 +218,7 @@ def test_a_vocabulary_that_does_not_fit_is_refused(folder, refused):
     (folder / "tokenizer.json").write_text("{}")
     assert "the tokenizer has no vocabulary" in refused()
     (folder / "tokenizer.json").write_text('{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": [["a", "b"]]}}')
-    assert f"{folder / 'tokenizer.json'}: not a tokenizer.json: Token `b` out of vocabulary" in refused()
+    assert f'{folder / "tokenizer.json"}: a merge joins "a" and "b", and the vocabulary lacks' in refused()
     (folder / "tokenizer.json").unlink()
     refused()
 
@@ -248,3 +248,13 @@ def test_every_family_says_what_it_must_of_itself():
         assert family.__doc__
         assert not {*family.constant} & family.harmless
         assert not family.idle or re.compile(family.idle)
+
+
+def test_what_somebody_else_wrote_is_cut_in_a_message(folder, refused):
+    change(folder, model_type="x" * 5000)
+    assert len(refused()) < 1000
+    change(folder, model_type="gpt2")
+    (folder / WEIGHTS).unlink()
+    index = {"weight_map": {"transformer.wte.weight": "y" * 5000 + ".safetensors"}}
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps(index))
+    assert len(refused()) < 1000

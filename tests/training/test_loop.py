@@ -283,7 +283,7 @@ def test_compiling_asked_for_on_a_cpu_is_ignored_aloud(regression: Any, train: A
     [
         ({"steps": 0}, "steps must be a whole number from 1 to 1e12, not 0"),
         ({"seed": 10**22}, "seed must be a whole number from -9.2e18 to 9.2e18, not 1"),
-        ({"clip": -1.0}, "clip must be a number above 0, not -1"),
+        ({"clip": -1.0}, "clip must be a number above 0 and at most 1e30, not -1"),
         ({"average": 9}, "average 9 needs"),
         ({"failures": 0}, "failures must be a whole number from 1"),
         ({"spike": 0.0}, "spike must be a number above 0"),

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Int, UInt8
 
+from regard.config.words import shown
 from regard.data import cache as caches
 from regard.data.findings import Finding, told
-from regard.data.pictures.decoding import Fit, Look, Unusable, below, decoded, from_array, look, quiet
+from regard.data.pictures.decoding import Fit, Look, Resample, Unusable, below, decoded, from_array, look, quiet
 from regard.data.pictures.shelves import Shelf
 
 VERSION = 4  # of what decoding makes of a file and says of it
 PIECE = 256  # pictures decoded at a time
 SAMPLED = 256  # pictures whose headers tell a size
+MARGIN = 4  # times its size that a picture is at most before its middle is cut out
 LARGEST = 224  # pixels on a side that nobody asked to be more
 FINE = 64  # up to so many, pictures keep their size
 RAISED = "raise data.reject"  # the remedy where a recipe trains
@@ -35,6 +38,24 @@ class Shape(NamedTuple):
     size: int
     channels: int
     fit: Fit = "crop"
+    resample: Resample | None = None
+    """How pixels are interpolated; None: bicubic."""
+    margin: float | None = None
+    """Of what is cropped: the short side is made so many times `size` first; None: `size`, in one step."""
+
+    @classmethod
+    def of(cls, model: Any, data: Mapping[str, Any]) -> Shape:
+        """Read it from the config of a model and the data section of its checkpoint."""
+        resample, margin = data.get("resample"), data.get("margin")
+        if resample is not None and resample not in get_args(Resample):
+            raise ValueError(f"data.resample must be one of {', '.join(get_args(Resample))}, not {shown(resample)}")
+        if margin is not None and not (isinstance(margin, int | float) and 1 <= margin <= MARGIN):
+            raise ValueError(f"data.margin must be a number from 1 to {MARGIN}, not {shown(margin)}")
+        return cls(model.size, model.channels, data.get("fit", "crop"), resample, margin)
+
+
+PREPARATION = (*Shape._fields, "mean", "std")
+"""Settings of how pictures are prepared for a model, which go with its weights."""
 
 
 class Stacks:
@@ -100,11 +121,32 @@ class Album:
         return [*refused, *(told(finding, how) for how, finding in self.odd.items()), *self.notes]
 
 
-def shape_of(shelves: Sequence[Shelf], size: int | None, channels: int | None, fit: Fit | None = None) -> Shape:
+def scales_of(data: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    """Return mean and deviation of each channel from the data section of a checkpoint, if pixels can be scaled by them.
+
+    A deviation of 0 would make every answer NaN.
+    """
+    scales = {name: tuple(map(float, data[name])) for name in ("mean", "std")}
+    for name, values in scales.items():
+        for value in values:
+            if not math.isfinite(value) or (name == "std" and value <= 0):
+                wanted = "above 0" if name == "std" else "finite"
+                raise ValueError(f"data.{name} must hold numbers that are {wanted}, not {shown(list(values))}")
+    return scales
+
+
+def shape_of(
+    shelves: Sequence[Shelf],
+    size: int | None,
+    channels: int | None,
+    fit: Fit | None = None,
+    resample: Resample | None = None,
+    margin: float | None = None,
+) -> Shape:
     """The size and channels that suit the pictures, where nobody named them, by the headers of some of them."""
     fit = fit or "crop"
     if size is not None and channels is not None:
-        return Shape(size, channels, fit)
+        return Shape(size, channels, fit, resample, margin)
     faults = dict[str, Finding]()
     looks = [found for shelf in shelves for found in first_looks(shelf, SAMPLED // len(shelves), faults)]
     if not looks:
@@ -115,7 +157,8 @@ def shape_of(shelves: Sequence[Shelf], size: int | None, channels: int | None, f
     side = int(median(min(one.width, one.height) for one in looks))
     coarse = min(side, LARGEST) // 16 * 16
     grey = all(one.grey for one in looks)
-    return Shape(size or (coarse if side > FINE else max(8, side // 4 * 4)), channels or (1 if grey else 3), fit)
+    size = size or (coarse if side > FINE else max(8, side // 4 * 4))
+    return Shape(size, channels or (1 if grey else 3), fit, resample, margin)
 
 
 def album(shelf: Shelf, shape: Shape, *, cache: str | Path | None = None) -> Album:

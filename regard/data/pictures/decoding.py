@@ -40,6 +40,7 @@ WHITE = (255, 255, 255, 255)
 ANIMATED = "animated, of which the first frame is taken: save another by itself"
 GREY, COLOURED = "grey, read as if in colour", "in colour, read as grey"
 Fit = Literal["crop", "squeeze"]
+Resample = Literal["bicubic", "bilinear", "nearest", "lanczos", "box", "hamming"]
 Pixels = UInt8[np.ndarray, "channels size size"]
 
 
@@ -93,17 +94,27 @@ def _grey(picture: Image.Image) -> bool:
     return picture.mode in ("1", "L", "LA", "La") or picture.mode.startswith("I")
 
 
-def decoded(path: Path, *, size: int, channels: int, fit: Fit = "crop") -> Decoded:
+def decoded(
+    path: Path,
+    *,
+    size: int,
+    channels: int,
+    fit: Fit = "crop",
+    resample: Resample | None = None,
+    margin: float | None = None,
+) -> Decoded:
     """The bytes of a picture file."""
     with _opened(path) as picture:
         side = min(picture.size)
         other = (GREY if _grey(picture) else COLOURED) if _grey(picture) != (channels == 1) else None
         odd = ANIMATED if getattr(picture, "is_animated", False) and picture.format != "MPO" else other
-        picture.draft(None, _draft_size(picture, 2 * size))  # a JPEG is unpacked no larger than it need be
+        enough = 2 * round(size * (margin or 1))
+        picture.draft(None, _draft_size(picture, enough))  # a JPEG is unpacked no larger than it need be
         if picture.width * picture.height > MOST:
             raise Unusable(HUGE)
         plain = _upright(picture, grey=channels == 1)
-        return Decoded(_channelled(np.asarray(_fitted(plain, size, fit)), channels), side, odd)
+        square = _fitted(plain, size, fit, resample or "bicubic", margin)
+        return Decoded(_channelled(np.asarray(square), channels), side, odd)
 
 
 def _shrinkable(picture: Image.Image) -> bool:
@@ -118,7 +129,15 @@ def _draft_size(picture: Image.Image, wanted: int) -> tuple[int, int]:
     return min(wanted, width // shrink), min(wanted, height // shrink)
 
 
-def from_array(given: np.ndarray, *, size: int, channels: int, fit: Fit = "crop") -> Pixels:
+def from_array(
+    given: np.ndarray,
+    *,
+    size: int,
+    channels: int,
+    fit: Fit = "crop",
+    resample: Resample | None = None,
+    margin: float | None = None,
+) -> Pixels:
     """The same of an array, (height, width) or with channels last: bytes, or shades from 0 to 1."""
     from PIL import Image
 
@@ -133,10 +152,11 @@ def from_array(given: np.ndarray, *, size: int, channels: int, fit: Fit = "crop"
         shades = np.rint(shades * 255).astype(np.uint8)
     if shades.dtype != np.uint8:
         raise Unusable(f"an array of {shades.dtype}: give bytes (uint8), or numbers from 0 to 1")
-    if shades.shape == (size, size) or (shades.shape == (size, size, 3) and channels == 3):
+    whole = margin is None or margin == 1
+    if whole and (shades.shape == (size, size) or (shades.shape == (size, size, 3) and channels == 3)):
         return _channelled(shades, channels)
     plain = _upright(Image.fromarray(shades), grey=channels == 1)
-    return _channelled(np.asarray(_fitted(plain, size, fit)), channels)
+    return _channelled(np.asarray(_fitted(plain, size, fit, resample or "bicubic", margin)), channels)
 
 
 @contextmanager
@@ -183,18 +203,30 @@ def _upright(picture: Image.Image, *, grey: bool) -> Image.Image:
     return picture.convert("L" if grey else "RGB")
 
 
-def _fitted(picture: Image.Image, size: int, fit: Fit) -> Image.Image:
-    """Square: the short side made `size` and the middle cut out, or both sides made `size`."""
+def _fitted(picture: Image.Image, size: int, fit: Fit, resample: Resample, margin: float | None) -> Image.Image:
+    """Square: the short side made `size` and the middle cut out, or both sides made `size`.
+
+    With a `margin` the short side is first made so many times as long, in whole pixels, as others prepare pictures.
+    """
     from PIL import Image
 
     width, height = picture.size
-    if (width, height) == (size, size):
-        return picture
+    method = Image.Resampling[resample.upper()]
     if fit == "squeeze":
-        return picture.resize((size, size), Image.Resampling.BICUBIC)
+        return picture if (width, height) == (size, size) else picture.resize((size, size), method)
     side = min(width, height)
-    left, top = (width - side) / 2, (height - side) / 2
-    return picture.resize((size, size), Image.Resampling.BICUBIC, box=(left, top, left + side, top + side))
+    if margin is None:
+        left, top = (width - side) / 2, (height - side) / 2
+        whole = (width, height) == (size, size)
+        return picture if whole else picture.resize((size, size), method, box=(left, top, left + side, top + side))
+    edge = round(margin * size)
+    sides = (
+        edge if width == side else int(edge * width / side),
+        edge if height == side else int(edge * height / side),
+    )
+    picture = picture if sides == (width, height) else picture.resize(sides, method)
+    left, top = ((length - size) // 2 for length in picture.size)
+    return picture.crop((left, top, left + size, top + size))
 
 
 def _channelled(shades: np.ndarray, channels: int) -> Pixels:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from regard.config.paths import real_path
 from regard.config.resuming import Free
 from regard.data.encodings import find
 from regard.data.pictures import idx
@@ -133,14 +134,14 @@ def _part(root: Path, part: Part) -> Path:
 
 def _folder(root: Path, *, labelled: bool = True) -> Shelf:
     """Every folder in a folder is a class, whose pictures lie in it, however deep; without labels, it is one itself."""
-    real = root.resolve()
+    real = real_path(root)
     folders = sorted(each for each in root.iterdir() if each.is_dir() and not each.name.startswith("."))
     folders = folders if labelled else [root]
     paths, labels, refused, strange, empty = list[Path](), list[str](), list[tuple[str, str]](), list[str](), []
     for folder in folders:
-        before, inside = len(paths), folder.resolve().is_relative_to(real)
+        before, inside = len(paths), real_path(folder).is_relative_to(real)
         for path in _files(folder) if inside else [folder]:  # a link may lead to a whole disk
-            if path.exists() and not path.resolve().is_relative_to(real):
+            if path.exists() and not real_path(path).is_relative_to(real):
                 refused.append((str(path), ELSEWHERE))
             elif path.suffix.lower() in OTHERS:
                 refused.append((str(path), NO_PICTURE))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from regard.config.paths import real_path
 from regard.config.words import nearest
 from regard.data.pictures.decoding import SUFFIXES
 from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, suffix, value_at
@@ -81,7 +82,7 @@ def path_fault(base: Path, text: Any) -> str | None:
         return "no path: name a picture, or leave the row out"
     path = Path(os.path.normpath(text.strip()))
     said = path.is_absolute() or path.parts[:1] == ("..",)  # that it leaves the folder, which a link does not say
-    return None if said or picture_at(base / path).resolve().is_relative_to(base.resolve()) else ELSEWHERE
+    return None if said or real_path(picture_at(base / path)).is_relative_to(real_path(base)) else ELSEWHERE
 
 
 def picture_at(path: Path) -> Path:

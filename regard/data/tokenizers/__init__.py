@@ -9,6 +9,7 @@ from regard.data.tokenizers.tokenizer import (
     TokenizerConfig,
     derived,
     excerpt,
+    refuse_explosive,
     train,
 )
 
@@ -21,5 +22,6 @@ __all__ = [
     "TokenizerConfig",
     "derived",
     "excerpt",
+    "refuse_explosive",
     "train",
 ]

@@ -116,11 +116,7 @@ class Tokenizer:
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             raise ValueError(f"not a tokenizer.json: {' '.join(str(error).split())}") from None
-        for pattern in _patterns(json.loads(text)):
-            if explosive(pattern):
-                raise ValueError(
-                    f"tokenizer.json splits texts by {pattern[:60]!r}, which may take exponential time on some of them"
-                )
+        refuse_explosive(json.loads(text))
         return cls(engine, how)
 
     def prepared(self, how: TextConfig) -> Tokenizer:
@@ -292,6 +288,14 @@ def _owners(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
     ends = [match.end() for match in WORD.finditer(text)]
     visible = (end - len(text[begin:end].lstrip()) if text[begin:end].strip() else begin for begin, end in spans)
     return [min(bisect_right(ends, place), max(len(ends) - 1, 0)) for place in visible]
+
+
+def refuse_explosive(document: Any) -> None:
+    """Refuse a tokenizer.json with a regular expression that may take exponential time."""
+    for pattern in _patterns(document):
+        if explosive(pattern):
+            why = "which may take exponential time on some of them"
+            raise ValueError(f"tokenizer.json splits texts by {pattern[:60]!r}, {why}")
 
 
 def _patterns(value: Any) -> Iterator[str]:

@@ -92,7 +92,7 @@ class FewShot:
     @classmethod
     def load(cls, found: Checkpoint, *, device: torch.device | str = "cpu") -> FewShot:
         """The one a checkpoint directory holds."""
-        tensors = {name: tensor.numpy() for name, tensor in found.tensors(HEAD).items()}
+        tensors = {name: tensor.numpy() for name, tensor in found.finite_tensors(HEAD).items()}
         classes = [str(label) for label in found.config["labels"]]
         head = Head(tensors["weight"], tensors["bias"])
         embedder = Embedder.load(found, device=device)

@@ -180,7 +180,7 @@ class NodeClassifier:
 
 def stored(checkpoint: Checkpoint) -> NodeGraph:
     """The graph that lies beside the weights of a model."""
-    return revived(checkpoint.json(GRAPH), checkpoint.tensors(TENSORS))
+    return revived(checkpoint.json(GRAPH), checkpoint.finite_tensors(TENSORS))
 
 
 def moved(mask: Mask, device: torch.device) -> Mask:

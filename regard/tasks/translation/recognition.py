@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from regard.config.paths import real_path
 from regard.data.glimpse import TABLES, Column, Glimpse, same_length
 from regard.data.pair_headings import language_columns
 from regard.data.readers import JSON_SUFFIXES, suffix
@@ -20,7 +20,7 @@ def recognise(given: Given) -> Claim | None:
     """Two files that belong together line by line, or files with both texts in each line."""
     if given.aligned or _beside(given.files, told=given.told):
         for files in (given.files, given.valid):
-            if files and (len(files) != 2 or Path(files[0]).resolve() == Path(files[1]).resolve()):
+            if files and (len(files) != 2 or real_path(files[0]) == real_path(files[1])):
                 raise ValueError(
                     f"{' and '.join(files)}: a text is no translation of itself: give two files, one a side"
                 )

@@ -17,7 +17,7 @@ from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Share, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
-from regard.data.pictures.album import enlarged, remembered
+from regard.data.pictures.album import PREPARATION, enlarged, remembered
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.metrics.calibration import explain_missing_temperature, fitted_temperature
 from regard.models.efficientnet import EfficientNetConfig
@@ -276,7 +276,7 @@ class PictureClassification:
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""
         recipe = config.plain(self.recipe)
-        data = {name: recipe["data"][name] for name in ("size", "channels", "fit", "mean", "std")}
+        data = {name: told for name in PREPARATION if (told := recipe["data"][name]) is not None}
         data |= {name: told for name in ("shortcut", "scatter") if (told := recipe["data"][name])}
         file = config.plain(preparing.like(self.recipe.data.train[0]))
         return {

@@ -16,7 +16,7 @@ from torch import Tensor
 from regard import config
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
-from regard.data.pictures.album import Shape, enlarged, met
+from regard.data.pictures.album import Shape, enlarged, met, scales_of
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.pictures.scatter import ScatterConfig
 from regard.data.pictures.shelves import PictureFile
@@ -84,10 +84,9 @@ class PictureClassifier:
         temperature: float = 1.0,
     ) -> None:
         self.model, self.classes, self.data, self.name, self.temperature = model, classes, data, name, temperature
-        self.shape = Shape(model.config.size, model.config.channels, data.get("fit", "crop"))
+        self.shape = Shape.of(model.config, data)
         self.patch = getattr(model.config, "patch", 0)  # of networks that cut pictures up
-        scales = {name: tuple(map(float, data[name])) for name in ("mean", "std")}
-        self.scaled = Augment(AugmentConfig(), **scales, seed=0, device=device_of(model)).plain
+        self.scaled = Augment(AugmentConfig(), **scales_of(data), seed=0, device=device_of(model)).plain
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> PictureClassifier:

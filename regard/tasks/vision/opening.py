@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import UInt8
 
+from regard.config.paths import real_path
 from regard.data.pictures.album import Shape
 from regard.data.pictures.decoding import ANIMATED, SUFFIXES, Decoded, Unusable, below, decoded, from_array, quiet
 from regard.data.pictures.tables import ELSEWHERE
@@ -28,8 +29,8 @@ def unfolded(text: str | Path) -> list[str]:
         return [str(text)]
     inside = (path for path in Path(text).rglob("*") if path.suffix.lower() in SUFFIXES and not path.is_dir())
     found = sorted((str(path) for path in inside if not _hidden(path.relative_to(text))), key=_counted)
-    real = Path(text).resolve()
-    outside = {path for path in found if not Path(path).resolve().is_relative_to(real)}
+    real = real_path(text)
+    outside = {path for path in found if not real_path(path).is_relative_to(real)}
     for path in sorted(outside):
         warnings.warn(f"{path}: {ELSEWHERE}, or name it by itself", stacklevel=1)
     found = [path for path in found if path not in outside]

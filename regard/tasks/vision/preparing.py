@@ -18,8 +18,8 @@ from regard.config.words import nearest
 from regard.data.findings import Finding, told
 from regard.data.packing import number, shuffled
 from regard.data.pictures import shortcut as shortcuts
-from regard.data.pictures.album import ALLOWED, RAISED, Album, Shape, album, joined, shape_of
-from regard.data.pictures.decoding import Fit
+from regard.data.pictures.album import ALLOWED, PREPARATION, RAISED, Album, Shape, album, joined, shape_of
+from regard.data.pictures.decoding import Fit, Resample
 from regard.data.pictures.scatter import ScatterConfig
 from regard.data.pictures.shelves import PictureFile, Shelf, has_test_part, shelve
 from regard.data.pictures.shortcut import ShortcutConfig
@@ -58,6 +58,11 @@ class PicturesConfig:
     fit: Fit | None = None
     """How a picture becomes a square: its middle is cut out, or it is squeezed; null: as for a model to start from, or
     cut out."""
+    resample: Resample | None = None
+    """How pixels are interpolated; null: as for a model to start from, or bicubic."""
+    margin: Annotated[float, Range(1, 4)] | None = None
+    """Where the middle is cut out: the short side is first made so many times the size; null: as for a model to start
+    from, or the size."""
     mean: tuple[Part, ...] | None = None
     """Mean of each channel, from 0 to 1, taken off every pixel; null: that of the training pictures."""
     std: tuple[Positive, ...] | None = None
@@ -174,8 +179,8 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
     """
     before: Any = (known or {}).get("data") or {}
     shelves = [shelve(file) for file in config.train]
-    given = {name: getattr(config, name) or before.get(name) for name in ("size", "channels", "fit", "mean", "std")}
-    shape = shape_of(shelves, given["size"], given["channels"], given["fit"])
+    given = {name: getattr(config, name) or before.get(name) for name in PREPARATION}
+    shape = shape_of(shelves, *(given[name] for name in Shape._fields))
     found = _album(shelves, shape, config.reject)
     classes = classes_of(shelves, found, [str(each) for each in (known or {}).get("labels", ())])
     train, notes = Side(found, np.arange(len(found)), numbered(found, classes)), _lost(shelves, found)

@@ -119,7 +119,7 @@ class WordVectors:
     def load(cls, found: Checkpoint, *, device: Any = None) -> WordVectors:
         """The vectors in a checkpoint; they are read by the CPU, whatever the device."""
         lines = found.text(VOCABULARY).split("\n")[:-1]
-        tensors = found.tensors()
+        tensors = found.finite_tensors()
         if "vectors" not in tensors or tensors["vectors"].dim() != 2 or len(tensors["vectors"]) != len(lines):
             raise CheckpointError(f"{found.directory}: its vectors are not those of its {len(lines)} words")
         entries = [line.split("\t") for line in lines]

@@ -129,7 +129,7 @@ def test_idx_files_and_npz_files_have_parts(tmp_path: Path) -> None:
     train, test = (shelve(PictureFile(path=str(tmp_path)), part=part) for part in ("train", "test"))
     assert (len(train), len(test), test.columns[LABEL]) == (6, 2, ["5", "5"])
     assert has_test_part(str(tmp_path))
-    assert shape_of([train], None, None, "crop") == (8, 1, "crop")
+    assert shape_of([train], None, None, "crop") == (8, 1, "crop", None, None)
     found = album(train, Shape(8, 1))
     assert np.array_equal(found.pixels[:, 0], pictures)
     colours = np.stack([pictures] * 3, -1)
@@ -206,12 +206,12 @@ def test_bad_pictures_are_counted_named_and_allowed_up_to_a_share(tmp_path: Path
 
 def test_sizes_follow_from_the_pictures(tmp_path: Path) -> None:
     root = fill(tmp_path / "photos", 2)
-    assert shape_of([shelf_of(root)], None, None, "crop") == (20, 3, "crop")
-    assert shape_of([shelf_of(root)], 64, 1, "squeeze") == (64, 1, "squeeze")
+    assert shape_of([shelf_of(root)], None, None, "crop") == (20, 3, "crop", None, None)
+    assert shape_of([shelf_of(root)], 64, 1, "squeeze") == (64, 1, "squeeze", None, None)
     for number, side in enumerate((300, 500, 700)):
         (tmp_path / "large" / "a").mkdir(parents=True, exist_ok=True)
         Image.new("L", (side, 2 * side)).save(tmp_path / "large" / "a" / f"{number}.png")
-    assert shape_of([shelf_of(tmp_path / "large")], None, None, "crop") == (224, 1, "crop")
+    assert shape_of([shelf_of(tmp_path / "large")], None, None, "crop") == (224, 1, "crop", None, None)
 
 
 def test_several_albums_are_one(tmp_path: Path) -> None:

@@ -84,6 +84,22 @@ def test_the_pooling_that_a_folder_names_is_kept_and_equals_transformers(folder,
     np.testing.assert_allclose(found, wanted, atol=1e-5, rtol=0)
 
 
+@pytest.mark.parametrize(
+    ("said", "longest"), [({"model_max_length": 9}, 9), ({"model_max_length": 10**30}, None), ({}, None)], ids=str
+)
+def test_texts_are_cut_where_the_tokenizer_says_if_nothing_else_does(folder, tmp_path, said, longest):
+    modules(folder)
+    (folder / "sentence_bert_config.json").unlink()
+    write(folder / "tokenizer_config.json", said)
+    try:
+        assert run(["import", str(folder), str(tmp_path / "own")]) == 0
+    finally:
+        (folder / "tokenizer_config.json").unlink()
+    own = Embedder.load(recipe.opened(tmp_path / "own"))
+    wanted = theirs(folder, TEXTS, "mean", longest or own.model.config.context, normalise=True)
+    np.testing.assert_allclose(own.embed(TEXTS), wanted, atol=1e-5, rtol=0)
+
+
 @pytest.fixture(scope="module")
 def own(folder, tmp_path_factory) -> Path:
     """The same as a checkpoint."""

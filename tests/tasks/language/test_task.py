@@ -246,7 +246,7 @@ def test_cold_is_greedy_and_a_seed_repeats_itself():
         ("thé", {}, "never seen 'é'"),
         ("", {"top_k": 0}, "writing.top_k must be a whole number from 1 to 1e12, not 0"),
         ("", {"length": 0}, "writing.length must be a whole number from 1"),
-        ("", {"temperature": -1.0}, "writing.temperature must be a number of at least 0, not -1.0"),
+        ("", {"temperature": -1.0}, "writing.temperature must be a number from 0 to 1e30, not -1.0"),
         ("", {"lenght": 3}, "did you mean length"),
     ],
 )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from regard.config.paths import real_path
 from regard.config.resuming import Free
 from regard.data.encodings import find
 from regard.data.pictures.decoding import SUFFIXES
@@ -146,9 +147,9 @@ def _names(path: str) -> dict[str, str]:
 
 def _silent(known: set[Path], refused: set[Path], file: CaptionFile) -> tuple[str, ...]:
     """A note on pictures beside the others that nobody wrote about."""
-    folders, known = {path.parent for path in known}, {path.resolve() for path in known | refused}
+    folders, known = {path.parent for path in known}, {real_path(path) for path in known | refused}
     beside = (path for folder in sorted(folders) if folder.is_dir() for path in sorted(folder.iterdir()))
-    left = [str(path) for path in beside if path.suffix.lower() in SUFFIXES and path.resolve() not in known]
+    left = [str(path) for path in beside if path.suffix.lower() in SUFFIXES and real_path(path) not in known]
     if not left:
         return ()
     if len(left) > SHOWN:

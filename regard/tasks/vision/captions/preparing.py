@@ -16,8 +16,8 @@ from regard.config.ranges import Batch, Length, Part, Positive, Range, Seed, Som
 from regard.config.resuming import Free, Warned
 from regard.data.findings import Finding, told
 from regard.data.packing import buckets, number, shuffled
-from regard.data.pictures.album import Album, Shape, album, joined, shape_of
-from regard.data.pictures.decoding import Fit
+from regard.data.pictures.album import PREPARATION, Album, Shape, album, joined, shape_of
+from regard.data.pictures.decoding import Fit, Resample
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.data.tokenizers import train as train_tokenizer
 from regard.metrics.captions import words
@@ -47,6 +47,11 @@ class CaptionsConfig:
     """3 of colours, 1 of grey; null: the encoder's, or 1 where all pictures are grey."""
     fit: Fit | None = None
     """How a picture becomes a square: its middle is cut out, or it is squeezed; null: the encoder's, or cut out."""
+    resample: Resample | None = None
+    """How pixels are interpolated; null: as for a model to start from, or bicubic."""
+    margin: Annotated[float, Range(1, 4)] | None = None
+    """Where the middle is cut out: the short side is first made so many times the size; null: as for a model to start
+    from, or the size."""
     mean: tuple[Part, ...] | None = None
     """Mean of each channel, from 0 to 1, taken off every pixel; null: the encoder's, or that of the pictures."""
     std: tuple[Positive, ...] | None = None
@@ -184,9 +189,10 @@ def prepare(
     `known` is the config of a model to go on from: the size and scales of its pictures, unless others are named.
     """
     before: Any = (known or {}).get("data") or {}
-    given = {name: getattr(config, name) or before.get(name) for name in ("size", "channels", "fit", "mean", "std")}
+    given = {name: getattr(config, name) or before.get(name) for name in PREPARATION}
     shelves = [shelve(file) for file in config.train]
-    shape = shape_of(shelves, given["size"] or size, given["channels"], given["fit"])
+    given["size"] = given["size"] or size
+    shape = shape_of(shelves, *(given[name] for name in Shape._fields))
     train = read(config.train, shape, config.reject)
     if config.valid:
         valid = read(config.valid, shape, config.reject)

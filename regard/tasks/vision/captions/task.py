@@ -20,7 +20,7 @@ from regard.attention.masks import Grid
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Amount, Count, Share, Small, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
-from regard.data.pictures.album import enlarged, remembered
+from regard.data.pictures.album import PREPARATION, enlarged, remembered
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.tokenizers import TokenizerConfig
 from regard.metrics.captions import judged
@@ -336,7 +336,7 @@ class Captions:
         """How pictures are brought to the model, for the checkpoint."""
         plain = config.plain(self.recipe.data)
         file = config.plain(replace(self.recipe.data.train[0], path="", folder=None, only=None))
-        told = {name: plain[name] for name in ("size", "channels", "fit", "mean", "std", "plain")}
+        told = {name: plain[name] for name in (*PREPARATION, "plain") if plain[name] is not None}
         return {**told, "file": file, "learnt": remembered(self.prepared.train.marks)}
 
     def contents(self) -> dict[str, Any]:

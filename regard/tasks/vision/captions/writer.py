@@ -20,7 +20,7 @@ from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Length, Range, Small, Whole
 from regard.data.normalise import TextConfig, recorded
-from regard.data.pictures.album import ALLOWED, Shape, enlarged, met
+from regard.data.pictures.album import ALLOWED, Shape, enlarged, met, scales_of
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.tokenizers import Tokenizer
 from regard.decoding import constraints
@@ -104,10 +104,9 @@ class CaptionWriter:
         self.model, self.tokenizer, self.data, self.name = model, tokenizer, data, name
         self.decoding = decoding or CaptionOptions()
         encoder = model.config.encoder
-        self.shape = Shape(encoder.size, encoder.channels, data.get("fit", "crop"))
+        self.shape = Shape.of(encoder, data)
         self.patch = getattr(encoder, "patch", 0)  # of networks that cut pictures up
-        scales = {name: tuple(map(float, data[name])) for name in ("mean", "std")}
-        self.scaled = Augment(AugmentConfig(), **scales, seed=0, device=device_of(model)).plain
+        self.scaled = Augment(AugmentConfig(), **scales_of(data), seed=0, device=device_of(model)).plain
         self.ready = Ready(model) if hasattr(model, "stack") else None
 
     @classmethod

@@ -71,7 +71,7 @@ class PictureMaker:
 
     def __init__(self, model: Any, classes: list[str], data: Mapping[str, Any], name: str = "generator") -> None:
         self.model, self.classes, self.data, self.name = model, classes, data, name
-        self.shape = Shape(model.config.size, model.config.channels, data.get("fit", "crop"))
+        self.shape = Shape.of(model.config, data)
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> PictureMaker:

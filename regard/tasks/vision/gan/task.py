@@ -17,7 +17,7 @@ from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Part, Positive, Share, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
-from regard.data.pictures.album import shape_of
+from regard.data.pictures.album import Shape, shape_of
 from regard.data.pictures.shelves import shelve
 from regard.metrics.made import frechet, variety
 from regard.models.sagan import SAGANConfig, flattery, frozen, hinge
@@ -253,7 +253,8 @@ class PictureMaking:
     def contents(self) -> dict[str, Any]:
         """What a checkpoint directory holds beside weights and metrics."""
         recipe = config.plain(self.recipe)
-        data = {name: recipe["data"][name] for name in ("size", "channels", "fit")} | {"natural": list(self.natural)}
+        shape = {name: told for name in Shape._fields if (told := recipe["data"][name]) is not None}
+        data = {**shape, "natural": list(self.natural)}
         file = config.plain(preparing.like(self.recipe.data.train[0]))
         known = {"task": recipe["task"], "model": recipe["model"], "labels": self.prepared.classes}
         return {"config.yaml": {"format": 1, **known, "data": {**data, "file": file}}, "README.md": self.card()}

@@ -1,0 +1,110 @@
+"""Tokenizers that panic, abort, take all memory or never end: each is refused in one line and harms nothing here."""
+
+import json
+
+import pytest
+
+from regard.cli import run
+from regard.interop.tokenizer_limits import MOST_ADDED, MOST_MERGES, check_added_tokens, check_merges
+from regard.interop.tokenizer_trial import try_tokenizer
+from regard.interop.tokenizers import read
+from tests.interop.making import engine, lay
+
+
+def replacing(times, content="a" * 50):
+    step = {"type": "Replace", "pattern": {"String": "a"}, "content": content}
+    return {"type": "Sequence", "normalizers": [step] * times}
+
+
+def framed(*names, listed=("<|endoftext|>",)):
+    """Return a post-processor that puts tokens before every text and lists some of them."""
+    template = [
+        *({"SpecialToken": {"id": name, "type_id": 0}} for name in names),
+        {"Sequence": {"id": "A", "type_id": 0}},
+    ]
+    special = {name: {"id": name, "ids": [0], "tokens": [name]} for name in listed}
+    pair = [*template, {"Sequence": {"id": "B", "type_id": 1}}]
+    return {"type": "TemplateProcessing", "single": template, "pair": pair, "special_tokens": special}
+
+
+SOUND = json.loads(engine().to_str())
+HOSTILE = {
+    "takes all memory": ({"normalizer": replacing(6)}, "the tokenizer takes more than 0.5 GiB of memory"),
+    "takes a minute for a text": ({"normalizer": replacing(4)}, "(the tokenizer takes more than|its normalizer makes)"),
+    "makes a text long": ({"normalizer": replacing(2)}, r"its normalizer makes [\d,]+ characters of 64"),
+    "grows where few letters do": (
+        {
+            "normalizer": {
+                "type": "Sequence",
+                "normalizers": [
+                    {"type": "Replace", "pattern": {"String": "xyzzy"}, "content": "q" * 50},
+                    {"type": "Replace", "pattern": {"String": "qq"}, "content": "z" * 100},
+                ],
+            }
+        },
+        "its normalizer makes 2,500 characters of 5",
+    ),
+    "writes long texts": (
+        {"decoder": {"type": "Sequence", "decoders": [SOUND["decoder"], *replacing(3)["normalizers"]]}},
+        r"its decoder makes [\d,]+ characters of",
+    ),
+    "panics": ({"post_processor": framed("<s>")}, "the tokenizer cannot be used: .*"),
+    "frames texts": ({"post_processor": framed(*["<|endoftext|>"] * 1000)}, "more than 64 tokens around every text"),
+    "is never the same": ({"model": {**SOUND["model"], "dropout": 0.5}}, "the same text other tokens every time"),
+    "has a vocabulary of another kind": ({"model": {**SOUND["model"], "type": "Unigram"}}, "cannot be used: "),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_tokenizer_that_does_harm_is_refused_in_one_line(case, tmp_path, capfd):
+    changes, message = HOSTILE[case]
+    (tmp_path / "tokenizer.json").write_text(json.dumps({**SOUND, **changes}), encoding="utf-8")
+    with pytest.raises(ValueError, match=message) as caught:
+        read(tmp_path, kind="gpt2")
+    assert str(caught.value).startswith(f"{tmp_path / 'tokenizer.json'}: ")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 700
+    assert capfd.readouterr() == ("", ""), "nothing of what the library says comes through"
+
+
+def test_a_tokenizer_that_does_no_harm_passes():
+    try_tokenizer(json.dumps(SOUND))
+
+
+def test_the_command_says_one_line_and_leaves_nothing_behind(tmp_path, capfd):
+    lay(tmp_path / "gpt")
+    (tmp_path / "gpt" / "tokenizer.json").write_text(json.dumps({**SOUND, "post_processor": framed("<s>")}))
+    capfd.readouterr()
+    assert run(["import", str(tmp_path / "gpt"), str(tmp_path / "out")]) == 1
+    said = capfd.readouterr()
+    assert (said.out, len(said.err.splitlines())) == ("", 1)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"vocab": {"a": 0, "b": 1}, "merges": ["a b"]}, 'a merge joins "a" and "b", and the vocabulary lacks "ab"'),
+        ({"vocab": {"a": 0, "ab": 1}, "merges": [["a", "b"]]}, 'the vocabulary lacks "b"'),
+        ({"vocab": {"a": 0}, "merges": [["a"]]}, r'a merge must name two pieces, not be \["a"\]'),
+        (
+            {"vocab": {"a": 0}, "merges": ["a a"] * (MOST_MERGES + 1)},
+            "has 2,000,001 merges, and 2,000,000 are possible",
+        ),
+    ],
+)
+def test_merges_must_fit_the_vocabulary_and_be_so_many(model, message):
+    with pytest.raises(ValueError, match=message):
+        check_merges(model)
+
+
+def test_merges_may_have_a_prefix_in_the_middle_of_words():
+    check_merges({"vocab": {"a": 0, "##b": 1, "ab": 2}, "merges": ["a ##b"], "continuing_subword_prefix": "##"})
+
+
+def test_added_tokens_are_so_many_and_none_is_there_twice():
+    token = {"id": 0, "content": "<a>"}
+    with pytest.raises(ValueError, match='added_tokens lists "<a>" twice'):
+        check_added_tokens({"added_tokens": [token, {**token, "id": 1}]})
+    with pytest.raises(ValueError, match="lists 100,001 tokens, and 100,000 are possible"):
+        check_added_tokens({"added_tokens": [token] * (MOST_ADDED + 1)})
