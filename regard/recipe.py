@@ -15,6 +15,7 @@ from regard.config.words import nearest
 from regard.data.encodings import find
 from regard.tasks import DEFAULT, FACES, TASKS
 from regard.tasks.recognition import introduced, understood
+from regard.tasks.trained import usage_line
 from regard.training import adoption, distributed
 from regard.training import device as devices
 from regard.training import run as runs
@@ -45,11 +46,11 @@ class Outcome:
     def summary(self) -> str:
         """A few lines for a person: how it went, and the commands to go on with."""
         step, reason = self.result.step, self.result.reason
-        use = f"use it with: {self.usage.format(folder=self.folder)}"
+        use = usage_line(self.usage, self.folder)
         if reason.startswith("diverged:") and not self.metrics:
             return f"{self.folder}: {reason}"  # nothing to go on from
         if reason == "interrupted" or not self.metrics:
-            again = f"resume with: regard train --resume --out {self.folder}"
+            again = f"resume with: regard train --resume --out {shlex.quote(str(self.folder))}"
             usable = [use] if runs.Run(self.folder).usable is not None else []
             return "\n".join([f"{self.folder}: {reason} after {step} steps", again, *usable])
         scores = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())

@@ -39,6 +39,7 @@ def fit(
     """Fit, score on validation files where there are some, and save."""
     from regard import checkpoint, recipe
     from regard.tasks.embedding.few import learn
+    from regard.tasks.trained import usage_line
     from regard.training import device as devices
     from regard.training import run as runs
 
@@ -60,7 +61,7 @@ def fit(
         print(json.dumps({"folder": str(place), "labels": found.classifier.classes, "metrics": metrics}))
         return
     print(f"{place}: {_told(metrics, found.tuned)}")
-    print(f"use it with: {found.classifier.usage.format(folder=place)}")
+    print(usage_line(found.classifier.usage, place))
 
 
 def _told(metrics: dict[str, Any], tuned: bool) -> str:

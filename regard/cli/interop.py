@@ -49,6 +49,7 @@ def import_model(
     from regard import checkpoint, config, interop
     from regard.cost import parameters
     from regard.interop import pictures
+    from regard.tasks.trained import usage_line
 
     _vacant(out, overwrite)
     if onto is None and not pairs and pictures.meant(folder, kind):
@@ -74,7 +75,7 @@ def import_model(
         return
     print(f"{out}: {found.shape.phrase}, {size:,} parameters, {found.tokenizer.vocab:,} tokens")
     usage = task.use(found.shape)[0] if hasattr(task, "use") else task.usage
-    print(f"use it with: {usage.format(folder=out)}")
+    print(usage_line(usage, out))
 
 
 def export_model(
@@ -131,6 +132,7 @@ def _import_pictures(folder: Path, out: Path, kind: str | None, labels: str | No
     from regard import checkpoint, config
     from regard.cost import parameters
     from regard.interop import pictures
+    from regard.tasks.trained import usage_line
 
     found = pictures.read(folder, kind)
     task = _task(found.shape)
@@ -145,7 +147,7 @@ def _import_pictures(folder: Path, out: Path, kind: str | None, labels: str | No
     classes = f"{found.shape.classes:,} classes" if found.shape.classes else "no head"
     print(f"{out}: {found.shape.phrase}, {size:,} parameters, {classes}")
     usage = task.usage if found.shape.classes else "regard train --pictures DIR --from {folder}"
-    print(f"use it with: {usage.format(folder=out)}")
+    print(usage_line(usage, out))
 
 
 def _listed(labels: str) -> list[str]:

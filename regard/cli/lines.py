@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,8 +20,10 @@ def arguments(texts: list[str], *, option: str | None = None) -> Iterator[str]:
     """Texts as given, standard input in place of a dash; the name of a file is hardly the text that was meant."""
     for text in texts:
         if text != "-" and len(text) < 256 and "\0" not in text and Path(text).is_file():
-            remedy = f"{option} {text}" if option else f"- < {text}"
-            raise ValueError(f"{text} is a file: use {remedy} to read it, or `echo {text} |` and - for the name itself")
+            quoted = shlex.quote(text)
+            remedy = f"{option} {quoted}" if option else f"- < {quoted}"
+            itself = f"`echo {quoted} |` and - for the name itself"
+            raise ValueError(f"{text} is a file: use {remedy} to read it, or {itself}")
     return _given(texts)
 
 

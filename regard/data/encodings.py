@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 
 HEAD = 1 << 16  # bytes of a file that are looked at
@@ -48,7 +49,7 @@ def hint(data: bytes, name: str = "FILE") -> str:
     """A few words on what text that is no UTF-8 seems to be in and how to convert it, or none."""
     found = looks_like(data)
     called = "Latin-1" if found == "WINDOWS-1252" else found
-    return f"it looks like {called}: iconv -f {found} -t UTF-8 {name}" if found else ""
+    return f"it looks like {called}: iconv -f {found} -t UTF-8 {shlex.quote(name)}" if found else ""
 
 
 def hint_of(name: str) -> str:
