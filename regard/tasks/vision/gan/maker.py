@@ -15,7 +15,7 @@ from torch import Tensor
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Seed
-from regard.config.words import nearest
+from regard.config.words import suggest
 from regard.data.pictures.album import Shape
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
@@ -84,7 +84,7 @@ class PictureMaker:
         """An input is a label."""
         if text not in self.classes:
             known = ", ".join(self.classes[:SHOWN]) + ", ..." * (len(self.classes) > SHOWN)
-            near = nearest(text, self.classes).partition(";")[0]
+            near = suggest(text, self.classes)
             raise ValueError(f"{text!r} is no label that {self.name} has learnt{near}: choose one of {known}")
         return text
 
