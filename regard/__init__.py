@@ -33,8 +33,10 @@ def load(
     one.
     """
     from regard import recipe
+    from regard.config.python_names import python_call
 
-    return recipe.load(directory, device=device, task=task)
+    with python_call():
+        return recipe.load(directory, device=device, task=task)
 
 
 def train(
@@ -53,11 +55,13 @@ def train(
     to runs/NAME. Other options are those of `regard.recipe.train`: resume, overwrite, start, quiet.
     """
     from regard import recipe as recipes
+    from regard.config.python_names import python_call
     from regard.training.task import Given
 
     files = (valid,) if isinstance(valid, (str, Path)) else valid
     given = Given((), valid=tuple(map(str, files)), kind=kind, to=to)
-    return recipes.train(recipes.order(recipe, *settings, given=given), out=out, **options)
+    with python_call():
+        return recipes.train(recipes.order(recipe, *settings, given=given), out=out, **options)
 
 
 def prompt(

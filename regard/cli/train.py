@@ -176,8 +176,6 @@ def _trained(
         order = recipes.order(asked, *changes, given=given)
         if options["resume"] and "data" not in order.settings:
             order = recipes.order(recipes.begun(_begun(out)), *changes)
-        if not order.settings.keys() & {"data", "task"}:
-            raise ValueError("nothing to train on: give a recipe file with data, or files to train on")
         outcome = recipes.train(order, out=out, command=sys.argv, **options)
         if team.is_main:
             say(json.dumps(outcome.plain(), ensure_ascii=False) if as_json else outcome.summary)

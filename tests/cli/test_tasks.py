@@ -164,3 +164,25 @@ def test_runs_of_any_task_are_compared_over_time(cases, capsys, tmp_path):
     picture = tmp_path / "time.png"
     said(capsys, "compare", cases["regression"].model, "--metric", "mae", "-o", picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_python_calls_refuse_what_is_no_input_in_a_sentence(task, cases):
+    trained = recipe.load(cases[task].model, device="cpu")
+    use = getattr(trained, trained.verb)
+    optional = trained.verb in ("write", "make", "draw")
+    for strange in (*([] if optional else [None]), {"a": 1}, b"abc", 3.5, ["a", None], [b"a"], [(None,)]):
+        with pytest.raises(
+            ValueError, match=r"takes|number|must be text|no file|give a pair|missing file|no .* 'a'|a row"
+        ):
+            use(strange)
+    with pytest.raises(ValueError, match=r"evaluate takes the names of files, not None"):
+        trained.evaluate([None])
+
+
+def test_an_evaluation_takes_files_in_a_list_too(cases):
+    trained = recipe.load(cases["classification"].model, device="cpu")
+    [file] = cases["classification"].files
+    assert trained.evaluate([file]).plain() == trained.evaluate(file).plain()
+    with pytest.raises(ValueError, match=r"classification/best is measured on labelled texts: name at least one file"):
+        trained.evaluate()

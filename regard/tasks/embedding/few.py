@@ -24,6 +24,7 @@ from regard.tasks.card import card
 from regard.tasks.embedding import contrast
 from regard.tasks.embedding.embedder import BODIES, Embedder
 from regard.tasks.embedding.linear import Head, crossed, fit
+from regard.tasks.inputs import TEXT, check_files, list_inputs
 from regard.tasks.labels import files
 from regard.tasks.labels.files import Found, LabelledFile
 from regard.tasks.labels.labeller import Verdict
@@ -109,12 +110,13 @@ class FewShot:
 
     def classify(self, texts: str | Sequence[str]) -> list[Verdict]:
         """What each text is, and how probable each label."""
-        listed = [texts] if isinstance(texts, str) else list(texts)
+        listed = list_inputs(texts, TEXT, verb=self.verb)
         found = self.head.probabilities(self.embedder.embed(listed))
         return [self._verdict(text, row) for text, row in zip(listed, found, strict=True)]
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Scores on labelled files, read as those it was fitted to; `changes` are settings of the files."""
+        check_files(self, paths, "labelled texts")
         own = dict(self.data["file"])
         if "columns" in changes:
             own = {name: value for name, value in own.items() if name not in ("text", "label")}

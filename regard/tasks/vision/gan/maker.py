@@ -21,6 +21,7 @@ from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
+from regard.tasks.inputs import LABEL, list_inputs
 from regard.tasks.trained import blind, chosen, described, revived
 from regard.tasks.vision.gan.task import as_bytes
 from regard.tasks.vision.opening import patches
@@ -98,7 +99,8 @@ class PictureMaker:
         Pictures of one number are made of the same noise, whatever their label.
         """
         seed = chosen(self, options).seed
-        asked = [self.parse(label) for label in (self.classes if labels is None else labels)]
+        named = self.classes if labels is None else list_inputs(labels, LABEL, verb=self.verb)
+        asked = [self.parse(label) for label in named]
         if count < 1:
             raise ValueError(f"count {count}: there is nothing to make, give 1 or more")
         noise = self.noise(count, seed)
