@@ -50,7 +50,7 @@ def train(
 ) -> Outcome:
     """Train on files, `train(["a.fr", "a.en"])`, or as a recipe says: a YAML file or the same as a mapping.
 
-    Settings such as "model.width=256" change it. What files hold is seen, or said by `kind`: pairs, labelled, text,
+    Settings such as "training.epochs=20" change it. What files hold is seen, or said by `kind`: pairs, labelled, text,
     tagged or table; `valid` are files to measure on, `to` is the language of translations. Without `out` the run goes
     to runs/NAME. Other options are those of `regard.recipe.train`: resume, overwrite, start, quiet.
     """

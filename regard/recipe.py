@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import torch
 
 from regard import checkpoint, config, models, shipped
-from regard.config.words import nearest, shown
+from regard.config.words import nearest, quantity, shown
 from regard.data.encodings import find
 from regard.tasks import DEFAULT, FACES, TASKS
 from regard.tasks.recognition import introduced, understood
@@ -52,9 +52,9 @@ class Outcome:
         if reason == "interrupted" or not self.metrics:
             again = f"resume with: regard train --resume --out {shlex.quote(str(self.folder))}"
             usable = [use] if runs.Run(self.folder).usable is not None else []
-            return "\n".join([f"{self.folder}: {reason} after {step} steps", again, *usable])
+            return "\n".join([f"{self.folder}: {reason} after {quantity(step, 'step')}", again, *usable])
         scores = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
-        return f"{self.folder}: {step} steps, stopped by {reason}, best {scores}\n{use}"
+        return f"{self.folder}: {quantity(step, 'step')}, stopped by {reason}, best {scores}\n{use}"
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
@@ -120,7 +120,7 @@ def _file_names(asked: Any) -> list[str | Path]:
 
 
 def settings(recipe: str | Path | Mapping[str, Any], *changes: str) -> dict[str, Any]:
-    """The settings of a recipe file or mapping, with changes such as "model.width=256" applied."""
+    """The settings of a recipe file or mapping, with changes such as "training.epochs=20" applied."""
     mapping = recipe if isinstance(recipe, Mapping) else config.read(recipe)
     return config.override(mapping, changes)
 

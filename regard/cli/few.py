@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,8 @@ def fit(
     if valid:
         scores = found.classifier.evaluate(*valid)
         metrics |= {"accuracy": scores.details["accuracy"], "f1": scores.details["f1"]}
+        labels = Counter(example.right for example in scores.examples)
+        metrics["commonest"] = max(labels.values()) / len(scores)
     checkpoint.write(place, {**found.contents, "metrics.json": metrics})
     print("\n".join(found.summary), file=sys.stderr)
     if as_json:
@@ -65,9 +68,10 @@ def fit(
 
 
 def _told(metrics: dict[str, Any], tuned: bool) -> str:
+    chance = f" (always the commonest label: {metrics['commonest']:.1%})"
     if "accuracy" in metrics:
-        return f"accuracy {metrics['accuracy']:.1%} on the validation files"
+        return f"accuracy {metrics['accuracy']:.1%} on the validation files{chance}"
     if "cross_validated" in metrics:
         before = " before the body was tuned; --valid measures it after" if tuned else ""
-        return f"accuracy {metrics['cross_validated']:.1%} by cross-validation{before}"
+        return f"accuracy {metrics['cross_validated']:.1%} by cross-validation{before}{chance}"
     return f"accuracy {metrics['fitted']:.1%} on the texts it was fitted to"

@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from regard.config.words import quantity
 from regard.data.encodings import hint
 
 PICTURES = ("png", "svg", "pdf", "eps", "jpg", "jpeg", "tif", "tiff", "webp")
@@ -87,7 +88,7 @@ def writable(path: Path | None, kinds: Sequence[str] = (), *, reads: Sequence[Pa
 
 def counted(count: int, name: str) -> str:
     """A number of things: 1 name, 2 names."""
-    return f"{count:,} {name}{'' if count == 1 else 's'}"
+    return quantity(count, name)
 
 
 def say(text: str) -> None:

@@ -99,6 +99,11 @@ def _fold(name: str) -> str:
     return name.casefold().replace("-", "_").replace(" ", "_")
 
 
+def quantity(count: int, noun: str) -> str:
+    """A number of things: 1 text, 2 texts."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def join(where: str, name: str) -> str:
     """The full name of a setting."""
     return f"{where}.{name}" if where else name

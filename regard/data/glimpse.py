@@ -76,7 +76,7 @@ class Glimpse:
         seen = tuple((line or b"").decode("utf-8", errors="replace") for line in read)
         if None in read and not any(line.strip() for line in seen):
             raise ValueError(
-                f"{name} is one line of more than {LINE:,} bytes: say what it holds, with --questions for SQuAD"
+                f"{name} is one line of more than {LINE:,} bytes: say what it holds, with --text or --questions"
             )
         if not any(line.strip() for line in seen):
             raise ValueError(f"{name} is empty: give a file with something to train on")

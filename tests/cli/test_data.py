@@ -82,7 +82,7 @@ def test_units_are_told_as_tables_as_json_and_as_a_picture(desk, capsys):
         (["lab", "tokenizers", "none.fr"], "no file none.fr here"),
         (["lab", "tokenizers", "a.fr", "--sizes", "many"], "--sizes 'many': give whole numbers"),
         (["lab", "tokenizers", "a.fr", "--sizes", "100"], "the least is 300"),
-        (["lab", "tokenizers", "a.fr", "--column", "2"], "a.fr:1: 1 columns, wanted column 2"),
+        (["lab", "tokenizers", "a.fr", "--column", "2"], "a.fr:1: 1 column, wanted column 2"),
         (
             ["data", "make", "agreement", "out", "--shortest", "9", "--longest", "8"],
             "must be from 1 to longest, 8",

@@ -286,7 +286,9 @@ def test_every_task_that_learns_from_files_says_what_it_takes_and_recognises_it(
 
 def test_a_file_of_one_huge_line_is_not_called_empty(tmp_path):
     (tmp_path / "squad.json").write_text(json.dumps({"data": ["x" * (1 << 20)]}))
-    with pytest.raises(ValueError, match="is one line of more than 1,048,576 bytes: say what it holds, with --quest"):
+    with pytest.raises(
+        ValueError, match="is one line of more than 1,048,576 bytes: say what it holds, with --text or --quest"
+    ):
         recipe.order([str(tmp_path / "squad.json")])
     told = recipe.order([], given=Given((str(tmp_path / "squad.json"),), kind="questions"))
     assert told.settings["task"] == "question-answering"

@@ -15,11 +15,13 @@ from jaxtyping import Int
 from regard import checkpoint, config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Positive, Whole
+from regard.config.words import quantity
 from regard.data.line_report import LineReport
 from regard.interpret.trace import Trace
 from regard.metrics.labels import judge
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import averaged
+from regard.shipped import name_of
 from regard.tasks.card import card
 from regard.tasks.embedding import contrast
 from regard.tasks.embedding.embedder import BODIES, Embedder
@@ -28,6 +30,7 @@ from regard.tasks.inputs import TEXT, check_files, list_inputs
 from regard.tasks.labels import files
 from regard.tasks.labels.files import Found, LabelledFile
 from regard.tasks.labels.labeller import Verdict
+from regard.tasks.labels.scoring import read_test_files, without_columns
 from regard.tasks.trained import NoOptions, chosen, described
 
 HEAD = "head.safetensors"
@@ -117,11 +120,9 @@ class FewShot:
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Scores on labelled files, read as those it was fitted to; `changes` are settings of the files."""
         check_files(self, paths, "labelled texts")
-        own = dict(self.data["file"])
-        if "columns" in changes:
-            own = {name: value for name, value in own.items() if name not in ("text", "label")}
+        own = without_columns(self.data["file"], changes)
         listed = [config.build(LabelledFile, {**own, "path": str(path), **changes}, where="file") for path in paths]
-        found = files.read(listed, {}, reject=0.0)
+        found = read_test_files(listed, {})
         truth = _numbers(found, self.classes)
         chances = self.head.probabilities(self.embedder.embed(_texts(found)))
         return _scores(name or self.name, found, self.classes, truth, chances)
@@ -185,12 +186,15 @@ def learn(
     file = config.plain(listed[0].like())
     classifier = FewShot(embedder, head, classes, {"file": file})
     own = float((head.probabilities(vectors).argmax(axis=1) == truth).mean())
-    metrics = {"fitted": own, **({} if answers is None else {"cross_validated": float((answers == truth).mean())})}
-    body = f"tuned by contrast in {steps} steps (contrast=off leaves them frozen)" if steps else "frozen"
+    metrics = {"fitted": own, "commonest": float(counts.max() / counts.sum())}
+    if answers is not None:
+        metrics["cross_validated"] = float((answers == truth).mean())
+    of_each = " to ".join(f"{count:,}" for count in sorted({int(counts.min()), int(counts.max())}))
+    body = f"tuned by contrast in {quantity(steps, 'step')} (contrast=off leaves them frozen)" if steps else "frozen"
     summary = [
         *found.summary,
-        f"{len(truth):,} texts, {counts.min():,} to {counts.max():,} of each of {len(classes)} labels; "
-        f"a linear head on {embedder.width} features of {parent.directory}, {body}",
+        f"{quantity(len(truth), 'text')}, {of_each} of each of {len(classes)} labels; "
+        f"a linear head on {embedder.width} features of {name_of(parent.directory)}, {body}",
         *(["a label has one text only, so the accuracy cannot be estimated"] if answers is None else []),
     ]
     contents = _contents(classifier, parent, metrics, how, [one.path for one in listed], tuned=bool(steps))

@@ -27,14 +27,14 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import PAIR, SENTENCE, TEXT, InputKind, check_files, check_input, list_inputs
-from regard.tasks.labels import files, formats, pairs
+from regard.tasks.labels import formats, pairs
 from regard.tasks.labels.batches import Labelled, index
 from regard.tasks.labels.files import AnyFile, LabelledFile
 from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.pairs import Pair
 from regard.tasks.labels.pieces import cut
 from regard.tasks.labels.reading import ReadingConfig, settings, shown
-from regard.tasks.labels.scoring import scores
+from regard.tasks.labels.scoring import read_test_files, scores, without_columns
 from regard.tasks.labels.tagged import TaggedFile
 from regard.tasks.labels.task import AnyReaderConfig, Measured, Reader, measure
 from regard.tasks.trained import NoOptions, chosen, described, revived
@@ -133,11 +133,9 @@ class Labels:
     def measure(self, *paths: str, **changes: Any) -> tuple[Labelled, Measured]:
         """How files are labelled, read as those it was trained on; `changes` are settings of the files."""
         check_files(self, paths, "labelled texts")
-        own = dict(self.data["file"])
-        if "columns" in changes:
-            own = {name: value for name, value in own.items() if name not in ("text", "label")}
+        own = without_columns(self.data["file"], changes)
         read = [config.build(self.file, {**own, "path": path, **changes}, where="file") for path in paths]
-        found = files.read(read, self.data["names"], reject=0.0)
+        found = read_test_files(read, self.data["names"])
         if found.pairs != self.pairs:
             raise ValueError(f"{paths[0]} holds {_kinds(found.pairs)}, and this model reads {_kinds(self.pairs)}")
         side = index(found, self.tokenizer, self.classes, self.style)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,9 @@ from regard.metrics.calibration import calibration_error, probabilities
 from regard.metrics.likelihood import IGNORE
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import Statistics, averaged
+from regard.tasks.labels import files
 from regard.tasks.labels.batches import Labelled
+from regard.tasks.labels.files import AnyFile, Found, LabelledFile
 from regard.tasks.labels.task import Measured
 
 SHOWN = 12  # types listed
@@ -88,3 +91,21 @@ def _types(found: Measured) -> list[Table]:
         for one in found.entities[1][:SHOWN]
     ]
     return [Table("By type", ("entities", "there", "said", "precision", "recall", "F1"), rows)]
+
+
+def read_test_files(test_files: Sequence[AnyFile], names: dict[str, str]) -> Found:
+    """All examples of files to measure on, none of whose lines may be bad; one laid out otherwise has a remedy."""
+    try:
+        return files.read(test_files, names, reject=0.0)
+    except ValueError as error:
+        if "fewer than" not in str(error) or not isinstance(test_files[0], LabelledFile):
+            raise
+        where = "--columns 1 2, or -s text=NAME -s label=NAME; columns=(1, 2) in Python"
+        raise ValueError(f"{error}, or say which columns hold the text and the label ({where})") from None
+
+
+def without_columns(file: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings by which files are read, but for those that say where texts and labels stand if `changes` does."""
+    where = ("columns", "text", "label", "heading", "delimiter")
+    named = any(name in changes for name in ("columns", "text", "label"))
+    return {name: value for name, value in file.items() if not (named and name in where)}

@@ -35,7 +35,9 @@ from regard.tasks.pretraining.tokenising import encode_parts
 from regard.tasks.trained import chosen
 from regard.training.task import Spread, alone
 
-GAP = re.compile(r"\[MASK\]|<mask>")  # how a gap is typed, whatever the model calls it
+GAP = re.compile(  # how a gap is typed, whatever the model calls it; a line to write on is three strokes or more
+    r"\[MASK\]|<mask>|(?<![^\W_])_{3,}(?![^\W_])", re.IGNORECASE
+)
 BUDGET = 1 << 13  # tokens read at a time
 
 

@@ -9,7 +9,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from regard.config.words import suggest
+from regard.config.words import quantity, suggest
 from regard.data.readers import JSON_SUFFIXES, LINE, Refusal, parsed, suffix, value_at
 from regard.data.testset import numbered
 from regard.tasks.prompting.template import Template, Texts
@@ -140,5 +140,5 @@ def _value(name: str, line: int, row: Any, column: Any) -> str:
             raise ValueError(f"{name}:{line}: no text named {column}")
         return found
     if len(row) < column:
-        raise ValueError(f"{name}:{line}: {len(row)} columns, wanted column {column}")
+        raise ValueError(f"{name}:{line}: {quantity(len(row), 'column')}, wanted column {column}")
     return row[column - 1].strip()

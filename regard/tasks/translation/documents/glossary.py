@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
+from regard.config.words import quantity
 from regard.data.testset import numbered
 
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
@@ -93,7 +94,7 @@ def load(name: str) -> Terms:
             continue
         cells = [unicodedata.normalize("NFC", cell).strip() for cell in line.split("\t")]
         if len(cells) != 2 or not all(cells):
-            told = "an empty term" if len(cells) == 2 else f"{len(cells)} columns"
+            told = "an empty term" if len(cells) == 2 else quantity(len(cells), "column")
             raise ValueError(f"{where}: {told}, write a term and its translation with a tab between them")
         source, target = _even(cells[0]), cells[1]
         known, earlier = pairs.setdefault(source, (target, number))

@@ -84,7 +84,7 @@ def test_a_file_is_read_with_comments_empty_lines_and_repetitions(tmp_path: Path
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("chat cat\n", r"terms.tsv:1: 1 columns"),
+        ("chat cat\n", r"terms.tsv:1: 1 column,"),
         ("a\tb\nchat\tcat\tnote\n", r"terms.tsv:2: 3 columns"),
         ("chat\t \n", r"terms.tsv:1: an empty term"),
         ("chat\tcat\nx\ty\nchat\ttom\n", r"terms.tsv:3: 'chat' is to be 'tom' but line 1 says 'cat'"),
