@@ -9,6 +9,7 @@ import typer
 
 from regard.cli.answers import Asked, respond
 from regard.cli.grammar import Answers, Device, Input, Json, Model, Node, Texts
+from regard.cli.lines import printable
 
 Seen = Annotated[
     list[str] | None,
@@ -75,11 +76,11 @@ def _likeliest(text: str, verdict: Any) -> str:
 
 
 def _named(text: str, verdict: Any) -> str:
-    return f"{text}\t{_likeliest(text, verdict)}"
+    return f"{printable(text)}\t{_likeliest(text, verdict)}"
 
 
 def _named_every(text: str, verdict: Any) -> str:
-    return f"{text}\t{_every(text, verdict)}"
+    return f"{printable(text)}\t{_every(text, verdict)}"
 
 
 def _every(text: str, verdict: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,6 +15,10 @@ from typing import Any
 from regard.config.words import quantity
 from regard.data.encodings import hint
 
+ESCAPED = "backslashreplace"  # of the names of files, which may be no text
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how formulas begin, and what spreadsheets skip before them
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 PICTURES = ("png", "svg", "pdf", "eps", "jpg", "jpeg", "tif", "tiff", "webp")
 
 
@@ -86,6 +91,24 @@ def writable(path: Path | None, kinds: Sequence[str] = (), *, reads: Sequence[Pa
         raise ValueError(f"{path}: writing is not allowed there, choose another folder")
 
 
+def printable(name: str) -> str:
+    """A name on one line and in UTF-8: line feeds, tabs and bytes that are no text are escaped."""
+    return UNPRINTABLE.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), name)
+
+
+def count_formulas(cells: Iterable[Any]) -> int:
+    """How many cells of a table a spreadsheet would take for formulas; numbers, such as -0.5, are none."""
+    texts = [cell for cell in cells if isinstance(cell, str) and cell.startswith(FORMULA)]
+    return sum(NUMBER.fullmatch(text) is None for text in texts)
+
+
+def tell_formulas(count: int, path: Path) -> None:
+    """Say that a table holds texts which a spreadsheet takes for formulas: they are written as they are."""
+    if count:
+        cells = f"{counted(count, 'cell')} of {path} begin{'s' if count == 1 else ''} with =, +, - or @"
+        print(f"regard: {cells}: import them as text, spreadsheets take them for formulas", file=sys.stderr)
+
+
 def counted(count: int, name: str) -> str:
     """A number of things: 1 name, 2 names."""
     return quantity(count, name)
@@ -105,13 +128,14 @@ def writer(path: Path | None) -> Iterator[Callable[..., None]]:
     if path is None:
         if sys.stdout is None:
             raise ValueError("standard output is closed: redirect it to a file")
-        sys.stdout.reconfigure(encoding="utf-8") if hasattr(sys.stdout, "reconfigure") else None
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(encoding="utf-8", errors=ESCAPED)
         yield print
         sys.stdout.flush()
         return
     aside = path.with_name(path.name + ".part")
     try:
-        with aside.open("w", encoding="utf-8", newline="\n") as file:
+        with aside.open("w", encoding="utf-8", errors=ESCAPED, newline="\n") as file:
             yield lambda line: print(line, file=file)
         aside.replace(path)
     finally:

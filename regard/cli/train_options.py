@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-WHAT, WHERE = "What the files hold (seen when not said)", "The run"
+WHAT, WHERE = "What the files hold (detected if not given)", "The run"
 
 Words = Annotated[
     list[str] | None,

@@ -15,6 +15,7 @@ WESTERN = "àâäáåçéèêëíìîïñóòôöõøúùûüýßæœÀÄÁÅÇ�
 
 def find(name: str) -> Path:
     """The file or folder of this name, looked for as given and then under the folder REGARD_DATA."""
+    check_name(name)
     folder = os.environ.get("REGARD_DATA")
     given = Path(name).expanduser()
     found = [path for path in (given, *([Path(folder).expanduser() / name] if folder else [])) if path.exists()]
@@ -22,6 +23,15 @@ def find(name: str) -> Path:
         where = f"or under REGARD_DATA={folder}" if folder else "(REGARD_DATA may name a folder to look in)"
         raise ValueError(f"no file {name} here {where}: check the path")
     return found[0]
+
+
+def check_name(name: str) -> None:
+    """Stop at a name that is no text, which neither a record of the run nor a message could repeat."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        shown = name.encode(errors="backslashreplace").decode()
+        raise ValueError(f"{shown}: this name is not UTF-8, rename it first") from None
 
 
 def locate(name: str) -> Path:

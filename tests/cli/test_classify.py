@@ -201,3 +201,42 @@ def test_a_model_of_another_version_is_named_with_its_place(models, capsys, tmp_
     error = complaint(capsys, "classify", str(tmp_path / "m"), "x")
     assert f"{tmp_path / 'm'}: {told}" in error
     assert "train again" in error
+
+
+def test_texts_that_a_spreadsheet_takes_for_formulas_stay_as_they_are_and_are_told(models, tmp_path, capsys):
+    model, out = str(models / "classification"), tmp_path / "out.csv"
+    texts = ["=1+1", "-0.5", "- good", "bad", "@film"]
+    assert run(["classify", model, "-o", str(out), "--", *texts[2:]]) == 0
+    seen = capsys.readouterr().err
+    assert seen == (
+        f"regard: 2 cells of {out} begin with =, +, - or @: import them as text, spreadsheets take them for formulas\n"
+    )
+    with out.open(newline="", encoding="utf-8") as file:
+        assert [row["text"] for row in csv.DictReader(file)] == texts[2:]
+    (tmp_path / "in.txt").write_text("\n".join(texts) + "\n")
+    assert run(["classify", model, "-i", str(tmp_path / "in.txt"), "-o", str(out)]) == 0
+    assert f"3 cells of {out} begin with" in capsys.readouterr().err, "numbers are none"
+    (tmp_path / "a.tsv").write_text("=good\tyes\nbad\tno\n")
+    assert run(["evaluate", model, str(tmp_path / "a.tsv"), "-o", str(out)]) == 0
+    assert f"1 cell of {out} begins with" in capsys.readouterr().err
+    assert run(["classify", model, "good", "-o", str(out)]) == 0
+    assert capsys.readouterr().err == ""
+    assert run(["classify", model, "- good"]) == 2
+    assert "No such option: -: put -- before texts that begin with a dash" in capsys.readouterr().err
+
+
+def test_a_table_laid_out_otherwise_is_refused_with_the_ways_to_read_it(models, tmp_path, capsys):
+    rows = [("film 1 good", "yes"), ("film 2 bad", "no")] * 8
+    wide = "".join(f"{n};2020;{text};{label}\n" for n, (text, label) in enumerate(rows))
+    (tmp_path / "wide.csv").write_text(f"ID;Date;Review text;Sentiment\n{wide}")
+    (tmp_path / "narrow.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    short = ["training.steps=1", "training.tensorboard=false", "training.device=cpu"]
+    assert run(["train", "--labelled", str(tmp_path / "wide.csv"), *short, "--out", str(tmp_path / "run")]) == 0
+    ask = ["evaluate", str(tmp_path / "run"), str(tmp_path / "narrow.csv")]
+    capsys.readouterr()
+    told = complaint(capsys, *ask)
+    assert "16 fewer than" in told
+    assert "(--columns 1 2, or -s text=NAME -s label=NAME; columns=(1, 2) in Python)" in told
+    for way in (["--columns", "1", "2"], ["-s", "text=text", "-s", "label=label"]):
+        assert json.loads(said(capsys, *ask, *way, "--json"))["texts"] == 16
+    assert "measured on labelled texts: name at least one file of them" in complaint(capsys, *ask[:2])

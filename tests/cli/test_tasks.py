@@ -186,3 +186,18 @@ def test_an_evaluation_takes_files_in_a_list_too(cases):
     assert trained.evaluate([file]).plain() == trained.evaluate(file).plain()
     with pytest.raises(ValueError, match=r"classification/best is measured on labelled texts: name at least one file"):
         trained.evaluate()
+
+
+def test_a_picture_whose_name_is_no_text_or_has_several_lines_is_answered_on_one_line(cases, tmp_path, capsys):
+    model, [picture, *_] = str(cases["pictures"].model), cases["pictures"].inputs
+    names = [f"{tmp_path}/caf\udce9.png", f"{tmp_path}/a\nb.png"]
+    for name in names:
+        Path(name).write_bytes(Path(picture).read_bytes())
+    lines = said(capsys, "classify", model, *names).splitlines()
+    assert [line.split("\t")[0] for line in lines] == [f"{tmp_path}/caf\\udce9.png", f"{tmp_path}/a\\nb.png"]
+    told = said(capsys, "classify", model, *names, "--json").splitlines()
+    assert [json.loads(line)["picture"] for line in told] == names
+    said(capsys, "classify", model, *names, "-o", tmp_path / "out.jsonl")
+    assert [json.loads(line)["picture"] for line in (tmp_path / "out.jsonl").read_text().splitlines()] == names
+    assert run(["train", names[0]]) == 1
+    assert capsys.readouterr().err == f"regard: {tmp_path}/caf\\udce9.png: this name is not UTF-8, rename it first\n"
