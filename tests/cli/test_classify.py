@@ -226,7 +226,7 @@ def test_texts_that_a_spreadsheet_takes_for_formulas_stay_as_they_are_and_are_to
 
 
 def test_a_table_laid_out_otherwise_is_refused_with_the_ways_to_read_it(models, tmp_path, capsys):
-    rows = [("film 1 good", "yes"), ("film 2 bad", "no")] * 8
+    rows = [(f"film {n} good", "yes") if n % 2 else (f"film {n} bad", "no") for n in range(60)]
     wide = "".join(f"{n};2020;{text};{label}\n" for n, (text, label) in enumerate(rows))
     (tmp_path / "wide.csv").write_text(f"ID;Date;Review text;Sentiment\n{wide}")
     (tmp_path / "narrow.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
@@ -235,8 +235,8 @@ def test_a_table_laid_out_otherwise_is_refused_with_the_ways_to_read_it(models, 
     ask = ["evaluate", str(tmp_path / "run"), str(tmp_path / "narrow.csv")]
     capsys.readouterr()
     told = complaint(capsys, *ask)
-    assert "16 fewer than" in told
+    assert "60 fewer than 4 columns" in told
     assert "(--columns 1 2, or -s text=NAME -s label=NAME; columns=(1, 2) in Python)" in told
     for way in (["--columns", "1", "2"], ["-s", "text=text", "-s", "label=label"]):
-        assert json.loads(said(capsys, *ask, *way, "--json"))["texts"] == 16
+        assert json.loads(said(capsys, *ask, *way, "--json"))["texts"] == 60
     assert "measured on labelled texts: name at least one file of them" in complaint(capsys, *ask[:2])

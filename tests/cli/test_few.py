@@ -114,7 +114,9 @@ def test_contrast_tunes_the_body_that_is_kept_and_leaves_the_parent_alone(few, m
 def test_few_texts_and_a_model_to_start_from_choose_it_and_a_word_chooses_otherwise(few, model, tmp_path, capsys):
     words = ["train", str(few / "texts.csv"), "--from", str(model), "--device", "cpu"]
     assert run([*words, "--out", str(tmp_path / "chosen"), "--valid", str(few / "texts.csv")]) == 0
-    told = capsys.readouterr().err
+    out, told = capsys.readouterr()
+    assert "% on the validation files (always the commonest label: 50.0%)" in out
+    assert "12 of each of 2 labels; a linear head on" in told
     assert f"{few / 'texts.csv'}: few labelled texts: fitting a head to vectors, as --few does (--task " in told
     assert isinstance(regard.load(tmp_path / "chosen", device="cpu"), FewShot)
     short = ["training.steps=2", "training.evaluate=2"]
