@@ -42,6 +42,7 @@ def classify(
     form, key, blank = _every if every else _likeliest, None, BLANK
     if node:
         of_graphs(trained)
+    if hasattr(trained, "graph"):  # names of nodes stand before the answers, however they were given
         form = _named_every if every else _named
     if getattr(trained, "opens", False):  # its inputs are files, whose names stand before the answers
         asked.check(reads=[Path(text) for text in texts or []])

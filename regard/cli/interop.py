@@ -107,11 +107,12 @@ def export_model(
     if to == "hf" and any(isinstance(shape, family.model) for family in pictures.KINDS.values()):
         _export_pictures(found, shape, out, as_json=as_json)
         return
+    if to == "hf":
+        family = interop.family_for(shape, kind)  # before its tokenizer is read, which others may lack
     tokenizer = Tokenizer.parse(found.text("tokenizer.json"))
     if to == "peft":
         told = _adapter(out, found, shape, tokenizer, kind, onto)
     else:
-        family = interop.family_for(shape, kind)
         labels = _named(found, shape)
         files = interop.written(family, shape, folded(found.tensors()), tokenizer, labels)
         _write(out, files)

@@ -227,7 +227,7 @@ def test_texts_that_a_spreadsheet_takes_for_formulas_stay_as_they_are_and_are_to
 
 def test_a_table_laid_out_otherwise_is_refused_with_the_ways_to_read_it(models, tmp_path, capsys):
     rows = [(f"film {n} good", "yes") if n % 2 else (f"film {n} bad", "no") for n in range(60)]
-    wide = "".join(f"{n};2020;{text};{label}\n" for n, (text, label) in enumerate(rows))
+    wide = "".join(f"{n};2020-01-0{1 + n % 9};{text};{label}\n" for n, (text, label) in enumerate(rows))
     (tmp_path / "wide.csv").write_text(f"ID;Date;Review text;Sentiment\n{wide}")
     (tmp_path / "narrow.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
     short = ["training.steps=1", "training.tensorboard=false", "training.device=cpu"]

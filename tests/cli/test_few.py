@@ -13,6 +13,7 @@ from regard.cli import run
 from regard.tasks.embedding.contrast import strain
 from regard.tasks.embedding.few import FewShot, suits
 from regard.tasks.trained import Trained
+from regard.training import history
 from tests.interop.test_bert import lay
 
 pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
@@ -54,6 +55,9 @@ def test_it_classifies_and_scores_itself(few, capsys):
     trace = found.look("A X")
     assert trace.facts["answer"] == "first"
     assert trace.weights
+    known = history.summary(few / "out")
+    assert (known.state, known.reason, known.step) == ("finished", "made without steps", 0)
+    assert known.best["fitted"] == checkpoint.read(few / "out").metrics["fitted"]
 
 
 def test_the_body_is_as_it_was_and_the_company_of_a_text_means_nothing(few, model):

@@ -199,5 +199,8 @@ def test_a_picture_whose_name_is_no_text_or_has_several_lines_is_answered_on_one
     assert [json.loads(line)["picture"] for line in told] == names
     said(capsys, "classify", model, *names, "-o", tmp_path / "out.jsonl")
     assert [json.loads(line)["picture"] for line in (tmp_path / "out.jsonl").read_text().splitlines()] == names
+    assert run(["classify", model, "https://example.com/cat.jpg"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("regard: https://example.com/cat.jpg: nothing is fetched: download the picture first")
     assert run(["train", names[0]]) == 1
     assert capsys.readouterr().err == f"regard: {tmp_path}/caf\\udce9.png: this name is not UTF-8, rename it first\n"

@@ -203,7 +203,8 @@ class Predictor:
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Predictor:
         """The predictor a checkpoint directory holds."""
-        return cls(revived(checkpoint, device), read_columns(checkpoint), name=checkpoint.directory.name)
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        return cls(revived(checkpoint, device), read_columns(checkpoint), name=name)
 
     def parse(self, text: str) -> dict[str, float]:
         """An input is a row, such as `length=1,mass=0.5`."""
