@@ -9,6 +9,7 @@ from regard.config import words
     ("typed", "names", "meant"),
     [
         ("warmpu", ["rate", "warmup"], "warmup"),
+        ("widht", ["maps", "widths"], "widths"),
         ("trian", ["train", "trial"], "train"),
         ("loar", ["full", "lora"], "lora"),
         ("sentimnt", ["topic", "sentiment"], "sentiment"),

@@ -12,7 +12,8 @@ from regard.config.fields import UNIONS, bare
 from regard.config.ranges import Range
 
 LISTED = 40  # names that an error lists
-WRONG_SHARE = 0.3  # of the letters of a name that may be mistyped
+LETTERS_PER_TYPO = 4  # of a name for each that may be mistyped, rounded
+SHORTEST_TYPED = 4  # letters of a name in which a mistake can be told from another name
 
 
 def named(kind: Any) -> str:
@@ -64,14 +65,14 @@ def suggest(name: str, names: Iterable[str]) -> str:
 def closest(name: str, names: Iterable[str]) -> str | None:
     """The known name that a typing mistake or a shortened word leads to; None where nothing is near enough.
 
-    Three letters of ten may be wrong, so that a name which only ends alike (alexnet, resnet) is not proposed.
+    One letter of four may be wrong, rounded, so that a name which only ends alike (alexnet, resnet) is not proposed.
     """
     typed = _fold(name)
     best, fewest = None, math.inf
     for known in names:
         meant = _fold(known)
         longer, shorter = max(len(typed), len(meant)), min(len(typed), len(meant))
-        limit = int(WRONG_SHARE * longer)
+        limit = (longer + LETTERS_PER_TYPO // 2) // LETTERS_PER_TYPO if longer >= SHORTEST_TYPED else 0
         shortened = 2 * shorter >= longer and (typed.startswith(meant) or meant.startswith(typed))
         if longer - shorter > limit and not shortened:
             continue
