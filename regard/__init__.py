@@ -33,8 +33,10 @@ def load(
     one.
     """
     from regard import recipe
+    from regard.config.python_names import python_call
 
-    return recipe.load(directory, device=device, task=task)
+    with python_call():
+        return recipe.load(directory, device=device, task=task)
 
 
 def train(
@@ -48,16 +50,18 @@ def train(
 ) -> Outcome:
     """Train on files, `train(["a.fr", "a.en"])`, or as a recipe says: a YAML file or the same as a mapping.
 
-    Settings such as "model.width=256" change it. What files hold is seen, or said by `kind`: pairs, labelled, text,
+    Settings such as "training.epochs=20" change it. What files hold is seen, or said by `kind`: pairs, labelled, text,
     tagged or table; `valid` are files to measure on, `to` is the language of translations. Without `out` the run goes
     to runs/NAME. Other options are those of `regard.recipe.train`: resume, overwrite, start, quiet.
     """
     from regard import recipe as recipes
+    from regard.config.python_names import python_call
     from regard.training.task import Given
 
     files = (valid,) if isinstance(valid, (str, Path)) else valid
     given = Given((), valid=tuple(map(str, files)), kind=kind, to=to)
-    return recipes.train(recipes.order(recipe, *settings, given=given), out=out, **options)
+    with python_call():
+        return recipes.train(recipes.order(recipe, *settings, given=given), out=out, **options)
 
 
 def prompt(

@@ -8,6 +8,7 @@ fine-tuned. Each is an ordinary run in the folder, so what was interrupted is re
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -19,6 +20,7 @@ from regard import checkpoint, recipe
 from regard.data.encodings import find
 from regard.metrics.scores import Scores, compare
 from regard.models.reader import BERTEncoderConfig
+from regard.tasks.trained import usage_line
 from regard.training import distributed
 from regard.training import run as runs
 from regard.training.comparison import DIVISION, RESULT
@@ -86,7 +88,7 @@ class Contest:
         """What was kept, and whether pre-training was worth it, in words."""
         best, words = self.winner, "\n".join(self.judgement)
         kept = f"kept as {self.folder / 'best'}: {SAYS[best.name]}"
-        return f"{kept}\n{words}\nuse it with: {self.usage.format(folder=self.folder / 'best')}"
+        return f"{kept}\n{words}\n{usage_line(self.usage, self.folder / 'best')}"
 
     @property
     def judgement(self) -> list[str]:
@@ -231,7 +233,8 @@ class _Team:
                 asked, out=place, resume=place.exists(), start=start, command=self.command, quiet=self.quiet
             )
             if outcome.result.reason == "interrupted":
-                raise Interrupted(f"interrupted in {place}: the same command with --resume --out {self.folder} goes on")
+                again = f"--resume --out {shlex.quote(str(self.folder))}"
+                raise Interrupted(f"interrupted in {place}: the same command with {again} goes on")
             if outcome.result.failed:
                 raise ValueError(f"{place}: {outcome.result.reason}")
             note = json.dumps({"seconds": outcome.result.seconds})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -33,8 +34,10 @@ def show(*, seconds: float, out: Path, command: Sequence[str] = (), console: Con
     drawn = _draw(translator, tested, picture)
     console.print(_table(tested, answers))
     console.print(f"BLEU {score.value:.1f} on {len(tested)} pairs never seen in training ({score.signature})")
-    console.print(f"{picture}: where the model looked while translating {drawn!r}", highlight=False, soft_wrap=True)
-    console.print(f'Try it: regard translate {out} "Je suis fatigué."', highlight=False, soft_wrap=True)
+    caption = f"{picture}: where the model looked while translating {drawn!r}"
+    console.print(caption, highlight=False, markup=False, soft_wrap=True)
+    again = f'Try it: regard translate {shlex.quote(str(out))} "Je suis fatigué."'
+    console.print(again, highlight=False, markup=False, soft_wrap=True)
     return score.value
 
 

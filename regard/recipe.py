@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
 
 from regard import checkpoint, config, models, shipped
-from regard.config.words import nearest
+from regard.config.words import nearest, quantity, shown
 from regard.data.encodings import find
 from regard.tasks import DEFAULT, FACES, TASKS
 from regard.tasks.recognition import introduced, understood
+from regard.tasks.trained import usage_line
 from regard.training import adoption, distributed
 from regard.training import device as devices
 from regard.training import run as runs
@@ -48,15 +49,15 @@ class Outcome:
     def summary(self) -> str:
         """A few lines for a person: how it went, and the commands to go on with."""
         step, reason = self.result.step, self.result.reason
-        use = f"use it with: {self.usage.format(folder=self.folder)}"
+        use = usage_line(self.usage, self.folder)
         if reason.startswith("diverged:") and not self.metrics:
             return f"{self.folder}: {reason}"  # nothing to go on from
         if reason == "interrupted" or not self.metrics:
-            again = f"resume with: regard train --resume --out {self.folder}"
+            again = f"resume with: regard train --resume --out {shlex.quote(str(self.folder))}"
             usable = [use] if runs.Run(self.folder).usable is not None else []
-            return "\n".join([f"{self.folder}: {reason} after {step} steps", again, *usable])
+            return "\n".join([f"{self.folder}: {reason} after {quantity(step, 'step')}", again, *usable])
         scores = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
-        return f"{self.folder}: {step} steps, stopped by {reason}, best {scores}\n{use}"
+        return f"{self.folder}: {quantity(step, 'step')}, stopped by {reason}, best {scores}\n{use}"
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
@@ -81,7 +82,7 @@ def order(
     `asked` is a recipe, as a YAML file or a mapping, or files to learn from, or a list of both; `given` may say more of
     the files.
     """
-    names = [] if isinstance(asked, Mapping) else [asked] if isinstance(asked, (str, Path)) else list(asked)
+    names = [] if isinstance(asked, Mapping) else _file_names(asked)
     sheets = [name for name in names if Path(name).suffix.lower() in RECIPES]
     if len(sheets) > 1:
         raise ValueError(f"{sheets[0]} and {sheets[1]} are two recipes: give one, and settings that change it")
@@ -108,8 +109,21 @@ def order(
     return Order(found, name, (introduced(given, task, claim),))
 
 
+def _file_names(asked: Any) -> list[str | Path]:
+    """What is to be trained on, by its names; rows in memory are not read."""
+    names = [asked] if isinstance(asked, (str, Path)) else asked
+    if isinstance(names, bytes) or not isinstance(names, Iterable):
+        raise ValueError(f"train takes files or a recipe, not {type(asked).__name__}: give the names of files")
+    names = list(names)
+    for name in names:
+        if not isinstance(name, (str, Path)):
+            remedy = "write rows into a file, such as a text, a tab and its label in each line, and name it"
+            raise ValueError(f"train takes files or a recipe, not {shown(name)}: {remedy}")
+    return names
+
+
 def settings(recipe: str | Path | Mapping[str, Any], *changes: str) -> dict[str, Any]:
-    """The settings of a recipe file or mapping, with changes such as "model.width=256" applied."""
+    """The settings of a recipe file or mapping, with changes such as "training.epochs=20" applied."""
     mapping = recipe if isinstance(recipe, Mapping) else config.read(recipe)
     return config.override(mapping, changes)
 
@@ -131,6 +145,8 @@ def train(
     """
     order = asked if isinstance(asked, Order) else Order(dict(asked))
     settings = order.settings
+    if not settings.keys() & {"data", "task"} or _lacks_data(settings):
+        raise ValueError("nothing to train on: give a recipe file with data, or files to train on")
     with distributed.team() as team:
         task, recipe = resolve(settings)
         team.admit(task, recipe.task, recipe.training.accumulate)
@@ -177,6 +193,13 @@ def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
         raise ValueError(f"unknown task {name!r}{nearest(str(name), TASKS)}")
     task = TASKS[name][0]
     return task, config.build(task.Recipe, _named(settings))
+
+
+def _lacks_data(settings: Mapping[str, Any]) -> bool:
+    """True if the task needs data and nothing names any."""
+    task = TASKS.get(str(settings.get("task", DEFAULT)), (None,))[0]
+    own = next((field for field in fields(task.Recipe) if field.name == "data"), None) if task is not None else None
+    return "data" not in settings and own is not None and own.default is MISSING and own.default_factory is MISSING
 
 
 def begun(folder: Path) -> dict[str, Any]:

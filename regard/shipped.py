@@ -67,6 +67,11 @@ def models() -> dict[str, Shipped]:
     return {path.name: Shipped(path.name, path) for path in sorted(there, key=lambda path: path.name != FIRST)}
 
 
+def name_of(directory: Path) -> str:
+    """What a model is called in a message: a shipped one by its name, any other by its folder."""
+    return directory.name if directory.parent == FOLDER else str(directory)
+
+
 def fit_for(command: str) -> Shipped:
     """The model that a command uses where none is named."""
     for model in models().values():

@@ -35,7 +35,7 @@ def words(text: str) -> list[str]:
         ("train --source a.fr --target a.en --resume --overwrite", "give one of them"),
         ("train --source a.fr --target a.en", "a.fr"),
         ("train --source a.fr --target a.en optim.warmpu=1", "did you mean warmup"),
-        ("cost nothing", "nothing is neither a recipe file, a run folder, a checkpoint nor a preset, did you mean"),
+        ("cost nothing", "nothing is neither a recipe file, a run folder, a checkpoint nor a preset; there are"),
         ("cost base --set gpuu=A100", "did you mean gpu"),
         ("cost base --set gpu=Z9000", "unknown GPU"),
         ("train --resume", "--resume --out runs/NAME"),

@@ -199,3 +199,8 @@ def test_shipping_refuses_a_card_that_says_too_little_and_a_model_that_is_too_la
         script("ship_model.py", monkeypatch, model, card, tmp_path / "out", "--most", "0.01")
     assert "0.0 MB of weights, more than the 0.01 MB that --most allows" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_shipped_model_is_called_by_its_name_and_others_by_their_folder(tmp_path: Path):
+    assert [shipped.name_of(model.path) for model in MODELS.values()] == list(MODELS)
+    assert shipped.name_of(tmp_path / "encoder") == str(tmp_path / "encoder")

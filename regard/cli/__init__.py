@@ -39,6 +39,7 @@ from regard.cli import (
 )
 from regard.cli.former import FORMER
 from regard.cli.grammar import HELP, Family, show_help
+from regard.cli.lines import ESCAPED
 
 OWN = Path(__file__).parent.parent  # where our own warnings come from
 PANELS: dict[str, dict[str, Any]] = {
@@ -105,6 +106,8 @@ def run(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     if sys.stderr is None:  # closed: what is said there must not end up among the answers
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - as long as the process
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors=ESCAPED)  # a name that is no text must not end a command
     try:
         with warnings.catch_warnings():
             warnings.showwarning = partial(_warn, warnings.showwarning, set())
@@ -153,7 +156,9 @@ def _usage(error: Any) -> str:
     former = f"{command.removeprefix('regard ')} {getattr(error, 'option_name', '')}"
     if former in FORMER:
         return f"{former} is now: regard {FORMER[former]}"
-    message = error.format_message().rstrip(".")
+    message = error.format_message().strip().rstrip(".")
+    if message == "No such option: -":
+        message += ": put -- before texts that begin with a dash"
     return f"{message} (see {command} --help)" if message else f"see {command} --help"
 
 

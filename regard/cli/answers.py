@@ -16,7 +16,7 @@ from typing import Any
 import typer
 
 from regard.cli.grammar import options
-from regard.cli.lines import PICTURES, arguments, blocks, writable
+from regard.cli.lines import PICTURES, arguments, blocks, count_formulas, tell_formulas, writable
 from regard.cli.resumable import Draft, drafted, identity
 
 BLOCK = 1024  # inputs answered at a time
@@ -182,8 +182,10 @@ def writing(
         elif asked.kind == "csv":
             head: list[str] = next(csv.reader([draft.head]), [])
             late: list[dict[str, Any]] = []
+            formulas = 0
 
             def row(text: str, answer: Any) -> None:
+                nonlocal formulas
                 late.append(plain(text, answer))
                 if answer is None and not head:
                     return  # the columns are those of the first answer
@@ -191,10 +193,14 @@ def writing(
                     head.extend(late[-1])
                     write(_row(head))
                 for one in late:
-                    write(_row([_cell(one.get(name, "")) for name in head]))
+                    cells = [_cell(one.get(name, "")) for name in head]
+                    formulas += count_formulas(cells)
+                    write(_row(cells))
                 late.clear()
 
             yield row, draft
+            assert asked.output is not None
+            tell_formulas(formulas, asked.output)
         else:
             yield lambda text, answer: write("" if answer is None else form(text, answer)), draft
 

@@ -13,6 +13,7 @@ import typer
 
 from regard.cli.answers import Asked, given_inputs, respond, writing
 from regard.cli.grammar import Answers, Column, Device, Input, Json, Model, Settings
+from regard.cli.lines import printable
 
 
 def caption(
@@ -67,4 +68,4 @@ def caption(
 
 def _named(picture: str, found: Any) -> str:
     """A caption behind the name of its file."""
-    return f"{picture}\t{found}"
+    return f"{printable(picture)}\t{found}"

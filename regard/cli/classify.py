@@ -9,6 +9,7 @@ import typer
 
 from regard.cli.answers import Asked, respond
 from regard.cli.grammar import Answers, Column, Device, Input, Json, Model, Node, Texts
+from regard.cli.lines import printable
 
 Seen = Annotated[
     list[str] | None,
@@ -42,6 +43,7 @@ def classify(
     form, key, blank = _every if every else _likeliest, None, BLANK
     if node:
         of_graphs(trained)
+    if hasattr(trained, "graph"):  # names of nodes stand before the answers, however they were given
         form = _named_every if every else _named
     if getattr(trained, "opens", False):  # its inputs are files, whose names stand before the answers
         asked.check(reads=[Path(text) for text in texts or []])
@@ -77,11 +79,11 @@ def _likeliest(text: str, verdict: Any) -> str:
 
 
 def _named(text: str, verdict: Any) -> str:
-    return f"{text}\t{_likeliest(text, verdict)}"
+    return f"{printable(text)}\t{_likeliest(text, verdict)}"
 
 
 def _named_every(text: str, verdict: Any) -> str:
-    return f"{text}\t{_every(text, verdict)}"
+    return f"{printable(text)}\t{_every(text, verdict)}"
 
 
 def _every(text: str, verdict: Any) -> str:

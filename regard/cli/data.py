@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from regard.cli import train_options as option
 from regard.cli.grammar import Json, group
 from regard.cli.train import joined, labelling, sort, told
 
@@ -23,39 +24,23 @@ def check(
         list[str] | None,
         typer.Argument(metavar="FILE... SETTING...", help="Files or a recipe, as for train; then settings."),
     ] = None,
-    source: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Text to translate from, one sentence per line.")
-    ] = None,
-    target: Annotated[Path | None, typer.Option(metavar="FILE", help="Its translations, line by line.")] = None,
-    pairs: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Pairs of texts: TSV, CSV, JSON lines, or two files.")
-    ] = None,
-    labelled: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Texts with labels: CSV, TSV, JSON lines.")
-    ] = None,
-    text: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="Plain text: files, folders.")] = None,
-    table: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="A table of numbers, its columns named.")
-    ] = None,
-    pictures: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FOLDER", help="Pictures with labels: a folder for each class, a table of paths, idx, npz."
-        ),
-    ] = None,
-    captions: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Pictures with captions: CSV, JSON lines, Flickr8k's token file."),
-    ] = None,
-    graph: Annotated[list[Path] | None, typer.Option(metavar="FILE", help="A graph with labelled nodes: npz.")] = None,
-    edges: Annotated[Path | None, typer.Option(metavar="FILE", help="Edges of a graph: CSV, both ends named.")] = None,
-    nodes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Its nodes: CSV with id, label and features.")
-    ] = None,
-    tables: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Tables of the same samples, one per omic.")
-    ] = None,
-    labels: Annotated[Path | None, typer.Option(metavar="FILE", help="With --tables: labels of the samples.")] = None,
+    source: option.Source = None,
+    target: option.Target = None,
+    pairs: option.Pairs = None,
+    labelled: option.Labelled = None,
+    tagged: option.Tagged = None,
+    rated: option.Rated = None,
+    choices: option.Choices = None,
+    questions: option.Questions = None,
+    text: option.Text = None,
+    pictures: option.Pictures = None,
+    captions: option.Captions = None,
+    graph: option.Graph = None,
+    edges: option.Edges = None,
+    nodes: option.Nodes = None,
+    table: option.Table = None,
+    tables: option.Tables = None,
+    labels: option.Labels = None,
     tokens: Annotated[
         bool, typer.Option("--tokens/--no-tokens", help="Train the tokenizer too, and give lengths in tokens.")
     ] = False,
@@ -69,8 +54,9 @@ def check(
     from regard.training import checking
     from regard.training.task import Given
 
-    named = {"pictures": pictures, "captions": captions, "graph": joined(graph, edges, nodes), "tables": tables}
-    named |= {"pairs": pairs, "labelled": labelled, "text": text, "table": table}
+    named = {"pairs": pairs, "labelled": labelled, "tagged": tagged, "rated": rated, "choices": choices}
+    named |= {"questions": questions, "text": text, "pictures": pictures, "captions": captions}
+    named |= {"graph": joined(graph, edges, nodes), "table": table, "tables": tables}
     kind, files = told(named, source, target)
     asked, changes = sort(words or [])
     given = Given(files, kind=kind, aligned=source is not None, labels=labelling(labels, tables))

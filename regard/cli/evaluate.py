@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.grammar import Device, Json, Settings, called, named, options
-from regard.cli.lines import PICTURES, writable
+from regard.cli.lines import PICTURES, count_formulas, tell_formulas, writable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -190,12 +190,16 @@ def _every(systems: Sequence[Scores], path: Path) -> None:
     first = systems[0]
     if not first.examples:
         raise ValueError(f"{path}: {first.name} gives no single answers to list, choose json")
+    formulas = 0
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(["number", "given", "right", *(name for one in systems for name in (one.name, "score"))])
         for rows in zip(*(one.examples for one in systems), strict=True):
             own = (cell for row in rows for cell in (row.answer, f"{row.score:.6g}"))
-            table.writerow([rows[0].number, rows[0].given, rows[0].right, *own])
+            cells = [rows[0].number, rows[0].given, rows[0].right, *own]
+            formulas += count_formulas(cells)
+            table.writerow(cells)
+    tell_formulas(formulas, path)
 
 
 def _page(compared: Comparison) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ def fit(
     """Fit, score on validation files where there are some, and save."""
     from regard import checkpoint, recipe
     from regard.tasks.embedding.few import learn
+    from regard.tasks.trained import usage_line
     from regard.training import device as devices
     from regard.training import provenance
     from regard.training import run as runs
@@ -55,6 +57,8 @@ def fit(
     if valid:
         scores = found.classifier.evaluate(*valid)
         metrics |= {"accuracy": scores.details["accuracy"], "f1": scores.details["f1"]}
+        labels = Counter(example.right for example in scores.examples)
+        metrics["commonest"] = max(labels.values()) / len(scores)
     names = [str(file["path"] if isinstance(file, Mapping) else file) for file in files]
     facts = {provenance.FACT: provenance.digests_of_files(names)}
     checkpoint.write(place, {**found.contents, "metrics.json": metrics}, facts=facts)
@@ -63,13 +67,14 @@ def fit(
         print(json.dumps({"folder": str(place), "labels": found.classifier.classes, "metrics": metrics}))
         return
     print(f"{place}: {_told(metrics, found.tuned)}")
-    print(f"use it with: {found.classifier.usage.format(folder=place)}")
+    print(usage_line(found.classifier.usage, place))
 
 
 def _told(metrics: dict[str, Any], tuned: bool) -> str:
+    chance = f" (always the commonest label: {metrics['commonest']:.1%})"
     if "accuracy" in metrics:
-        return f"accuracy {metrics['accuracy']:.1%} on the validation files"
+        return f"accuracy {metrics['accuracy']:.1%} on the validation files{chance}"
     if "cross_validated" in metrics:
         before = " before the body was tuned; --valid measures it after" if tuned else ""
-        return f"accuracy {metrics['cross_validated']:.1%} by cross-validation{before}"
+        return f"accuracy {metrics['cross_validated']:.1%} by cross-validation{before}{chance}"
     return f"accuracy {metrics['fitted']:.1%} on the texts it was fitted to"

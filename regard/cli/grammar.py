@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from regard.cli.former import FORMER
 from regard.config.paths import real_path
 
 LONGEST = 255  # letters of a path that could be asked for
+SENTENCE_ENDS = (".", "!", "?", "…", ":", ";", ",")
 HELP = {"help_option_names": ["-h", "--help"]}
 
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A run folder or a checkpoint directory.")]
@@ -86,13 +88,46 @@ def options(settings: list[str] | None) -> dict[str, Any]:
 
 
 def named(words: list[str]) -> tuple[Path | None, list[str]]:
-    """The model that the first word names, if it is a folder, a path to one or a shipped model; and the other words."""
+    """The model that the first word names, if it is a folder, a path to one or a shipped model; and the other words.
+
+    A folder is a folder whatever its name. Several words that name nothing are a text, unless they look like a path.
+    """
     if not words:
         return None, []
     first, rest = words[0], words[1:]
-    if first == "-" or len(first.split()) != 1 or len(first) > LONGEST or "\0" in first or Path(first).is_file():
+    if not first.strip() or first == "-" or "\0" in first or _is_file(first):
         return None, words
-    return (Path(first), rest) if os.sep in first or Path(first).is_dir() or ships(first) else (None, words)
+    if _is_folder(first) or ships(first):
+        return Path(first), rest
+    if len(first) > LONGEST or not _looks_like_path(first):
+        return None, words
+    if len(first.split()) > 1:
+        remedy = "correct the path, or name a model before it if it is a text"
+        raise ValueError(f"no model at {first}: {remedy}")
+    return Path(first), rest
+
+
+def _looks_like_path(word: str) -> bool:
+    """True for one word with a separator; of several words, for those that name a place in a folder which is there."""
+    if os.sep not in word:
+        return False
+    if len(word.split()) == 1 or word.startswith((f".{os.sep}", f"..{os.sep}")):
+        return True
+    folder = Path(word).parent
+    sentence = word.rstrip().endswith(SENTENCE_ENDS)
+    return not sentence and folder not in (Path(), Path(folder.anchor)) and _is_folder(str(folder))
+
+
+def _is_folder(name: str) -> bool:
+    with suppress(OSError):  # a name too long to ask for
+        return Path(name).is_dir()
+    return False
+
+
+def _is_file(name: str) -> bool:
+    with suppress(OSError):
+        return Path(name).is_file()
+    return False
 
 
 def meant(words: list[str], command: str) -> tuple[Path, list[str]]:

@@ -49,6 +49,7 @@ def import_model(
     from regard import checkpoint, config, interop
     from regard.cost import parameters
     from regard.interop import pictures
+    from regard.tasks.trained import usage_line
 
     _vacant(out, overwrite)
     if onto is None and not pairs and pictures.meant(folder, kind):
@@ -74,7 +75,7 @@ def import_model(
         return
     print(f"{out}: {found.shape.phrase}, {size:,} parameters, {found.tokenizer.vocab:,} tokens")
     usage = task.use(found.shape)[0] if hasattr(task, "use") else task.usage
-    print(f"use it with: {usage.format(folder=out)}")
+    print(usage_line(usage, out))
 
 
 def export_model(
@@ -106,11 +107,12 @@ def export_model(
     if to == "hf" and any(isinstance(shape, family.model) for family in pictures.KINDS.values()):
         _export_pictures(found, shape, out, as_json=as_json)
         return
+    if to == "hf":
+        family = interop.family_for(shape, kind)  # before its tokenizer is read, which others may lack
     tokenizer = Tokenizer.parse(found.text("tokenizer.json"))
     if to == "peft":
         told = _adapter(out, found, shape, tokenizer, kind, onto)
     else:
-        family = interop.family_for(shape, kind)
         labels = _named(found, shape)
         files = interop.written(family, shape, folded(found.tensors()), tokenizer, labels)
         _write(out, files)
@@ -131,6 +133,7 @@ def _import_pictures(folder: Path, out: Path, kind: str | None, labels: str | No
     from regard import checkpoint, config
     from regard.cost import parameters
     from regard.interop import pictures
+    from regard.tasks.trained import usage_line
 
     found = pictures.read(folder, kind)
     task = _task(found.shape)
@@ -145,7 +148,7 @@ def _import_pictures(folder: Path, out: Path, kind: str | None, labels: str | No
     classes = f"{found.shape.classes:,} classes" if found.shape.classes else "no head"
     print(f"{out}: {found.shape.phrase}, {size:,} parameters, {classes}")
     usage = task.usage if found.shape.classes else "regard train --pictures DIR --from {folder}"
-    print(f"use it with: {usage.format(folder=out)}")
+    print(usage_line(usage, out))
 
 
 def _listed(labels: str) -> list[str]:

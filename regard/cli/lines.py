@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,11 +12,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from regard.data.binary_files import KINDS, OFFICE, PACKED
 from regard.config.paths import real_path
+from regard.config.words import quantity
+from regard.data.binary_files import KINDS, OFFICE, PACKED
 from regard.data.encodings import hint
 from regard.data.readers import MARK, open_text
 
+ESCAPED = "backslashreplace"  # of the names of files, which may be no text
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how formulas begin, and what spreadsheets skip before them
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 PICTURES = ("png", "svg", "pdf", "eps", "jpg", "jpeg", "tif", "tiff", "webp")
 
 
@@ -22,8 +29,10 @@ def arguments(texts: list[str], *, option: str | None = None) -> Iterator[str]:
     """Texts as given, standard input in place of a dash; the name of a file is hardly the text that was meant."""
     for text in texts:
         if text != "-" and len(text) < 256 and "\0" not in text and Path(text).is_file():
-            remedy = f"{option} {text}" if option else f"- < {text}"
-            raise ValueError(f"{text} is a file: use {remedy} to read it, or `echo {text} |` and - for the name itself")
+            quoted = shlex.quote(text)
+            remedy = f"{option} {quoted}" if option else f"- < {quoted}"
+            itself = f"`echo {quoted} |` and - for the name itself"
+            raise ValueError(f"{text} is a file: use {remedy} to read it, or {itself}")
     return _given(texts)
 
 
@@ -89,9 +98,27 @@ def writable(path: Path | None, kinds: Sequence[str] = (), *, reads: Sequence[Pa
         raise ValueError(f"{path}: writing is not allowed there, choose another folder")
 
 
+def printable(name: str) -> str:
+    """A name on one line and in UTF-8: line feeds, tabs and bytes that are no text are escaped."""
+    return UNPRINTABLE.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), name)
+
+
+def count_formulas(cells: Iterable[Any]) -> int:
+    """How many cells of a table a spreadsheet would take for formulas; numbers, such as -0.5, are none."""
+    texts = [cell for cell in cells if isinstance(cell, str) and cell.startswith(FORMULA)]
+    return sum(NUMBER.fullmatch(text) is None for text in texts)
+
+
+def tell_formulas(count: int, path: Path) -> None:
+    """Say that a table holds texts which a spreadsheet takes for formulas: they are written as they are."""
+    if count:
+        cells = f"{counted(count, 'cell')} of {path} begin{'s' if count == 1 else ''} with =, +, - or @"
+        print(f"regard: {cells}: import them as text, spreadsheets take them for formulas", file=sys.stderr)
+
+
 def counted(count: int, name: str) -> str:
     """A number of things: 1 name, 2 names."""
-    return f"{count:,} {name}{'' if count == 1 else 's'}"
+    return quantity(count, name)
 
 
 def say(text: str) -> None:
@@ -108,13 +135,14 @@ def writer(path: Path | None) -> Iterator[Callable[..., None]]:
     if path is None:
         if sys.stdout is None:
             raise ValueError("standard output is closed: redirect it to a file")
-        sys.stdout.reconfigure(encoding="utf-8") if hasattr(sys.stdout, "reconfigure") else None
+        if hasattr(sys.stdout, "reconfigure"):
+            sys.stdout.reconfigure(encoding="utf-8", errors=ESCAPED)
         yield print
         sys.stdout.flush()
         return
     aside = path.with_name(path.name + ".part")
     try:
-        with aside.open("w", encoding="utf-8", newline="\n") as file:
+        with aside.open("w", encoding="utf-8", errors=ESCAPED, newline="\n") as file:
             yield lambda line: print(line, file=file)
         aside.replace(path)
     finally:

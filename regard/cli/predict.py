@@ -11,7 +11,7 @@ import typer
 
 from regard.cli.answers import Asked, respond
 from regard.cli.grammar import LONGEST, Answers, Column, Device, Input, Json, Model, Settings
-from regard.cli.lines import PICTURES, writable
+from regard.cli.lines import PICTURES, printable, writable
 
 SHORT = 60  # letters of an input that is named
 DRAWN = ("png", "jpg", "webp", "jpeg", "bmp", "gif", "tif", "tiff")
@@ -145,7 +145,7 @@ def _picture(trained: Any, inputs: list[str], output: Path) -> None:
 
 def _named(text: str, answer: Any) -> str:
     """An answer behind the name of its file."""
-    return f"{text}\t{answer}"
+    return f"{printable(text)}\t{answer}"
 
 
 def _draw(model: Path, pictures: list[str], output: Path, *, invert: bool, device: str) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from regard.cli.answers import Asked, respond
 from regard.cli.grammar import Answers, Column, Device, Input, Json, called
-from regard.cli.lines import writable
+from regard.cli.lines import counted, writable
 
 if TYPE_CHECKING:
     from regard.metrics.scores import Scores
@@ -111,7 +111,7 @@ def _measure(found: Prompter, files: list[str], output: Path | None, *, worst: i
 def _head(scores: Scores) -> str:
     """What was measured on, and how often each label was answered."""
     answered = scores.measures.get("answered")
-    lines = [f"{scores.name}: {len(scores):,} texts"]
+    lines = [f"{scores.name}: {counted(len(scores), 'text')}"]
     return "\n".join(
         [*lines, *([f"commonest: {scores.measures['commonest']}; answered: {answered}"] if answered else [])]
     )

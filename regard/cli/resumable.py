@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.cli.lines import writer
+from regard.cli.lines import ESCAPED, writer
 from regard.config.paths import real_path
 
 EVERY = 60.0  # seconds between two lines about progress where there is no terminal
@@ -53,7 +53,7 @@ def drafted(path: Path | None, *, source: Path | None, asked: Any) -> Iterator[D
         file.seek(size)
 
         def write(line: str) -> None:
-            file.write(f"{line}\n".encode())
+            file.write(f"{line}\n".encode(errors=ESCAPED))
 
         def keep(count: int) -> None:
             draft.done += count

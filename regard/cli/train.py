@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -170,12 +171,11 @@ def _trained(
         if options["resume"] and (
             run := next((name for name in asked if (Path(name) / "config.yaml").is_file()), None)
         ):
-            raise ValueError(f"{run} is a run, not files to train on: go on with it by --resume --out {run}")
+            again = f"--resume --out {shlex.quote(run)}"
+            raise ValueError(f"{run} is a run, not files to train on: go on with it by {again}")
         order = recipes.order(asked, *changes, given=given)
         if options["resume"] and "data" not in order.settings:
             order = recipes.order(recipes.begun(_begun(out)), *changes)
-        if not order.settings.keys() & {"data", "task"}:
-            raise ValueError("nothing to train on: give a recipe file with data, or files to train on")
         outcome = recipes.train(order, out=out, command=sys.argv, **options)
         if team.is_main:
             say(json.dumps(outcome.plain(), ensure_ascii=False) if as_json else outcome.summary)

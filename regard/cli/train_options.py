@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-WHAT, WHERE = "What the files hold (seen when not said)", "The run"
+WHAT, WHERE = "What the files hold (detected if not given)", "The run"
 
 Words = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="FILE... SETTING...",
-        help="Files to train on, or a recipe (.yaml); then settings, such as model.width=256.",
+        help="Files to train on, or a recipe (.yaml); then settings, such as training.epochs=20.",
     ),
 ]
 Pairs = Annotated[

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ from regard.config.aliases import UnknownSetting
 from regard.config.fields import UNIONS, bare, default_of, hints, named_sections
 from regard.config.ranges import Range
 from regard.config.text import NUMBER
-from regard.config.words import join, named, nearest, shown
+from regard.config.words import join, named, nearest, shown, suggest
 
 T = TypeVar("T")
 MOST = 10_000  # entries of a list
@@ -171,8 +170,7 @@ def _convert_choice(choices: tuple, value: Any, where: str) -> Any:
         return value
     if renamed := aliases.renamed_value(where, value, choices):
         raise ValueError(f"{where}: {value} is called {renamed} here")
-    close = difflib.get_close_matches(str(value), [str(choice) for choice in choices], n=1, cutoff=0.5)
-    hint = f", did you mean {close[0]}?" if close else ""
+    hint = suggest(str(value), map(str, choices))
     raise ValueError(f"{where} must be one of {', '.join(map(str, choices))}, not {shown(value)}{hint}")
 
 

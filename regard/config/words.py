@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -12,6 +12,8 @@ from regard.config.fields import UNIONS, bare
 from regard.config.ranges import Range
 
 LISTED = 40  # names that an error lists
+LETTERS_PER_TYPO = 4  # of a name for each that may be mistyped, rounded
+SHORTEST_TYPED = 4  # letters of a name in which a mistake can be told from another name
 
 
 def named(kind: Any) -> str:
@@ -53,11 +55,59 @@ def clipped(name: str) -> str:
 def nearest(name: str, names: Any) -> str:
     """The known name that was probably meant, or those there are, the first of very many."""
     names = list(names)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    if close:
-        return f", did you mean {close[0]}?"
+    if hint := suggest(name, names):
+        return hint
     more = f" and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
     return f"; there are {', '.join(names[:LISTED])}{more}" if names else "; there are none to set"
+
+
+def suggest(name: str, names: Iterable[str]) -> str:
+    """The known name that was probably meant, as the end of a message; nothing where none is near."""
+    close = closest(name, names)
+    return "" if close is None else f", did you mean {close}?"
+
+
+def closest(name: str, names: Iterable[str]) -> str | None:
+    """The known name that a typing mistake or a shortened word leads to; None where nothing is near enough.
+
+    One letter of four may be wrong, rounded, so that a name which only ends alike (alexnet, resnet) is not proposed.
+    """
+    typed = _fold(name)
+    best, fewest = None, math.inf
+    for known in names:
+        meant = _fold(known)
+        longer, shorter = max(len(typed), len(meant)), min(len(typed), len(meant))
+        limit = (longer + LETTERS_PER_TYPO // 2) // LETTERS_PER_TYPO if longer >= SHORTEST_TYPED else 0
+        shortened = 2 * shorter >= longer and (typed.startswith(meant) or meant.startswith(typed))
+        if longer - shorter > limit and not shortened:
+            continue
+        distance = count_typos(typed, meant)
+        if (distance <= limit or shortened) and distance < fewest:
+            best, fewest = known, distance
+    return best
+
+
+def count_typos(typed: str, meant: str) -> int:
+    """Letters to insert, leave out, replace, or swap with the next (Damerau 1964), each counted once."""
+    before, row = [0] * (len(meant) + 1), list(range(len(meant) + 1))
+    for i, letter in enumerate(typed, start=1):
+        previous, row, before = before, [i], row
+        for j, other in enumerate(meant, start=1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != other))
+            if i > 1 and j > 1 and (letter, typed[i - 2]) == (meant[j - 2], other):
+                cost = min(cost, previous[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
+
+
+def _fold(name: str) -> str:
+    """A name without what people forget: capitals, and which sign joins its words."""
+    return name.casefold().replace("-", "_").replace(" ", "_")
+
+
+def quantity(count: int, noun: str) -> str:
+    """A number of things: 1 text, 2 texts."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def join(where: str, name: str) -> str:

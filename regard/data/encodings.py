@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from pathlib import Path
 
 from regard.data.public_sets import describe_source
@@ -16,6 +17,7 @@ WESTERN = "àâäáåçéèêëíìîïñóòôöõøúùûüýßæœÀÄÁÅÇ�
 
 def find(name: str) -> Path:
     """The file or folder of this name, looked for as given, under the folder REGARD_DATA, or else under `data`."""
+    check_name(name)
     named = os.environ.get("REGARD_DATA")
     folder = Path(named).expanduser() if named else Path("data")
     for path in (Path(name).expanduser(), folder / name):
@@ -23,6 +25,15 @@ def find(name: str) -> Path:
             return path
     where = f"or under REGARD_DATA={named}" if named else "or under data (REGARD_DATA may name another folder)"
     raise ValueError(f"no file {name} here {where}: {describe_source(name) or 'check the path'}")
+
+
+def check_name(name: str) -> None:
+    """Stop at a name that is no text, which neither a record of the run nor a message could repeat."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        shown = name.encode(errors="backslashreplace").decode()
+        raise ValueError(f"{shown}: this name is not UTF-8, rename it first") from None
 
 
 def locate(name: str) -> Path:
@@ -50,7 +61,7 @@ def hint(data: bytes, name: str = "FILE") -> str:
     """A few words on what text that is no UTF-8 seems to be in and how to convert it, or none."""
     found = looks_like(data)
     called = "Latin-1" if found == "WINDOWS-1252" else found
-    return f"it looks like {called}: iconv -f {found} -t UTF-8 {name}" if found else ""
+    return f"it looks like {called}: iconv -f {found} -t UTF-8 {shlex.quote(name)}" if found else ""
 
 
 def hint_of(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,6 +20,7 @@ from regard.checkpoint.tensors import mapped
 from regard.interop.fields import as_json, quoted
 
 CONFIG = "config.json"
+REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")  # names by which models are fetched
 LARGEST = 1 << 20  # bytes of a config.json
 PICKLED = "pytorch_model"  # how the names of pickled weights begin
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -32,7 +34,7 @@ def settings(folder: Path) -> dict[str, Any]:
     """What config.json says, if it is plain JSON of a reasonable size and asks for no code of its own."""
     place = folder / CONFIG
     if not folder.is_dir():
-        raise ValueError(f"{folder}: no such folder: check the path")
+        raise ValueError(f"{folder}: no such folder: {_absent(folder)}")
     if not is_there(place):
         remedy = "name one, or safetensors of a VGG, ResNet or EfficientNet-Lite"
         raise ValueError(f"{folder}: {CONFIG} is missing, so this is no folder of Hugging Face's: {remedy}")
@@ -41,6 +43,13 @@ def settings(folder: Path) -> dict[str, Any]:
         code = as_json(found["auto_map"])
         raise ValueError(f"{place}: auto_map is {code}, code of the model's own, which is never run: it cannot be read")
     return found
+
+
+def _absent(folder: Path) -> str:
+    """What to do about a folder that is not there; a name such as gpt2 is one to fetch a model by."""
+    if not REPOSITORY.fullmatch(str(folder)):
+        return "check the path"
+    return f"check the path, or fetch the model first, for instance by `hf download {folder} --local-dir {folder}`"
 
 
 def tensors(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
@@ -64,6 +73,8 @@ def tensors(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
 def lone(place: Path) -> Path | None:
     """The file of llama2.c that is meant: the place itself, or the only one in a folder without config.json."""
     if place.is_file():
+        if place.suffix.lower() not in (*PICKLES, *STRANGE, ".safetensors", ".json", ".model"):
+            raise ValueError(f"{place}: is no model: name a folder in Hugging Face's form, or a file of weights")
         if place.suffix != ".bin" or place.name.startswith(PICKLED):
             raise ValueError(f"{place}: is a file, name the folder that it lies in")
         return place

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from regard.config.words import quantity
 from regard.data import testset
 from regard.data.tokenizers import Tokenizer, units
 from regard.data.tokenizers.units import CLOSED, Kind, UnitsConfig
@@ -44,7 +45,7 @@ def read(name: str, *, column: int | None = None) -> list[str]:
     for number, line in testset.numbered(name):
         cells = [line] if column is None else line.split("\t")
         if column is not None and len(cells) < column:
-            raise ValueError(f"{name}:{number}: {len(cells)} columns, wanted column {column}")
+            raise ValueError(f"{name}:{number}: {quantity(len(cells), 'column')}, wanted column {column}")
         if text := cells[(column or 1) - 1].strip():
             found.append(text)
     return found

@@ -9,6 +9,7 @@ from regard.tasks.embedding.few import FewShot
 from regard.tasks.embedding.matching import Matching
 from regard.tasks.graphs.classifier import NodeClassifier
 from regard.tasks.graphs.task import NodeClassification
+from regard.tasks.inputs import accept_lists, explain_missing
 from regard.tasks.labels.chooser import Chooser
 from regard.tasks.labels.choosing import MultipleChoice
 from regard.tasks.labels.classification import Classification
@@ -74,3 +75,8 @@ TASKS: dict[str, tuple[Any, Any]] = {
 }
 FACES: dict[str, Any] = {**{name: face for name, (_, face) in TASKS.items()}, FewShot.task: FewShot}
 """Every kind of trained model by its task; one that is fitted at once, without the training loop, is no task."""
+
+_missing = explain_missing({face.verb: face.kind for face in reversed(FACES.values())})
+for _face in FACES.values():
+    _face.evaluate = accept_lists(_face.evaluate)
+    _face.__getattr__ = _missing

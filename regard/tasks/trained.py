@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +122,11 @@ def described(trained: Any) -> str:
     weights = sum(parameter.numel() for parameter in trained.model.parameters())
     device = next(iter(trained.model.state_dict().values())).device
     return f"<{type(trained).__name__} {trained.name}: {trained.task}, {weights:,} weights on {device}>"
+
+
+def usage_line(usage: str, folder: str | Path) -> str:
+    """The command to use a model with, its folder quoted so that the line can be pasted into a shell."""
+    return f"use it with: {usage.format(folder=shlex.quote(str(folder)))}"
 
 
 def blind(trained: Any, remedy: str = "") -> ValueError:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from regard import config, models
 from regard.checkpoint import Checkpoint, fill
 from regard.models.lora import folded
+from regard.shipped import name_of
 
 FREE = ("dropout", "attention_dropout", "embedding_dropout", "word_dropout", "recurrent_dropout", "vectors",
         "tuned", "use", "softened")  # fmt: skip
@@ -110,11 +111,11 @@ def adopt(model: Any, parent: Checkpoint, *, same: bool) -> list[str]:
     if same:
         state = model.state_dict()
         fill(model, {**{name: state[name] for name in passing if name in state}, **tensors})
-        return [f"starting from {parent.directory}", *resized]
+        return [f"starting from {name_of(parent.directory)}", *resized]
     before = parent_shape(parent)
     if not hasattr(model.config, "body") or not hasattr(before, "body"):
         raise ValueError(f"{parent.directory} holds {_article(before)}, of which nothing fits here: leave out --from")
-    return [f"starting from {parent.directory}: {_transplanted(model, before, tensors, parent)}", *resized]
+    return [f"starting from {name_of(parent.directory)}: {_transplanted(model, before, tensors, parent)}", *resized]
 
 
 def parent_shape(parent: Checkpoint) -> Any:

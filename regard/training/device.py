@@ -23,6 +23,8 @@ def choose(name: str = "auto") -> torch.device:
     there = _there()
     if name == "auto":
         return torch.device(there[0])
+    if name.lower() in ("gpu", "nvidia", "apple", "metal"):
+        raise ValueError(f"device {name!r}: a GPU is called cuda or mps, and this machine has {' and '.join(there)}")
     try:
         device = torch.device(name)
     except RuntimeError:

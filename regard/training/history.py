@@ -91,12 +91,16 @@ def summary(folder: Path) -> Summary:
     state, reason = said.get("state", "unknown"), str(said.get("reason", ""))
     if state == "running" and not held(folder):
         state, reason = "killed", "killed, or the machine went down"
+    lone = (folder / "manifest.json").is_file()  # a checkpoint by itself: imported, or fitted at once
+    if lone and not said:
+        state, reason = "finished", "made without steps"
     records = list(_records(folder / "metrics.jsonl"))
     step = max((record.get("step", 0) for record in records), default=0)
     best: Mapping[str, float] = {}
-    if (folder / "best").exists():
+    place = folder if lone else folder / "best"
+    if place.exists():
         try:
-            best = checkpoint.peek(folder / "best").metrics  # the weights need not be read to tell a score
+            best = checkpoint.peek(place).metrics  # the weights need not be read to tell a score
         except checkpoint.CheckpointError as error:
             reason = f"{reason}; {error}" if reason else str(error)
     return Summary(folder, state, reason, step, best)

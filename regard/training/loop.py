@@ -13,6 +13,7 @@ import torch
 
 from regard.config.ranges import Count, Positive, Seed, Share, Small, Whole
 from regard.config.resuming import Free
+from regard.config.words import quantity
 from regard.models import spectral
 from regard.models.running import forget, norms, settle
 from regard.training import device
@@ -143,7 +144,7 @@ class _Loop:
         told = f"{size:,}" if learnt == size else f"{learnt:,} of {size:,}"
         where = f"on {self.device} in {str(self.dtype).removeprefix('torch.')}"
         among = f", {config.accumulate} rows a step among {team.size} processes" if team.size > 1 else ""
-        log.note(f"training {told} parameters {where}{among}, {config.steps:,} steps at most")
+        log.note(f"training {told} parameters {where}{among}, {quantity(config.steps, 'step')} at most")
         if config.compile == "on" and way == "off":
             log.note(f"compile: on is ignored on {self.device}: with this model it takes longer than it saves")
         team.align(task.model)

@@ -21,6 +21,7 @@ import regard
 from regard import checkpoint, config
 from regard.checkpoint import Checkpoint, CheckpointError
 from regard.config.resuming import Verdict
+from regard.data.encodings import check_name
 from regard.data.normalise import recorded
 from regard.models import modern
 from regard.training import distributed, provenance
@@ -227,6 +228,7 @@ def claim(
     It stays locked until the run's log is closed, or `close`. Nothing of an earlier run is touched before `begin`.
     Process 0 of a team does it, and the others read what it goes on from.
     """
+    check_name(str(folder))
     run = Run(Path(folder), resumed=resume)
     if team.is_main:
         run = _claimed(run, command, anything=resume or overwrite)
@@ -252,7 +254,7 @@ def _claimed(run: Run, command: str, *, anything: bool) -> Run:
             checkpoint.replace(folder / "env.json", checkpoint.render(environment()))
             path = folder / "command.txt"
             commands = path.read_bytes() if run.resumed and path.exists() else b""
-            checkpoint.replace(path, commands + f"{command}\n".encode())
+            checkpoint.replace(path, commands + f"{command}\n".encode("utf-8", "surrogateescape"))
     except BaseException:
         lock.release()
         raise

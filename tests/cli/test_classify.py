@@ -208,3 +208,25 @@ def test_words_with_their_tags_are_no_sentences_to_tag(models, capsys, tmp_path,
     (tmp_path / name).write_text("the\tD\nfilm1\tN\n\nis\tV\n")
     told = complaint(capsys, "tag", str(models / "tagging"), "-i", str(tmp_path / name))
     assert f"{name} has a word in each line: give a file with a sentence in each line" in told
+
+
+def test_texts_that_a_spreadsheet_takes_for_formulas_stay_as_they_are_and_are_told(models, tmp_path, capsys):
+    model, out = str(models / "classification"), tmp_path / "out.csv"
+    texts = ["=1+1", "-0.5", "- good", "bad", "@film"]
+    assert run(["classify", model, "-o", str(out), "--", *texts[2:]]) == 0
+    seen = capsys.readouterr().err
+    assert seen == (
+        f"regard: 2 cells of {out} begin with =, +, - or @: import them as text, spreadsheets take them for formulas\n"
+    )
+    with out.open(newline="", encoding="utf-8") as file:
+        assert [row["text"] for row in csv.DictReader(file)] == texts[2:]
+    (tmp_path / "in.txt").write_text("\n".join(texts) + "\n")
+    assert run(["classify", model, "-i", str(tmp_path / "in.txt"), "-o", str(out)]) == 0
+    assert f"3 cells of {out} begin with" in capsys.readouterr().err, "numbers are none"
+    (tmp_path / "a.tsv").write_text("=good\tyes\nbad\tno\n")
+    assert run(["evaluate", model, str(tmp_path / "a.tsv"), "-o", str(out)]) == 0
+    assert f"1 cell of {out} begins with" in capsys.readouterr().err
+    assert run(["classify", model, "good", "-o", str(out)]) == 0
+    assert capsys.readouterr().err == ""
+    assert run(["classify", model, "- good"]) == 2
+    assert "No such option: -: put -- before texts that begin with a dash" in capsys.readouterr().err

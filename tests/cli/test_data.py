@@ -82,7 +82,7 @@ def test_units_are_told_as_tables_as_json_and_as_a_picture(desk, capsys):
         (["lab", "tokenizers", "none.fr"], "no file none.fr here"),
         (["lab", "tokenizers", "a.fr", "--sizes", "many"], "--sizes 'many': give whole numbers"),
         (["lab", "tokenizers", "a.fr", "--sizes", "100"], "the least is 300"),
-        (["lab", "tokenizers", "a.fr", "--column", "2"], "a.fr:1: 1 columns, wanted column 2"),
+        (["lab", "tokenizers", "a.fr", "--column", "2"], "a.fr:1: 1 column, wanted column 2"),
         (
             ["data", "make", "agreement", "out", "--shortest", "9", "--longest", "8"],
             "must be from 1 to longest, 8",
@@ -96,3 +96,19 @@ def test_bad_input_is_one_line(words, said, desk, capsys):
     told = capsys.readouterr().err
     assert said in told
     assert told.count("\n") == 1
+
+
+def test_data_is_checked_as_what_it_is_said_to_hold(desk, capsys):
+    (desk / "pairs.tsv").write_text("".join(f"le roi {n}\tthe king {n}\n" for n in range(40)))
+    (desk / "texts.csv").write_text("".join(f"film {n},{('good', 'bad')[n % 2]}\n" for n in range(40)))
+    for kind, file, seen in (
+        ("pairs", "pairs.tsv", "40"),
+        ("labelled", "texts.csv", "2 labels"),
+        ("text", "pairs.tsv", ""),
+    ):
+        assert run(["data", "check", f"--{kind}", file]) == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert "can be trained on" in told
+        assert seen in told
+    assert run(["data", "check", "--pairs", "pairs.tsv", "--text", "pairs.tsv"]) == 1
+    assert "--pairs and --text contradict each other" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from regard.cli import run
 from regard.tasks.embedding.contrast import strain
 from regard.tasks.embedding.few import FewShot, doubt_accuracy, suits
 from regard.tasks.trained import Trained
+from regard.training import history
 from tests.interop.test_bert import lay
 
 pytestmark = pytest.mark.unchecked  # shapes are checked where models are tested
@@ -54,6 +55,9 @@ def test_it_classifies_and_scores_itself(few, capsys):
     trace = found.look("A X")
     assert trace.facts["answer"] == "first"
     assert trace.weights
+    known = history.summary(few / "out")
+    assert (known.state, known.reason, known.step) == ("finished", "made without steps", 0)
+    assert known.best["fitted"] == checkpoint.read(few / "out").metrics["fitted"]
 
 
 def test_of_a_table_it_reads_the_texts_alone(few, capsys):
@@ -121,7 +125,9 @@ def test_contrast_tunes_the_body_that_is_kept_and_leaves_the_parent_alone(few, m
 def test_few_texts_and_a_model_to_start_from_choose_it_and_a_word_chooses_otherwise(few, model, tmp_path, capsys):
     words = ["train", str(few / "texts.csv"), "--from", str(model), "--device", "cpu"]
     assert run([*words, "--out", str(tmp_path / "chosen"), "--valid", str(few / "texts.csv")]) == 0
-    told = capsys.readouterr().err
+    out, told = capsys.readouterr()
+    assert "% on the validation files (always the commonest label: 50.0%)" in out
+    assert "12 of each of 2 labels; a linear head on" in told
     assert f"{few / 'texts.csv'}: few labelled texts: fitting a head to vectors, as --few does (--task " in told
     assert isinstance(regard.load(tmp_path / "chosen", device="cpu"), FewShot)
     short = ["training.steps=2", "training.evaluate=2"]

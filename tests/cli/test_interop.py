@@ -119,6 +119,11 @@ def test_models_that_others_have_no_place_for_are_refused(tmp_path, capsys):
         (tmp_path / name).write_bytes(b"x")
         assert words in refused(["import", str(tmp_path / name), str(tmp_path / "out")], capsys)
     assert "no such folder" in refused(["import", str(tmp_path / "nowhere"), str(tmp_path / "out")], capsys)
+    (tmp_path / "photo.webp").write_bytes(b"x")
+    told = refused(["import", str(tmp_path / "photo.webp"), str(tmp_path / "out")], capsys)
+    assert "photo.webp: is no model: name a folder in Hugging Face's form, or a file of weights" in told
+    told = refused(["import", "nobody/gpt2", str(tmp_path / "out")], capsys)
+    assert "or fetch the model first, for instance by `hf download nobody/gpt2 --local-dir nobody/gpt2`" in told
     assert run(["export", "en-fr", str(tmp_path / "out"), "--to", "onnx"]) == 2
     assert not (tmp_path / "out").exists()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from regard.cli import run
-from regard.cli.lines import counted, writable
+from regard.cli.lines import count_formulas, counted, printable, writable
 
 PICTURES = [
     "compare nomodel nomodel -o {}",
@@ -63,3 +63,14 @@ def test_what_can_be_written_passes_and_nothing_is_made(tmp_path):
 
 def test_one_thing_is_told_in_the_singular():
     assert [counted(count, "name") for count in (0, 1, 2, 1234)] == ["0 names", "1 name", "2 names", "1,234 names"]
+
+
+def test_a_name_stays_on_its_line_and_in_utf_8():
+    assert printable("été 1.png") == "été 1.png"
+    assert printable("a\nb\tc\r.png") == r"a\nb\tc\r.png"
+    assert printable("caf\udce9.png") == r"caf\udce9.png"
+
+
+def test_numbers_are_no_formulas():
+    assert count_formulas([-0.5, "-0.5", "+1e-5", "-.5", "7", "", "a=b", None, "1-2"]) == 0
+    assert count_formulas(["=1", "+a", "-a", "@x", "\t=1", "\r", "- said he", "-1+2"]) == 8

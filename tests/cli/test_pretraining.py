@@ -106,6 +106,13 @@ def test_fill_shows_the_text_and_candidates_and_answers_in_json(runs, desk, caps
     assert json.loads((desk / "filled.jsonl").read_text())["filled"] == found.filled
 
 
+def test_a_gap_may_be_written_as_people_write_it(runs):
+    model = regard.load(runs["bert"], device="cpu")
+    gaps = [model.fill(f"the {gap} sleeps").gaps for gap in ("[MASK]", "[mask]", "<mask>", "<MASK>", "___", "________")]
+    assert all(found == gaps[0] for found in gaps)
+    assert [len(found) for found in gaps] == [1] * 6
+
+
 def test_predict_answers_with_every_one_of_them(runs, capsys):
     restored = regard.load(runs["t5"], device="cpu").restore("the <extra_id_0> sleeps")
     told = json.loads(answer(capsys, "predict", runs["t5"], "the <extra_id_0> sleeps", "--json"))
@@ -160,6 +167,9 @@ def refused(capsys: pytest.CaptureFixture[str], words: Sequence[object]) -> str:
         (["generate", "{bert}", "a"], "is a masked language model; regard generate needs a language model"),
         (["fill", "{gpt}", "a [MASK]"], "is a language model; regard fill needs a masked language model"),
         (["fill", "{bert}", "a dog"], "no gap in 'a dog': write [MASK]"),
+        (["fill", "{bert}", "a snake___case"], "no gap in 'a snake___case'"),
+        (["train", "--masked"], "nothing to train on: give a recipe file with data, or files to train on"),
+        (["evaluate", "{bert}"], "no text to measure on: give at least one file"),
         (["fill", "{bert}", "[MASK]" * 40], "42 tokens in one text, the model reads 32: split it"),
         (["predict", "{t5}", "a <extra_id_500>"], "knows no <extra_id_500>"),
         (["explain", "{bert}", "a dog"], "no gap in 'a dog'"),

@@ -73,7 +73,8 @@ def test_texts_are_answered_wherever_they_come_from(desk, capsys, monkeypatch, t
     assert one["label"] == lines[1][0] == max(one["corrected"], key=one["corrected"].get)
     assert sum(one["corrected"].values()) == pytest.approx(1, abs=1e-5)
     assert sum(one["plain"].values()) == pytest.approx(1, abs=1e-5)
-    assert f"{one['plain'][one['label']]:.3f}" == lines[1][2]
+    assert f"{one['corrected'][one['label']]:.3f} corrected" == lines[1][1]
+    assert f"{one['plain'][one['label']]:.3f} plain" == lines[1][2]
 
 
 def test_a_labelled_file_is_measured(desk, capsys, tmp_path):

@@ -164,3 +164,43 @@ def test_runs_of_any_task_are_compared_over_time(cases, capsys, tmp_path):
     picture = tmp_path / "time.png"
     said(capsys, "compare", cases["regression"].model, "--metric", "mae", "-o", picture)
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_python_calls_refuse_what_is_no_input_in_a_sentence(task, cases):
+    trained = recipe.load(cases[task].model, device="cpu")
+    use = getattr(trained, trained.verb)
+    optional = trained.verb in ("write", "make", "draw")
+    for strange in (*([] if optional else [None]), {"a": 1}, b"abc", 3.5, ["a", None], [b"a"], [(None,)]):
+        with pytest.raises(
+            ValueError, match=r"takes|number|must be text|no file|give a pair|missing file|no .* 'a'|a row"
+        ):
+            use(strange)
+    with pytest.raises(ValueError, match=r"evaluate takes the names of files, not None"):
+        trained.evaluate([None])
+
+
+def test_an_evaluation_takes_files_in_a_list_too(cases):
+    trained = recipe.load(cases["classification"].model, device="cpu")
+    [file] = cases["classification"].files
+    assert trained.evaluate([file]).plain() == trained.evaluate(file).plain()
+    with pytest.raises(ValueError, match=r"classification/best is measured on labelled texts: name at least one file"):
+        trained.evaluate()
+
+
+def test_a_picture_whose_name_is_no_text_or_has_several_lines_is_answered_on_one_line(cases, tmp_path, capsys):
+    model, [picture, *_] = str(cases["pictures"].model), cases["pictures"].inputs
+    names = [f"{tmp_path}/caf\udce9.png", f"{tmp_path}/a\nb.png"]
+    for name in names:
+        Path(name).write_bytes(Path(picture).read_bytes())
+    lines = said(capsys, "classify", model, *names).splitlines()
+    assert [line.split("\t")[0] for line in lines] == [f"{tmp_path}/caf\\udce9.png", f"{tmp_path}/a\\nb.png"]
+    told = said(capsys, "classify", model, *names, "--json").splitlines()
+    assert [json.loads(line)["picture"] for line in told] == names
+    said(capsys, "classify", model, *names, "-o", tmp_path / "out.jsonl")
+    assert [json.loads(line)["picture"] for line in (tmp_path / "out.jsonl").read_text().splitlines()] == names
+    assert run(["classify", model, "https://example.com/cat.jpg"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("regard: https://example.com/cat.jpg: nothing is fetched: download the picture first")
+    assert run(["train", names[0]]) == 1
+    assert capsys.readouterr().err == f"regard: {tmp_path}/caf\\udce9.png: this name is not UTF-8, rename it first\n"

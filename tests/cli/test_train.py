@@ -93,14 +93,14 @@ def test_runs_are_named_after_their_data_and_a_taken_name_gets_a_number(here: Pa
     for name in ("numbers", "numbers-2", "numbers-3"):
         assert run(["train", "numbers.csv", *SHORT]) == 0
         out, error = capsys.readouterr()
-        assert out.startswith(f"runs/{name}: 1 steps")
+        assert out.startswith(f"runs/{name}: 1 step,")
         assert (
             "numbers.csv: a table to predict y, its last column (data.target=NAME chooses another): training" in error
         )
     assert run(["train", "numbers.csv", "training.steps=2", "training.tensorboard=false", "--resume"]) == 0
     assert capsys.readouterr().out.startswith("runs/numbers-3: 2 steps"), "the last one is resumed"
     assert run(["train", "numbers.csv", *SHORT, "--overwrite"]) == 0
-    assert capsys.readouterr().out.startswith("runs/numbers: 1 steps")
+    assert capsys.readouterr().out.startswith("runs/numbers: 1 step,")
     assert run(["train", "numbers.csv", *SHORT, "--out", "runs/numbers"]) == 1
     told = capsys.readouterr().err.strip().splitlines()[-1]
     assert told.index("--resume") < told.index("--out") < told.index("--overwrite")
@@ -162,7 +162,7 @@ def test_an_interrupted_run_can_be_used_before_its_first_evaluation(
         assert run(["train", "a.fr", "a.en", "training.tensorboard=false", "tokenizer.vocab=320"]) == 130
     out = capsys.readouterr().out.splitlines()
     assert out == [
-        "runs/a: interrupted after 1 steps",
+        "runs/a: interrupted after 1 step",
         "resume with: regard train --resume --out runs/a",
         'use it with: regard translate runs/a "..."',
     ]

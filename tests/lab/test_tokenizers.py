@@ -58,5 +58,5 @@ def test_a_column_is_read_and_a_line_without_it_is_named(tmp_path, monkeypatch):
     (tmp_path / "x.tsv").write_text("a\tb\n\tc\nd\t\n", encoding="utf-8")
     assert tokenizers.read("x.tsv", column=2) == ["b", "c"]
     (tmp_path / "x.tsv").write_text("a\tb\nc\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"x\.tsv:2: 1 columns, wanted column 2"):
+    with pytest.raises(ValueError, match=r"x\.tsv:2: 1 column, wanted column 2"):
         tokenizers.read("x.tsv", column=2)

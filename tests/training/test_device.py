@@ -21,9 +21,15 @@ def test_the_cpu_is_taken_without_waking_anything_else(monkeypatch: pytest.Monke
     assert device.choose("cpu") == CPU
 
 
-@pytest.mark.parametrize("name", ["cuda:99", "xpu", "gpu", "tpu:0"])
+@pytest.mark.parametrize("name", ["cuda:99", "xpu", "tpu:0"])
 def test_a_device_that_is_not_there_is_refused_with_those_that_are(name: str) -> None:
     with pytest.raises(ValueError, match=f"device '{name}' is .*use auto or one of .*cpu"):
+        device.choose(name)
+
+
+@pytest.mark.parametrize("name", ["gpu", "GPU", "nvidia", "metal"])
+def test_a_gpu_by_another_name_is_told_what_it_is_called(name: str) -> None:
+    with pytest.raises(ValueError, match=f"device '{name}': a GPU is called cuda or mps, and this machine has .*cpu"):
         device.choose(name)
 
 

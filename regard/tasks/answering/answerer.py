@@ -29,6 +29,7 @@ from regard.tasks.answering.files import Question, QuestionFile
 from regard.tasks.answering.scoring import scores
 from regard.tasks.answering.spans import Best, Told, best
 from regard.tasks.answering.windows import Passage, PassageConfig, Reader, Window
+from regard.tasks.inputs import PAIR, InputKind, check_files, list_inputs
 from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
 from regard.tasks.labels.layout import cells, delimiter_of, is_json
@@ -37,6 +38,12 @@ from regard.training.task import Spread, alone
 
 TYPED = 'write them with a tab between, or as {"question": "...", "context": "..."}'
 NONE = "(no answer)"
+ASKED = InputKind(
+    "a pair of a question and its context",
+    "such pairs",
+    lambda given: isinstance(given, Question) or PAIR.is_one(given),
+    lambda given: True,  # one that is none is named with its number
+)
 GROUP = 8 * BUDGET  # tokens of questions that are answered together
 
 
@@ -118,8 +125,7 @@ class Answerer(Labels):
 
     def ask(self, questions: Any, **options: Any) -> list[Reply]:
         """The answer to each question, given as pairs of a question and its context."""
-        alone = isinstance(questions, tuple) and len(questions) == 2 and all(isinstance(one, str) for one in questions)
-        listed = [questions] if alone or isinstance(questions, Question) else list(questions)
+        listed = list_inputs(questions, ASKED, verb=self.verb)
         every = [one if isinstance(one, Question) else _pair(one, f"question {n}") for n, one in enumerate(listed, 1)]
         passages = list(self.reader.passages(every))
         return [reply(passage, found) for passage, found in zip(passages, self.best(passages, **options), strict=True)]
@@ -142,6 +148,7 @@ class Answerer(Labels):
         self, *paths: str | Path, name: str | None = None, answer: int | None = None, always: bool = False
     ) -> Scores:
         """Exact match and F1 on files of questions; `always` for files in which every question has an answer."""
+        check_files(self, paths, "questions about texts")
         found = files.read([QuestionFile(path=str(path)) for path in paths], 0.0).questions
         passages = list(self.reader.passages(found))
         every = self.best(passages, answer=answer, always=always)

@@ -31,6 +31,7 @@ from regard.tasks.embedding import rated
 from regard.tasks.embedding.pairs import read
 from regard.tasks.embedding.pooling import EmbeddingConfig, pooled, scaled
 from regard.tasks.embedding.scoring import measured, scored
+from regard.tasks.inputs import TEXT, check_files, check_input, list_inputs
 from regard.tasks.trained import chosen, described, revived
 
 BODIES = ("bert", "gpt")
@@ -103,6 +104,7 @@ class Embedder:
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Embedding]:
         """The vector of each text; options are those of `EmbeddingConfig`."""
+        inputs = list_inputs(inputs, TEXT, verb=self.verb)
         found = self.embed(inputs, **options)
         return [Embedding(text, vector) for text, vector in zip(inputs, found, strict=True)]
 
@@ -110,7 +112,7 @@ class Embedder:
     def embed(self, texts: str | Sequence[str], **options: Any) -> Float[np.ndarray, "text width"]:
         """The vectors of texts, in their order; texts of about the same length are read together."""
         how = self.chosen(options)
-        given = [texts] if isinstance(texts, str) else texts
+        given = list_inputs(texts, TEXT, verb=self.verb)
         found = np.empty((len(given), self.width), np.float32)
         for start in range(0, len(given), TOGETHER):
             read = self.encode(given[start : start + TOGETHER], how)
@@ -133,6 +135,7 @@ class Embedder:
 
         With a `rating`, a column of numbers that people gave the pairs, how well cosines go together with these.
         """
+        check_files(self, files, "pairs of texts")
         names = [str(file) for file in files]
         if rating is not None:
             pairs = rated.read(names, columns or (1, 2), rating)
@@ -150,7 +153,7 @@ class Embedder:
 
     def look(self, given: str, **options: Any) -> Trace:
         """Read a text and keep where every head looked."""
-        [ids] = self.encode([given], self.chosen(options))
+        [ids] = self.encode([check_input(given, TEXT, verb="look")], self.chosen(options))
         with watch(self.model) as seen:
             self._read(ids)
         items = {"source": tokens(self.tokenizer, ids)}

@@ -16,15 +16,18 @@ from jaxtyping import Int
 from regard import checkpoint, config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Positive, Whole
+from regard.config.words import quantity
 from regard.data.line_report import LineReport
 from regard.interpret.trace import Trace
 from regard.metrics.labels import judge
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import averaged
+from regard.shipped import name_of
 from regard.tasks.card import card
 from regard.tasks.embedding import contrast
 from regard.tasks.embedding.embedder import BODIES, Embedder
 from regard.tasks.embedding.linear import Head, crossed, fit
+from regard.tasks.inputs import TEXT, check_files, list_inputs
 from regard.tasks.labels import files
 from regard.tasks.labels.evaluation_files import TrainedLayout
 from regard.tasks.labels.files import Found, LabelledFile
@@ -118,12 +121,13 @@ class FewShot:
 
     def classify(self, texts: str | Sequence[str]) -> list[Verdict]:
         """What each text is, and how probable each label."""
-        listed = [texts] if isinstance(texts, str) else list(texts)
+        listed = list_inputs(texts, TEXT, verb=self.verb)
         found = self.head.probabilities(self.embedder.embed(listed))
         return [self._verdict(text, row) for text, row in zip(listed, found, strict=True)]
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Scores on labelled files, read as those it was fitted to; `changes` are settings of the files."""
+        check_files(self, paths, "labelled texts")
         listed, notes = TrainedLayout(LabelledFile, self.data["file"], self.classes).open_files(paths, changes)
         found = files.read(listed, {}, reject=0.0)
         truth = _numbers(found, self.classes)
@@ -189,12 +193,15 @@ def learn(
     data = {"file": config.plain(listed[0].like()), "text_columns": column_names(listed[0])}
     classifier = FewShot(embedder, head, classes, data)
     own = float((head.probabilities(vectors).argmax(axis=1) == truth).mean())
-    metrics = {"fitted": own, **({} if answers is None else {"cross_validated": float((answers == truth).mean())})}
-    body = f"tuned by contrast in {steps} steps (contrast=off leaves them frozen)" if steps else "frozen"
+    metrics = {"fitted": own, "commonest": float(counts.max() / counts.sum())}
+    if answers is not None:
+        metrics["cross_validated"] = float((answers == truth).mean())
+    of_each = " to ".join(f"{count:,}" for count in sorted({int(counts.min()), int(counts.max())}))
+    body = f"tuned by contrast in {quantity(steps, 'step')} (contrast=off leaves them frozen)" if steps else "frozen"
     summary = [
         *found.summary,
-        f"{len(truth):,} texts, {counts.min():,} to {counts.max():,} of each of {len(classes)} labels; "
-        f"a linear head on {embedder.width} features of {parent.directory}, {body}",
+        f"{quantity(len(truth), 'text')}, {of_each} of each of {len(classes)} labels; "
+        f"a linear head on {embedder.width} features of {name_of(parent.directory)}, {body}",
         *(["a label has one text only, so the accuracy cannot be estimated"] if answers is None else []),
         *([] if answers is None else doubt_accuracy(int((answers == truth).sum()), counts.tolist())),
     ]

@@ -26,6 +26,7 @@ from regard.models.gat import GAT, Features
 from regard.tasks.graphs import files as graphs
 from regard.tasks.graphs.files import GraphConfig
 from regard.tasks.graphs.graph import NodeGraph, revived
+from regard.tasks.inputs import NODE, list_inputs
 from regard.tasks.trained import NoOptions, chosen, described
 from regard.tasks.trained import revived as awake
 
@@ -107,7 +108,7 @@ class NodeClassifier:
 
     def classify(self, nodes: str | int | Sequence[str | int]) -> list[Verdict]:
         """The class of each node, by their names."""
-        listed = [nodes] if isinstance(nodes, str | int) else list(nodes)
+        listed = list_inputs(nodes, NODE, verb=self.verb)
         numbers = [self.graph.number(str(node)) for node in listed]
         return self.verdicts(numbers, self.logits()[numbers].numpy())
 

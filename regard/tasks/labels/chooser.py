@@ -19,6 +19,7 @@ from regard.interpret.trace import Trace
 from regard.metrics.calibration import describe_error
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import averaged
+from regard.tasks.inputs import QUESTION, check_files, list_inputs
 from regard.tasks.labels import choices, files, formats
 from regard.tasks.labels.batches import Labelled, index
 from regard.tasks.labels.choices import ChoiceFile, Columns, Question, readings
@@ -111,8 +112,7 @@ class Chooser(Labels):
     @torch.no_grad()
     def choose(self, given: Any) -> list[Choice]:
         """The likeliest answer to each question, which is a tuple of what is given and its answers, two at least."""
-        alone = isinstance(given, tuple) and all(isinstance(each, str) for each in given)
-        listed: list[Question] = [given] if alone else [tuple(each) for each in given]
+        listed: list[Question] = [tuple(question) for question in list_inputs(given, QUESTION, verb=self.verb)]
         for question in listed:
             if len(question) < 3:
                 raise ValueError(f"{question!r} has fewer than two answers to choose from: {choices.REMEDY}")
@@ -126,6 +126,7 @@ class Chooser(Labels):
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Scores on files of questions with their right answers; `changes` are settings of the files."""
+        check_files(self, paths, "questions with choices")
         own = self.data["file"]
         settings = [{**choices.fitting(own, str(path)), **changes, "path": str(path)} for path in paths]
         read = [config.build(self.file, each, where="file") for each in settings]

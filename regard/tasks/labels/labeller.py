@@ -26,7 +26,8 @@ from regard.interpret.steps import Prediction, Steps, inside
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
-from regard.tasks.labels import files, formats, pairs
+from regard.tasks.inputs import PAIR, SENTENCE, TEXT, InputKind, check_files, check_input, list_inputs
+from regard.tasks.labels import formats, pairs
 from regard.tasks.labels.batches import Labelled, index
 from regard.tasks.labels.evaluation_files import TrainedLayout
 from regard.tasks.labels.files import AnyFile, LabelledFile
@@ -133,6 +134,7 @@ class Labels:
 
     def measure(self, *paths: str, **changes: Any) -> tuple[Labelled, Measured]:
         """How files are labelled, read as those it was trained on; `changes` are settings of the files."""
+        check_files(self, paths, "labelled texts")
         return self._measure(self._open_files(paths, changes)[0])
 
     def _open_files(self, paths: Sequence[str], changes: Mapping[str, Any]) -> tuple[list[AnyFile], list[str]]:
@@ -228,6 +230,7 @@ class Classifier(Labels):
     task: ClassVar[str] = "classification"
     verb: ClassVar[str] = "classify"
     kind: ClassVar[str] = "a classifier"
+    inputs: ClassVar[InputKind] = TEXT
 
     @classmethod
     def of_pairs(cls) -> Any:
@@ -246,12 +249,13 @@ class Classifier(Labels):
 
     def classify(self, texts: Any) -> list[Verdict]:
         """What each text is, or each pair."""
-        listed = [texts] if isinstance(texts, str) else list(texts)
+        listed = list_inputs(texts, self.inputs, verb=self.verb)
         found = self._probabilities(self._laid(listed))
         return [self._verdict(text, probabilities) for text, probabilities in zip(listed, found, strict=True)]
 
     def look(self, text: Any) -> Trace:
         """Classify a text and keep where the model looked."""
+        check_input(text, self.inputs, verb="look")
         [laid] = self._laid([text])
         probabilities, weights = self._watched(laid)
         verdict = self._verdict(text, probabilities)
@@ -286,6 +290,7 @@ class PairClassifier(Classifier):
     """Says what a pair of texts is, such as whether the second follows from the first."""
 
     kind: ClassVar[str] = "a classifier of pairs"
+    inputs: ClassVar[InputKind] = PAIR
     pairs: ClassVar[bool] = True
 
     def parse(self, text: str) -> Pair:
@@ -299,8 +304,7 @@ class PairClassifier(Classifier):
 
     def classify(self, texts: Any) -> list[Verdict]:
         """What each pair of texts is."""
-        alone = isinstance(texts, tuple) and len(texts) == 2 and all(isinstance(each, str) for each in texts)
-        return super().classify([texts] if alone else [tuple(each) for each in texts])
+        return super().classify([tuple(pair) for pair in list_inputs(texts, PAIR, verb=self.verb)])
 
 
 class Tagger(Labels):
@@ -316,11 +320,11 @@ class Tagger(Labels):
     def answer(self, inputs: Sequence[str | Sequence[str]], **options: Any) -> list[Tagged]:
         """What each word of each sentence is."""
         chosen(self, options)
-        return self.tag(list(inputs))
+        return self.tag(inputs)
 
     def tag(self, sentences: str | Sequence[str | Sequence[str]]) -> list[Tagged]:
         """What each word is; a sentence is a text, whose words stand between blanks, or a list of words."""
-        listed = [sentences] if isinstance(sentences, str) else sentences
+        listed = list_inputs(sentences, SENTENCE, verb=self.verb)
         split = [self.words(each) if isinstance(each, str) else list(each) for each in listed]
         pieces = cut(self.tokenizer, split, self.form)
         found = iter(self._probabilities([Laid(tokens, len(tokens)) for some in pieces for _, tokens in some]))
@@ -336,7 +340,7 @@ class Tagger(Labels):
 
     def look(self, sentence: str) -> Trace:
         """Tag a sentence and keep where the model looked."""
-        words = self.words(sentence)
+        words = self.words(check_input(sentence, TEXT, verb="look"))
         if not words:
             raise ValueError("an empty sentence has no words to tag: give at least one")
         [[(told, tokens), *_]] = cut(self.tokenizer, [words], self.form)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from regard.config.words import nearest
+from regard.config.words import suggest
 from regard.data import csv_records
 from regard.data.csv_records import DELIMITERS
 from regard.data.line_report import LineReport
@@ -87,7 +87,7 @@ def table(path: str, wanted: Wanted) -> Layout:
     for each in named:
         if each not in first:
             raise ValueError(
-                f"{path} has no column named {each!r}{nearest(each, first)}: its first line is {_line(first)}"
+                f"{path} has no column named {each!r}{suggest(each, first)}: its first line is {_line(first)}"
             )
     columns = _columns(first, rows, wanted)
     heading = wanted.heading

@@ -17,6 +17,7 @@ from regard.interpret.trace import Trace
 from regard.metrics.correlation import pearson, spearman
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
+from regard.tasks.inputs import PAIR, check_files, list_inputs
 from regard.tasks.labels import files, formats, pairs
 from regard.tasks.labels.batches import index
 from regard.tasks.labels.evaluation_files import TrainedLayout
@@ -85,8 +86,7 @@ class Rater(Labels):
     @torch.no_grad()
     def rate(self, given: Any) -> list[Rating]:
         """How alike the texts of each pair are."""
-        alone = isinstance(given, tuple) and len(given) == 2 and all(isinstance(each, str) for each in given)
-        listed: list[Any] = [given] if alone else [tuple(each) for each in given]
+        listed: list[Any] = [tuple(pair) for pair in list_inputs(given, PAIR, verb=self.verb)]
         laid = [self._laid(pair) for pair in listed]
         batches = by_length([sum(len(one.tokens) for one in ways) for ways in laid], budget=BUDGET)
         found = [
@@ -98,6 +98,7 @@ class Rater(Labels):
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Correlations with the scores of files; `changes` are settings of the files, such as columns."""
+        check_files(self, paths, "rated pairs of texts")
         read, notes = TrainedLayout(self.file, self.data["file"]).open_files(paths, changes)
         side = index(files.read(read, self.data["names"], reject=0.0), self.tokenizer, [], self.style)
         answers = rate(self.model, side, self.scale, tokens=BUDGET)

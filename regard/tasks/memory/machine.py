@@ -20,6 +20,7 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
+from regard.tasks.inputs import InputKind, list_inputs
 from regard.tasks.memory.sequences import LONGEST, TEST, Sequences, SequencesConfig, fresh, laid_out
 from regard.tasks.memory.spelling import Asked, parse, spelled, typed
 from regard.tasks.memory.task import errors, fits
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 CHUNK = 64  # sequences read at a time
 DIGITS = 4  # of a weight in JSON
+SEQUENCE = InputKind("a sequence", "sequences", lambda given: isinstance(given, (str, Asked)))
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,8 @@ class Machine:
 
     def remember(self, inputs: Sequence[Asked | str]) -> list[Remembered]:
         """What is remembered of each sequence, and where the heads looked meanwhile."""
-        return [self._remembered(self.parse(one) if isinstance(one, str) else one) for one in inputs]
+        listed = list_inputs(inputs, SEQUENCE, verb=self.verb)
+        return [self._remembered(self.parse(one) if isinstance(one, str) else one) for one in listed]
 
     def evaluate(
         self,

@@ -12,6 +12,7 @@ import tokenizers as library
 from jaxtyping import Int, Integer
 
 from regard import config as settings
+from regard.config.words import quantity
 from regard.data import cache as caches
 from regard.data import readers
 from regard.data.dedup import key
@@ -124,7 +125,7 @@ def prepare(
         if by_line.read:
             summary += [*by_line.lines(names, unit="line"), *by_document.lines(names, unit="document")[1:]]
     if kept.facts["kept_twice"]:
-        summary += [f"  kept: {kept.facts['kept_twice']:,} documents {REPEATED}"]
+        summary += [f"  kept: {quantity(kept.facts['kept_twice'], 'document')} {REPEATED}"]
     summary.append(_said(own, **corpora))
     return Prepared(own, corpora["train"], corpora["valid"], report=report, summary=summary, fresh=known is None)
 
@@ -217,7 +218,7 @@ def _sampled(pieces: Iterable[Piece], characters: int) -> Iterator[str]:
 
 def _nothing_left(chosen: Selection, tally: LineReport, names: Sequence[str], side: str) -> str:
     use = "training" if side == "train" else "validation"
-    found = f"{tally.read:,} lines in {chosen.documents:,} documents"
+    found = f"{quantity(tally.read, 'line')} in {quantity(chosen.documents, 'document')}"
     return f"{names[0]}: too little text, of {found} none is left for {use}: add text"
 
 
@@ -235,7 +236,8 @@ def _opened(kept: caches.Arrays, side: Side, sources: dict[Side, Documents], own
 
 def _said(own: Tokenizer, train: Corpus, valid: Corpus) -> str:
     """The sizes in words."""
-    sizes = f"{len(train.tokens):,} tokens of {train.documents:,} documents to train on, {len(valid.tokens):,} held out"
+    documents = quantity(train.documents, "document")
+    sizes = f"{len(train.tokens):,} tokens of {documents} to train on, {len(valid.tokens):,} held out"
     strange = f", of which {valid.unknown:,} are <unk>" if own.closed and valid.unknown else ""
     return f"{sizes}{strange}, {own.vocab:,} different ones"
 

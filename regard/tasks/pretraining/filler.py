@@ -26,6 +26,7 @@ from regard.metrics.likelihood import IGNORE, cross_entropy, perplexity
 from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
 from regard.models.bert import BERT, BERTConfig
+from regard.tasks.inputs import TEXT, list_inputs
 from regard.tasks.pretraining.corpus import read
 from regard.tasks.pretraining.gaps import PromptedBERT
 from regard.tasks.pretraining.learning import Reader, measured
@@ -34,7 +35,9 @@ from regard.tasks.pretraining.tokenising import encode_parts
 from regard.tasks.trained import chosen
 from regard.training.task import Spread, alone
 
-GAP = re.compile(r"\[MASK\]|<mask>")  # how a gap is typed, whatever the model calls it
+GAP = re.compile(  # how a gap is typed, whatever the model calls it; a line to write on is three strokes or more
+    r"\[MASK\]|<mask>|(?<![^\W_])_{3,}(?![^\W_])", re.IGNORECASE
+)
 BUDGET = 1 << 13  # tokens read at a time
 
 
@@ -106,6 +109,7 @@ class Filler(PromptedBERT, Reader):
         """The gaps of each text, filled; options are those of `FillingConfig`."""
         how: FillingConfig = chosen(self, options)
         self._able()
+        inputs = list_inputs(inputs, TEXT, verb=self.verb)
         read_as = [self._encode(self.parse(text)) for text in inputs]
         batches = by_length([len(ids) for ids in read_as], budget=BUDGET)
         found = [self._guessed([read_as[number] for number in batch]) for batch in batches]
@@ -114,7 +118,8 @@ class Filler(PromptedBERT, Reader):
 
     def fill(self, text: str | Sequence[str], **options: Any) -> Any:
         """The gaps of a text, or of each of several."""
-        return self.answer([text], **options)[0] if isinstance(text, str) else self.answer(text, **options)
+        found = self.answer(text, **options)
+        return found[0] if isinstance(text, str) else found
 
     def evaluate(
         self, *files: str | Path, name: str | None = None, seed: int = 0, document: str | None = None

@@ -26,6 +26,7 @@ from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
 from regard.models.inference import Ready
 from regard.models.t5 import T5
+from regard.tasks.inputs import TEXT, check_input, list_inputs
 from regard.tasks.pretraining.corpus import read
 from regard.tasks.pretraining.gaps import PromptedT5
 from regard.tasks.pretraining.learning import Reader, lost, measured
@@ -83,6 +84,7 @@ class Restorer(PromptedT5, Reader):
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Restored]:
         """An answer to each text; options are those of `RestoringConfig`."""
         how: RestoringConfig = chosen(self, options)
+        inputs = list_inputs(inputs, TEXT, verb=self.verb)
         read_as = [self._encode(text) for text in inputs]
         batches = by_length([len(ids) for ids in read_as], budget=BUDGET)
         found = [self._searched([read_as[number] for number in batch], how) for batch in batches]
@@ -90,7 +92,7 @@ class Restorer(PromptedT5, Reader):
 
     def restore(self, text: str, **options: Any) -> Restored:
         """What stands in the gaps of a text."""
-        return self.answer([text], **options)[0]
+        return self.answer([check_input(text, TEXT, verb=self.verb)], **options)[0]
 
     def evaluate(
         self, *files: str | Path, name: str | None = None, seed: int = 0, document: str | None = None

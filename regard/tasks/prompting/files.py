@@ -9,7 +9,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from regard.config.words import nearest
+from regard.config.words import quantity, suggest
 from regard.data.readers import JSON_SUFFIXES, Refusal, parsed, suffix, value_at
 from regard.data.testset import numbered
 from regard.tasks.prompting.template import Template, Texts
@@ -124,7 +124,7 @@ def _keys(template: Template) -> Sequence[str]:
 def _named(name: str, there: Sequence[str], wanted: str | int | None, usual: Sequence[str]) -> str | int | None:
     """A column as somebody named it, or as it is usually called."""
     if isinstance(wanted, str) and wanted not in there:
-        raise ValueError(f"{name} has no column named {wanted!r}{nearest(wanted, there)}: it has {', '.join(there)}")
+        raise ValueError(f"{name} has no column named {wanted!r}{suggest(wanted, there)}: it has {', '.join(there)}")
     if wanted is not None:
         return wanted
     return next((each for one in usual for each in there if each.lower() == one), None)
@@ -139,5 +139,5 @@ def _value(name: str, line: int, row: Any, column: Any) -> str:
             raise ValueError(f"{name}:{line}: no text named {column}")
         return found
     if len(row) < column:
-        raise ValueError(f"{name}:{line}: {len(row)} columns, wanted column {column}")
+        raise ValueError(f"{name}:{line}: {quantity(len(row), 'column')}, wanted column {column}")
     return row[column - 1].strip()

@@ -33,7 +33,7 @@ class Choice:
     uncorrected: dict[str, float]
 
     def __str__(self) -> str:
-        return f"{self.label}\t{self.corrected[self.label]:.3f}\t{self.uncorrected[self.label]:.3f}"
+        return f"{self.label}\t{self.corrected[self.label]:.3f} corrected\t{self.uncorrected[self.label]:.3f} plain"
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""

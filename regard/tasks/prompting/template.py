@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from regard import config
 from regard.config.ranges import Column, Length, Range
-from regard.config.words import nearest
+from regard.config.words import suggest
 from regard.tasks.gaps import Gap
 
 PLACES = re.compile(r"\[([XYZ])\]")
@@ -198,7 +198,7 @@ def find(name: str | Path) -> Path:
     shipped = {each.stem: each for each in box()}
     if str(name) not in shipped:
         raise ValueError(
-            f"no template named {name}{nearest(str(name), shipped)}: give a YAML file or one of {', '.join(shipped)}"
+            f"no template named {name}{suggest(str(name), shipped)}: give a YAML file or one of {', '.join(shipped)}"
         )
     return shipped[str(name)]
 

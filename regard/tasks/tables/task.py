@@ -27,6 +27,7 @@ from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.tasks.card import card
+from regard.tasks.inputs import ROW, check_files, list_inputs
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import Columns, Rows, TableConfig, Tables
 from regard.tasks.tables.recognition import recognise
@@ -202,7 +203,8 @@ class Predictor:
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Predictor:
         """The predictor a checkpoint directory holds."""
-        return cls(revived(checkpoint, device), read_columns(checkpoint), name=checkpoint.directory.name)
+        name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
+        return cls(revived(checkpoint, device), read_columns(checkpoint), name=name)
 
     def parse(self, text: str) -> dict[str, float]:
         """An input is a row, such as `length=1,mass=0.5`."""
@@ -219,6 +221,7 @@ class Predictor:
 
     def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
         """Scores on tables that have the column predicted."""
+        check_files(self, files, "tables")
         parts = [tables.read(str(file), self.columns) for file in files]
         if not parts or any(rows.targets is None for rows in parts):
             raise ValueError(f"no column {self.columns.target} to measure on: give a table that has it")
@@ -248,6 +251,9 @@ class Predictor:
 
     def predict(self, rows: Sequence[Mapping[str, float]]) -> list[Prediction]:
         """The answers to rows given as numbers by the names of columns."""
+        rows = list_inputs(rows, ROW, verb=self.verb)
+        if not rows:
+            return []
         missing = [name for row in rows for name in self.columns.inputs if name not in row]
         if missing:
             raise ValueError(f"a row without {missing[0]}: the model needs {', '.join(self.columns.inputs)}")

@@ -15,6 +15,7 @@ from regard.data.readers import prefixed
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores, Table
 from regard.metrics.significance import averaged
+from regard.tasks.inputs import TEXT, list_inputs
 from regard.tasks.trained import revived
 from regard.tasks.translation import evaluation, scoring
 from regard.tasks.translation.options import DecodingConfig
@@ -70,12 +71,13 @@ class Respondent(Translator):
 
     def reply(self, texts: str | Sequence[str], **settings: Any) -> str | list[str]:
         """Answer one text, or a list of them with a list; settings are those of `WritingOptions`."""
-        found = [one.answer for one in self.answer([texts] if isinstance(texts, str) else texts, **settings)]
+        found = [one.answer for one in self.answer(texts, **settings)]
         return found[0] if isinstance(texts, str) else found
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Any]:
         """Answers with their scores; options are those of `WritingOptions`."""
         ask = options.pop("ask", None)
+        inputs = list_inputs(inputs, TEXT, verb=self.verb)
         asked = [self.asked(text, ask) for text in inputs]
         found = self.answers(asked, **options)
         return [Reply(text, one.text, one.score) for text, one in zip(inputs, found, strict=True)]

@@ -31,6 +31,7 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.models.inference import Ready
+from regard.tasks.inputs import TEXT, check_input, list_inputs
 from regard.tasks.trained import Workload, described, revived
 from regard.tasks.translation.answers import Answer, describe_unfinished, rejoined, upper, worded
 from regard.tasks.translation.copying import copies, restore_lost, shield
@@ -40,6 +41,7 @@ from regard.tasks.translation.options import DecodingConfig, TranslationOptions
 if TYPE_CHECKING:
     from regard.interpret.steps import Steps
 
+LANGUAGE_NAMES = ("lang", "language", "target", "target_lang", "target_language", "tgt", "tgt_lang")  # elsewhere
 ROWS = 256  # most sentences side by side on a GPU
 WARMING = 3  # searches after which a GPU replays a step
 
@@ -127,7 +129,7 @@ class Translator:
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Answer]:
         """Translations with their scores; options are those of `TranslationOptions`."""
-        return self.answers(list(inputs), **options)
+        return self.answers(inputs, **options)
 
     def evaluate(self, *files: str | Path, columns: tuple[int, int] | None = None, **options: Any) -> Scores:
         """Scores on one file of pairs, or on a file of sources and one of references."""
@@ -164,7 +166,7 @@ class Translator:
         `first` is the number of the first text: when a file is sampled block by block, each line has its own seed.
         """
         decoding = self.settings(**settings) if settings else self.decoding
-        texts = [texts] if isinstance(texts, str) else list(texts)
+        texts = list_inputs(texts, TEXT, verb=self.verb)
         to = self.language(texts, to)
         plans = self.plan_many(texts, decoding)
         wanted = [piece.text for plan in plans for piece in plan if piece.text]
@@ -193,6 +195,8 @@ class Translator:
 
     def settings(self, **changes: Any) -> DecodingConfig:
         """Its settings with some of them changed."""
+        if strange := next((name for name in changes if name in LANGUAGE_NAMES), None):
+            raise ValueError(f"unknown setting {strange}: name the language to translate into by to, such as to='fr'")
         return config.build(DecodingConfig, {**config.plain(self.decoding), **changes}, where="decoding")
 
     def like(self, decoding: DecodingConfig) -> Translator:
@@ -201,6 +205,7 @@ class Translator:
 
     def look(self, text: str, *, to: str | None = None) -> Trace:
         """Translate one sentence and keep where every head looked while the winning beam was written."""
+        check_input(text, TEXT, verb="look")
         read = self.encode(text, self.language([text], to))
         decoding = replace(self.decoding, nbest=1, sample=False)
         with watch(self.model) as seen:
@@ -283,7 +288,7 @@ class Translator:
                 raise ValueError(f"say which language to translate to: {', '.join(self.languages)}")
             return [self.source.tag(name) for name in self.languages]
         if not self.languages:
-            raise ValueError(f"this model has only one direction: leave out --to {to}")
+            raise ValueError(f"this model has only one direction: leave out the language {to}")
         return [self.source.tag(to)]
 
     def _faithful(

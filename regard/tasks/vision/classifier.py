@@ -24,6 +24,7 @@ from regard.interpret.items import Item
 from regard.interpret.maps import field
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
+from regard.tasks.inputs import PICTURE, list_inputs
 from regard.tasks.trained import NoOptions, chosen, described, revived
 from regard.tasks.vision import preparing, scattering
 from regard.tasks.vision.opening import Given, called, opened, patches, unfolded
@@ -215,6 +216,5 @@ class PictureClassifier:
 
 def _spread(pictures: Given | Sequence[Given]) -> list[Given]:
     """One by one: files, arrays, and what lies in folders."""
-    alone = isinstance(pictures, (str, Path)) or (isinstance(pictures, np.ndarray) and pictures.ndim < 4)
-    listed: list[Any] = [pictures] if alone else list(pictures)  # type: ignore[list-item, arg-type]
+    listed = list_inputs(pictures, PICTURE, verb="classify")
     return [one for each in listed for one in (unfolded(each) if isinstance(each, (str, Path)) else [each])]

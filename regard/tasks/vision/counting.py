@@ -27,6 +27,7 @@ from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.models.detector import CounterConfig, CountPerFrame
 from regard.tasks.card import card
+from regard.tasks.inputs import PICTURE, list_inputs
 from regard.tasks.trained import blind, chosen, described, revived
 from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
 from regard.tasks.vision.drawn import FramesConfig
@@ -187,6 +188,7 @@ class Counter:
     @torch.no_grad()
     def count(self, frames: Sequence[str | Path | np.ndarray], *, invert: bool = False) -> list[Count]:
         """How many digits are there in each of these frames, which follow one another."""
+        frames = list_inputs(frames, PICTURE, verb=self.verb)
         shades = images.stacked(frames, size=self.model.config.size, invert=invert)
         device = device_of(self.model)
         logits, _ = self.model(torch.from_numpy(shades).to(device)[None])

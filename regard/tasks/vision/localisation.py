@@ -25,6 +25,7 @@ from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.models.detector import ClassAndBox, LocatorConfig
 from regard.tasks.card import card
+from regard.tasks.inputs import PICTURE, list_inputs
 from regard.tasks.trained import blind, chosen, described, revived
 from regard.tasks.vision import drawn
 from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
@@ -221,6 +222,7 @@ class Locator:
     @torch.no_grad()
     def locate(self, seen: Sequence[str | Path | np.ndarray], *, invert: bool = False) -> list[Place]:
         """Which digit is where, in picture files or in arrays of shades from 0, black, to 1."""
+        seen = list_inputs(seen, PICTURE, verb=self.verb)
         shades = images.stacked(seen, size=self.model.config.size, invert=invert)
         logits, boxes = self.model(torch.from_numpy(shades).to(_device(self.model)))
         side = self.model.config.size

@@ -25,6 +25,8 @@ def unfolded(text: str | Path) -> list[str]:
 
     Numbers in them count as numbers, so that frame 10 comes after frame 9.
     """
+    if str(text).startswith(("http://", "https://")):
+        raise ValueError(f"{text}: nothing is fetched: download the picture first, and name the file")
     if not Path(text).is_dir():
         return [str(text)]
     inside = (path for path in Path(text).rglob("*") if path.suffix.lower() in SUFFIXES and not path.is_dir())

@@ -22,6 +22,7 @@ from regard.config.ranges import Positive
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.data.glimpse import text_file_at
 from regard.models.word2vec import Word2Vec, Word2VecConfig, kernel
+from regard.shipped import name_of
 from regard.tasks.word2vec import word_benchmarks
 from regard.tasks.word2vec.corpus import Words, WordsConfig, prepare
 from regard.tasks.word2vec.vectors import WordVectors
@@ -151,7 +152,7 @@ class SkipGram:
         mine, theirs = (torch.tensor(column, dtype=torch.long) for column in zip(*places, strict=True))
         model.get_buffer("vectors")[mine] = torch.from_numpy(before.vectors)[theirs]
         taken = f"vectors of {len(places):,} of {len(words.words):,} words taken over"
-        return [f"starting from {parent.directory}: {taken}"]
+        return [f"starting from {name_of(parent.directory)}: {taken}"]
 
     def parts(self) -> dict[str, list[nn.Parameter]]:
         """No optimizer."""

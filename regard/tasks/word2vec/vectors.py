@@ -20,6 +20,7 @@ from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.metrics.vectors import nearest, solve, spearman, unit
 from regard.tasks.card import card
+from regard.tasks.inputs import WORD, check_input
 from regard.tasks.trained import blind, chosen
 from regard.tasks.word2vec.word_benchmarks import Judged, Question
 
@@ -155,7 +156,7 @@ class WordVectors:
 
     def similar(self, word: str, *, count: int = 10) -> list[Scored]:
         """The words whose vectors are nearest by cosine."""
-        place = self.place(word)
+        place = self.place(check_input(word, WORD, verb=self.verb))
         found = nearest(self.units, self.units[place], count=count, without=[place])
         return [(self.words[near], cosine) for near, cosine in found]
 

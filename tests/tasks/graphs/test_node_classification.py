@@ -83,7 +83,12 @@ def test_a_command_answers_and_shows_a_neighbourhood(trained: Path, tmp_path: Pa
 
 def test_nodes_are_answered_in_their_order(trained: Path, capsys: pytest.CaptureFixture[str]):
     assert run(["classify", str(trained), "--node", "n2", "n1"]) == 0
-    assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["n2", "n1"]
+    named = capsys.readouterr().out
+    assert [line.split("\t")[0] for line in named.splitlines()] == ["n2", "n1"]
+    assert run(["classify", str(trained), "n2", "n1"]) == 0
+    assert capsys.readouterr().out == named, "with and without --node"
+    assert run(["export", str(trained), str(trained.parent / "exported")]) == 1
+    assert "a model of kind gat cannot be written for others" in capsys.readouterr().err
 
 
 def test_a_node_that_is_not_there_and_a_model_without_nodes_are_told(

@@ -102,7 +102,7 @@ def test_labelled_files_are_read_by_their_columns(name, tmp_path):
     ("name", "text", "changes", "said"),
     [
         ("a.tsv", "fine\tpositive\nwell\tneutral\n", {}, "a.tsv:2: the label 'neutral' has no answer: name one of"),
-        ("a.tsv", "text\tlabel\nfine\n", {}, "a.tsv:2: 1 columns, wanted column 2"),
+        ("a.tsv", "text\tlabel\nfine\n", {}, "a.tsv:2: 1 column, wanted column 2"),
         ("a.tsv", "text\tlabel\n", {}, "a.tsv: no text with a label"),
         ("a.tsv", "", {}, "a.tsv is empty"),
         ("a.csv", "a,label\nx,positive\n", {}, r"its heading is a, label: name what is meant, as columns.x=\.\.\."),

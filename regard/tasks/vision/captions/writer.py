@@ -33,6 +33,7 @@ from regard.metrics import gender
 from regard.metrics.captions import NOTE, judged
 from regard.metrics.scores import Judged, Scores
 from regard.models.inference import Ready, pays
+from regard.tasks.inputs import PICTURE, list_inputs
 from regard.tasks.trained import blind, described, revived
 from regard.tasks.vision.captions.files import CaptionFile
 from regard.tasks.vision.captions.preparing import read
@@ -128,6 +129,7 @@ class CaptionWriter:
     def answer(self, inputs: Sequence[Given], **options: Any) -> list[Caption]:
         """A caption for each picture; options are those of `CaptionOptions`."""
         settings = self.settings(**options)
+        inputs = list_inputs(inputs, PICTURE, verb=self.verb)
         found: list[Caption] = []
         for first in range(0, len(inputs), settings.batch):
             some = list(inputs[first : first + settings.batch])
@@ -137,8 +139,7 @@ class CaptionWriter:
 
     def caption(self, pictures: Given | Sequence[Given], **options: Any) -> list[str]:
         """Captions: of files, folders of them, or arrays (height, width) or (height, width, 3)."""
-        alone = isinstance(pictures, (str, Path)) or (isinstance(pictures, np.ndarray) and pictures.ndim < 4)
-        listed: list[Any] = [pictures] if alone else list(pictures)  # type: ignore[list-item, arg-type]
+        listed = list_inputs(pictures, PICTURE, verb=self.verb)
         spread = [one for each in listed for one in (unfolded(each) if isinstance(each, (str, Path)) else [each])]
         return [one.text for one in self.answer(spread, **options)]
 

@@ -15,12 +15,13 @@ from torch import Tensor
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Seed
-from regard.config.words import nearest
+from regard.config.words import suggest
 from regard.data.pictures.album import Shape
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
+from regard.tasks.inputs import LABEL, list_inputs
 from regard.tasks.trained import blind, chosen, described, revived
 from regard.tasks.vision.gan.task import as_bytes
 from regard.tasks.vision.opening import patches
@@ -84,7 +85,7 @@ class PictureMaker:
         """An input is a label."""
         if text not in self.classes:
             known = ", ".join(self.classes[:SHOWN]) + ", ..." * (len(self.classes) > SHOWN)
-            near = nearest(text, self.classes).partition(";")[0]
+            near = suggest(text, self.classes)
             raise ValueError(f"{text!r} is no label that {self.name} has learnt{near}: choose one of {known}")
         return text
 
@@ -98,7 +99,8 @@ class PictureMaker:
         Pictures of one number are made of the same noise, whatever their label.
         """
         seed = chosen(self, options).seed
-        asked = [self.parse(label) for label in (self.classes if labels is None else labels)]
+        named = self.classes if labels is None else list_inputs(labels, LABEL, verb=self.verb)
+        asked = [self.parse(label) for label in named]
         if count < 1:
             raise ValueError(f"count {count}: there is nothing to make, give 1 or more")
         noise = self.noise(count, seed)

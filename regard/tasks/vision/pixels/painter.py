@@ -24,6 +24,7 @@ from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
 from regard.models.inference import Ready
+from regard.tasks.inputs import PICTURE, check_input
 from regard.tasks.trained import chosen, described, revived
 from regard.tasks.vision.opening import Given, called, unfolded
 from regard.tasks.vision.pixels import controls, preparing
@@ -112,6 +113,7 @@ class Painter:
         how = chosen(self, options)
         rows, kept = 0, list[int]()
         if given is not None:
+            check_input(given, PICTURE, verb=self.verb)
             rows = self.rows(how.keep)
             kept = self.opened(given, how.fit)[0, : rows * self.alphabet.size * self.alphabet.depth].tolist()
         limit = self.alphabet.places - len(kept)

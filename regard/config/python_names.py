@@ -1,0 +1,39 @@
+"""Options of the command line by the names that they have in Python, for messages that both hear."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+SWITCHES = ("resume", "overwrite")
+ARGUMENTS = {"out": "out", "from": "start", "valid": "valid", "to": "to"}
+KINDS = (
+    *("pairs", "labelled", "tagged", "rated", "choices", "questions", "text", "pictures", "captions"),
+    *("graph", "table", "tables"),
+)
+OPTION = re.compile(r"(?<![\w-])--([a-z]+)(?![\w-])")
+
+
+def name_as_in_python(message: str) -> str:
+    """A message whose options (`--resume`, `--out`, `--pairs`) are written as the arguments of `regard.train`."""
+    return OPTION.sub(lambda found: _argument(found.group(1)) or found.group(0), message)
+
+
+@contextmanager
+def python_call() -> Iterator[None]:
+    """What is wrong with a call from Python, said in the words of Python."""
+    try:
+        yield
+    except ValueError as error:
+        if error.args and isinstance(error.args[0], str):
+            error.args = (name_as_in_python(error.args[0]), *error.args[1:])
+        raise
+
+
+def _argument(option: str) -> str | None:
+    if option in SWITCHES:
+        return f"{option}=True"
+    if option in ARGUMENTS:
+        return f"{ARGUMENTS[option]}=..."
+    return f'kind="{option}"' if option in KINDS else None

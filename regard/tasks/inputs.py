@@ -1,0 +1,134 @@
+"""What Python hands to a trained model, checked: inputs, test files, and verbs that belong to another kind of model."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+QUOTED = 40  # letters of a wrong value that a message shows
+
+
+@dataclass(frozen=True)
+class InputKind:
+    """What a model reads one of at a time."""
+
+    singular: str
+    plural: str
+    is_one: Callable[[Any], bool]
+    """True for an input that stands alone, outside a list."""
+    is_item: Callable[[Any], bool] | None = None
+    """True for one in a list, where that may be written otherwise."""
+
+    def accepts(self, item: Any) -> bool:
+        """True for what may stand in a list of inputs."""
+        return self.is_one(item) or (self.is_item is not None and self.is_item(item))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and all(isinstance(part, str) for part in value)
+
+
+def _are_two_texts(value: Any) -> bool:
+    return _are_texts(value) and len(value) == 2
+
+
+def _is_tuple_of_two(value: Any) -> bool:
+    return isinstance(value, tuple) and _are_two_texts(value)
+
+
+def _is_tuple_of_texts(value: Any) -> bool:
+    return isinstance(value, tuple) and _are_texts(value)
+
+
+def _is_picture(value: Any) -> bool:
+    return isinstance(value, (str, Path)) or (isinstance(value, np.ndarray) and value.ndim < 4)
+
+
+def _is_node(value: Any) -> bool:
+    return isinstance(value, (str, int, np.integer)) and not isinstance(value, bool)
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+TEXT = InputKind("a text", "texts", _is_text)
+WORD = InputKind("a word", "words", _is_text)
+LABEL = InputKind("a label", "labels", _is_text)
+SENTENCE = InputKind("a sentence", "sentences", _is_text, _are_texts)
+PAIR = InputKind("a pair of texts", "pairs", _is_tuple_of_two, _are_two_texts)
+QUESTION = InputKind("a tuple of texts", "tuples", _is_tuple_of_texts, _are_texts)
+PICTURE = InputKind("a picture file or array", "pictures", _is_picture)
+NODE = InputKind("the name of a node", "names", _is_node)
+ROW = InputKind("a row by the names of its columns", "rows", _is_row)
+
+
+def list_inputs(given: Any, kind: InputKind, *, verb: str) -> list[Any]:
+    """The inputs of a call as a list, one alone as a list of one; anything else is an error that names it."""
+    if kind.is_one(given):
+        return [given]
+    if isinstance(given, (str, bytes, bytearray, Mapping, Set)) or not isinstance(given, Iterable):
+        raise ValueError(f"{verb} takes {kind.singular} or a list of {kind.plural}, not {_describe(given)}")
+    items = list(given)
+    for number, item in enumerate(items, start=1):
+        if not kind.accepts(item):
+            raise ValueError(f"{verb}: number {number} of {len(items)} is {_describe(item)}: give {kind.singular}")
+    return items
+
+
+def check_input(given: Any, kind: InputKind, *, verb: str) -> Any:
+    """The one input of a call; anything else is an error that names it."""
+    if not kind.accepts(given):
+        raise ValueError(f"{verb} takes {kind.singular}, not {_describe(given)}")
+    return given
+
+
+def check_files(trained: Any, files: Sequence[Any], what: str) -> None:
+    """Stop where a model is to be measured and no file is named."""
+    if not files:
+        raise ValueError(f"{trained.name} is measured on {what}: name at least one file of them")
+
+
+def accept_lists(evaluate: Callable[..., Any]) -> Callable[..., Any]:
+    """Make an evaluation take a list of files where it takes files one after the other, and nothing that is none."""
+
+    @functools.wraps(evaluate)
+    def evaluate_files(trained: Any, *files: Any, **options: Any) -> Any:
+        listed = files[0] if len(files) == 1 and isinstance(files[0], (list, tuple)) else files
+        for file in listed:
+            if not isinstance(file, (str, Path)):
+                raise ValueError(f"evaluate takes the names of files, not {_describe(file)}")
+        return evaluate(trained, *listed, **options)
+
+    return evaluate_files
+
+
+def explain_missing(verbs: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
+    """A `__getattr__` that says of the verb of another kind of model what is needed for it; `verbs` tells that."""
+
+    def missing(trained: Any, name: str) -> NoReturn:
+        kind = type(trained)
+        if name not in verbs:
+            raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
+        called = vars(trained).get("name", kind.__name__)
+        raise AttributeError(f"{called} is {kind.kind}; {name} needs {verbs[name]} (try {kind.verb})")
+
+    return missing
+
+
+def _describe(value: Any) -> str:
+    """A value that is no input, in a few words."""
+    if value is None:
+        return "None"
+    written = repr(value)
+    shown = f" {written}" if len(written) <= QUOTED and not written.startswith("<") else ""
+    return f"{type(value).__name__}{shown}"
