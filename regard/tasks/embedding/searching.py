@@ -146,11 +146,11 @@ class _Builder:
             report(f"{unfinished} ended in a damaged block, which is embedded again")
         resumed = sum(map(len, known.keys)) - kept_before
         if resumed:
-            report(f"{self.place}: going on after {resumed:,} lines that were embedded before")
+            report(f"{self.place}: resuming after {resumed:,} lines")
         distinct, first_lines = np.unique(lines.keys, return_index=True)
         missing = np.sort(first_lines[known.find(distinct) < 0])
         if len(missing) > BLOCK_LINES:
-            report(f"{self.place}: {len(missing):,} lines to embed; stopped, it goes on by the same command")
+            report(f"{self.place}: {len(missing):,} lines to embed; if it is interrupted, the same command resumes")
         self._embed(lines, missing, (journal, known), progress)
         rows = known.find(lines.keys)
         starts = range(0, len(rows), BLOCK_LINES)
