@@ -1,4 +1,4 @@
-"""Memory that a preparation takes: a bound of the different words a tokenizer learns from, and freed pages given back."""
+"""Memory of preparing text: a bound of the different words a tokenizer learns from, and freed pages given back."""
 
 from __future__ import annotations
 
