@@ -78,8 +78,8 @@ def search(
         raise ValueError("the query is empty: say what to look for")
     found, digest = loaded(model or shipped.fit_for("search").path, device)
     with CountedProgress("lines embedded") as progress:
-        told = {"report": _report, "progress": progress}
-        kept = open_index(file, found, digest, index=index, **told, **options(settings))
+        how = options(settings)
+        kept = open_index(file, found, digest, index=index, report=_report, progress=progress, **how)
     if kept.made:
         _report(f"{file}: {counted(len(kept.vectors), 'line')} indexed in {kept.place}, {kept.embedded:,} of them new")
     for query, vector in zip(asked, found.embed(asked, **options(settings)), strict=True):

@@ -51,10 +51,11 @@ class MicroBatches:
 
     def _divide(self, piece: Piece) -> list[Piece]:
         """Halve a piece until each part has no more tokens than the task allows for one backward pass."""
-        limit = getattr(self.task, "piece_tokens", None)
+        task: Any = self.task
+        limit = getattr(task, "piece_tokens", None)
         if limit is None or len(piece.batch.tokens) <= limit:
             return [piece]
-        halves = self.task.split(piece.batch)
+        halves = task.split(piece.batch)
         if len(halves) < 2:
             return [piece]
         parts = [Piece(piece.row, half, (*piece.path, number)) for number, half in enumerate(halves)]
