@@ -72,7 +72,8 @@ def search(
 ) -> None:
     """Find the lines of a file that mean most nearly the same as a query."""
     from regard import shipped
-    from regard.tasks.embedding.searching import opened
+    from regard.cli.progress import CountedProgress
+    from regard.tasks.embedding.searching import open_index
 
     if not file.is_file():
         raise ValueError(f"{file}: {'is a folder, name a file' if file.is_dir() else 'no such file'}")
@@ -81,9 +82,11 @@ def search(
     if not asked:
         raise ValueError("the query is empty: say what to look for")
     found, digest = loaded(model or shipped.fit_for("search").path, device)
-    kept, anew = opened(file, found, digest, index=index, **options(settings))
-    if anew:
-        print(f"regard: {file}: {counted(len(kept.vectors), 'line')} indexed", file=sys.stderr)
+    with CountedProgress("lines embedded") as progress:
+        how = options(settings)
+        kept = open_index(file, found, digest, index=index, report=_report, progress=progress, **how)
+    if kept.made:
+        _report(f"{file}: {counted(len(kept.vectors), 'line')} indexed in {kept.place}, {kept.embedded:,} of them new")
     for query, vector in zip(asked, found.embed(asked, **options(settings)), strict=True):
         hits = kept.search(vector, count)
         if as_json:
@@ -92,6 +95,10 @@ def search(
         if len(asked) > 1:
             print(query)
         print("\n".join(map(str, hits)))
+
+
+def _report(message: str) -> None:
+    print(f"regard: {message}", file=sys.stderr)
 
 
 def loaded(model: Path, device: str) -> tuple[Embedder, str]:

@@ -66,7 +66,7 @@ def entry(cache: Path, name: str, build: Callable[[Path], None]) -> Entry:
     try:
         cache.mkdir(parents=True, exist_ok=True)
         _sweep(cache)
-        with _alone(cache / f"{UNFINISHED}{name}.lock"):
+        with hold_lock(cache / f"{UNFINISHED}{name}.lock"):
             found = damage(place)
             if found is None:  # somebody else has built it meanwhile
                 return Entry(place)
@@ -189,7 +189,7 @@ def _build(cache: Path, place: Path, build: Callable[[Path], None]) -> None:
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Hold a lock that the kernel takes back from a killed process; go on without where there is none."""
     from filelock import FileLock
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import TypeVar
 
 import torch
@@ -27,6 +28,24 @@ def by_length(lengths: Sequence[int], *, budget: int, size: int | None = None) -
         if not batches or (len(batches[-1]) + 1) * longest > budget or len(batches[-1]) == size:
             batches.append([])
         batches[-1].append(example)
+    return batches
+
+
+def by_equal_length(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
+    """Split examples, the longest first, into batches of one length each, which need no padding and no mask.
+
+    A batch holds `budget` tokens at most, or a single longer example. What is left of a length and fills no batch goes
+    together with its neighbours, so that there are few small batches.
+    """
+    batches: list[list[int]] = []
+    rest: list[int] = []
+    by_size = sorted(range(len(lengths)), key=lambda example: -lengths[example])
+    for length, group in groupby(by_size, key=lambda example: lengths[example]):
+        examples, fitting = list(group), max(1, budget // max(length, 1))
+        full = len(examples) - len(examples) % fitting
+        batches += [examples[start : start + fitting] for start in range(0, full, fitting)]
+        rest += examples[full:]
+    batches += [[rest[place] for place in batch] for batch in by_length([lengths[n] for n in rest], budget=budget)]
     return batches
 
 

@@ -45,8 +45,21 @@ class MicroBatches:
         self._around.close()
 
     def take(self, rows: Sequence[int], *, then: Sequence[int] = ()) -> list[Piece]:
-        """These rows, while those of `then` are being prepared."""
-        return [Piece(row, batch) for row, batch in zip(rows, self.ahead.take(rows, then=then), strict=True)]
+        """These rows, while those of `then` are being prepared; on a CPU in pieces that bound memory."""
+        pieces = [Piece(row, batch) for row, batch in zip(rows, self.ahead.take(rows, then=then), strict=True)]
+        return pieces if self.place.type != "cpu" else [part for piece in pieces for part in self._divide(piece)]
+
+    def _divide(self, piece: Piece) -> list[Piece]:
+        """Halve a piece until each part has no more tokens than the task allows for one backward pass."""
+        task: Any = self.task
+        limit = getattr(task, "piece_tokens", None)
+        if limit is None or len(piece.batch.tokens) <= limit:
+            return [piece]
+        halves = task.split(piece.batch)
+        if len(halves) < 2:
+            return [piece]
+        parts = [Piece(piece.row, half, (*piece.path, number)) for number, half in enumerate(halves)]
+        return [smaller for part in parts for smaller in self._divide(part)]
 
     def clear(self, optimizer: torch.optim.Optimizer) -> None:
         """Forget all gradients; what is captured writes them where they are."""

@@ -95,6 +95,7 @@ class Learner(Protocol):
     as `train.fr:1042`), longest first; `split(batch) -> list`, its halves, or only itself when it is one example;
     `heed(loss, veto)`, told after every update the mean loss of the step over all processes, and whether it does not
     count; and `learn(rows, rate) -> Step`, which changes the weights itself and stands for backward pass and optimizer.
+    A task that can `split` may also have `piece_tokens`: of how many tokens a CPU computes gradients at once.
     """
 
     model: nn.Module

@@ -91,8 +91,8 @@ def test_an_index_is_kept_and_made_anew_when_anything_changes(models, file, caps
 
 def test_blocks_change_nothing(models, file, capsys, monkeypatch, tmp_path):
     whole, _ = found(file, models[0], capsys, "--top", "4")
-    monkeypatch.setattr(searching, "TOGETHER", 2)
-    monkeypatch.setattr(searching, "BLOCK", 2)
+    monkeypatch.setattr(searching, "BLOCK_LINES", 2)
+    monkeypatch.setattr(searching, "COMPARED_LINES", 2)
     parts, anew = found(file, models[0], capsys, "--top", "4", "--index", str(tmp_path / "elsewhere"))
     assert anew
     assert [hit["line"] for hit in parts] == [hit["line"] for hit in whole]

@@ -20,7 +20,7 @@ from regard.data.normalise import recorded
 from regard.data.readers import JSON_SUFFIXES, Corpus, suffix
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import UnitsConfig
-from regard.decoding.batching import by_length
+from regard.decoding.batching import by_equal_length
 from regard.interpret.items import Weights, tokens
 from regard.interpret.steps import Steps, inside
 from regard.interpret.trace import Trace
@@ -35,7 +35,7 @@ from regard.tasks.inputs import TEXT, check_files, check_input, list_inputs
 from regard.tasks.trained import chosen, described, revived
 
 BODIES = ("bert", "gpt")
-BUDGET = 1 << 12  # tokens read at a time
+BUDGET = 1 << 11  # tokens read at a time
 TOGETHER = 1 << 14  # texts tokenised at a time
 SHOWN = 6  # numbers of a vector in a line for a person
 
@@ -110,13 +110,13 @@ class Embedder:
 
     @torch.no_grad()
     def embed(self, texts: str | Sequence[str], **options: Any) -> Float[np.ndarray, "text width"]:
-        """The vectors of texts, in their order; texts of about the same length are read together."""
+        """The vectors of texts, in their order; texts of the same length are read together, without padding."""
         how = self.chosen(options)
         given = list_inputs(texts, TEXT, verb=self.verb)
         found = np.empty((len(given), self.width), np.float32)
         for start in range(0, len(given), TOGETHER):
             read = self.encode(given[start : start + TOGETHER], how)
-            for batch in by_length([len(ids) for ids in read], budget=BUDGET):
+            for batch in by_equal_length([len(ids) for ids in read], budget=BUDGET):
                 flat = torch.tensor([id for number in batch for id in read[number]], device=self.device)
                 row = Row.of([len(read[number]) for number in batch]).to(self.device)
                 vectors = pooled(self.model(flat, layout=row), row, how.pool)

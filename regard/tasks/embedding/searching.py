@@ -1,37 +1,38 @@
 """Exact search by meaning: the lines of a file as vectors in an index beside it, compared with a query by cosine.
 
-The index is one safetensors file: the unit vectors of all lines that are not blank, the number of each line and where
-it begins in the file. Its header names the file, the model and the settings that it was made with by their digests. It
-is written as lines are read and compared block by block, so that memory does not grow with the file.
+Lines are embedded in blocks, and every block is kept on the disk as soon as it is done: an index that was stopped goes
+on where it was, and of a file that changed only lines that are new are embedded. Vectors are compared block by block;
+beside them, memory grows by some 60 bytes a line.
 """
 
 from __future__ import annotations
 
 import hashlib
 import heapq
-import json
-import os
-import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt64
 
 from regard import config
 from regard.checkpoint import fingerprint
+from regard.data.cache import hold_lock
+from regard.data.dedup import key
 from regard.data.encodings import hint
 from regard.tasks.embedding.embedder import Embedder
+from regard.tasks.embedding.index_file import FORMAT, IndexFile, read_identity, read_index, write_index
+from regard.tasks.embedding.vector_store import KnownVectors, VectorJournal
 
-FORMAT = "1"
-ENDING = ".index.safetensors"
-TOGETHER = 2048  # lines embedded at a time
-BLOCK = 1 << 16  # vectors compared at a time
-HEAD = 1 << 20  # bytes of a header at most
-BLANK = "0" * 64  # where the digest of the content will stand
+SUFFIX = ".index.safetensors"
+UNFINISHED_SUFFIX = ".unfinished"  # of the vectors of an index that is being made
+BLOCK_LINES = 1 << 13  # lines embedded between two writes to the disk: what a kill may lose
+COMPARED_LINES = 1 << 16  # vectors compared at a time
+
+Report = Callable[[str], None]
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -55,166 +56,193 @@ class Index:
     """The vectors of a file's lines, mapped from the disk."""
 
     file: Path
+    place: Path
     vectors: Float[np.ndarray, "line width"]
     places: Int[np.ndarray, "line 2"]
     """The number of each line, counted from 1, and the byte that it begins at."""
+    embedded: int = 0
+    """How many lines were embedded just now."""
+    made: bool = False
+    """True if it was not there before."""
 
     def search(self, query: Float[np.ndarray, "width"], count: int) -> list[Hit]:
-        """The lines whose cosine with a query is largest, the first of equals first."""
+        """Return the lines whose cosine with a query is largest, the first of equals first."""
         unit = query / max(float(np.linalg.norm(query)), np.finfo(np.float32).tiny)
         best: list[tuple[float, int]] = []
-        for start in range(0, len(self.vectors), BLOCK):
-            scores = self.vectors[start : start + BLOCK] @ unit
+        for start in range(0, len(self.vectors), COMPARED_LINES):
+            scores = self.vectors[start : start + COMPARED_LINES] @ unit
             top = np.argsort(-scores, kind="stable")[:count]
             best = heapq.nsmallest(count, [*best, *((-float(scores[n]), start + int(n)) for n in top)])
         with self.file.open("rb") as file:
-            return [self._hit(file, place, -lacking) for lacking, place in best]
+            return [self._hit(file, row, -negative_score) for negative_score, row in best]
 
-    def _hit(self, file: Any, place: int, score: float) -> Hit:
-        line, begin = (int(each) for each in self.places[place])
-        file.seek(begin)
-        return Hit(line, score, _ended(file.readline()).decode("utf-8"))
-
-
-def opened(
-    file: Path, embedder: Embedder, model: str, *, index: Path | None = None, **options: Any
-) -> tuple[Index, bool]:
-    """The index of a file, made anew if the file, the model or the settings are others; and whether it was.
-
-    `model` is the digest of the model.
-    """
-    place = index or file.with_name(file.name + ENDING)
-    how = config.plain(embedder.chosen(options))
-    digest, lines = _counted(file)
-    if not lines:
-        raise ValueError(f"{file} has no line that is not blank: there is nothing to search")
-    identity = {"format": FORMAT, "file": digest, "model": model, "settings": fingerprint(how)}
-    width = embedder.width
-    if (found := _read(place, identity, lines, width)) is not None:
-        return Index(file, *found), False
-    _write(place, file, embedder, options, identity, (lines, width))
-    found = _read(place, identity, lines, width)
-    if found is None:
-        raise ValueError(f"{place} was changed while it was made: search again")
-    return Index(file, *found), True
+    def _hit(self, file: BinaryIO, row: int, score: float) -> Hit:
+        line, begin = (int(number) for number in self.places[row])
+        return Hit(line, score, _read_line(file, begin))
 
 
-def _counted(file: Path) -> tuple[str, int]:
-    """The digest of a file, and how many of its lines are not blank."""
-    digest, lines = hashlib.sha256(), 0
-    with file.open("rb") as source:
-        for line in source:
-            digest.update(line)
-            lines += bool(line.strip())
-    return digest.hexdigest(), lines
+@dataclass(frozen=True)
+class Lines:
+    """The lines of a file that are not blank: a hash of each, its number and where it begins."""
+
+    keys: UInt64[np.ndarray, "line"]
+    places: Int[np.ndarray, "line 2"]
 
 
-def _lines(file: Path, digest: Any) -> Iterator[tuple[int, int, str]]:
-    """Number, first byte and text of every line that is not blank; the digest hears all of them."""
-    begin = 0
-    with file.open("rb") as source:
-        for number, line in enumerate(source, start=1):
-            digest.update(line)
-            try:
-                text = _ended(line).decode("utf-8")
-            except UnicodeDecodeError:
-                told = hint(line, str(file))
-                raise ValueError(f"{file}:{number}: not UTF-8, convert it first{told and f' ({told})'}") from None
-            if line.strip():
-                yield number, begin, text
-            begin += len(line)
-
-
-def _digest(file: Any) -> str:
-    """SHA-256 of the rest of a file."""
-    found = hashlib.sha256()
-    while piece := file.read(1 << 20):
-        found.update(piece)
-    return found.hexdigest()
-
-
-def _ended(line: bytes) -> bytes:
-    return line.removesuffix(b"\n").removesuffix(b"\r")
-
-
-def _header(identity: dict[str, str], content: str, lines: int, width: int) -> bytes:
-    """The beginning of a safetensors file: the length of a JSON text, and that text."""
-    first, both = 16 * lines, 16 * lines + 4 * lines * width
-    told = {
-        "__metadata__": {**identity, "content": content},
-        "places": {"dtype": "I64", "shape": [lines, 2], "data_offsets": [0, first]},
-        "vectors": {"dtype": "F32", "shape": [lines, width], "data_offsets": [first, both]},
-    }
-    text = json.dumps(told, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text
-
-
-def _write(
-    place: Path,
+def open_index(
     file: Path,
     embedder: Embedder,
-    options: dict[str, Any],
-    identity: dict[str, str],
-    shape: tuple[int, int],
-) -> None:
-    """Embed all lines into a file beside the place, which it takes when it is whole."""
-    lines, width = shape
-    aside = place.with_name(f".{place.name}.{os.getpid()}.part")
-    head = _header(identity, BLANK, lines, width)
-    heard, done = hashlib.sha256(), 0
+    model: str,
+    *,
+    index: Path | None = None,
+    report: Report = lambda message: None,
+    progress: Progress = lambda done, total: None,
+    **options: Any,
+) -> Index:
+    """Return the index of a file, made now unless there is one of this file, this model and these settings.
+
+    `model` is the digest of the model; `report` hears what a person should know, `progress` how many lines of how many
+    that are new have been embedded.
+    """
+    place = index or file.with_name(file.name + SUFFIX)
+    settings = fingerprint(config.plain(embedder.chosen(options)))
+    identity = {"format": FORMAT, "file": _digest_file(file), "model": model, "settings": settings}
+    if (ready := _read_matching(place, identity, report)) is not None:
+        return Index(file, place, ready.vectors, ready.places)
+    lines = _scan_lines(file, identity["file"])
     try:
-        with aside.open("w+b") as target:
-            target.write(head)
-            target.truncate(len(head) + 16 * lines + 4 * lines * width)
-            source = _lines(file, heard)
-            while block := list(islice(source, TOGETHER)):
-                vectors = _units(embedder.embed([text for _, _, text in block], **options))
-                if done + len(block) > lines:
-                    break
-                target.seek(len(head) + 16 * done)
-                target.write(np.array([pair[:2] for pair in block], "<i8").tobytes())
-                target.seek(len(head) + 16 * lines + 4 * width * done)
-                target.write(vectors.astype("<f4").tobytes())
-                done += len(block)
-            if done != lines or heard.hexdigest() != identity["file"]:
-                raise ValueError(f"{file} changed while it was read: search again")
-            target.seek(len(head))
-            content = _digest(target)
-            target.seek(0)
-            target.write(_header(identity, content, lines, width))
-            target.flush()
-            os.fsync(target.fileno())
-        aside.replace(place)
+        with hold_lock(place.with_name(f".{place.name}.lock")):
+            if (ready := _read_matching(place, identity, lambda message: None)) is not None:
+                return Index(file, place, ready.vectors, ready.places)  # another process made it meanwhile
+            builder = _Builder(file, place, embedder, options, identity)
+            embedded = builder.build(lines, report, progress)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ValueError(f"{place}: not written, {reason}: name another place by --index") from None
-    finally:
-        aside.unlink(missing_ok=True)
+    written = read_index(place)
+    if written is None or written.identity != identity:
+        raise ValueError(f"{place} was changed while it was made: search again")
+    return Index(file, place, written.vectors, written.places, embedded, made=True)
 
 
-def _units(vectors: Float[np.ndarray, "line width"]) -> Float[np.ndarray, "line width"]:
+@dataclass(frozen=True)
+class _Builder:
+    """Makes the index of a file from what is known and what has to be embedded."""
+
+    file: Path
+    place: Path
+    embedder: Embedder
+    options: dict[str, Any]
+    identity: dict[str, str]
+
+    def build(self, lines: Lines, report: Report, progress: Progress) -> int:
+        """Embed the lines that are new, write the index, and return how many were embedded."""
+        known = self._load_previous()
+        vectors_of = {name: self.identity[name] for name in ("model", "settings")}
+        unfinished = self.place.with_name(self.place.name + UNFINISHED_SUFFIX)
+        journal = VectorJournal(unfinished, vectors_of, self.embedder.width)
+        kept_before = sum(map(len, known.keys))
+        if journal.restore(known):
+            report(f"{unfinished} ended in a damaged block, which is embedded again")
+        resumed = sum(map(len, known.keys)) - kept_before
+        if resumed:
+            report(f"{self.place}: resuming after {resumed:,} lines")
+        distinct, first_lines = np.unique(lines.keys, return_index=True)
+        missing = np.sort(first_lines[known.find(distinct) < 0])
+        if len(missing) > BLOCK_LINES:
+            report(f"{self.place}: {len(missing):,} lines to embed; if it is interrupted, the same command resumes")
+        self._embed(lines, missing, (journal, known), progress)
+        rows = known.find(lines.keys)
+        starts = range(0, len(rows), BLOCK_LINES)
+        blocks = (known.gather(rows[start : start + BLOCK_LINES]) for start in starts)
+        write_index(self.place, self.identity, lines.keys, lines.places, blocks, self.embedder.width)
+        journal.remove()
+        return len(missing)
+
+    def _load_previous(self) -> KnownVectors:
+        """Return the vectors of an index by the same model and settings, whatever the file was then."""
+        known = KnownVectors(self.embedder.width)
+        previous = read_identity(self.place)
+        if previous is not None and {**previous, "file": self.identity["file"]} == self.identity:
+            whole = read_index(self.place)
+            if whole is not None and whole.vectors.shape[1] == known.width:
+                known.add(np.asarray(whole.keys), whole.vectors)
+        return known
+
+    def _embed(
+        self,
+        lines: Lines,
+        missing: Int[np.ndarray, "missing"],
+        store: tuple[VectorJournal, KnownVectors],
+        progress: Progress,
+    ) -> None:
+        """Embed these lines, block by block."""
+        journal, known = store
+        for start in range(0, len(missing), BLOCK_LINES):
+            block = missing[start : start + BLOCK_LINES]
+            texts = list(self._texts(lines, block))
+            vectors = _normalise(self.embedder.embed(texts, **self.options))
+            known.add(lines.keys[block], journal.append(lines.keys[block], vectors))
+            progress(start + len(block), len(missing))
+
+    def _texts(self, lines: Lines, block: Int[np.ndarray, "block"]) -> Iterator[str]:
+        with self.file.open("rb") as file:
+            for row in block:
+                text = _read_line(file, int(lines.places[row, 1])).strip()
+                if key(text) != int(lines.keys[row]):
+                    raise ValueError(f"{self.file} changed while it was read: search again")
+                yield text
+
+
+def _read_matching(place: Path, identity: dict[str, str], report: Report) -> IndexFile | None:
+    """Return the index that was made of exactly this; None where there is none, or a damaged one."""
+    if read_identity(place) != identity:
+        return None
+    ready = read_index(place)
+    if ready is None:
+        report(f"{place} is damaged: making it anew")
+    return ready
+
+
+def _digest_file(file: Path) -> str:
+    with file.open("rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()
+
+
+def _scan_lines(file: Path, digest: str) -> Lines:
+    """Return the hash and the place of every line that is not blank; all must be UTF-8."""
+    keys, places, begin, seen = list[int](), list[tuple[int, int]](), 0, hashlib.sha256()
+    key_parts, place_parts = list[np.ndarray](), list[np.ndarray]()
+    with file.open("rb") as source:
+        for number, line in enumerate(source, start=1):
+            seen.update(line)
+            try:
+                text = line.decode("utf-8").strip()
+            except UnicodeDecodeError:
+                remark = hint(line, str(file))
+                raise ValueError(f"{file}:{number}: not UTF-8, convert it first{remark and f' ({remark})'}") from None
+            if text:
+                keys.append(key(text))
+                places.append((number, begin))
+            begin += len(line)
+            if len(keys) == COMPARED_LINES:
+                key_parts.append(np.array(keys, np.uint64))
+                place_parts.append(np.array(places, np.int64))
+                keys, places = [], []
+    if seen.hexdigest() != digest:
+        raise ValueError(f"{file} changed while it was read: search again")
+    if not keys and not key_parts:
+        raise ValueError(f"{file} has no line that is not blank: there is nothing to search")
+    key_parts.append(np.array(keys, np.uint64))
+    place_parts.append(np.array(places, np.int64).reshape(-1, 2))
+    return Lines(np.concatenate(key_parts), np.concatenate(place_parts))
+
+
+def _read_line(file: BinaryIO, begin: int) -> str:
+    file.seek(begin)
+    return file.readline().removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+
+
+def _normalise(vectors: Float[np.ndarray, "line width"]) -> Float[np.ndarray, "line width"]:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
-
-
-def _read(place: Path, identity: dict[str, str], lines: int, width: int) -> tuple[np.ndarray, np.ndarray] | None:
-    """Vectors and places, if this is the index that `_write` would make; None if it is another's, or damaged."""
-    if not place.is_file():
-        return None
-    with place.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")
-        try:
-            told = json.loads(file.read(min(size, HEAD)))["__metadata__"]
-            content = str(told["content"])
-        except (ValueError, KeyError, TypeError):
-            raise ValueError(f"{place}: is no index that Regard wrote: remove it, or name another by --index") from None
-        head = _header(identity, content, lines, width)
-        file.seek(0)
-        if file.read(len(head)) != head or os.fstat(file.fileno()).st_size != len(head) + lines * (16 + 4 * width):
-            return None
-        if _digest(file) != content:
-            return None
-    places = np.memmap(place, "<i8", "r", len(head), (lines, 2))
-    vectors = np.memmap(place, "<f4", "r", len(head) + 16 * lines, (lines, width))
-    return vectors, places

@@ -18,6 +18,7 @@ from regard.data import readers
 from regard.data.dedup import key
 from regard.data.encodings import locate
 from regard.data.line_report import LineReport
+from regard.data.memory import WordLimit, release_freed_memory
 from regard.data.readers import JSON_SUFFIXES, TextFile, digest, suffix
 from regard.data.tokenizers import Tokenizer, units
 from regard.data.tokenizers.units import UnitsConfig
@@ -126,6 +127,9 @@ def prepare(
             summary += [*by_line.lines(names, unit="line"), *by_document.lines(names, unit="document")[1:]]
     if kept.facts["kept_twice"]:
         summary += [f"  kept: {quantity(kept.facts['kept_twice'], 'document')} {REPEATED}"]
+    learnt_words, left_out = kept.facts.get("words", (0, 0))
+    if left_out:
+        summary += [f"  tokenizer: learnt from {learnt_words:,} different words; others left out {left_out:,} times"]
     summary.append(_said(own, **corpora))
     return Prepared(own, corpora["train"], corpora["valid"], report=report, summary=summary, fresh=known is None)
 
@@ -177,7 +181,9 @@ def _build(
     size = chosen.characters
     if not size:
         raise ValueError(_nothing_left(chosen, tallies["train"], train.names, "train"))
-    own = known or units.train(_sampled(learnt, size), how, characters=size, special=special)
+    words = WordLimit()
+    own = known or units.train(_bounded(_sampled(learnt, size), how, words), how, characters=size, special=special)
+    release_freed_memory()
     kind = np.uint16 if own.vocab <= 1 << 16 else np.int32
     by_document = {"train": chosen.tally, "valid": LineReport()}
     amounts = {side: Amount() for side in SIDES}
@@ -203,6 +209,7 @@ def _build(
         "tokenizer": own.json(),
         "how": settings.plain(own.how) if known is None else {},
         "amounts": {side: asdict(amount) for side, amount in amounts.items()},
+        "words": [words.distinct, words.left_out],
         "kept_twice": len(chosen.repeated) if config.duplicates == "keep" else 0,
         "tallies": {side: [tallies[side].plain(), by_document[side].plain()] for side in SIDES},
     }
@@ -214,6 +221,11 @@ def _sampled(pieces: Iterable[Piece], characters: int) -> Iterator[str]:
     for _, group in groupby(pieces, key=lambda piece: piece.document):
         texts = (text for whole in cuts(piece.text for piece in group) for text in whole.split(BETWEEN))
         yield from (text for text in texts if share >= 1 or key(text) < share * 2**64)
+
+
+def _bounded(texts: Iterable[str], how: UnitsConfig, words: WordLimit) -> Iterator[str]:
+    """Bound the number of different words, unless the tokenizer knows characters alone and has no table of words."""
+    return iter(texts) if how.kind == "characters" else words.filter(texts)
 
 
 def _nothing_left(chosen: Selection, tally: LineReport, names: Sequence[str], side: str) -> str:

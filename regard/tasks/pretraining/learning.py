@@ -42,6 +42,9 @@ from regard.training.task import (
 from regard.training.tuning import TuningConfig
 
 HELD = 1 << 28  # logits held at once, in numbers
+HELD_ON_CPU = 1 << 24  # a CPU gains nothing by holding more
+ACTIVATIONS = 1 << 26  # numbers that a CPU keeps of a row for its backward pass
+PER_FEATURE = 24  # numbers that a block keeps for its backward pass, by feature of a token
 Own = TypeVar("Own", bound="Reader")
 
 
@@ -293,7 +296,7 @@ def lost(
     model: Any, features: Float[Tensor, "token width"], labels: Int[Tensor, "token"], *, smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
     """The surprise at these labels, summed; only so many logits are held at once."""
-    chunk = max(256, HELD // model.config.vocab)
+    chunk = max(256, (HELD_ON_CPU if features.device.type == "cpu" else HELD) // model.config.vocab)
     bias = getattr(model, "bias", None)
     return linear_cross_entropy(features, model.prediction, labels, smoothing=smoothing, bias=bias, chunk=chunk)
 

@@ -16,6 +16,7 @@ from regard.tasks import TASKS
 from regard.tasks.pretraining import causal, corruption, masked
 from regard.tasks.pretraining.rows import IGNORE
 from regard.tasks.pretraining.writer import surprise
+from regard.training.microbatch import MicroBatches
 from tests.tasks.pretraining.making import LINES, made, settings
 
 TASK = ["causal-lm", "masked-lm", "span-corruption"]
@@ -308,3 +309,29 @@ def test_every_task_of_the_wing_is_tested_here():
     assert {name for name, (task, _) in TASKS.items() if task.__module__.startswith("regard.tasks.pretraining")} == set(
         TASK
     )
+
+
+def test_a_row_in_pieces_on_a_cpu_has_the_gradients_of_the_whole_row():
+    learner = made("causal-lm", "model.dropout=0", double=True)
+    gradients, pieces = [], []
+    for limit in (None, 40):
+        learner.piece_tokens = limit
+        learner.model.zero_grad()
+        with MicroBatches(learner, torch.device("cpu"), torch.float32, seed=0) as rows:
+            taken = rows.take([0])
+            done = [rows.backward(piece, "model", 0) for piece in taken]
+        pieces.append(taken)
+        total = sum(step.weight for _, step in done)
+        gradients.append([parameter.grad / total for parameter in learner.model.parameters()])
+    assert [len(taken) > 1 for taken in pieces] == [False, True]
+    assert all(len(piece.batch.tokens) <= 40 for piece in pieces[1])
+    assert sum(len(piece.batch.tokens) for piece in pieces[1]) == len(pieces[0][0].batch.tokens)
+    torch.testing.assert_close(*gradients)
+
+
+def test_what_a_cpu_keeps_for_one_backward_pass_does_not_grow_with_the_model(monkeypatch):
+    small = made("causal-lm")
+    assert small.piece_tokens > small.recipe.data.context * small.recipe.data.windows
+    monkeypatch.setattr(causal, "ACTIVATIONS", 1 << 14)
+    width, deep = small.recipe.model.width, made("causal-lm", "model.depth=2")
+    assert deep.piece_tokens == max(12, (1 << 14) // (causal.PER_FEATURE * width * 2))

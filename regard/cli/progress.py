@@ -1,0 +1,48 @@
+"""How far a long command is: a bar on a terminal, a plain line now and then elsewhere; both on standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+LINE_SECONDS = 10.0  # between two plain lines
+
+
+class CountedProgress:
+    """Progress through a known number of things; nothing is shown of what is done at once."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        self._began = self._spoke = time.monotonic()
+        self._bar: Progress | None = None
+        self._console = Console(stderr=True)
+
+    def __enter__(self) -> CountedProgress:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show how many of how many are done."""
+        if self._console.is_terminal:
+            self._draw(done, total)
+        elif done < total and time.monotonic() - self._spoke >= LINE_SECONDS:
+            self._spoke = time.monotonic()
+            left = (self._spoke - self._began) * (total - done) / max(done, 1)
+            print(f"regard: {done:,} of {total:,} {self.what}, {left:,.0f} s left", file=sys.stderr, flush=True)
+
+    def _draw(self, done: int, total: int) -> None:
+        if self._bar is None:
+            if done >= total:
+                return
+            columns = BarColumn(), MofNCompleteColumn(), TextColumn(self.what), TimeRemainingColumn()
+            self._bar = Progress(*columns, console=self._console, transient=True)
+            self._bar.add_task("", total=total)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=done)

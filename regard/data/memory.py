@@ -1,0 +1,58 @@
+"""Memory of preparing text: a bound of the different words a tokenizer learns from, and freed pages given back."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import sys
+from collections.abc import Iterable, Iterator
+
+DISTINCT_WORDS = 1 << 19
+WORD = re.compile(r" ?(\S+)")
+
+
+class WordLimit:
+    """Passes texts on with so many different words at most; a tokenizer's trainer holds a table of them all.
+
+    The words are those that come first. Of later texts, words that are not among them are left out and counted.
+    """
+
+    def __init__(self, most: int = DISTINCT_WORDS) -> None:
+        self.most = most
+        self.left_out = 0
+        """Words that were left out, each time they occurred."""
+        self._known: set[int] = set()  # hashes, which are smaller than words
+
+    @property
+    def distinct(self) -> int:
+        """How many different words were passed on."""
+        return len(self._known)
+
+    def filter(self, texts: Iterable[str]) -> Iterator[str]:
+        """Pass on each text, whole as long as the bound is not reached."""
+        for text in texts:
+            words = set(map(hash, text.split()))
+            if len(self._known) + len(words) <= self.most or len(self._known | words) <= self.most:
+                self._known |= words
+                yield text
+            elif words <= self._known:
+                yield text
+            else:
+                yield WORD.sub(self._keep_known, text)
+
+    def _keep_known(self, match: re.Match[str]) -> str:
+        word = hash(match[1])
+        if word not in self._known:
+            if len(self._known) >= self.most:
+                self.left_out += 1
+                return ""
+            self._known.add(word)
+        return match[0]
+
+
+def release_freed_memory() -> None:
+    """Give pages that were freed back to the system, where the C library keeps them (glibc)."""
+    if sys.platform == "linux":
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)

@@ -1,0 +1,150 @@
+"""The index of a file's lines on the disk: one safetensors file whose header names what it was made of.
+
+`vectors` has a unit vector for every line that is not blank, `places` the number of each line and the byte that it
+begins at, `keys` a hash of its text. The metadata hold SHA-256 digests: of the file, of the model, of the settings, and
+of the numbers themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from jaxtyping import Float, Int, UInt64
+
+FORMAT = "2"
+HEADER_BYTES = 1 << 20
+UNKNOWN_DIGEST = "0" * 64  # stands in the header until the content is written
+
+
+@dataclass(frozen=True)
+class IndexFile:
+    """The arrays of an index, mapped from the disk, and what it was made of."""
+
+    identity: dict[str, str]
+    keys: UInt64[np.ndarray, "line"]
+    places: Int[np.ndarray, "line 2"]
+    vectors: Float[np.ndarray, "line width"]
+
+
+@dataclass(frozen=True)
+class _Header:
+    identity: dict[str, str]
+    content: str
+    lines: int
+    width: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of all numbers."""
+        return self.lines * (8 + 16 + 4 * self.width)
+
+    def render(self) -> bytes:
+        """Return the beginning of a safetensors file: the length of a JSON text, and that text."""
+        keys, places = 8 * self.lines, 24 * self.lines
+        header = {
+            "__metadata__": {**self.identity, "content": self.content},
+            "keys": {"dtype": "U64", "shape": [self.lines], "data_offsets": [0, keys]},
+            "places": {"dtype": "I64", "shape": [self.lines, 2], "data_offsets": [keys, places]},
+            "vectors": {"dtype": "F32", "shape": [self.lines, self.width], "data_offsets": [places, self.size]},
+        }
+        text = json.dumps(header, separators=(",", ":")).encode()
+        text += b" " * (-len(text) % 8)
+        return struct.pack("<Q", len(text)) + text
+
+
+def read_identity(path: Path) -> dict[str, str] | None:
+    """Return what an index was made of, None where there is no file; a file that is no index is refused."""
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return _read_header(file, path)[0]
+
+
+def read_index(path: Path) -> IndexFile | None:
+    """Map the arrays of an index into memory; None if they are not as they were written."""
+    with path.open("rb") as file:
+        identity, plain = _read_header(file, path)
+        header = _parse_header(identity, plain)
+        if header is None:
+            return None
+        file.seek(0)
+        rendered = header.render()
+        whole = len(rendered) + header.size == os.fstat(file.fileno()).st_size
+        if not whole or file.read(len(rendered)) != rendered or _digest_rest(file) != header.content:
+            return None
+    lines, first = header.lines, len(rendered)
+    keys = np.memmap(path, "<u8", "r", first, (lines,))
+    places = np.memmap(path, "<i8", "r", first + 8 * lines, (lines, 2))
+    vectors = np.memmap(path, "<f4", "r", first + 24 * lines, (lines, header.width))
+    return IndexFile(identity, keys, places, vectors)
+
+
+def write_index(
+    path: Path,
+    identity: Mapping[str, str],
+    keys: UInt64[np.ndarray, "line"],
+    places: Int[np.ndarray, "line 2"],
+    blocks: Iterable[Float[np.ndarray, "block width"]],
+    width: int,
+) -> None:
+    """Write an index beside its place and rename it when it is whole; vectors come block by block."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    header = _Header(dict(identity), UNKNOWN_DIGEST, len(keys), width)
+    digest = hashlib.sha256()
+    try:
+        with temporary.open("wb") as file:
+            file.write(header.render())
+            for array in (keys.astype("<u8"), places.astype("<i8")):
+                _write(file, digest, array)
+            for block in blocks:
+                _write(file, digest, block.astype("<f4", copy=False))
+            file.seek(0)
+            file.write(_Header(header.identity, digest.hexdigest(), header.lines, width).render())
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write(file: BinaryIO, digest: Any, array: np.ndarray) -> None:
+    data = np.ascontiguousarray(array).tobytes()
+    digest.update(data)
+    file.write(data)
+
+
+def _read_header(file: BinaryIO, path: Path) -> tuple[dict[str, str], dict[str, Any]]:
+    size = int.from_bytes(file.read(8), "little")
+    try:
+        plain = json.loads(file.read(min(size, HEADER_BYTES)))
+        metadata = plain["__metadata__"]
+        identity = {name: str(metadata[name]) for name in ("format", "file", "model", "settings")}
+        plain["content"] = str(metadata["content"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ValueError(f"{path}: is no index that Regard wrote: remove it, or name another by --index") from None
+    return identity, plain
+
+
+def _parse_header(identity: dict[str, str], plain: dict[str, Any]) -> _Header | None:
+    """Return the header with its sizes; None where it names none."""
+    try:
+        lines, width = (int(size) for size in plain["vectors"]["shape"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return _Header(identity, plain["content"], lines, width) if lines > 0 and width > 0 else None
+
+
+def _digest_rest(file: BinaryIO) -> str:
+    """Return the SHA-256 digest of the rest of a file."""
+    digest = hashlib.sha256()
+    while data := file.read(1 << 20):
+        digest.update(data)
+    return digest.hexdigest()

@@ -1,0 +1,138 @@
+"""Vectors of texts by the hash of each text, appended block by block to a file that survives a kill.
+
+The file begins with one line of JSON that names the model and the settings. Every block is a number of texts, their
+keys, their vectors, and the SHA-256 digest of all three: where a kill or a disk left a block in part, the blocks before
+it still count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Int, UInt64
+
+MAGIC = "regard vectors"
+HEADER_BYTES = 4096  # of the first line at most
+BLOCK_TEXTS = 1 << 16  # of a block at most: what claims to have more is damaged
+DIGEST_BYTES = 32
+
+Keys = UInt64[np.ndarray, "text"]
+Vectors = Float[np.ndarray, "text width"]
+
+
+@dataclass
+class KnownVectors:
+    """Vectors that need not be computed again, in several arrays that may be mapped from the disk."""
+
+    width: int
+    arrays: list[Vectors] = field(default_factory=list)
+    keys: list[Keys] = field(default_factory=list)
+
+    def add(self, keys: Keys, vectors: Vectors) -> None:
+        """Know more vectors."""
+        assert vectors.shape == (len(keys), self.width), f"{vectors.shape} for {len(keys)} texts of {self.width}"
+        self.arrays.append(vectors)
+        self.keys.append(keys)
+
+    def find(self, keys: Keys) -> Int[np.ndarray, "text"]:
+        """Return the row of each key, counted over all arrays, and -1 where a key is not known."""
+        known = np.concatenate([np.zeros(0, np.uint64), *self.keys])
+        order = np.argsort(known, kind="stable")
+        if not len(known):
+            return np.full(len(keys), -1)
+        place = np.searchsorted(known, keys, sorter=order).clip(max=len(known) - 1)
+        rows = order[place]
+        return np.where(known[rows] == keys, rows, -1)
+
+    def gather(self, rows: Int[np.ndarray, "text"]) -> Vectors:
+        """Return the vectors of these rows."""
+        ends = np.cumsum([len(array) for array in self.arrays])
+        array_of_row = np.searchsorted(ends, rows, side="right")
+        vectors = np.empty((len(rows), self.width), np.float32)
+        for number in np.unique(array_of_row):
+            array, here = self.arrays[number], array_of_row == number
+            vectors[here] = array[rows[here] - (ends[number] - len(array))]
+        return vectors
+
+
+class VectorJournal:
+    """The file on the disk to which vectors are appended; it is made with the first block."""
+
+    def __init__(self, path: Path, identity: Mapping[str, str], width: int) -> None:
+        self.path, self.width = path, width
+        self.header = json.dumps({"magic": MAGIC, "width": width, **identity}, sort_keys=True).encode() + b"\n"
+        assert len(self.header) <= HEADER_BYTES, "the first line is read with a bound"
+
+    def restore(self, known: KnownVectors) -> bool:
+        """Make whole blocks known and cut off what follows them; return True if anything was cut off.
+
+        A file of another model or other settings is emptied; one that is no journal is refused.
+        """
+        if not self.path.exists():
+            return False
+        with self.path.open("rb") as file:
+            first = file.readline(HEADER_BYTES)
+        if not _is_journal(first):
+            raise ValueError(f"{self.path}: was not written by Regard: remove it, or name another place by --index")
+        end = self._read_blocks(known) if first == self.header else 0
+        damaged = first == self.header and end < self.path.stat().st_size
+        os.truncate(self.path, end)
+        return damaged
+
+    def append(self, keys: Keys, vectors: Vectors) -> Vectors:
+        """Write a block, see that it is on the disk, and return its vectors mapped from there."""
+        content = _block_content(keys, vectors)
+        with self.path.open("ab") as file:
+            if not file.tell():
+                file.write(self.header)
+            begin = file.tell()
+            file.write(content + hashlib.sha256(content).digest())
+            file.flush()
+            os.fsync(file.fileno())
+        return self._map_vectors(begin + 8 + 8 * len(keys), len(keys))
+
+    def remove(self) -> None:
+        """Remove the file, if there is one."""
+        self.path.unlink(missing_ok=True)
+
+    def _read_blocks(self, known: KnownVectors) -> int:
+        """Make the vectors of all whole blocks known; return where the last of them ends."""
+        size, end = self.path.stat().st_size, len(self.header)
+        with self.path.open("rb") as file:
+            file.seek(end)
+            while len(head := file.read(8)) == 8:
+                [count] = struct.unpack("<Q", head)
+                length = count * (8 + 4 * self.width)
+                if not 0 < count <= BLOCK_TEXTS or end + 8 + length + DIGEST_BYTES > size:
+                    break
+                content = head + file.read(length)
+                if file.read(DIGEST_BYTES) != hashlib.sha256(content).digest():
+                    break
+                keys = np.frombuffer(content, "<u8", count, offset=8).astype(np.uint64)
+                known.add(keys, self._map_vectors(end + 8 + 8 * count, count))
+                end = file.tell()
+        return end
+
+    def _map_vectors(self, offset: int, count: int) -> Vectors:
+        return np.memmap(self.path, "<f4", "r", offset, (count, self.width))
+
+
+def _is_journal(line: bytes) -> bool:
+    try:
+        header = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(header, dict) and header.get("magic") == MAGIC
+
+
+def _block_content(keys: Keys, vectors: Vectors) -> bytes:
+    assert 0 < len(keys) <= BLOCK_TEXTS, "a block is bounded"
+    numbers = keys.astype("<u8").tobytes() + np.ascontiguousarray(vectors, "<f4").tobytes()
+    return struct.pack("<Q", len(keys)) + numbers
