@@ -4,6 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 # One thread for each worker; bytecode is kept, since many tests start a process of their own.
 ONE := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
+# Tests of parts by themselves: no commands, whole trainings, browsers or other people's models.
+UNITS := tests/attention tests/checkpoint tests/data tests/decoding tests/metrics tests/models tests/test_config.py \
+	tests/test_checkpoint.py tests/test_cost.py tests/test_quantize.py
+# of which some take long: GPU kernels run in numpy, memory that is measured in processes of their own
+UNITS += --ignore tests/attention/kernels --ignore tests/data/test_memory.py
 INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
 .PHONY: demo test quick check faults slow gpu sweep chromium format clean
@@ -14,7 +19,6 @@ demo: $(VENV)/.installed ## train a small French-English translator and show wha
 test: $(VENV)/.installed-test chromium ## the whole suite on two cores
 	$(ONE) $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
-# Parts by themselves: no commands, whole trainings, browsers or other people's models.
 quick: $(VENV)/.installed-test ## unit tests only, two minutes on two idle cores
 	$(ONE) $(BIN)/python -m pytest -q -n 2 --dist worksteal $(UNITS)
 
