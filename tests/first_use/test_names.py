@@ -13,7 +13,7 @@ from regard.cli import run
 from tests.conftest import sentences
 from tests.data.pictures.drawing import fill
 
-NAMES = ["été-à-Noël", "-commence=par.un.tiret"]
+NAMES = ["été-à-Noël", "-commence=par.un.tiret", "deux mots", "l'an [2] (copie)", 'dit "non"', "100% & prêt; #1"]
 """Names that a shell, a pattern, a setting or an option may mistake for something else."""
 
 TRAINING = "training.steps=2 training.evaluate=2 training.save=2 training.tensorboard=false --device cpu"

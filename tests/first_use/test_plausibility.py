@@ -2,12 +2,15 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import regard
+from regard import bench
 from regard.cli import run
 from tests.tasks.every import Line, lines
 
@@ -121,3 +124,48 @@ def test_scores_lie_within_their_intervals_and_shares_between_zero_and_one(
     for name in ("accuracy", "f1", "exact", "precision", "recall"):
         assert 0 <= scores.get(name, 0) <= 1
     assert scores.get("loss", 0) >= 0
+
+
+@pytest.mark.parametrize("task", ["regression", "similarity", "classification", "pictures"])
+def test_no_error_that_evaluate_lists_is_negative_and_no_right_answer_is_among_the_wrong_ones(
+    task: str, tiny_models: dict[str, Path], table: dict[str, Line], capsys: pytest.CaptureFixture[str]
+):
+    assert run(["evaluate", str(tiny_models[task]), *table[task].files, "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    assert "error -" not in printed
+    wrong = re.findall(r"^right +(.*?) *\nanswer +(.*?) *$", printed, re.MULTILINE)
+    assert wrong
+    assert all(right != answer for right, answer in wrong), wrong
+
+
+def test_a_table_of_classes_that_are_all_right_lists_no_wrong_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    rows = [f"{n}.5,{n % 3}.25,{'long' if n >= 20 else 'short'}" for n in range(40)]
+    file = tmp_path / "lengths.csv"
+    file.write_text("\n".join(["length,width,size", *rows, ""]), encoding="utf-8")
+    settings = {"optim.rate": 0.05, "optim.warmup": 1, "training.steps": 150, "training.evaluate": 150}
+    changes = [f"{name}={value}" for name, value in settings.items()]
+    regard.train(
+        [file], "model.hidden=[16]", *changes, "training.device=cpu", kind="table", out=tmp_path / "run", quiet=True
+    )
+    assert run(["evaluate", str(tmp_path / "run"), str(file), "--device", "cpu"]) == 0
+    printed = capsys.readouterr().out
+    wrong = re.findall(r"^right +(.*?) *\nanswer +(.*?) *$", printed, re.MULTILINE)
+    assert all(right != answer for right, answer in wrong), printed
+
+
+def test_nothing_is_faster_than_the_least_time_it_could_take(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bench, "BATCHES", (1,))
+    beyond_any_core = bench.Limits("a processor", operations=1e11, bytes=1e11)
+    for speed in bench.answering(regard.load("en-fr", device="cpu"), [], beyond_any_core):
+        assert 0 < speed.least <= speed.milliseconds, speed
+
+
+def test_the_cost_of_a_run_is_that_of_the_run_itself(tiny_models: dict[str, Path], capsys: pytest.CaptureFixture[str]):
+    run_folder = str(tiny_models["regression"])
+    assert run(["cost", run_folder, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["plan"]["steps"], told["batch"]) == (1, 16)
+    assert run(["cost", run_folder]) == 0
+    assert "H100" not in capsys.readouterr().out

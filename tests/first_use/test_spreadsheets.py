@@ -10,7 +10,7 @@ import pytest
 import regard
 from regard.cli import run
 from tests.data.pictures.drawing import fill
-from tests.first_use.kinds import sentences
+from tests.first_use.kinds import sentences, tmx
 from tests.tasks.graphs import small as graphs
 
 UTF8, LATIN1 = "utf-8-sig", "cp1252"
@@ -198,3 +198,83 @@ def test_latin_1_is_read_with_its_accents_or_refused_for_what_it_is(kind: str, d
     else:
         assert errors.count("\n") == 1
         assert "UTF-8" in errors
+
+
+def measures() -> Rows:
+    rows = ([decimal(n + 0.5), decimal(n % 5 + 0.25), decimal(3 * n + 0.75)] for n in range(24))
+    return [["Longueur", "Largeur", "Prix"], *rows]
+
+
+def pairs() -> Rows:
+    return [["English", "French"], *sentences()]
+
+
+@pytest.mark.parametrize("said", [["--table"], []])
+def test_numbers_with_decimal_commas_are_numbers(desk: Desk, said: list[str]):
+    table = desk.save("mesures.csv", measures())
+    model = desk.train(*said, table, "model.hidden=8")
+    assert model.task == "regression"
+    predicted = desk.answer("predict", "run", "-i", table, "--json", "--device", "cpu").splitlines()
+    assert len(predicted) == 24
+    assert all(isinstance(json.loads(line)["value"], float) for line in predicted)
+    scores = json.loads(desk.answer("evaluate", "run", table, "--json", "--device", "cpu"))
+    assert (scores["task"], scores["rows"]) == ("regression", 24)
+
+
+@pytest.mark.parametrize("command", ["classify", "predict"])
+def test_a_table_of_texts_is_labelled_row_by_row_without_its_heading_and_its_labels(desk: Desk, command: str):
+    table = desk.save("avis.csv", reviews())
+    model = desk.train(table, *READER.split())
+    texts = [row[0] for row in reviews()[1:-1]] + ['Il a dit "bravo" ; et voilà']
+    expected = [verdict.label for verdict in model.answer(texts)]
+    answers = desk.answer(command, "run", "-i", table, "--json", "--device", "cpu").splitlines()
+    assert [json.loads(answer)["label"] for answer in answers] == expected
+
+
+@pytest.mark.parametrize("said", [["--pairs"], []])
+def test_pairs_in_a_table_are_read_without_their_heading(desk: Desk, said: list[str]):
+    model = desk.train(*said, desk.save("paires.csv", pairs()), *TRANSLATOR.split())
+    assert model.task == "translation"
+    assert len(model.translate(["The cat is in the house."])) == 1
+    assert "20 good pairs" in desk.answer("data", "check", "paires.csv")
+    assert json.loads(desk.answer("evaluate", "run", "paires.csv", "--json", "--device", "cpu"))["sentences"] == 20
+
+
+def test_the_heading_of_pairs_between_tabs_is_not_trained_on(desk: Desk):
+    Path("pairs.tsv").write_bytes(b"\xef\xbb\xbf" + "".join("\t".join(row) + "\r\n" for row in pairs()).encode())
+    assert "20 good pairs" in desk.answer("data", "check", "pairs.tsv")
+
+
+def test_a_translation_memory_is_read_as_pairs(desk: Desk):
+    Path("mémoire.tmx").write_bytes(tmx())
+    assert "20 good pairs" in desk.answer("data", "check", "mémoire.tmx")
+    assert desk.train("mémoire.tmx", *TRANSLATOR.split()).task == "translation"
+
+
+@pytest.mark.parametrize("encoding", [UTF8, LATIN1])
+def test_a_glossary_is_obeyed_or_refused_for_its_encoding(desk: Desk, encoding: str):
+    terms = desk.save("glossaire.csv", [["English", "French"], ["house", "demeure dorée"]], encoding)
+    status, out, errors = desk.run(*f"translate --to fr --device cpu --terms {terms}".split(), "The house is old.")
+    if encoding == LATIN1 and status == 1:
+        assert errors.count("\n") == 1
+        assert "UTF-8" in errors
+    else:
+        assert status == 0, errors
+        assert "demeure dorée" in out
+
+
+TRAINED_ON = {
+    "texts": (lambda desk: [desk.save("avis.csv", reviews())], READER),
+    "table": (lambda desk: [desk.save("mesures.csv", measures())], "model.hidden=8"),
+    "pairs": (lambda desk: [desk.save("paires.csv", pairs())], TRANSLATOR),
+}
+
+
+@pytest.mark.parametrize("kind", TRAINED_ON)
+def test_a_score_on_the_file_that_was_trained_on_says_so(desk: Desk, kind: str):
+    save, settings = TRAINED_ON[kind]
+    files = save(desk)
+    desk.train(*files, *settings.split())
+    status, out, errors = desk.run("evaluate", "run", *files, "--device", "cpu")
+    assert status == 0, errors
+    assert "trained on" in out + errors
