@@ -4,15 +4,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 # One thread for each worker; bytecode is kept, since many tests start a process of their own.
 ONE := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
+# Tests of parts by themselves: no commands, whole trainings, browsers or other people's models.
+UNITS := tests/attention tests/checkpoint tests/data tests/decoding tests/metrics tests/models tests/test_config.py \
+	tests/test_checkpoint.py tests/test_cost.py tests/test_quantize.py
+# of which some take long: GPU kernels run in numpy, memory that is measured in processes of their own
+UNITS += --ignore tests/attention/kernels --ignore tests/data/test_memory.py
 INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
-.PHONY: demo test check faults slow chromium format clean
+.PHONY: demo test quick check faults slow gpu sweep chromium format clean
 
 demo: $(VENV)/.installed ## train a small French-English translator and show what it learned
 	$(BIN)/regard demo
 
 test: $(VENV)/.installed-test chromium ## the whole suite on two cores
 	$(ONE) $(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+quick: $(VENV)/.installed-test ## unit tests only, two minutes on two idle cores
+	$(ONE) $(BIN)/python -m pytest -q -n 2 --dist worksteal $(UNITS)
 
 check: $(VENV)/.installed-dev chromium ## formatting, lint, types, the import contract, tests
 	$(BIN)/ruff format --check .
@@ -26,6 +34,15 @@ faults: $(VENV)/.installed-test ## the long fault-injection runs: kills, full di
 
 slow: $(VENV)/.installed-test ## trainings and parities beyond those of the suite
 	$(ONE) $(BIN)/python -m pytest -q -m slow -n 2 --dist worksteal
+
+# Nothing is installed: torch, the dependencies of Regard and pytest must be there; skips say what else is missing.
+gpu: ## the tests that need a CUDA device, by $(PYTHON) itself
+	@$(PYTHON) -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' \
+		|| { echo "no CUDA device here: these tests would all be skipped" >&2; exit 1; }
+	$(ONE) $(PYTHON) -m pytest -q -rs -m cuda
+
+sweep: $(VENV)/.installed-test ## record what every command says to every kind of file (tests/first_use/sweep.tsv)
+	$(ONE) $(BIN)/python -m tests.first_use.sweep --write
 
 # One without windows opens a page in a third of the time; not every Debian has it.
 chromium: ## a browser for the page's tests, installed where possible; without one they are skipped

@@ -15,11 +15,13 @@ from functools import wraps
 from typing import Any, ForwardRef, Literal, get_args, get_origin
 
 import jaxtyping
-from beartype import beartype
 from jaxtyping import config
+
+from tests import packages
 
 PACKAGES = ("attention", "models", "decoding", "data", "metrics", "training", "tasks", "interpret", "lab")
 ENOUGH = 4  # calls of a function in one test
+BEARTYPE = packages.import_optional("beartype")
 
 
 class TEST:
@@ -29,8 +31,10 @@ class TEST:
 
 
 def install() -> None:
-    """From here on these packages are imported with checks."""
-    jaxtyped = jaxtyping.jaxtyped
+    """From here on these packages are imported with checks, where beartype is installed."""
+    if BEARTYPE is None:
+        return
+    beartype, jaxtyped = BEARTYPE.beartype, jaxtyping.jaxtyped
 
     def checked(*, typechecker: Any) -> Callable[[Any], Any]:
         def decorate(thing: Any) -> Any:

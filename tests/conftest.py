@@ -18,7 +18,6 @@ from importlib import import_module
 from itertools import product
 from pathlib import Path
 
-import hypothesis
 import numpy as np
 import pytest
 import torch
@@ -26,7 +25,7 @@ import typer.testing
 from filelock import FileLock
 from jaxtyping import config
 
-from tests import checking
+from tests import checking, packages
 
 checking.install()  # JAXTYPING_DISABLE=1 turns it off
 
@@ -35,15 +34,16 @@ torch.set_num_threads(1)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a suite started in the background would hear no Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-hypothesis.settings.register_profile(
-    "regard",
-    derandomize=True,
-    database=None,
-    deadline=None,
-    max_examples=20,
-    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture, hypothesis.HealthCheck.too_slow],
-)
-hypothesis.settings.load_profile("regard")
+if hypothesis := packages.import_optional("hypothesis"):
+    hypothesis.settings.register_profile(
+        "regard",
+        derandomize=True,
+        database=None,
+        deadline=None,
+        max_examples=20,
+        suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture, hypothesis.HealthCheck.too_slow],
+    )
+    hypothesis.settings.load_profile("regard")
 
 
 os.fsync = lambda descriptor: None  # nobody pulls the plug meanwhile; test_checkpoint sees that it is called
@@ -63,6 +63,16 @@ SELDOM = 20_000  # things made between two searches for garbage; Python's own 70
 MANY = 500  # tests among which some surely make an optimizer
 
 
+def pytest_report_header() -> list[str]:
+    """Say what this run does not check."""
+    return [] if checking.BEARTYPE else ["types and tensor shapes are not checked: beartype is not installed"]
+
+
+def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> pytest.Module:
+    """Modules whose packages may be missing are skipped with the reason."""
+    return packages.Module.from_parent(parent, path=module_path)
+
+
 def pytest_collection() -> None:
     """What is imported and collected stays: there is nothing to look for until tests run."""
     gc.disable()
@@ -77,8 +87,12 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
     return report
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest test of all comes first, so that no worker waits for another one at the end."""
+    """The longest test comes first, so that no worker waits for another; those that need CUDA get the mark for it."""
+    for item in items:
+        if any("CUDA" in mark.kwargs.get("reason", "") for mark in item.iter_markers("skipif")):
+            item.add_marker("cuda")
     items.sort(key=lambda item: (item.path.name != "test_scenario.py", item.path))
 
 

@@ -103,9 +103,9 @@ def export_model(
         raise ValueError("--onto is the base of an adapter: add --to peft")
     found = recipe.opened(model)
     shape = models.config_of(found.config.get("model", {}))
-    _tell_temperature(found)
     if to == "hf" and any(isinstance(shape, family.model) for family in pictures.KINDS.values()):
         _export_pictures(found, shape, out, as_json=as_json)
+        _tell_temperature(found)
         return
     if to == "hf":
         family = interop.family_for(shape, kind)  # before its tokenizer is read, which others may lack
@@ -117,6 +117,7 @@ def export_model(
         files = interop.written(family, shape, folded(found.tensors()), tokenizer, labels)
         _write(out, files)
         told = {"type": family.kind, "architecture": files["config.json"]["architectures"][0]}
+    _tell_temperature(found)
     if (level := found.config.get("tokenizer", {}).get("normalise", "none")) != "none":
         note = "which nobody does there: prepare texts likewise"
         print(f"regard: texts are normalised here ({level}) before they become tokens, {note}", file=sys.stderr)

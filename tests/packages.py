@@ -1,0 +1,57 @@
+"""Packages that only tests need: where they may be missing, on a machine with a GPU for instance, tests are skipped."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+MODULES = {"pytest-xdist": "xdist", "import-linter": "importlinter", "torch-geometric": "torch_geometric"}
+
+
+@cache
+def packages_of_tests() -> frozenset[str]:
+    """Return the modules that the extra `test` of pyproject.toml brings."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = re.findall(r"^[\w-]+", "\n".join(project["optional-dependencies"]["test"]), re.MULTILINE)
+    return frozenset(MODULES.get(name, name) for name in names)
+
+
+def may_be_missing(module: str) -> bool:
+    """True for a module that only tests need, except where all of them were promised: in CI and in `.venv`."""
+    promised = os.environ.get("CI") == "true" or Path(sys.prefix).resolve() == (ROOT / ".venv").resolve()
+    return module in packages_of_tests() and not promised
+
+
+def import_optional(module: str) -> Any:
+    """Import a module that only tests need, or return None where it is missing and may be."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if not may_be_missing(error.name or ""):
+            raise
+        return None
+
+
+class Module(pytest.Module):
+    """A module of tests that is skipped, with the reason, where a package is missing that only tests need."""
+
+    def collect(self) -> Iterator[pytest.Item | pytest.Collector]:  # type: ignore[override]
+        """Import the module and return its tests."""
+        try:
+            return super().collect()  # type: ignore[return-value]
+        except self.CollectError as error:
+            cause = error.__cause__
+            missing = (cause.name or "").split(".")[0] if isinstance(cause, ModuleNotFoundError) else ""
+            if may_be_missing(missing):
+                pytest.skip(f"{missing} is not installed (pip install -e '.[test]')", allow_module_level=True)
+            raise
