@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from regard import checkpoint, cost, recipe
+from regard.config.merging import merged
 from regard.tasks.trained import SENTENCES, Workload
 from regard.training import device as devices
 
@@ -78,7 +79,7 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
     task, whole = recipe.resolve(settings)
     if getattr(whole.training, "compile", None) == "auto":
         quiet["compile"] = "on"  # as in a run of many steps
-    asked = recipe.merged(settings, {"training": {**short, **quiet}, **getattr(task, "brief", {})})
+    asked = merged(settings, {"training": {**short, **quiet}, **getattr(task, "brief", {})})
     if torch.cuda.is_available():
         torch.cuda.reset_peak_memory_stats()
     with tempfile.TemporaryDirectory() as folder:

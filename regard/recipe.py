@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import torch
 
 from regard import checkpoint, config, models, shipped
+from regard.config.merging import chosen_before, merged
 from regard.config.words import nearest, quantity, shown
 from regard.data.encodings import find
 from regard.tasks import DEFAULT, FACES, TASKS
@@ -266,21 +267,6 @@ def paced(settings: Mapping[str, Any], recipe: Any, rows: int, begun: Mapping[st
     return replace(recipe, optim=replace(optim, **warmup["optim"]))
 
 
-def chosen_before(suited: Mapping[str, Any], begun: Any) -> dict[str, Any]:
-    """What suits the data, but as it was when a run began."""
-    before = begun if isinstance(begun, Mapping) else {}
-    return {
-        name: chosen_before(value, before.get(name)) if isinstance(value, Mapping) else before.get(name, value)
-        for name, value in suited.items()
-    }
-
-
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings over settings: what stands above counts, section by section."""
-    both = {name: merged(below[name], above[name]) for name in above if _sections(below.get(name), above[name])}
-    return {**below, **above, **both}
-
-
 def load(
     directory: str | Path | None = None, *, device: str = "auto", task: str | tuple[str, ...] | None = None
 ) -> Any:
@@ -353,8 +339,7 @@ def _fitting(found: checkpoint.Checkpoint, kind: type) -> None:
 
 
 def opened(directory: str | Path) -> checkpoint.Checkpoint:
-    """A checkpoint, verified; of a run folder its best one, or its newest before the first evaluation; of a comparison
-    the best of those compared.
+    """A checkpoint, verified; of a run folder its best one, or its newest so far; of a comparison the best model.
 
     Models that come with Regard go by their short names, such as `en-fr`.
     """
@@ -413,7 +398,3 @@ def _named(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _preset(settings: Mapping[str, Any]) -> Any:
     model = settings.get("model")
     return model.get("preset") if isinstance(model, Mapping) else None
-
-
-def _sections(*values: Any) -> bool:
-    return all(isinstance(value, Mapping) for value in values)

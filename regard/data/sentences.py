@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -61,6 +61,26 @@ def split(text: str, *, fits: Callable[[str], bool] | None = None) -> list[Piece
     if fits is None:
         return pieces
     return [part for piece in pieces for part in (_halved(piece, fits) if piece.text else [piece])]
+
+
+def split_to_fit(texts: Sequence[str], count_tokens: Callable[[list[str]], list[int]], most: int) -> list[list[Piece]]:
+    """The sentences of each text, those of more than `most` tokens halved; all are counted in one call.
+
+    No token is less than a byte, or a mark of a word, so short sentences need not be counted.
+    """
+    plans = [split(text) for text in texts]
+    unsure = {p.text for plan in plans for p in plan if len(p.text.encode()) + p.text.count(" ") + 1 > most}
+    sizes = dict(zip(unsure, count_tokens(list(unsure)), strict=True))
+
+    def fits(part: str) -> bool:
+        if part not in sizes:
+            [sizes[part]] = count_tokens([part])
+        return sizes[part] <= most
+
+    too_long = [any(sizes.get(piece.text, 0) > most for piece in plan) for plan in plans]
+    return [
+        split(text, fits=fits) if halved else plan for text, plan, halved in zip(texts, plans, too_long, strict=True)
+    ]
 
 
 def whole(text: str) -> list[Piece]:

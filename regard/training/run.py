@@ -130,20 +130,14 @@ class Run:
                 try:
                     yield log
                 except BaseException as error:
-                    with contextlib.suppress(
-                        OSError, ValueError
-                    ):  # a file may be full, or closed while it is rewritten
+                    with contextlib.suppress(OSError, ValueError):  # a file may be full, or closed and rewritten
                         log.failed(" ".join(str(error).split()) or type(error).__name__)
                     raise
         finally:
             self.close()
 
     def begin(
-        self,
-        recipe: Any,
-        data: Mapping[str, Any],
-        parent: Parent | None = None,
-        start: Checkpoint | None = None,
+        self, recipe: Any, data: Mapping[str, Any], parent: Parent | None = None, start: Checkpoint | None = None
     ) -> Run:
         """Now that settings and data are known: judge whether it may go on with them, and write them down.
 

@@ -1,5 +1,6 @@
 """Texts to numbers and back."""
 
+from regard.data.tokenizers.forking import keep_threads_across_forks
 from regard.data.tokenizers.tokenizer import (
     ENDLESS,
     EXCERPT,
@@ -12,6 +13,8 @@ from regard.data.tokenizers.tokenizer import (
     refuse_explosive,
     train,
 )
+
+keep_threads_across_forks()
 
 __all__ = [
     "ENDLESS",

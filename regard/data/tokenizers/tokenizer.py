@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 import unicodedata
 from bisect import bisect_right
@@ -31,28 +30,6 @@ WORD = re.compile(r"\w+(?:['’-]\w+)*['’]?|[^\w\s]+")
 EXCERPT = 1 << 14  # characters of a text that a tokenizer learns from
 ENDLESS = re.compile(r"(\w{64})\w{192,}|([^\w\s]{64})[^\w\s]{192,}")  # no words; learning takes their length squared
 LARGEST = {"bpe": 32_000, "unigram": 32_000, "words": 32_000, "characters": 8_000}
-
-# Threads of the Rust library do not survive a fork: switched off for the moment of forking, they stay off in the child
-# and come back in the parent. Older versions of the library warn on every fork without this.
-_PARALLEL = "TOKENIZERS_PARALLELISM"
-_before_fork: list[str | None] = []
-
-
-def _leave_threads() -> None:
-    _before_fork.append(os.environ.get(_PARALLEL))
-    os.environ[_PARALLEL] = "false"
-
-
-def _take_threads() -> None:
-    value = _before_fork.pop()
-    if value is None:
-        os.environ.pop(_PARALLEL, None)
-    else:
-        os.environ[_PARALLEL] = value
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_leave_threads, after_in_parent=_take_threads)
 
 
 @dataclass(frozen=True, kw_only=True)

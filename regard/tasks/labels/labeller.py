@@ -27,7 +27,7 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import PAIR, SENTENCE, TEXT, InputKind, check_files, check_input, list_inputs
-from regard.tasks.labels import formats, pairs
+from regard.tasks.labels import files, formats, pairs
 from regard.tasks.labels.batches import Labelled, index
 from regard.tasks.labels.evaluation_files import TrainedLayout
 from regard.tasks.labels.files import AnyFile, LabelledFile

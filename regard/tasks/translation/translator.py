@@ -13,7 +13,6 @@ from torch import Tensor
 
 from regard import config
 from regard.attention.hardware import device_of
-from regard.attention.masks import Grid
 from regard.checkpoint import Checkpoint
 from regard.data import languages, sentences, truecase
 from regard.data.normalise import TextConfig, recorded
@@ -26,15 +25,14 @@ from regard.decoding.forbidden import Forbidden, holds_phrase
 from regard.decoding.generate import Drawing
 from regard.decoding.sampling import Sampler, noise
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
-from regard.interpret.items import Weights, axes, tokens
 from regard.interpret.trace import Trace
-from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.models.inference import Ready
 from regard.tasks.inputs import TEXT, check_input, list_inputs
 from regard.tasks.trained import Workload, described, revived
 from regard.tasks.translation.answers import Answer, describe_unfinished, rejoined, upper, worded
 from regard.tasks.translation.copying import copies, restore_lost, shield
+from regard.tasks.translation.looking import trace_answer, trace_steps
 from regard.tasks.translation.lost_names import Lexicon
 from regard.tasks.translation.options import DecodingConfig, TranslationOptions
 
@@ -189,9 +187,8 @@ class Translator:
     def warm_up(self) -> None:
         """Prepare for many requests: compile kernels and capture graphs now instead of during the first of them."""
         self.ready.warm()
-        for to in self.languages or [None]:
-            for _ in range(WARMING):
-                self.answers(["."], to=to, copy="none")
+        for to in self.languages * WARMING or [None] * WARMING:  # type: ignore[list-item]
+            self.answers(["."], to=to, copy="none")
 
     def settings(self, **changes: Any) -> DecodingConfig:
         """Its settings with some of them changed."""
@@ -206,37 +203,11 @@ class Translator:
     def look(self, text: str, *, to: str | None = None) -> Trace:
         """Translate one sentence and keep where every head looked while the winning beam was written."""
         check_input(text, TEXT, verb="look")
-        read = self.encode(text, self.language([text], to))
-        decoding = replace(self.decoding, nbest=1, sample=False)
-        with watch(self.model) as seen:
-            [[best, *_]] = self.hypotheses([read], [0], decoding)
-        along = seen.along([best])
-        written = [*best.tokens, self.end][: len(best.path) + 1]
-        items = {
-            "source": tokens(self.source, read, text),
-            "target": tokens(self.target, written),
-            "fed": tokens(self.target, [self.begin, *written[:-1]]),
-        }
-        weights = [Weights(name, *axes(name), values=found[0]) for name, found in along.items()]
-        facts = {"text": text, "answer": self.target.decode(best.tokens), "score": best.score}
-        facts |= {"read": read, "written": written}
-        return Trace(self.name, self.task, items, weights, facts, again=self.steps)
+        return trace_answer(self, text, self.language([text], to))
 
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None, top: int = 10) -> Steps:
         """The vectors of the decoder's attentions (or of those named) while the answer is read again in one go."""
-        from regard.interpret.steps import Steps, inside, predictions
-
-        read, written = trace.facts["read"], trace.facts["written"]
-        device = device_of(self.model)
-        inputs = torch.tensor([read], device=device), torch.tensor([[self.begin, *written[:-1]]], device=device)
-        layouts = tuple(Grid(torch.tensor([len(ids)], device=device), len(ids)) for ids in (read, written))
-        names = names or [one.name for one in trace.weights if one.name.startswith("decoder")]
-
-        def read_again() -> Tensor:
-            return self.model.logits(self.model(*inputs, layouts=layouts))[0]
-
-        found, logits = inside(self.model, read_again, names=names)
-        return Steps(found, predictions(logits, written, lambda token: self.target.pieces([token])[0], top=top))
+        return trace_steps(self, trace, names=names, top=top)
 
     def plan(self, text: str, decoding: DecodingConfig) -> list[sentences.Piece]:
         """The text cut into what is translated and the white space that is kept."""
@@ -248,21 +219,7 @@ class Translator:
         if not decoding.split or decoding.force or decoding.prefix:
             return [sentences.whole(text) for text in tidy]
         most = min(decoding.longest, self._context) - 2
-        plans = [sentences.split(text) for text in tidy]
-        # no token is less than a byte, or a mark of a word
-        unsure = {p.text for plan in plans for p in plan if len(p.text.encode()) + p.text.count(" ") + 1 > most}
-        sizes = dict(zip(unsure, map(len, self.source.encode_many(list(unsure))), strict=True))
-
-        def fits(part: str) -> bool:
-            if part not in sizes:
-                sizes[part] = len(self.source.encode(part))
-            return sizes[part] <= most
-
-        too_long = [any(sizes.get(piece.text, 0) > most for piece in plan) for plan in plans]
-        return [
-            sentences.split(text, fits=fits) if halved else plan
-            for text, plan, halved in zip(tidy, plans, too_long, strict=True)
-        ]
+        return sentences.split_to_fit(tidy, lambda parts: list(map(len, self.source.encode_many(parts))), most)
 
     @property
     def _context(self) -> int:
