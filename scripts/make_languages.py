@@ -27,7 +27,8 @@ import torch
 from torch.nn import functional
 
 from regard.data.holdout import share
-from regard.data.languages import BUCKETS, LANGUAGES, SCALE, TABLE, features
+from regard.data.language_names import LANGUAGES
+from regard.data.languages import BUCKETS, SCALE, TABLE, features
 
 MESSAGES = re.compile(r"/locale/([a-z]{2})(?:_[A-Za-z]+)?/LC_MESSAGES/[\w.-]+\.mo$")
 PLACEHOLDER = re.compile(r"<[^>]*>|%\(\w+\)[a-z]|%[a-z]|\{[^}]*\}|&\w+;|\S*[@/\\_]\S*")

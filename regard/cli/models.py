@@ -28,7 +28,7 @@ def models(as_json: Json = False) -> None:
 
 def _described(model: Shipped) -> str:
     """A model in a few lines of at most eighty columns."""
-    from regard.data.languages import LANGUAGES
+    from regard.data.language_names import LANGUAGES
 
     facts = model.facts
     languages = " and ".join(LANGUAGES.get(code, code) for code in facts.language)

@@ -97,7 +97,7 @@ def _check_form(asked: Asked, form: str | None, terms: Path | None, *, one_answe
 def _lines_or_column(translator: Translator, asked: Asked, lines: Iterator[str], to: str | None) -> Iterator[str]:
     """The lines of a file, or of a table the column of the other language."""
     from regard.cli.text_column import is_table
-    from regard.data.languages import LANGUAGES
+    from regard.data.language_names import LANGUAGES
     from regard.tasks.translation.documents.document_files import describe_wrapped
 
     assert asked.file is not None

@@ -13,26 +13,8 @@ from zlib import crc32
 
 import numpy as np
 
-LANGUAGES = {
-    "en": "English",
-    "fr": "French",
-    "de": "German",
-    "es": "Spanish",
-    "it": "Italian",
-    "pt": "Portuguese",
-    "nl": "Dutch",
-    "ca": "Catalan",
-    "ro": "Romanian",
-    "pl": "Polish",
-    "cs": "Czech",
-    "sv": "Swedish",
-    "da": "Danish",
-    "no": "Norwegian",
-    "fi": "Finnish",
-    "hu": "Hungarian",
-    "tr": "Turkish",
-}
-"""Those that are told apart, in the order of the table's columns."""
+from regard.data.language_names import LANGUAGES
+
 TABLE = Path(__file__).with_name("languages.bin")
 BUCKETS = 4096  # rows of the table
 SCALE = 24.0  # the table's integers for one unit of log-odds

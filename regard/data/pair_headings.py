@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from regard.data.languages import LANGUAGES
+from regard.data.language_names import LANGUAGES
 
 HEADINGS = (
     *("source/target", "src/tgt", "src/trg", "source text/target text", "source/cible", "texte source/texte cible"),

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.data.languages import BUCKETS, LANGUAGES, features
+from regard.data.language_names import LANGUAGES
+from regard.data.languages import BUCKETS, features
 from tests.documents import ROOT
 
 TEXTS = {

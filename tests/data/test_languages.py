@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from regard.data import languages
+from regard.data.language_names import LANGUAGES
 from regard.data.languages import (
     BUCKETS,
-    LANGUAGES,
     features,
     foreign,
     foreign_many,

@@ -15,6 +15,7 @@ from regard import config
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.data import languages, sentences, truecase
+from regard.data.language_names import LANGUAGES
 from regard.data.normalise import TextConfig, recorded
 from regard.data.tokenizers import Tokenizer
 from regard.decoding import constraints
@@ -87,7 +88,7 @@ class Translator:
 
     def direction(self, text: str) -> str | None:
         """The language to translate into, of two the one that a text is less like; None if they are not known."""
-        if len(self.languages) != 2 or any(code not in languages.LANGUAGES for code in self.languages):
+        if len(self.languages) != 2 or any(code not in LANGUAGES for code in self.languages):
             return None
         read = languages.likeliest(text, self.languages) or self.languages[0]
         return next(code for code in self.languages if code != read)
@@ -117,8 +118,8 @@ class Translator:
 
     def stranger(self, code: str) -> str:
         """What to say of text in a language or script that it does not know."""
-        seems = f"looks like {languages.LANGUAGES[code]}" if code in languages.LANGUAGES else f"is in {code} script"
-        known = " and ".join(languages.LANGUAGES[one] for one in self.reads)
+        seems = f"looks like {LANGUAGES[code]}" if code in LANGUAGES else f"is in {code} script"
+        known = " and ".join(LANGUAGES[one] for one in self.reads)
         return f"the text {seems}; {self.name} knows {known} only, so do not trust the answer"
 
     def parse(self, text: str) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
-from regard.data.languages import LANGUAGES
+from regard.data.language_names import LANGUAGES
 from regard.data.readers import suffix
 from regard.data.testset import numbered
 
