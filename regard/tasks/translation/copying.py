@@ -1,7 +1,7 @@
 """What a translation must have as the source has it: addresses, placeholders, emoji, numbers, codes and names.
 
-An answer that has lost some of it is mended where it stands if what the model wrote instead can be found, by its
-spelling or by where the model looked; only what is left is translated again, with stand-ins, as documents are.
+Placeholders are read as words that stand for them. An answer that has lost something all the same is mended: what the
+model wrote instead is found by its spelling, or by where the model looked, all sentences in one pass.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from regard.decoding.forbidden import holds_phrase
 from regard.tasks.translation.alignment import find_crossing
 from regard.tasks.translation.documents import document as documents
-from regard.tasks.translation.documents.markup import PLACEHOLDER, Marked, Span, cut
+from regard.tasks.translation.documents.markup import PLACEHOLDER, Span, cut
 from regard.tasks.translation.documents.tag_placement import occurrences
 from regard.tasks.translation.lost_names import find_lost_names
 from regard.tasks.translation.lost_text import TIME, find_lost
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig
     from regard.tasks.translation.translator import Translator
 
+SPOKEN = re.compile(r"\w")
 SIGNS = re.compile(r"://|www\.|[@{}%$]")  # one of these is in every placeholder
-PLAIN = re.compile(r"[^\W_]+(?:[-'.,:/ ][^\W_]+)*")  # names and numbers
 LOOSE_TIME = re.compile(
     r"(?<!\d)(\d{1,2})(?: h(?:eures? ?)?|: )(\d\d)(?!\d)"
 )  # 6 h47, 6: 47: a time with a blank too few or many
@@ -37,14 +37,19 @@ class Shielded(NamedTuple):
 
     text: str
     original: str
-    marked: Marked | None = None
+    placeholders: Mapping[str, str]
+    """Each stand-in with what it stands for."""
+    wordless: bool = False
+    """Whether there is nothing to translate in it."""
 
     def put_back(self, answer: Answer) -> Answer:
         """Return an answer with its placeholders; one whose stand-in is not there exactly once stays lost."""
-        if self.marked is None:
+        if self.wordless:
+            return replace(answer, text=self.original, alternatives=(), unfinished=0)
+        if not self.placeholders:
             return answer
         text = answer.text
-        for stand_in, placeholder in self.marked.kept.items():
+        for stand_in, placeholder in self.placeholders.items():
             places = occurrences(stand_in, text)
             if len(places) == 1:
                 text = text[: places[0][0]] + placeholder + text[places[0][1] :]
@@ -54,11 +59,15 @@ class Shielded(NamedTuple):
 
 def shield(text: str) -> Shielded:
     """Put stand-ins for placeholders: addresses take many tokens, and few of them come through whole."""
+    if not SPOKEN.search(text):
+        return Shielded(".", text, {}, wordless=True)
     spans = [match.span() for match in PLACEHOLDER.finditer(text)] if SIGNS.search(text) else []
     if not spans:
-        return Shielded(text, text)
+        return Shielded(text, text, {})
     marked = cut(text, names=documents.NAMES, spans=spans)
-    return Shielded(marked.plain, text, marked)
+    if not marked.plain:
+        return Shielded(".", text, {}, wordless=True)
+    return Shielded(marked.plain, text, marked.kept)
 
 
 def copies(decoding: DecodingConfig) -> bool:
@@ -102,22 +111,14 @@ def _mend(
 ) -> dict[int, str]:
     """Return the answers that have lost something, mended.
 
-    Names and numbers are written over what stands for them, by spelling or else by attention. What is no word, such as
-    an address, seldom has such a place: there the sentence is translated again with stand-ins.
+    What was lost is written over what stands for it, found by its spelling or else by attention; where nothing stands
+    for it, it is put after the word that looked at it most.
     """
     mended = {n: splice_alike(texts[n], written[n], spans, translator.lexicon) for n, spans in lost.items()}
     left = _find_all(translator, texts, mended, decoding)
-    again = [n for n, spans in left.items() if not all(PLAIN.fullmatch(texts[n][slice(*span)]) for span in spans)]
-    spliced = [n for n in left if n not in again]
-    stretches = find_stretches(
-        translator, [texts[n] for n in spliced], [mended[n] for n in spliced], [left[n] for n in spliced], to
-    )
-    for number, places in zip(spliced, stretches, strict=True):
+    stretches = find_stretches(translator, [texts[n] for n in left], [mended[n] for n in left], list(left.values()), to)
+    for number, places in zip(left, stretches, strict=True):
         mended[number] = splice(texts[number], mended[number], places)
-    if again:
-        marked = [cut(texts[number], names=documents.NAMES, spans=lost[number]) for number in again]
-        restored = documents.restored(translator, marked, to=to, decoding=replace(decoding, copy="none", nbest=1))
-        mended |= dict(zip(again, restored, strict=True))
     return mended
 
 

@@ -138,16 +138,22 @@ def _find_in(text: str, answer: str, suspects: Sequence[re.Match[str]], lexicon:
 def find_alike(word: str, answer: str, least: float = ALIKE) -> list[tuple[float, re.Match[str]]]:
     """Return the words of an answer that are spelt much like this one, with their likeness, the likest first."""
     small = word.lower()
-    pairs = _pairs(small)
+    pairs, enough = _pairs(small), 2 if len(small) > SHORTEST else 1
     found = []
-    for match in WORD.finditer(answer):
-        other = strip_clitics(match[0]).lower()
+    for match, other, others in _words_of(answer):
         bound = 2 * min(len(small), len(other)) / (len(small) + len(other))
-        if bound >= least and not pairs.isdisjoint(_pairs(other)):
+        if bound >= least and len(pairs & others) >= enough:
             likeness = SequenceMatcher(None, small, other, autojunk=False).ratio()
             if likeness >= least:
                 found.append((likeness, match))
     return sorted(found, key=lambda pair: -pair[0])
+
+
+@lru_cache(maxsize=256)
+def _words_of(answer: str) -> list[tuple[re.Match[str], str, frozenset[str]]]:
+    """Return the words of an answer, each in small letters without clitics, and with its pairs of letters."""
+    words = ((match, strip_clitics(match[0]).lower()) for match in WORD.finditer(answer))
+    return [(match, small, _pairs(small)) for match, small in words]
 
 
 @lru_cache(maxsize=REMEMBERED)

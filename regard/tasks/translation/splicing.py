@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
     from regard.tasks.translation.translator import Translator
 
 Span = tuple[int, int]
+CHUNK = re.compile(r"[^\s.,;:!?]+(?:[.,;:!?]+[^\s.,;:!?]+)*")  # what stands between blanks, without a stop after it
+SIGN = re.compile(r"[^\w\s'’-]|_|\d")
 ALIKE = 0.6  # the least likeness of a lost word and what was written for it
+PLAIN = re.compile(r"[^\W_]+(?:[-'.,:/ ][^\W_]+)*")  # names and numbers, for which a word may stand
 LEAST = 0.2  # of the attention of a word, what makes it the one written for another
 
 
@@ -46,9 +50,9 @@ def splice_alike(text: str, answer: str, spans: Sequence[Span], lexicon: Lexicon
 
 
 def _find_word(lost: str, text: str, answer: str, lexicon: Lexicon) -> Span | None:
-    """Find a word that was spelt out, or has a capital, and is not in the text itself."""
+    """Find a word that was spelt out, or has a capital, and is not in the text itself; signs for what has signs."""
     if not WORD.fullmatch(lost):
-        return None
+        return _find_signs(lost, text, answer)
     known = {strip_clitics(word).casefold() for word in WORD.findall(text)}
     for _, match in find_alike(lost, answer, ALIKE):
         word = strip_clitics(match[0])
@@ -57,6 +61,16 @@ def _find_word(lost: str, text: str, answer: str, lexicon: Lexicon) -> Span | No
             begin = match.start() + match[0].index(word)
             return begin, begin + len(word)
     return None
+
+
+def _find_signs(lost: str, text: str, answer: str) -> Span | None:
+    """Find what stands between blanks in the answer, has some sign, is spelt much alike and is not in the text."""
+    best, stretch = ALIKE, None
+    for match in CHUNK.finditer(answer):
+        likeness = SequenceMatcher(None, lost, match[0], autojunk=False).ratio() if match[0] not in text else 0.0
+        if likeness >= best and SIGN.search(match[0]):
+            best, stretch = likeness, match.span()
+    return stretch
 
 
 def _find_number(lost: str, text: str, answer: str) -> Span | None:
@@ -91,10 +105,11 @@ def find_stretches(
         for span in spans[number]:
             own = [n for n, (begin, end) in enumerate(read) if begin < span[1] and span[0] < end and n < looks.shape[1]]
             share = looks[: len(written), own].sum(1)
-            if not own or not len(share):
+            if not len(share):
                 continue
             run = _find_run(share, np.isin(looks[: len(written)].argmax(1), own))
-            stretch = None if run is None else _trim(answer, [written[n] for n in run], known, translator.lexicon)
+            words = [written[n] for n in run or ()] if PLAIN.fullmatch(text[slice(*span)]) else []
+            stretch = _trim(answer, words, known, translator.lexicon) if words else None
             after = written[int(share.argmax())][1]
             places[number].append((span, stretch or (after, after)))
     return places

@@ -185,7 +185,13 @@ def test_addresses_are_read_as_words_and_come_back(shipped):
     answer = sentence.put_back(Answer("Voyez Boston, écrivez à Kyoto.", 0.0, (Answer("Boston, Boston et Kyoto", 0.0),)))
     assert answer.text == "Voyez https://example.com/a?b=1, écrivez à john.smith@example.com."
     assert answer.alternatives[0].text == "Boston, Boston et john.smith@example.com"
-    assert shield("Plain words, see a.co").marked is None
+    assert not shield("Plain words, see a.co").placeholders
+
+
+@pytest.mark.parametrize("text", ["https://example.com", "🎉🎉", "{name}", "... !"])
+def test_what_has_no_word_is_not_translated(shipped, text):
+    assert shipped.translate(text, to="fr") == text
+    assert shipped.answers([text], to="fr", nbest=2, beams=2)[0].text == text
 
 
 def test_only_answers_that_have_lost_something_are_touched(shipped):
