@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from regard import config
-from regard.checkpoint.files import CheckpointError, Disk, Pieces
+from regard.checkpoint.files import CheckpointError, Disk, Pieces, reason
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -57,7 +57,10 @@ def trusted(directory: Path, disk: Disk) -> dict[str, Any]:
     if path.stat().st_size > config.LARGEST:
         raise CheckpointError(f"{directory}: {MANIFEST} is too large")
     data = disk.read(path)
-    found = json.loads(data.decode("utf-8"))
+    try:
+        found = json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{directory}: {MANIFEST} is damaged, {reason(error)}") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         version = found.get("format") if isinstance(found, dict) else None
         raise CheckpointError(f"{directory}: {MANIFEST} has format {version!r}, this version reads {FORMAT}")

@@ -24,6 +24,7 @@ KINDS = {
 """What files of these endings are, and the remedy."""
 OFFICE = frozenset(("docx", "doc", "odt", "rtf", "xlsx", "xls", "ods", "pptx", "ppt", "odp", "epub"))
 PACKED = frozenset(("zip", "7z", "rar", "gz", "bz2", "xz", "zst"))
+ARRAYS = (".npz", ".npy")  # pictures and graphs, which some tasks read
 SIGNATURES = {
     b"PK\x03\x04": "zip",
     b"\xd0\xcf\x11\xe0": "doc",
@@ -48,7 +49,7 @@ FEW_CONTROLS = 8  # and so many in a small file
 def refuse_binary(head: bytes, name: str) -> None:
     """Stop at a file whose first bytes are no text, and say what it is and what to do."""
     kind = binary_kind(head, name)
-    if kind is not None:
+    if kind is not None and Path(name).suffix.lower() not in ARRAYS:
         what, remedy = KINDS.get(kind, ("a binary file", "give a text file"))
         raise ValueError(f"{name} is {what}, not text: {remedy}")
 

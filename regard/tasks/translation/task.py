@@ -255,7 +255,8 @@ class Translation:
         def translated(numbers: tuple[str | None, list[int]]) -> list[str]:
             tag, chosen = numbers
             asked = [texts[i].source for i in chosen]
-            return translator.translate(asked, to=tag, beams=beams, split=False, copy="none")  # its own words count
+            answers = translator.answers(asked, to=tag, beams=beams, split=False, copy="none")  # its own words count
+            return [answer.text for answer in answers]
 
         blocks = []
         for tag in sorted({text.tag for text in texts}, key=str):
