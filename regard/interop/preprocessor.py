@@ -34,6 +34,8 @@ HARMLESS = (
 """Fields that change no pixel: who wrote the file, how arrays lie in memory; pictures are always made RGB."""
 DECISIVE = ("size", "do_center_crop", "resample", "image_mean", "image_std")
 """Fields whose defaults differ from class to class."""
+CUT_FIRST = "regard_cut_first"
+"""Our own field: the middle is cut out before the picture is made smaller, not after, as others do."""
 MODES = ("center", "squash")
 
 
@@ -93,7 +95,7 @@ def _fit(fields: Fields, size: int) -> dict[str, Any]:
         raise fields.wrong("size", fields.raw("size"), 'an object with "shortest_edge", where do_center_crop is true')
     if not size <= edge <= WIDEST * size:
         raise fields.wrong("size", fields.raw("size"), f"from {size} to {WIDEST * size} where the middle is cut out")
-    return {"fit": "crop", "margin": edge / size}
+    return {"fit": "crop"} if fields.raw(CUT_FIRST) is True and edge == size else {"fit": "crop", "margin": edge / size}
 
 
 def _sides(fields: Fields, name: str) -> tuple[int, ...] | None:
@@ -150,6 +152,7 @@ def write_preparation(size: int, data: Mapping[str, Any]) -> dict[str, Any]:
     square = {"height": size, "width": size}
     edge = round(size * (data.get("margin") or 1))
     cut = {"do_center_crop": True, "crop_size": square, "size": {"shortest_edge": edge}}
+    cut |= {} if data.get("margin") else {CUT_FIRST: True}
     crops = data.get("fit", "crop") == "crop"
     resample = data.get("resample") or "bicubic"
     return {

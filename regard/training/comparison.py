@@ -20,9 +20,7 @@ def model_folder(path: Path) -> Path:
     if not is_comparison(path):
         return path
     if not (path / "best" / "manifest.json").is_file():
-        raise ValueError(
-            f"{path} holds a comparison that has not finished: go on with the same command and --resume --out {path}"
-        )
+        raise ValueError(f"{path} holds a comparison that has not finished: go on with the same command and --resume")
     return path / "best"
 
 

@@ -36,4 +36,4 @@ class SpeedGauge:
 
 def affordable_warmup(steps: int) -> int:
     """Return the longest warm-up of a run of so many steps."""
-    return max(1, int(LARGEST_SHARE * steps))
+    return max(1, round(LARGEST_SHARE * steps))

@@ -53,7 +53,8 @@ def test_an_embedder_that_kept_its_masked_head_can_be_prompted(capsys):
     given = answer(capsys, "prompt", "encoder", "sentiment", "A great film, I loved it.", "--device", "cpu")
     label, *shares = given.split("\t")
     assert label in ("positive", "negative")
-    assert all(0 < float(share) < 1 for share in shares)
+    assert [share.split()[1] for share in shares] == ["corrected", "plain"]
+    assert all(0 < float(share.split()[0]) < 1 for share in shares)
 
 
 def test_texts_are_answered_wherever_they_come_from(desk, capsys, monkeypatch, tmp_path):

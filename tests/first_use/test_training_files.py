@@ -133,11 +133,11 @@ def test_a_translation_memory_or_a_document_is_refused_with_a_way_to_save_it(cap
         for words in (["train", name], ["train", "--text", name], ["train", "--pairs", name], ["data", "check", name]):
             assert f"{name} is a translation memory (TMX)" in refusal(capsys, *words)
     Path("lettre.docx").write_bytes(b"PK\x03\x04" + bytes(range(256)) * 20)
-    assert "lettre.docx is a Word document, which is not read as it is: save it as plain text" in refusal(
+    assert "lettre.docx is a Word document, not text: save it as text (.txt) or HTML" in refusal(
         capsys, "train", "--text", "lettre.docx"
     )
     Path("noise.bin").write_bytes(random.Random(0).randbytes(4000))
-    assert "noise.bin is no text: " in refusal(capsys, "train", "--text", "noise.bin")
+    assert "noise.bin is a binary file, not text: give a text file" in refusal(capsys, "train", "--text", "noise.bin")
     assert not Path("runs").exists() or not any(Path("runs").glob("*/checkpoints"))
 
 

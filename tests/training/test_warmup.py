@@ -60,7 +60,7 @@ def test_a_time_that_is_over_allows_no_further_step() -> None:
 
 
 def test_a_quarter_of_a_run_may_be_warm_up() -> None:
-    assert [affordable_warmup(steps) for steps in (1, 8, 62, 10_000)] == [1, 2, 15, 2500]
+    assert [affordable_warmup(steps) for steps in (1, 8, 62, 10_000)] == [1, 2, 16, 2500]
     assert warmed(OptimConfig(), TrainingConfig(steps=100), rows=10).warmup == affordable_warmup(100)
 
 

@@ -151,6 +151,7 @@ class Labels:
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Scores on labelled files; `changes` are settings of the files, such as columns."""
+        check_files(self, paths, "labelled texts")
         read, notes = self._open_files([str(path) for path in paths], changes)
         side, found = self._measure(read)
         measured = scores(name or self.name, self.task, side, found, self.classes, self.temperature)

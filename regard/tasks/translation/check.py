@@ -15,7 +15,7 @@ from regard.data.dedup import Keys, Marks, again, differing, key, origin, place
 from regard.data.findings import Finding, Lengths
 from regard.data.holdout import sentence
 from regard.data.line_report import REMEMBERED, LineReport, places
-from regard.data.readers import Corpus
+from regard.data.readers import HEADING, Corpus
 from regard.data.shards import SIDES
 from regard.data.tokenizers import EXCERPT, Tokenizer, TokenizerConfig
 from regard.tasks.translation import indexing
@@ -123,7 +123,8 @@ class _Watcher:
 
 def _described(name: str, corpus: Corpus, tally: LineReport) -> dict[str, Any]:
     refused = {why: {"count": one.count, "places": places(one, corpus.files)} for why, one in tally.refused.items()}
-    good = tally.read - sum(one.count for one in tally.refused.values())
+    headings = tally.dropped[HEADING].count if HEADING in tally.dropped else 0
+    good = tally.read - headings - sum(one.count for one in tally.refused.values())
     return {
         "set": name,
         "files": list(corpus.files),

@@ -224,7 +224,7 @@ def test_commands_make_pictures_and_show_where_they_look(run, tmp_path, capsys):
     [
         (["generate", "{run}", "--label", "sock", "-o", "a.png"], "'sock' is no label that"),
         (["generate", "{run}"], "makes pictures: name a file for them with -o grid.png"),
-        (["generate", "{run}", "-o", "a.doc"], "a.doc: cannot draw a doc file"),
+        (["generate", "{run}", "-o", "a.doc"], "a.doc: cannot write a Word document"),
         (["generate", "{run}", "--length", "3", "-o", "a.png"], "unknown setting options.length"),
         (["generate", "{run}", "--samples", "4", "-o", "a.png"], "--samples does not go with a generator of pictures"),
         (["predict", "{run}", "flat", "-o", "a.png"], "a.png: answers are written as text: use regard generate"),

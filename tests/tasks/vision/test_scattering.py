@@ -135,7 +135,7 @@ def test_a_model_of_coloured_sums_learns_is_resumed_and_told_about(digits: Path,
     assert (model.model.config.channels, model.data["channels"], len(model.data["mean"])) == (3, 1, 3)
     further = regard.train(how, out=tmp_path / "further", start=str(folder), quiet=True)
     assert len(regard.load(further.folder).evaluate(digits).examples) == 24
-    with pytest.raises(ValueError, match=r"sees 3 numbers of a pixel, and these scenes have 1: leave out --from"):
+    with pytest.raises(ValueError, match=r"sees 3 numbers of a pixel, and these scenes have 1: leave out start="):
         regard.train(asked(digits), out=tmp_path / "grey", start=str(folder), quiet=True)
     done = CliRunner().invoke(app, ["data", "make", "scenes", str(folder), str(digits), str(tmp_path / "scenes")])
     assert done.exit_code == 0, done.output
