@@ -263,10 +263,11 @@ def _field(path: str, record: Any, column: str | None, names: Sequence[str]) -> 
         return field
     if (index := _position(texts, names)) is not None:
         return texts[index]
-    if len(texts) == 1:
+    nested = any(isinstance(value, (dict, list)) for value in record.values())  # whose texts lie further inside
+    if len(texts) == 1 and not nested:
         return texts[0]
     raise ValueError(
-        f"{path} has several texts in each line ({_listed(texts) or 'none that is known'}): "
+        f"{path} does not say which text in each line is meant ({_listed(texts) or 'none is known'}): "
         f"name the one to read, as --column {_example(texts)}"
     )
 

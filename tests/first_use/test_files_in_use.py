@@ -105,7 +105,7 @@ def test_json_lines_are_read_by_the_name_of_their_text(classifier, capsys, tmp_p
     assert [one["text"] for one in told] == ["film 3 good", "", "film 3 dull"]
     assert error == f"regard: {path}: reading 'text' of each line; label is left out\n"
     path = write(tmp_path / "two.jsonl", '{"a": "x y", "b": "z"}\n')
-    assert "several texts in each line (a, b): name the one to read, as --column a" in complaint(
+    assert "does not say which text in each line is meant (a, b): name the one to read, as --column a" in complaint(
         capsys, "classify", classifier, "-i", path
     )
     path = write(tmp_path / "bad.jsonl", '{"text": "x"}\n{"txt": "y"}\n')
