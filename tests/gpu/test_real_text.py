@@ -114,7 +114,7 @@ def test_the_shipped_storyteller_goes_on_from_real_lines(device: str, count: int
 
 
 def test_the_shipped_encoder_fills_gaps_in_real_lines(device: str, count: int):
-    check(regard.load("encoder", device=device, task="masked-lm").answer(with_gaps(count, "[MASK]")), count)
+    check(regard.load("encoder", device=device, task="masked-lm").answer(with_gaps(count, "[MASK]", 60)), count)
 
 
 def test_a_language_model_is_prompted_with_real_lines(device: str, count: int):
@@ -148,9 +148,9 @@ def prompts(count: int) -> list[str]:
     return [line[:LETTERS].strip() for line in real_lines(count)]
 
 
-def with_gaps(count: int, gap: str) -> list[str]:
-    """Return real lines with a gap after the first word."""
-    split = (line[:LETTERS].replace("[MASK]", "MASK").split(" ", 1) for line in real_lines(count))
+def with_gaps(count: int, gap: str, letters: int = LETTERS) -> list[str]:
+    """Return the beginnings of real lines with a gap after the first word."""
+    split = (line[:letters].replace("[MASK]", "MASK").split(" ", 1) for line in real_lines(count))
     return [f"{words[0]} {gap} {' '.join(words[1:])}".strip() for words in split]
 
 

@@ -126,7 +126,7 @@ def _find_in(text: str, answer: str, suspects: Sequence[re.Match[str]], lexicon:
         absent = len(word) >= SHORTEST and word not in answer and word.casefold() not in answer.casefold()
         if absent and lexicon.is_spelt_out(word, named=is_name(text, match, word)):
             lost |= {} if _is_rendered(word, answer, lexicon) else {span: None}
-    if first_names:
+    if any(text[slice(*span)] not in answer for span in first_names):
         words, written = ({strip_clitics(word) for word in WORD.findall(each)} for each in (text, answer))
         if not any(word in given_names() and word not in words for word in written):  # Sophie may stand for Sophia
             lost |= {span: None for span in first_names if text[slice(*span)] not in written}

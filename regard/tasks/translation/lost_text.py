@@ -24,20 +24,27 @@ GROUPED = re.compile(r"\d{1,3}(?:[,.\s]\d{3})+")  # thousands, which each langua
 RUN = re.compile(r"\d(?:[\d,.\s]*\d)?")
 DIGITS = re.compile(r"\d+")
 
+PATTERNS = (  # each with what is in all that it matches, which is found sooner
+    (PLACEHOLDER, re.compile(r"://|www\.|[@{}%$]")),
+    (EMOJI, re.compile(r"[\u203c-\u32ff\U0001f000-\U0001faff]")),
+    (LINK, re.compile(r"[\w-]\.[a-z]|[@#]")),
+    (CODE, re.compile(r"\d[+-]*[^\W\d]|[^\W\d][+-]*\d|\d[\w+-]*[-+_]\w")),
+)
+
 
 def find_lost(text: str, answer: str, *, numbers: bool = True) -> list[Span]:
     """Return where in a text stands what its answer should have as it is and has not; `numbers` and codes as well."""
     if not SUSPECT.search(text):
         return []
-    patterns = (PLACEHOLDER, EMOJI, LINK, *([CODE] if numbers else []))
+    patterns = [pattern for pattern, sign in PATTERNS if sign.search(text) and (numbers or pattern is not CODE)]
     copied: list[re.Match[str]] = []
     for match in (match for pattern in patterns for match in pattern.finditer(text)):
         apart = all(match.end() <= one.start() or one.end() <= match.start() for one in copied)
         if apart and not MEASURE.fullmatch(match[0]):
             copied.append(match)
-    wanted = Counter(match[0] for match in copied)
+    wanted = Counter(match[0] for match in copied) if copied else {}
     spans = [match.span() for match in copied if answer.count(match[0]) < wanted[match[0]]]
-    if numbers:
+    if numbers and DIGITS.search(text):
         free = text
         for match in copied:
             free = free[: match.start()] + " " * len(match[0]) + free[match.end() :]
