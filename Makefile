@@ -41,6 +41,10 @@ gpu: ## the tests that need a CUDA device, by $(PYTHON) itself
 		|| { echo "no CUDA device here: these tests would all be skipped" >&2; exit 1; }
 	$(ONE) $(PYTHON) -m pytest -q -rs -m cuda
 
+# FOLDER has text files, one text in each line; DEVICE is cpu or cuda.
+real-text: ## every text file of FOLDER through the translator in the box, both ways, in one process
+	$(PYTHON) -m benchmarks.real_text $(or $(FOLDER),data/real) --device $(or $(DEVICE),cpu)
+
 sweep: $(VENV)/.installed-test ## record what every command says to every kind of file (tests/first_use/sweep.tsv)
 	$(ONE) $(BIN)/python -m tests.first_use.sweep --write
 

@@ -36,6 +36,7 @@ TABLE = Path(__file__).with_name("sweep.tsv")
 HEAD = ("command", "file", "outcome", "said")
 SECONDS = 30  # of a cell, on a busy machine: a pipe that is waited for takes forever
 LONGEST = 160  # letters kept of what was said
+NOTES = (": reading the column ", ": reading '", "was trained on this file")  # what was read, before it is refused
 ANSWERS, REFUSES = "answers", "refuses"
 ANSWERED, REFUSED = (0,), (1, 2)  # exit statuses
 UNSEEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
@@ -93,7 +94,8 @@ def judge(status: int | str, lines: Sequence[str]) -> str:
     if status in ANSWERED:
         return ANSWERS
     if status in REFUSED:
-        return REFUSES if len(lines) == 1 else f"refuses in {len(lines)} lines"
+        refusal = [line for line in lines if not any(note in line for note in NOTES)]
+        return REFUSES if len(refusal) == 1 else f"refuses in {len(refusal)} lines"
     return f"ends with status {status}"
 
 

@@ -127,4 +127,4 @@ def test_a_layout_that_cannot_be_guessed_is_asked_for_with_the_option_that_names
     _, error = evaluated(capsys, folder / "reviews", file, status=1)
     assert "name its columns of text and label, --columns 1 2 by number or -s text=NAME -s label=NAME by name" in error
     _, error = evaluated(capsys, folder / "reviews", status=1)
-    assert "nothing to measure on: name a file" in error
+    assert "is measured on labelled texts: name at least one file" in error
