@@ -11,7 +11,7 @@ UNITS := tests/attention tests/checkpoint tests/data tests/decoding tests/metric
 UNITS += --ignore tests/attention/kernels --ignore tests/data/test_memory.py
 INSTALL := DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends
 
-.PHONY: demo test quick check faults slow gpu sweep chromium format clean
+.PHONY: demo test quick check faults slow gpu real-text sweep chromium format clean
 
 demo: $(VENV)/.installed ## train a small French-English translator and show what it learned
 	$(BIN)/regard demo
