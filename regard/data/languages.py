@@ -12,6 +12,9 @@ from pathlib import Path
 from zlib import crc32
 
 import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
 
 from regard.data.language_names import LANGUAGES
 
@@ -86,9 +89,10 @@ def _words(text: str) -> list[str]:
 
 
 @cache
-def _table() -> np.ndarray:
+def _table() -> Tensor:
     """A row of weights for each hashed feature, a column for each language: log-odds as whole numbers."""
-    return np.frombuffer(TABLE.read_bytes(), np.int8).reshape(BUCKETS, len(LANGUAGES))
+    weights = np.frombuffer(TABLE.read_bytes(), np.int8).reshape(BUCKETS, len(LANGUAGES))
+    return torch.from_numpy(weights.astype(np.float32))  # in which sums of them are exact
 
 
 def identify(text: str) -> Guess | None:
@@ -110,18 +114,22 @@ def identify_many(texts: Sequence[str]) -> list[Guess | None]:
 
 
 def _identified(texts: Sequence[Sequence[str]]) -> Iterator[Guess | None]:
-    rows, owner = (np.concatenate(part) for part in zip(*_features(texts), strict=True))
-    if len(texts) > 1:
-        order = np.argsort(owner, kind="stable")
-        rows, owner = rows[order], owner[order]
-    first = np.searchsorted(owner, np.arange(len(texts)))  # each has the blanks around it at least
-    total = np.add.reduceat(_table()[rows], first, axis=0, dtype=np.int64)
-    logits = total / SCALE
+    total = sum(
+        F.embedding_bag(torch.from_numpy(rows), _table(), _starts(owner, len(texts)), mode="sum")
+        for rows, owner in _features(texts)
+    )
+    assert isinstance(total, Tensor)
+    logits = total.double().numpy() / SCALE
     odds = np.exp(logits - logits.max(1, keepdims=True))
     shares = (odds / odds.sum(1, keepdims=True)).tolist()
     codes = list(LANGUAGES)
     for words, best, own in zip(texts, odds.argmax(1).tolist(), shares, strict=True):
         yield Guess(codes[best], dict(zip(codes, own, strict=True)), len(words)) if words else None
+
+
+def _starts(owner: np.ndarray, texts: int) -> Tensor:
+    """Return where the features of each text begin, given the text that each feature is of."""
+    return torch.from_numpy(np.searchsorted(owner, np.arange(texts)))
 
 
 def likeliest(text: str, among: Collection[str]) -> str | None:

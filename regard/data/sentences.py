@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 # What ends a sentence: stops, then closing quotes and brackets, of which French sets » apart by a space. White space
@@ -15,6 +15,7 @@ END = re.compile(
     r"|[。！？]++[」』”）]*+"
     r"|(?<=\S)(?=\s*\n)"
 )
+INSIDE = re.compile(r"[.!?…][\s\"'”’»«)\]]|[。！？\n]")  # one of these is in a text of several sentences
 SPACE = re.compile(r"\s*")
 OPENING = "\"'“‘«»„‚([¿¡-–—•* \u00a0\u202f"
 LAST_WORD = re.compile(r"[^\s\"'“”‘’«»„(\[]*$")
@@ -49,11 +50,12 @@ def split(text: str, *, fits: Callable[[str], bool] | None = None) -> list[Piece
     Joining text and gap of all pieces gives the text back exactly. Made for English, French and German, harmless
     elsewhere.
     """
-    starts = [0, *_ends(text), len(text)]
-    parts = (text[begin:end] for begin, end in pairwise(starts) if begin < end)
     pieces: list[Piece] = []
-    for part in parts:
-        for piece in whole(part):
+    if INSIDE.search(text, 0, len(text.rstrip())) is None:
+        pieces = whole(text)
+    else:
+        starts = [0, *_ends(text), len(text)]
+        for piece in chain.from_iterable(whole(text[begin:end]) for begin, end in pairwise(starts) if begin < end):
             if piece.text or not pieces:
                 pieces.append(piece)
             else:

@@ -31,6 +31,27 @@ def by_length(lengths: Sequence[int], *, budget: int, size: int | None = None) -
     return batches
 
 
+def by_width(lengths: Sequence[int], *, room: int, most: int, step: int = 16) -> list[list[int]]:
+    """Split examples, the longest first, into batches of few shapes, so that a GPU can replay the work on them.
+
+    A batch has the width of its longest example, rounded up to a multiple of `step`, and as many rows as fit `room`
+    tokens of that width: a power of two, at most `most`. Only the last batch may have fewer.
+    """
+    order = sorted(range(len(lengths)), key=lambda example: -lengths[example])
+    batches: list[list[int]] = []
+    while order:
+        rows = min(most, max(1, room // max(1, round_up(lengths[order[0]], step))))
+        rows = 1 << (rows.bit_length() - 1)
+        batches.append(order[:rows])
+        order = order[rows:]
+    return batches
+
+
+def round_up(length: int, step: int) -> int:
+    """Round up to a multiple."""
+    return -(-length // step) * step
+
+
 def by_equal_length(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
     """Split examples, the longest first, into batches of one length each, which need no padding and no mask.
 

@@ -15,7 +15,7 @@ from regard.decoding.constraints import Constraint, Forbid, Goal, constrain
 from regard.decoding.engine import Group, seated, stream
 from regard.decoding.ledger import Numbers, Round
 from regard.decoding.ranking import Chosen, Front, Ranked
-from regard.decoding.sampling import Sampler, draw
+from regard.decoding.sampling import Sampler, draw, noise
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper, limits
 
 UNWRITTEN = Hypothesis([], 0.0, [], False, 0.0)
@@ -102,6 +102,13 @@ class Drawing:
     def group(self, inputs: Sequence[Any], limit: Sequence[int]) -> Group:
         """Examples with the random numbers that their own generators give."""
         return Group(inputs, limit, None if self.pick is None else self.pick.noise(limit, self.beams))
+
+
+def seeded_noise(policy: Any, limits: Sequence[int], seeds: Sequence[int]) -> Float[Tensor, "batch beam room"] | None:
+    """Return random numbers for each example, drawn from its own seed; None where the policy draws nothing."""
+    if not policy.draws:
+        return None
+    return noise([torch.Generator().manual_seed(seed) for seed in seeds], limits, policy.beams)
 
 
 def generate(

@@ -20,16 +20,17 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention.hardware import kernels_run
-from regard.decoding.batching import staying
+from regard.decoding.batching import round_up, staying
 from regard.decoding.constraints import ABSENT, Constraint
-from regard.decoding.graphs import Graph
+from regard.decoding.graphs import Graph, captures
 from regard.decoding.ledger import Book, Numbers
 from regard.decoding.ranking import Chosen, Front, Ranked
 from regard.decoding.stepper import Replayable, Stepper
 from regard.decoding.threads import products, worth
 
 SPAN = 8  # rounds between two looks of the host
-KEPT = 6  # tables that a model keeps for searches of the same kind, and starts that a table keeps
+KEPT = 6  # tables that a model keeps for searches of the same kind
+STARTS = 32  # shapes of new examples for which a table keeps a graph
 
 
 @runtime_checkable
@@ -230,6 +231,8 @@ class Fixed:
         self._state: Any = None
         self._step = Graph(_weakly(self._round), self.device, warm=2)
         self._starts: OrderedDict[Any, Graph] = OrderedDict()
+        # They run one after the other and what they answer is copied at once, so one pool of memory serves them all.
+        self._pool = torch.cuda.graph_pool_handle() if captures(self.device) else None
         example = torch.zeros(rows, dtype=torch.int64, device=self.device)
         drawn = torch.zeros(rows, policy.beams, longest, device=self.device) if policy.draws else None
         self._lines = Lines.blank(example, policy, text=0 if policy.free else longest, noise=drawn)
@@ -260,12 +263,21 @@ class Fixed:
         noise = F.pad(noise, (0, self._lines.noise.shape[2] - noise.shape[2])).to(self.device, non_blocking=True)
         shapes = tuple(each.shape for each in inputs)
         if shapes not in self._starts:
-            self._starts[shapes] = Graph(_weakly(self._first), self.device, warm=2)
-            while len(self._starts) > KEPT:
+            self._starts[shapes] = Graph(_weakly(self._first), self.device, warm=2, pool=self._pool)
+            while len(self._starts) > STARTS:
                 self._starts.popitem(last=False)
         self._starts.move_to_end(shapes)
         self._examples = new.examples
         return self._starts[shapes](numbers, noise, *inputs)
+
+    def serves(self, policy: Policy, widths: Sequence[int]) -> bool:
+        """Whether a search with this policy, over inputs of these widths, can use the table."""
+        wide = len(widths) == len(self.widths) and all(a <= b for a, b in zip(widths, self.widths, strict=True))
+        return wide and self.policy.key == policy.key
+
+    def replaces(self, other: Fixed) -> bool:
+        """Whether whatever the other table serves can use this one."""
+        return self.rows == other.rows and self.longest >= other.longest and self.serves(other.policy, other.widths)
 
     def run(self, steps: int, going: Numbers) -> tuple[Int[Tensor, "round row kind choice"], Numbers]:
         """Some rounds of all rows; what each of them ranked."""
@@ -323,14 +335,14 @@ def borrow(model: Replayable, policy: Policy, *, rows: int, longest: int, widths
     """A table of an earlier search with the same policy and enough room, or a new one; the model keeps the latest."""
     rows = few(rows)
     for table in sorted(model.tables, key=lambda table: table.longest):
-        wide = len(widths) == len(table.widths) and all(a <= b for a, b in zip(widths, table.widths, strict=True))
-        if table.rows == rows and table.longest >= longest and wide and table.policy.key == policy.key:
+        if table.rows == rows and table.longest >= longest and table.serves(policy, widths):
             model.tables.remove(table)
             break
     else:
         room = 64 if rows <= 16 else 32  # few rows are cheap: one table for texts of many lengths
-        table = Fixed(model, policy, rows=rows, longest=-(-longest // room) * room)
+        table = Fixed(model, policy, rows=rows, longest=round_up(longest, room))
         table.widths = widths
+        model.tables[:] = [each for each in model.tables if not table.replaces(each)]
     model.tables.append(table)
     del model.tables[:-KEPT]
     return table

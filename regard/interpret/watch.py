@@ -49,6 +49,11 @@ class Seen:
             raise KeyError(f"no attention called {name} was seen; there are {', '.join(self.looks)}")
         return [weights for look in _whole(self.looks[name]) for weights in _by_example(look)]
 
+    def average_heads(self, name: str) -> list[Float[Tensor, "query key"]]:
+        """Return the weights of one attention averaged over its heads, example by example, on the host."""
+        means = [replace(look, weights=look.weights.float().mean(-3, keepdim=True).cpu()) for look in self.looks[name]]
+        return [weights[0] for look in _whole(means) for weights in _by_example(look)]
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.looks)
 

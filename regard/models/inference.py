@@ -27,6 +27,8 @@ from regard.models.known import Unknown, check
 from regard.models.lean import LeanDecoder
 from regard.models.projection import Carried, Projection, added, opened
 
+ROWS = 64  # of a search, the fewest whatever a device's memory, and what their number is a multiple of
+SHARE = 1 / 8  # of a device's memory, for keys and values of a search
 ENOUGH = 128  # examples for which it pays to make a copy, compile kernels and capture graphs
 
 
@@ -65,6 +67,19 @@ class FusedDecoder:
     def device(self) -> torch.device:
         """Where it runs."""
         return self.stack.prediction.device
+
+    def row_bytes(self, *, beams: int, written: int, read: int = 0) -> int:
+        """Return the memory of the keys and values of one row, for answers of `written` tokens to `read` tokens."""
+        past = sum(layer.attention.key.out_features for layer in self.layers) * beams * written
+        source = sum(layer.cross.key.out_features for layer in self.layers if layer.cross is not None) * read
+        return 2 * (past + source) * self.stack.prediction.element_size()
+
+    def count_rows(self, most: int, row_bytes: int) -> int:
+        """Return how many rows a search may have: `most`, or as few as keep within a share of the device's memory."""
+        if self.device.type != "cuda":
+            return most
+        fitting = int(SHARE * torch.cuda.get_device_properties(self.device).total_memory) // row_bytes
+        return min(most, max(ROWS, fitting // ROWS * ROWS))
 
     @torch.no_grad()
     def take(self, model: nn.Module) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.decoding.batching import by_length, in_order
+from regard.decoding.batching import by_length, by_width, in_order, round_up
 
 lengths = st.lists(st.integers(0, 40), max_size=60)
 
@@ -29,6 +29,21 @@ def test_answers_come_back_in_the_order_of_the_examples(lengths, budget):
     batches = by_length(lengths, budget=budget)
     answers = ([(example, lengths[example]) for example in batch] for batch in batches)
     assert in_order(batches, answers) == list(enumerate(lengths))
+
+
+@given(lengths=lengths, room=st.integers(1, 200), most=st.integers(1, 20), step=st.integers(1, 16))
+def test_batches_by_width_have_one_size_for_each_width_and_lose_nothing(lengths, room, most, step):
+    batches = by_width(lengths, room=room, most=most, step=step)
+    flat = [example for batch in batches for example in batch]
+    assert sorted(flat) == list(range(len(lengths)))
+    assert [lengths[example] for example in flat] == sorted(lengths, reverse=True)
+    sizes: dict[int, set[int]] = {}
+    for batch in batches[:-1]:
+        sizes.setdefault(round_up(lengths[batch[0]], step), set()).add(len(batch))
+        assert len(batch) == 1 or len(batch) * round_up(lengths[batch[0]], step) <= room
+        assert len(batch) <= most
+        assert len(batch).bit_count() == 1
+    assert all(len(each) == 1 for each in sizes.values())
 
 
 def test_a_batch_that_holds_nothing_is_refused():

@@ -67,6 +67,16 @@ def test_a_packed_row_shows_what_a_padded_batch_shows(model: Transformer):
             assert torch.allclose(one, other, atol=1e-5)
 
 
+def test_heads_are_averaged_example_by_example(model: Transformer):
+    (source, sources), (target, targets) = grid(tokens(SOURCES)), grid(tokens(TARGETS))
+    with watch(model) as seen:
+        model(source, target, layouts=(sources, targets))
+    averages = seen.average_heads("decoder.0.cross")
+    assert [tuple(each.shape) for each in averages] == list(zip(TARGETS, SOURCES, strict=True))
+    for average, weights in zip(averages, seen["decoder.0.cross"], strict=True):
+        torch.testing.assert_close(average, weights.mean(0))
+
+
 def test_watching_changes_nothing(model: Transformer):
     (source, sources), (target, targets) = grid(tokens(SOURCES)), grid(tokens(TARGETS))
     plain = model(source, target, layouts=(sources, targets))

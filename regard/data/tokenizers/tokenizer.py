@@ -261,10 +261,10 @@ def _sound(text: str) -> str:
 
 
 def _owners(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
-    """The word of a text in which each of these spans begins to be visible."""
+    """The word of a text in which each of these spans begins, or the next one where it begins with a blank."""
     ends = [match.end() for match in WORD.finditer(text)]
-    visible = (end - len(text[begin:end].lstrip()) if text[begin:end].strip() else begin for begin, end in spans)
-    return [min(bisect_right(ends, place), max(len(ends) - 1, 0)) for place in visible]
+    last = max(len(ends) - 1, 0)
+    return [min(bisect_right(ends, begin), last) for begin, _ in spans]
 
 
 def refuse_explosive(document: Any) -> None:

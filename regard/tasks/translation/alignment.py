@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.tap import Tap
 from regard.interpret.items import tokens
-from regard.interpret.watch import watch
+from regard.interpret.watch import Seen, watch
 from regard.interpret.words import merge, units
 from regard.tasks.translation.documents.tag_placement import strongest
 from regard.tasks.translation.teacher_forcing import teacher
@@ -52,17 +51,25 @@ def looks(
 
     Pairs longer than the model reads at once are passed over.
     """
-    told = teacher(translator)
+    for numbers, seen, name in _watch_batches(translator, read, written, attention):
+        yield from zip(numbers, seen[name], strict=True)
+
+
+def _watch_batches(
+    translator: Translator, read: Sequence[list[int]], written: Sequence[list[int]], attention: str | None
+) -> Iterator[tuple[list[int], Seen, str]]:
+    """(numbers of pairs read together, what was seen meanwhile, the attention that was watched)."""
+    teaching = teacher(translator)
     crossing = find_crossing(translator.model)
     if not crossing and attention is None:
         raise ValueError(f"{translator.name} has no attention from answers to sources: words cannot be linked")
     name = attention or crossing[-1]
-    fitting = told.fitting(read, written)
-    for batch in told.batches([read[i] for i in fitting], [written[i] for i in fitting]):
+    fitting = teaching.fitting(read, written)
+    for batch in teaching.batches([read[i] for i in fitting], [written[i] for i in fitting]):
         numbers = [fitting[i] for i in batch]
         with watch(translator.model, only=[name]) as seen:
-            told.forward([read[i] for i in numbers], [written[i] for i in numbers])
-        yield from zip(numbers, seen[name], strict=True)
+            teaching.forward([read[i] for i in numbers], [written[i] for i in numbers])
+        yield numbers, seen, name
 
 
 def average_looks(
@@ -73,17 +80,10 @@ def average_looks(
     coded_sources = translator.source.encode_words(sources)
     coded_answers = translator.target.encode_words(answers, written=True)
     read = [[*tag, *ids, end] for ids, _ in coded_sources]
-    numbers, tables = [], []
-    for number, weights in looks(translator, read, [ids for ids, _ in coded_answers]):
-        numbers.append(number)
-        tables.append(weights.mean(0)[: len(coded_answers[number][0]), len(tag) : -1])
-    if not numbers:
-        return
-    values = torch.cat([table.flatten() for table in tables]).float().cpu().numpy()  # one transfer for all
-    start = 0
-    for number, table in zip(numbers, tables, strict=True):
-        own, start = values[start : start + table.numel()].reshape(table.shape), start + table.numel()
-        yield number, _merge_words(own, coded_answers[number][1], coded_sources[number][1])
+    for numbers, seen, name in _watch_batches(translator, read, [ids for ids, _ in coded_answers], None):
+        for number, weights in zip(numbers, seen.average_heads(name), strict=True):
+            rows, columns = coded_answers[number][1], coded_sources[number][1]
+            yield number, _merge_words(weights[: len(rows), len(tag) : -1].numpy(), rows, columns)
 
 
 def _merge_words(

@@ -127,19 +127,19 @@ def _find_all(
 ) -> dict[int, list[Span]]:
     """Return, by number, where stands what answers have lost; what may not be written is not missed."""
     numbers, every = list(answers), decoding.copy == "all"
-    names: Sequence[list[Span]] = [[]] * len(numbers)
-    if every:
-        names = find_lost_names([texts[n] for n in numbers], [answers[n] for n in numbers], translator.lexicon)
-    found = {}
-    for number, named in zip(numbers, names, strict=True):
-        text = texts[number]
-        spans = find_lost(text, answers[number], numbers=every)
-        spans += [span for span in named if not any(span[0] < end and begin < span[1] for begin, end in spans)]
+    risks = translator.lexicon.screen([texts[number] for number in numbers])
+    lost = {}
+    for number, risk in zip(numbers, risks, strict=True):
+        text, answer = texts[number], answers[number]
+        spans = find_lost(text, answer, numbers=every) if risk.signs else []
+        if every and risk.words:
+            names = find_lost_names(text, answer, risk, translator.lexicon)
+            spans += [span for span in names if not any(span[0] < end and begin < span[1] for begin, end in spans)]
         if spans and decoding.forbid:
             spans = [span for span in spans if not holds_phrase(text[slice(*span)], decoding.forbid)]
         if spans:
-            found[number] = sorted(spans)
-    return found
+            lost[number] = sorted(spans)
+    return lost
 
 
 def _tighten_times(answer: str) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from importlib import resources
+from typing import NamedTuple
 
 from regard.data.tokenizers import Tokenizer
+from regard.tasks.translation.lost_text import SUSPECT
 
 Span = tuple[int, int]
 WORD = re.compile(r"[^\W\d_]+(?:[-'][^\W\d_]+)*")
@@ -42,13 +44,24 @@ EXONYMS = re.compile(  # names that languages spell each in its own way, by how 
 )
 
 
+class Risk(NamedTuple):
+    """What an answer could lose of a text: names and rare words, without clitics; signs or digits, if there are any."""
+
+    words: tuple[str, ...]
+    signs: bool
+
+
+NO_RISK = Risk((), False)
+
+
 class Lexicon:
     """The words of texts as a tokenizer sees them; each is looked up once, and many together."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self._pieces: dict[str, int] = {}
-        self._suspects: dict[str, bool] = {}
+        self._harmless: set[str] = set()  # chunks of text without anything that could be lost
+        self._risks: dict[str, Risk] = {}  # and those with something
 
     def look_up(self, words: Iterable[str]) -> None:
         """Count the pieces of these words, all that are new in one call of the tokenizer."""
@@ -77,23 +90,40 @@ class Lexicon:
                     return True
         return False
 
-    def find_suspects(self, texts: Sequence[str]) -> list[list[re.Match[str]]]:
-        """Return the words of each text that could be lost at all; most texts have none."""
-        words = [WORD.findall(text) for text in texts]
-        new = {word for some in words for word in some if word not in self._suspects}
-        if len(self._suspects) + len(new) > REMEMBERED:
-            self._suspects.clear()
-            new = {word for some in words for word in some}
+    def screen(self, texts: Sequence[str]) -> list[Risk]:
+        """Return what an answer to each text could lose at all; most texts have nothing of the kind.
+
+        Texts are looked at by their chunks between blanks, most of which were met before.
+        """
+        chunks = [text.split() for text in texts]
+        harmless, risks = self._harmless, self._risks
+        unsure = (chunk for some in chunks if not harmless.issuperset(some) for chunk in some)
+        new = {chunk for chunk in unsure if chunk not in harmless and chunk not in risks}
+        if len(harmless) + len(risks) + len(new) > REMEMBERED:
+            harmless.clear()
+            risks.clear()
+            new = {chunk for some in chunks for chunk in some}
         if new:
-            bare = {word: strip_clitics(word) for word in new}
-            parts = {part for word in bare.values() for part in word.split("-") if len(part) >= SHORTEST}
-            self.look_up(form for part in parts for form in (part, part.lower()))
-            self._suspects |= {word: self._could_be_lost(bare[word]) for word in new}
-        suspects = self._suspects
-        return [
-            [match for match in WORD.finditer(text) if suspects[match[0]]] if any(map(suspects.get, some)) else []
-            for text, some in zip(texts, words, strict=True)
-        ]
+            self._judge_chunks(new)
+        return [NO_RISK if harmless.issuperset(some) else self._add_up(some) for some in chunks]
+
+    def _judge_chunks(self, chunks: Collection[str]) -> None:
+        """Remember of each chunk whether it has a name, a rare word or a sign that could be lost."""
+        bare = {chunk: [strip_clitics(word) for word in WORD.findall(chunk)] for chunk in chunks}
+        words = {word for some in bare.values() for word in some}
+        parts = {part for word in words for part in word.split("-") if len(part) >= SHORTEST}
+        self.look_up(form for part in parts for form in (part, part.lower()))
+        rare = {word for word in words if self._could_be_lost(word)}
+        for chunk, some in bare.items():
+            risk = Risk(tuple(word for word in some if word in rare), SUSPECT.search(chunk) is not None)
+            if risk == NO_RISK:
+                self._harmless.add(chunk)
+            else:
+                self._risks[chunk] = risk
+
+    def _add_up(self, chunks: Sequence[str]) -> Risk:
+        risks = [self._risks[chunk] for chunk in chunks if chunk in self._risks]
+        return Risk(tuple(word for risk in risks for word in risk.words), any(risk.signs for risk in risks))
 
     def _could_be_lost(self, word: str) -> bool:
         if word in given_names():
@@ -101,24 +131,21 @@ class Lexicon:
         return len(word) >= SHORTEST and self.is_spelt_out(word, named=word[:1].isupper())
 
 
-def find_lost_names(texts: Sequence[str], answers: Sequence[str], lexicon: Lexicon) -> list[list[Span]]:
-    """Return, for each text, where names and made-up words stand that its answer has lost.
+def find_lost_names(text: str, answer: str, risk: Risk, lexicon: Lexicon) -> list[Span]:
+    """Return where names and made-up words stand in a text that its answer has lost.
 
     A name is one of people's first names, or spelt out in more than two pieces and has no spelling of its own in other
     languages. Any other word must be in pieces as small as no common word's. Where most words are strange, none is
     reported.
     """
-    return [
-        _find_in(text, answer, suspects, lexicon) if suspects else []
-        for text, answer, suspects in zip(texts, answers, lexicon.find_suspects(texts), strict=True)
-    ]
-
-
-def _find_in(text: str, answer: str, suspects: Sequence[re.Match[str]], lexicon: Lexicon) -> list[Span]:
+    if all(word in answer for word in risk.words):
+        return []
     lost: dict[Span, None] = {}
     first_names: list[Span] = []
-    for match in suspects:
+    for match in WORD.finditer(text):
         word = strip_clitics(match[0])
+        if word not in risk.words:
+            continue
         begin = match.start() + match[0].index(word)
         span = begin, begin + len(word)
         if word in given_names() and _is_first_name(text, match, word, lexicon):
@@ -143,13 +170,19 @@ def find_alike(word: str, answer: str, least: float = ALIKE) -> list[tuple[float
     for match, other, others in _words_of(answer):
         bound = 2 * min(len(small), len(other)) / (len(small) + len(other))
         if bound >= least and len(pairs & others) >= enough:
-            likeness = SequenceMatcher(None, small, other, autojunk=False).ratio()
+            likeness = compare_words(small, other)
             if likeness >= least:
                 found.append((likeness, match))
     return sorted(found, key=lambda pair: -pair[0])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=REMEMBERED)
+def compare_words(word: str, other: str) -> float:
+    """Return how alike two words are spelt, from 0 to 1."""
+    return SequenceMatcher(None, word, other, autojunk=False).ratio()
+
+
+@lru_cache(maxsize=4096)
 def _words_of(answer: str) -> list[tuple[re.Match[str], str, frozenset[str]]]:
     """Return the words of an answer, each in small letters without clitics, and with its pairs of letters."""
     words = ((match, strip_clitics(match[0]).lower()) for match in WORD.finditer(answer))

@@ -19,12 +19,13 @@ from regard.data.language_names import LANGUAGES
 from regard.data.normalise import TextConfig, recorded
 from regard.data.tokenizers import Tokenizer
 from regard.decoding import constraints
-from regard.decoding.batching import by_length, in_order, padded
+from regard.decoding.batching import by_length, by_width, in_order, padded, round_up
 from regard.decoding.beam import Beam, Searching
 from regard.decoding.engine import Group, stream
 from regard.decoding.forbidden import Forbidden, holds_phrase
-from regard.decoding.generate import Drawing
-from regard.decoding.sampling import Sampler, noise
+from regard.decoding.generate import Drawing, seeded_noise
+from regard.decoding.graphs import uncollected
+from regard.decoding.sampling import Sampler
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
     from regard.interpret.steps import Steps
 
 LANGUAGE_NAMES = ("lang", "language", "target", "target_lang", "target_language", "tgt", "tgt_lang")  # elsewhere
-ROWS = 256  # most sentences side by side on a GPU
+ROWS, BATCH = 512, 64  # most sentences side by side on a GPU, and most that are read together there
+STEP = 16  # lengths of sentences read together are multiples of it, so that a GPU can replay the work
 WARMING = 3  # searches after which a GPU replays a step
 
 
@@ -166,7 +168,10 @@ class Translator:
         """
         decoding = self.settings(**settings) if settings else self.decoding
         texts = list_inputs(texts, TEXT, verb=self.verb)
-        to = self.language(texts, to)
+        with uncollected():
+            return self._answers(texts, self.language(texts, to), first, decoding)
+
+    def _answers(self, texts: Sequence[str], to: str | None, first: int, decoding: DecodingConfig) -> list[Answer]:
         plans = self.plan_many(texts, decoding)
         wanted = [piece.text for plan in plans for piece in plan if piece.text]
         seeds = [
@@ -281,35 +286,36 @@ class Translator:
         self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, seeds: Sequence[int]
     ) -> list[Answer]:
         """Answers for sentences, decoded in batches of similar length."""
-        read = self.encode_many(texts, to) if texts else []
-        copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
-        batches = by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // copies))
-        groups = self._found(read, batches, decoding, seeds)
+        if not texts:
+            return []
+        read, model = self.encode_many(texts, to), self.ready(len(texts))
+        if isinstance(model, Replayable):
+            try:
+                batches, groups = self._replay(model, read, decoding, seeds)
+            except FloatingPointError as reason:  # half precision cannot hold what this model computes
+                self.ready.give_up(str(reason))
+                model = self.model
+        if not isinstance(model, Replayable):
+            copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
+            batches = by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // copies))
+            groups = (self.hypotheses(read, batch, decoding, seeds, model) for batch in batches)
         return in_order(batches, (list(worded(self.target, group, drawn=decoding.sample)) for group in groups))
 
-    def _found(
-        self,
-        read: Sequence[list[int]],
-        batches: Sequence[Sequence[int]],
-        decoding: DecodingConfig,
-        seeds: Sequence[int],
-    ) -> Iterable[list[list[Hypothesis]]]:
-        """Hypotheses batch by batch; on a GPU in half precision, sentences taking the rows of those that are done."""
-        model = self.ready(len(read))
-        if not isinstance(model, Replayable) or not batches:
-            return (self.hypotheses(read, batch, decoding, seeds, model) for batch in batches)
+    def _replay(
+        self, model: Any, read: Sequence[list[int]], decoding: DecodingConfig, seeds: Sequence[int]
+    ) -> tuple[list[list[int]], Iterable[list[list[Hypothesis]]]]:
+        """Batches, and the hypotheses of each, in half precision, sentences taking the rows of those that are done."""
         policy = self._policy(decoding)
+        batches = by_width([len(ids) for ids in read], room=decoding.tokens, most=BATCH, step=STEP)
         groups = []
         for batch in batches:
             own = [read[number] for number in batch]
-            longest = min(-(-len(own[0]) // 16) * 16, self._context)  # of few lengths, so that work can be replayed
-            inputs, limits = self._inputs(own, model.device, longest), self._limits(read, batch, decoding)
-            groups.append(Group(inputs, limits, _noise(policy, limits, [seeds[number] for number in batch])))
-        try:
-            return stream(model, groups, policy, rows=min(ROWS, len(read)))
-        except FloatingPointError as reason:  # half precision cannot hold what this model computes
-            self.ready.give_up(str(reason))
-            return (self.hypotheses(read, batch, decoding, seeds) for batch in batches)
+            inputs = self._inputs(own, model.device, min(round_up(len(own[0]), STEP), self._context))
+            limits = self._limits(read, batch, decoding)
+            groups.append(Group(inputs, limits, seeded_noise(policy, limits, [seeds[number] for number in batch])))
+        written = max(max(group.limit) for group in groups)
+        size = model.row_bytes(beams=policy.beams, written=written, read=len(read[batches[0][0]]))
+        return batches, stream(model, groups, policy, rows=min(model.count_rows(ROWS, size), len(read)))
 
     def complete(
         self, texts: Sequence[str], prefixes: Sequence[str], *, to: str | None, decoding: DecodingConfig
@@ -339,7 +345,7 @@ class Translator:
         inputs = self._inputs(own, device_of(self.model))
         policy, limits = self._policy(decoding, rules), self._limits(read, numbers, decoding)
         seeds = [hash((decoding.seed, number)) if seeds is None else seeds[number] for number in numbers]
-        return stream(model or self.model, [Group(inputs, limits, _noise(policy, limits, seeds))], policy)[0]
+        return stream(model or self.model, [Group(inputs, limits, seeded_noise(policy, limits, seeds))], policy)[0]
 
     def _policy(self, decoding: DecodingConfig, rules: Sequence[constraints.Constraint] = ()) -> Searching | Drawing:
         """How the settings choose tokens."""
@@ -389,10 +395,3 @@ def read_tokenizers(checkpoint: Checkpoint) -> tuple[Tokenizer, Tokenizer]:
     source = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
     separate = "tokenizer.target.json" in checkpoint.files
     return source, Tokenizer.parse(checkpoint.text("tokenizer.target.json"), how) if separate else source
-
-
-def _noise(policy: Searching | Drawing, limits: Sequence[int], seeds: Sequence[int]) -> Tensor | None:
-    """Random numbers for each sentence, from its own seed; None where nothing is drawn."""
-    if isinstance(policy, Searching):
-        return None
-    return noise([torch.Generator().manual_seed(seed) for seed in seeds], limits, policy.beams)

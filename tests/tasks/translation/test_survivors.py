@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 import regard
-from regard.tasks.translation.lost_names import find_lost_names
+from regard.tasks.translation.lost_names import Lexicon, Risk, find_lost_names
 from regard.tasks.translation.translator import Translator
 from tests.documents import ROOT
 
@@ -16,6 +16,11 @@ LEAST = 0.95  # of all lines
 @pytest.fixture(scope="module")
 def shipped() -> Translator:
     return regard.load("en-fr", device="cpu")
+
+
+def lost_names(shipped: Translator, text: str, answer: str) -> list[tuple[int, int]]:
+    [risk] = shipped.lexicon.screen([text])
+    return find_lost_names(text, answer, risk, shipped.lexicon)
 
 
 def lines() -> list[list[str]]:
@@ -66,9 +71,18 @@ def test_every_line_holds_what_must_survive_or_another_spelling_of_it():
     ],
 )
 def test_lost_names_are_found_and_translated_ones_left(shipped, text, answer, lost):
-    [spans] = find_lost_names([text], [answer], shipped.lexicon)
-    assert [text[begin:end] for begin, end in spans] == lost
+    assert [text[begin:end] for begin, end in lost_names(shipped, text, answer)] == lost
 
 
 def test_text_of_nothing_but_strange_words_is_left_to_the_model(shipped):
-    assert find_lost_names(["Xqztvrbl kwpfzzgh brtzkq mnpqvx."], ["Oui."], shipped.lexicon) == [[]]
+    assert lost_names(shipped, "Xqztvrbl kwpfzzgh brtzkq mnpqvx.", "Oui.") == []
+
+
+def test_chunks_are_forgotten_before_they_are_too_many(shipped, monkeypatch):
+    monkeypatch.setattr("regard.tasks.translation.lost_names.REMEMBERED", 4)
+    texts = ["Ask Lefebvre-Dumoulin, not me.", "It was 1998.", "We left early.", "Ask Lefebvre-Dumoulin, not me."]
+    lexicon = Lexicon(shipped.source)
+    one_by_one = [lexicon.screen([text])[0] for text in texts]
+    assert one_by_one == Lexicon(shipped.source).screen(texts)
+    assert one_by_one[0] == one_by_one[3] == Risk(("Lefebvre-Dumoulin",), signs=False)
+    assert (one_by_one[1], one_by_one[2]) == (Risk((), signs=True), Risk((), signs=False))

@@ -1,9 +1,11 @@
 """A trained translator: answers do not depend on the company, scores are true, white space survives."""
 
+import gc
 import json
 import weakref
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -155,9 +157,30 @@ def test_the_fast_path_answers_as_the_plain_one(translator: Translator, fast: Tr
 
 
 def test_one_sentence_is_decoded_in_one_row_and_many_in_as_many_as_fit(fast: Translator):
-    for count, rows in ((1, 1), (3, 4), (300, 256)):
-        fast.translate((TEXTS * 75)[:count], beams=2)
+    for count, rows in ((1, 1), (3, 4), (300, 320), (600, 512)):
+        fast.translate((TEXTS * 150)[:count], beams=2)
         assert fast.ready(0).tables[-1].rows == rows
+
+
+def test_rows_take_a_share_of_a_small_device_and_their_memory_is_known(fast: Translator, monkeypatch):
+    fast.translate(TEXTS * 75, beams=2)
+    copy, state = fast.ready(0), fast.ready(0).tables[-1]._state
+    held = sum(part.nbytes for group in (*state.caches, *state.memories) for part in group)
+    past, source = state.caches[0].keys.shape[2], state.memories[0].keys.shape[2]
+    row = copy.row_bytes(beams=1, written=past, read=source)
+    assert held == 320 * row
+    monkeypatch.setattr(type(copy), "device", torch.device("cuda"))
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=8 * 200 * row))
+    assert [copy.count_rows(most, row) for most in (1, 100, 512)] == [1, 100, 192]
+    assert copy.count_rows(512, 100 * row) == 64
+
+
+def test_garbage_is_collected_again_after_an_answer(translator: Translator):
+    assert gc.isenabled()
+    translator.translate("Le roi dort.")
+    with pytest.raises(ValueError, match="one direction"):
+        translator.translate("Le roi dort.", to="de")
+    assert gc.isenabled()
 
 
 def test_evaluations_with_changing_weights_hold_one_copy_and_nothing_outlives_the_translator(fast: Translator):
