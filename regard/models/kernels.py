@@ -32,7 +32,9 @@ def project(
     normed = x if norm is None else torch.empty_like(x)
     few = triton.next_power_of_2(rows) if rows == 1 or (rows <= 4 and wide <= WIDE) else ROWS
     columns, warps = _shape(few, wide, width)
-    block = triton.next_power_of_2(width) if norm is not None or few <= 4 else min(512, triton.next_power_of_2(width))
+    block = max(16, triton.next_power_of_2(width))  # terms of a matrix product, which has at least 16
+    if norm is None and few > 4:
+        block = min(512, block)
     gain, shift, eps = _weights(norm)
     _project[(triton.cdiv(wide, columns),)](
         *(x, projection.weight, projection.bias, gain, shift, residual, normed, out),

@@ -114,7 +114,7 @@ def test_the_shipped_storyteller_goes_on_from_real_lines(device: str, count: int
 
 
 def test_the_shipped_encoder_fills_gaps_in_real_lines(device: str, count: int):
-    check(regard.load("encoder", device=device, task="masked-lm").answer(with_gaps(count, "[MASK]", 60)), count)
+    check(regard.load("encoder", device=device, task="masked-lm").answer(with_gaps(count, "[MASK]", 30)), count)
 
 
 def test_a_language_model_is_prompted_with_real_lines(device: str, count: int):

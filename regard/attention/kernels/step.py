@@ -93,12 +93,12 @@ def _blank(query: Tensor) -> Tensor:
 
 
 def _sizes(query: Tensor, groups: int, places: int) -> dict[str, int]:
-    """What a kernel is compiled for; a matrix product has at least 16 rows."""
+    """What a kernel is compiled for; a matrix product has at least 16 rows and 16 terms in each sum."""
     batch, heads, beams, depth = query.shape
     rows = max(16, triton.next_power_of_2(beams * heads // groups))
     few = batch * groups < MANY
     sizes = {"BEAMS": beams, "SHARE": heads // groups, "DEPTH": depth, "ROWS": rows}
-    sizes |= {"WIDE": triton.next_power_of_2(depth), "KEYS": _keys(places) if few else 32}
+    sizes |= {"WIDE": max(16, triton.next_power_of_2(depth)), "KEYS": _keys(places) if few else 32}
     return sizes | {"num_warps": 4 if few or rows > 16 else 1}
 
 
