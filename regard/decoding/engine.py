@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import Any, NamedTuple
@@ -77,8 +77,11 @@ class Engine:
         return tickets
 
     @torch.no_grad()
-    def advance(self, *, waiting: bool = False) -> None:
-        """A round for everybody, or several where the device runs ahead; `waiting` if somebody wants a row soon."""
+    def advance(self, *, waiting: bool = False, meanwhile: Callable[[], None] | None = None) -> None:
+        """A round for everybody, or several where the device runs ahead; `waiting` if somebody wants a row soon.
+
+        What the caller does `meanwhile` costs no time while the device is busy.
+        """
         book, lag = self.book, 0 if waiting else self.table.lag
         if not self.table.lag:
             self._hear(0)
@@ -87,6 +90,8 @@ class Engine:
             ahead = min(self.table.span, (steps + 1) // 2)  # shorter towards the end, when nothing is left to overlap
             self._launched += ahead
             self._send(*self.table.run(ahead, book.going))
+        if meanwhile is not None:
+            meanwhile()
         self._hear(lag if steps > 0 else 0)  # one stays behind to overlap with the device
         going = book.going.tolist()
         done = [row for row in self._owner if not going[row]]
@@ -168,12 +173,25 @@ def _check(best: Numbers, stuck: Numbers, going: Numbers) -> None:
         raise FloatingPointError("scores are not numbers: the model's precision cannot hold them")
 
 
+class Finished(NamedTuple):
+    """The answers to one example: which group it was in, and at which place."""
+
+    group: int
+    place: int
+    hypotheses: list[Hypothesis]
+
+
 def stream(
-    model: Stepper, groups: Sequence[Group], policy: Policy, *, rows: int | None = None
+    model: Stepper,
+    groups: Sequence[Group],
+    policy: Policy,
+    *,
+    rows: int | None = None,
+    hear: Callable[[Sequence[Finished]], None] | None = None,
 ) -> list[list[list[Hypothesis]]]:
     """The answers to each group's examples; where states are fixed, `rows` at a time, the widest group first.
 
-    With states that grow, one group follows the other.
+    With states that grow, one group follows the other. `hear` is told of answers as soon as they are finished.
     """
     found: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
     examples = sum(len(group.limit) for group in groups)
@@ -183,14 +201,14 @@ def stream(
         first = 0
         for number, group in enumerate(groups):
             engine = Engine(Growing(model, policy), policy.book(group.limit), first=first, examples=examples)
-            found[number], first = _serve(engine, [group])[0], first + len(group.limit)
+            found[number], first = _serve(engine, [group], hear, number)[0], first + len(group.limit)
         return found
     most = max([rows or 1, *(len(group.limit) for group in groups)])
     longest = max(max(group.limit) for group in groups if group.limit)
     widths = tuple(int(np.prod(each.shape[1:])) for each in groups[0].inputs)
     table = borrow(model, policy, rows=most, longest=longest, widths=widths)
     with table.lock:
-        return _serve(Engine(table, policy.book([1] * table.rows, table.longest), examples=examples), groups)
+        return _serve(Engine(table, policy.book([1] * table.rows, table.longest), examples=examples), groups, hear)
 
 
 @contextmanager
@@ -209,17 +227,28 @@ def seated(model: Stepper, group: Group, policy: Policy) -> Iterator[Engine]:
         yield engine
 
 
-def _serve(engine: Engine, groups: Sequence[Group]) -> list[list[list[Hypothesis]]]:
-    """Seat the groups as rows become free, and collect the answers of who is done."""
+def _serve(
+    engine: Engine, groups: Sequence[Group], hear: Callable[[Sequence[Finished]], None] | None = None, first: int = 0
+) -> list[list[list[Hypothesis]]]:
+    """Seat the groups, numbered from `first`, as rows become free, and collect the answers of who is done."""
     found: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
     places: dict[int, tuple[int, int]] = {}
     waiting = deque(enumerate(groups))
+    unheard: list[Finished] = []
+
+    def pass_on() -> None:
+        if hear is not None and unheard:
+            hear(list(unheard))
+        unheard.clear()
+
     while waiting or engine.busy:
         while waiting and len(waiting[0][1].limit) <= engine.free:
             number, group = waiting.popleft()
             places |= {ticket: (number, place) for place, ticket in enumerate(engine.seat(group))}
-        engine.advance(waiting=bool(waiting))
+        engine.advance(waiting=bool(waiting), meanwhile=pass_on)
         for ticket, answers in engine.finished().items():
             number, place = places.pop(ticket)
             found[number][place] = answers
+            unheard.append(Finished(first + number, place, answers))
+    pass_on()
     return found

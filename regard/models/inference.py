@@ -232,6 +232,11 @@ class Ready:
         self._stamp = stamp
         return self.model if self._lean is None else self._lean
 
+    def reader(self) -> nn.Module:
+        """Return what reads whole texts soonest: the copy in half precision where there is one, or the model itself."""
+        fast = self(0)
+        return fast.model if isinstance(fast, FusedDecoder) else self.model
+
     def warm(self) -> None:
         """Count from now on on much work."""
         self._examples = ENOUGH

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from regard.attention.tap import Tap
+from regard.decoding.teacher_forcing import Teacher
 from regard.interpret.items import tokens
 from regard.interpret.watch import Seen, watch
 from regard.interpret.words import merge, units
@@ -51,25 +53,24 @@ def looks(
 
     Pairs longer than the model reads at once are passed over.
     """
-    for numbers, seen, name in _watch_batches(translator, read, written, attention):
-        yield from zip(numbers, seen[name], strict=True)
-
-
-def _watch_batches(
-    translator: Translator, read: Sequence[list[int]], written: Sequence[list[int]], attention: str | None
-) -> Iterator[tuple[list[int], Seen, str]]:
-    """(numbers of pairs read together, what was seen meanwhile, the attention that was watched)."""
-    teaching = teacher(translator)
     crossing = find_crossing(translator.model)
     if not crossing and attention is None:
         raise ValueError(f"{translator.name} has no attention from answers to sources: words cannot be linked")
     name = attention or crossing[-1]
+    for numbers, seen in _watch_batches(teacher(translator), read, written, name):
+        yield from zip(numbers, seen[name], strict=True)
+
+
+def _watch_batches(
+    teaching: Teacher, read: Sequence[list[int]], written: Sequence[list[int]], name: str
+) -> Iterator[tuple[list[int], Seen]]:
+    """(numbers of pairs that are read together, what was seen meanwhile), watching one attention."""
     fitting = teaching.fitting(read, written)
     for batch in teaching.batches([read[i] for i in fitting], [written[i] for i in fitting]):
         numbers = [fitting[i] for i in batch]
-        with watch(translator.model, only=[name]) as seen:
+        with watch(teaching.model, only=[name]) as seen:
             teaching.forward([read[i] for i in numbers], [written[i] for i in numbers])
-        yield numbers, seen, name
+        yield numbers, seen
 
 
 def average_looks(
@@ -80,7 +81,9 @@ def average_looks(
     coded_sources = translator.source.encode_words(sources)
     coded_answers = translator.target.encode_words(answers, written=True)
     read = [[*tag, *ids, end] for ids, _ in coded_sources]
-    for numbers, seen, name in _watch_batches(translator, read, [ids for ids, _ in coded_answers], None):
+    teaching = replace(teacher(translator), model=translator.ready.reader())
+    name = find_crossing(teaching.model)[-1]
+    for numbers, seen in _watch_batches(teaching, read, [ids for ids, _ in coded_answers], name):
         for number, weights in zip(numbers, seen.average_heads(name), strict=True):
             rows, columns = coded_answers[number][1], coded_sources[number][1]
             yield number, _merge_words(weights[: len(rows), len(tag) : -1].numpy(), rows, columns)

@@ -16,7 +16,7 @@ from regard.tasks.translation.alignment import find_crossing
 from regard.tasks.translation.documents import document as documents
 from regard.tasks.translation.documents.markup import PLACEHOLDER, Span, cut
 from regard.tasks.translation.documents.tag_placement import occurrences
-from regard.tasks.translation.lost_names import find_lost_names
+from regard.tasks.translation.lost_names import Risk, find_lost_names
 from regard.tasks.translation.lost_text import TIME, find_lost
 from regard.tasks.translation.splicing import find_stretches, splice, splice_alike
 
@@ -75,71 +75,74 @@ def copies(decoding: DecodingConfig) -> bool:
     return not (decoding.copy == "none" or decoding.sample or decoding.prefix or decoding.force)
 
 
-def restore_lost(
-    translator: Translator,
-    sentences: Sequence[Shielded],
-    answers: Sequence[Answer],
-    *,
-    to: str | None,
-    decoding: DecodingConfig,
-) -> list[Answer]:
-    """Return the answers to these sentences with all they must have; scores stay those of what the model wrote."""
-    answers = [sentence.put_back(answer) for sentence, answer in zip(sentences, answers, strict=True)]
-    texts = [sentence.original for sentence in sentences]
-    written = [
-        _tighten_times(answer.text) if TIME.search(text) else answer.text
-        for text, answer in zip(texts, answers, strict=True)
-    ]
-    lost = _find_all(translator, texts, dict(enumerate(written)), decoding)
-    if lost and find_crossing(translator.model):
-        for number, text in _mend(translator, texts, written, lost, to, decoding).items():
-            if not holds_phrase(text, decoding.forbid):
-                written[number] = text
-    return [
-        answer if text == answer.text else replace(answer, text=text)
-        for text, answer in zip(written, answers, strict=True)
-    ]
+class Restoration:
+    """Sentences whose answers must have all that is to be copied; scores stay those of what the model wrote."""
 
+    def __init__(self, translator: Translator, texts: Sequence[str], to: str | None, decoding: DecodingConfig) -> None:
+        self.translator, self.to, self.decoding = translator, to, decoding
+        self.originals = texts
+        self.sentences = [shield(text) for text in texts]
+        self._answers: dict[int, Answer] = {}
+        self._written: dict[int, str] = {}
+        self._lost: dict[int, list[Span]] = {}
+        self._risks: dict[int, Risk] = {}
 
-def _mend(
-    translator: Translator,
-    texts: Sequence[str],
-    written: Sequence[str],
-    lost: Mapping[int, list[Span]],
-    to: str | None,
-    decoding: DecodingConfig,
-) -> dict[int, str]:
-    """Return the answers that have lost something, mended.
+    @property
+    def texts(self) -> list[str]:
+        """What the model is to read."""
+        return [sentence.text for sentence in self.sentences]
 
-    What was lost is written over what stands for it, found by its spelling or else by attention; where nothing stands
-    for it, it is put after the word that looked at it most.
-    """
-    mended = {n: splice_alike(texts[n], written[n], spans, translator.lexicon) for n, spans in lost.items()}
-    left = _find_all(translator, texts, mended, decoding)
-    stretches = find_stretches(translator, [texts[n] for n in left], [mended[n] for n in left], list(left.values()), to)
-    for number, places in zip(left, stretches, strict=True):
-        mended[number] = splice(texts[number], mended[number], places)
-    return mended
+    def examine(self, answers: Mapping[int, Answer]) -> None:
+        """Take in answers by number, and find what each has lost; it needs no device, so a search may go on."""
+        for number, answer in answers.items():
+            restored = self.sentences[number].put_back(answer)
+            timed = TIME.search(self.originals[number])
+            self._answers[number] = restored
+            self._written[number] = _tighten_times(restored.text) if timed else restored.text
+        self._lost |= self._find_lost({number: self._written[number] for number in answers})
 
+    def finish(self) -> list[Answer]:
+        """Return all answers in the order of the sentences, those that have lost something mended."""
+        lost = {number: spans for number, spans in sorted(self._lost.items()) if spans}
+        if lost and find_crossing(self.translator.model):
+            for number, text in self._mend(lost).items():
+                if not holds_phrase(text, self.decoding.forbid):
+                    self._written[number] = text
+        answers = [(self._answers[number], self._written[number]) for number in range(len(self.sentences))]
+        return [answer if text == answer.text else replace(answer, text=text) for answer, text in answers]
 
-def _find_all(
-    translator: Translator, texts: Sequence[str], answers: Mapping[int, str], decoding: DecodingConfig
-) -> dict[int, list[Span]]:
-    """Return, by number, where stands what answers have lost; what may not be written is not missed."""
-    numbers, every = list(answers), decoding.copy == "all"
-    risks = translator.lexicon.screen([texts[number] for number in numbers])
-    lost = {}
-    for number, risk in zip(numbers, risks, strict=True):
-        text, answer = texts[number], answers[number]
-        spans = find_lost(text, answer, numbers=every) if risk.signs else []
-        if every and risk.words:
-            names = find_lost_names(text, answer, risk, translator.lexicon)
-            spans += [span for span in names if not any(span[0] < end and begin < span[1] for begin, end in spans)]
-        if spans and decoding.forbid:
-            spans = [span for span in spans if not holds_phrase(text[slice(*span)], decoding.forbid)]
-        if spans:
+    def _mend(self, lost: Mapping[int, list[Span]]) -> dict[int, str]:
+        """Return the answers that have lost something, mended.
+
+        What was lost is written over what stands for it, found by its spelling or else by attention; where nothing
+        stands for it, it is put after the word that looked at it most.
+        """
+        texts, lexicon = self.originals, self.translator.lexicon
+        mended = {n: splice_alike(texts[n], self._written[n], spans, lexicon) for n, spans in lost.items()}
+        left = {number: spans for number, spans in self._find_lost(mended).items() if spans}
+        stretches = find_stretches(
+            self.translator, [texts[n] for n in left], [mended[n] for n in left], list(left.values()), self.to
+        )
+        for number, places in zip(left, stretches, strict=True):
+            mended[number] = splice(texts[number], mended[number], places)
+        return mended
+
+    def _find_lost(self, answers: Mapping[int, str]) -> dict[int, list[Span]]:
+        """Return, by number, where stands what answers have lost; what may not be written is not missed."""
+        forbid, every = self.decoding.forbid, self.decoding.copy == "all"
+        lexicon, new = self.translator.lexicon, [number for number in answers if number not in self._risks]
+        self._risks |= zip(new, lexicon.screen([self.originals[number] for number in new]), strict=True)
+        lost: dict[int, list[Span]] = {}
+        for number, answer in answers.items():
+            text, risk = self.originals[number], self._risks[number]
+            spans = find_lost(text, answer, numbers=every) if risk.may_lose_signs(text, answer) else []
+            if every and risk.words:
+                names = find_lost_names(text, answer, risk, lexicon)
+                spans += [span for span in names if not any(span[0] < end and begin < span[1] for begin, end in spans)]
+            if spans and forbid:
+                spans = [span for span in spans if not holds_phrase(text[slice(*span)], forbid)]
             lost[number] = sorted(spans)
-    return lost
+        return lost
 
 
 def _tighten_times(answer: str) -> str:

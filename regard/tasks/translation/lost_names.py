@@ -8,10 +8,11 @@ from collections.abc import Collection, Iterable, Sequence
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from importlib import resources
+from itertools import chain
 from typing import NamedTuple
 
 from regard.data.tokenizers import Tokenizer
-from regard.tasks.translation.lost_text import SUSPECT
+from regard.tasks.translation.lost_text import find_plain_numbers, says_plainly
 
 Span = tuple[int, int]
 WORD = re.compile(r"[^\W\d_]+(?:[-'][^\W\d_]+)*")
@@ -22,6 +23,8 @@ NAME = (3, 2.8)  # least pieces of a name, most letters a piece
 ALIKE = 0.7  # the least likeness of a word and its rendering
 RARE = (4, 1.7)  # of any other word, which may be one that is only rare
 REMEMBERED = 1 << 16  # words whose pieces are kept
+
+SPACED = re.compile(r"\d\s+[\dh]")  # a number or a time with blanks in it
 
 EXONYMS = re.compile(  # names that languages spell each in its own way, by how they begin
     r"""(?:afri[ck]|al[ck]ora|alger|al+em|aleman|amazon|ameri|amér|angl|antar|antil|antwer|anvers|arab|argent|armen
@@ -38,20 +41,29 @@ EXONYMS = re.compile(  # names that languages spell each in its own way, by how 
     |monday|tuesday|wednes|thurs|friday|satur|sunday|januar|februar|march|april|june|july|august|septem|octob|novem
     |decem|monsieur|madame|mademoi|mister|presid|présid|minist|parlia|parlem|commis|council|consei|king|queen|prince|roi
     |reine|saint|internet|email|easter|pâque|halloween|columb|colomb|korea|corée|democ|démoc|repub|répub|social|seoul|séoul
-    |ira[kqn]|kenya|budd?h|boudd|hindu|hindou
+    |ira[kqn]|kenya|budd?h|boudd|hindu|hindou|afghan|bagda|baghd|beij|bosni|carib|caraï|caucas|chech|tché|czech|cuba|damas
+    |haïti|haiti|jord|kaboul|kabul|koso|kurd|leban|liba|liby|nigér|nigeri|olymp|ouzb|pakist|pérou|peru|philip|rwand|saoud
+    |saudi|somal|soud|sudan|tehran|téhér|uzbek|yemen|yémen
     |\w+(?:ian|ese|ish|ism|ist|ien|ienne|ique)s?$|\w+(?:crat)?ic$)""",
     re.IGNORECASE | re.VERBOSE,
 )
 
 
 class Risk(NamedTuple):
-    """What an answer could lose of a text: names and rare words, without clitics; signs or digits, if there are any."""
+    """What an answer could lose of a text: names and rare words without clitics, plain numbers, other signs."""
 
-    words: tuple[str, ...]
-    signs: bool
+    words: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+    signs: bool = False
+
+    def may_lose_signs(self, text: str, answer: str) -> bool:
+        """Whether to look closer: not where all there is are plain numbers, which the answer has as they are."""
+        if self.signs or not self.numbers:
+            return self.signs
+        return not all(says_plainly(answer, number) for number in self.numbers) or SPACED.search(text) is not None
 
 
-NO_RISK = Risk((), False)
+NO_RISK = Risk()
 
 
 class Lexicon:
@@ -115,7 +127,8 @@ class Lexicon:
         self.look_up(form for part in parts for form in (part, part.lower()))
         rare = {word for word in words if self._could_be_lost(word)}
         for chunk, some in bare.items():
-            risk = Risk(tuple(word for word in some if word in rare), SUSPECT.search(chunk) is not None)
+            numbers = find_plain_numbers(chunk)
+            risk = Risk(tuple(word for word in some if word in rare), tuple(numbers or ()), numbers is None)
             if risk == NO_RISK:
                 self._harmless.add(chunk)
             else:
@@ -123,7 +136,8 @@ class Lexicon:
 
     def _add_up(self, chunks: Sequence[str]) -> Risk:
         risks = [self._risks[chunk] for chunk in chunks if chunk in self._risks]
-        return Risk(tuple(word for risk in risks for word in risk.words), any(risk.signs for risk in risks))
+        words, numbers, signs = zip(*risks, strict=True)
+        return Risk(tuple(chain.from_iterable(words)), tuple(chain.from_iterable(numbers)), any(signs))
 
     def _could_be_lost(self, word: str) -> bool:
         if word in given_names():

@@ -36,12 +36,7 @@ def find_lost(text: str, answer: str, *, numbers: bool = True) -> list[Span]:
     """Return where in a text stands what its answer should have as it is and has not; `numbers` and codes as well."""
     if not SUSPECT.search(text):
         return []
-    patterns = [pattern for pattern, sign in PATTERNS if sign.search(text) and (numbers or pattern is not CODE)]
-    copied: list[re.Match[str]] = []
-    for match in (match for pattern in patterns for match in pattern.finditer(text)):
-        apart = all(match.end() <= one.start() or one.end() <= match.start() for one in copied)
-        if apart and not MEASURE.fullmatch(match[0]):
-            copied.append(match)
+    copied = _find_copied(text, codes=numbers)
     wanted = Counter(match[0] for match in copied) if copied else {}
     spans = [match.span() for match in copied if answer.count(match[0]) < wanted[match[0]]]
     if numbers and DIGITS.search(text):
@@ -51,6 +46,35 @@ def find_lost(text: str, answer: str, *, numbers: bool = True) -> list[Span]:
         said = DIGITS.findall(answer)
         spans += [match.span() for match in NUMBER.finditer(free) if not _says(said, match[0], answer)]
     return sorted(spans)
+
+
+def find_plain_numbers(chunk: str) -> list[str] | None:
+    """Return the numbers in a chunk of text between blanks; None where it has signs that call for a closer look."""
+    if not SUSPECT.search(chunk):
+        return []
+    if "{" in chunk or "}" in chunk or _find_copied(chunk):
+        return None
+    return [match[0] for match in NUMBER.finditer(chunk)]
+
+
+def says_plainly(answer: str, number: str) -> bool:
+    """Whether an answer has a number as it is, not as a part of another; one of two digits may be in words."""
+    if len(number) < 3 and number.isdigit():
+        return True
+    begin = answer.find(number)
+    end = begin + len(number)
+    return begin >= 0 and not answer[max(begin - 1, 0) : begin].isdigit() and not answer[end : end + 1].isdigit()
+
+
+def _find_copied(text: str, *, codes: bool = True) -> list[re.Match[str]]:
+    """Find addresses, placeholders, emoji, links and codes, none within another."""
+    patterns = [pattern for pattern, sign in PATTERNS if sign.search(text) and (codes or pattern is not CODE)]
+    copied: list[re.Match[str]] = []
+    for match in (match for pattern in patterns for match in pattern.finditer(text)):
+        apart = all(match.end() <= other.start() or other.end() <= match.start() for other in copied)
+        if apart and not MEASURE.fullmatch(match[0]):
+            copied.append(match)
+    return copied
 
 
 def _says(said: Sequence[str], number: str, answer: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
@@ -20,12 +20,10 @@ from regard.data.normalise import TextConfig, recorded
 from regard.data.tokenizers import Tokenizer
 from regard.decoding import constraints
 from regard.decoding.batching import by_length, by_width, in_order, padded, round_up
-from regard.decoding.beam import Beam, Searching
-from regard.decoding.engine import Group, stream
-from regard.decoding.forbidden import Forbidden, holds_phrase
-from regard.decoding.generate import Drawing, seeded_noise
+from regard.decoding.engine import Finished, Group, stream
+from regard.decoding.forbidden import holds_phrase
+from regard.decoding.generate import seeded_noise
 from regard.decoding.graphs import uncollected
-from regard.decoding.sampling import Sampler
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
@@ -33,10 +31,11 @@ from regard.models.inference import Ready
 from regard.tasks.inputs import TEXT, check_input, list_inputs
 from regard.tasks.trained import Workload, described, revived
 from regard.tasks.translation.answers import Answer, describe_unfinished, rejoined, upper, worded
-from regard.tasks.translation.copying import copies, restore_lost, shield
+from regard.tasks.translation.copying import Restoration, copies
 from regard.tasks.translation.looking import trace_answer, trace_steps
 from regard.tasks.translation.lost_names import Lexicon
 from regard.tasks.translation.options import DecodingConfig, TranslationOptions
+from regard.tasks.translation.policy import build_policy
 
 if TYPE_CHECKING:
     from regard.interpret.steps import Steps
@@ -277,35 +276,51 @@ class Translator:
         if not copies(decoding):
             found = self._search(read, to, decoding, seeds)
         else:
-            shielded = [shield(text) for text in read]
-            drafts = self._search([sentence.text for sentence in shielded], to, decoding, seeds)
-            found = restore_lost(self, shielded, drafts, to=to, decoding=decoding)
+            restoration = Restoration(self, read, to, decoding)
+            self._search(restoration.texts, to, decoding, seeds, hear=restoration.examine)
+            found = restoration.finish()
         return [upper(answer) if own != text else answer for own, text, answer in zip(read, texts, found, strict=True)]
 
     def _search(
-        self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, seeds: Sequence[int]
+        self,
+        texts: Sequence[str],
+        to: str | None,
+        decoding: DecodingConfig,
+        seeds: Sequence[int],
+        hear: Callable[[Mapping[int, Answer]], None] | None = None,
     ) -> list[Answer]:
-        """Answers for sentences, decoded in batches of similar length."""
-        if not texts:
-            return []
-        read, model = self.encode_many(texts, to), self.ready(len(texts))
-        if isinstance(model, Replayable):
+        """Answers for sentences, decoded in batches of similar length; `hear` is told of them as they are finished."""
+        answers: dict[int, Answer] = {}
+
+        def take(numbers: Iterable[int], hypotheses: Sequence[Sequence[Hypothesis]]) -> None:
+            new = dict(zip(numbers, worded(self.target, hypotheses, drawn=decoding.sample), strict=True))
+            answers.update(new)
+            if hear is not None:
+                hear(new)
+
+        read, model = self.encode_many(texts, to) if texts else [], self.ready(len(texts))
+        if isinstance(model, Replayable) and read:
             try:
-                batches, groups = self._replay(model, read, decoding, seeds)
+                self._replay(model, read, decoding, seeds, take)
             except FloatingPointError as reason:  # half precision cannot hold what this model computes
                 self.ready.give_up(str(reason))
                 model = self.model
         if not isinstance(model, Replayable):
             copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
-            batches = by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // copies))
-            groups = (self.hypotheses(read, batch, decoding, seeds, model) for batch in batches)
-        return in_order(batches, (list(worded(self.target, group, drawn=decoding.sample)) for group in groups))
+            for batch in by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // copies)):
+                take(batch, self.hypotheses(read, batch, decoding, seeds, model))
+        return [answers[number] for number in range(len(texts))]
 
     def _replay(
-        self, model: Any, read: Sequence[list[int]], decoding: DecodingConfig, seeds: Sequence[int]
-    ) -> tuple[list[list[int]], Iterable[list[list[Hypothesis]]]]:
-        """Batches, and the hypotheses of each, in half precision, sentences taking the rows of those that are done."""
-        policy = self._policy(decoding)
+        self,
+        model: Any,
+        read: Sequence[list[int]],
+        decoding: DecodingConfig,
+        seeds: Sequence[int],
+        take: Callable[[Iterable[int], Sequence[Sequence[Hypothesis]]], None],
+    ) -> None:
+        """Search on a GPU in half precision, sentences taking the rows of those that are done."""
+        policy = build_policy(decoding, self.target, len(self.model.prediction))
         batches = by_width([len(ids) for ids in read], room=decoding.tokens, most=BATCH, step=STEP)
         groups = []
         for batch in batches:
@@ -315,7 +330,11 @@ class Translator:
             groups.append(Group(inputs, limits, seeded_noise(policy, limits, [seeds[number] for number in batch])))
         written = max(max(group.limit) for group in groups)
         size = model.row_bytes(beams=policy.beams, written=written, read=len(read[batches[0][0]]))
-        return batches, stream(model, groups, policy, rows=min(model.count_rows(ROWS, size), len(read)))
+
+        def hear(finished: Sequence[Finished]) -> None:
+            take([batches[each.group][each.place] for each in finished], [each.hypotheses for each in finished])
+
+        stream(model, groups, policy, rows=min(model.count_rows(ROWS, size), len(read)), hear=hear)
 
     def complete(
         self, texts: Sequence[str], prefixes: Sequence[str], *, to: str | None, decoding: DecodingConfig
@@ -343,19 +362,10 @@ class Translator:
         """The search itself, over the token ids of the sentences with these numbers, under further rules if any."""
         own = [read[number] for number in numbers]
         inputs = self._inputs(own, device_of(self.model))
-        policy, limits = self._policy(decoding, rules), self._limits(read, numbers, decoding)
+        policy = build_policy(decoding, self.target, len(self.model.prediction), rules)
+        limits = self._limits(read, numbers, decoding)
         seeds = [hash((decoding.seed, number)) if seeds is None else seeds[number] for number in numbers]
         return stream(model or self.model, [Group(inputs, limits, seeded_noise(policy, limits, seeds))], policy)[0]
-
-    def _policy(self, decoding: DecodingConfig, rules: Sequence[constraints.Constraint] = ()) -> Searching | Drawing:
-        """How the settings choose tokens."""
-        wanted = (*self._constraints(decoding), *rules)
-        if not decoding.sample:
-            beams = max(decoding.beams, decoding.nbest)
-            beam = Beam(beams=beams, nbest=decoding.nbest, length_penalty=decoding.length_penalty)
-            return Searching(beam, self.end, wanted)
-        filters = {name: getattr(decoding, name) for name in ("temperature", "top_k", "top_p", "min_p")}
-        return Drawing(decoding.nbest, self.end, Sampler(**filters, generator=()), wanted)
 
     def _inputs(
         self, read: Sequence[list[int]], device: torch.device, longest: int | None = None
@@ -368,25 +378,6 @@ class Translator:
     def _limits(self, read: Sequence[list[int]], numbers: Sequence[int], decoding: DecodingConfig) -> list[int]:
         """The most tokens of each answer."""
         return [min(self._context - 1, int(decoding.ratio * len(read[number])) + 10) for number in numbers]
-
-    def _constraints(self, decoding: DecodingConfig) -> list[constraints.Constraint]:
-        """What the settings demand of an answer, in tokens."""
-        wanted: list[constraints.Constraint] = []
-        if self.target.begin is None:  # then pad begins an answer, and never stands in it
-            wanted.append(constraints.Forbid([[self.begin]]))
-        if strange := range(self.target.vocab, len(self.model.prediction)):  # counted by the model alone
-            wanted.append(constraints.Forbid([[token] for token in strange]))
-        if decoding.prefix:
-            wanted.append(constraints.Prefix(self.target.encode(decoding.prefix, written=True)))
-        if decoding.force:
-            wanted.append(constraints.Force([self.target.encode(phrase, written=True) for phrase in decoding.force]))
-        if decoding.forbid:
-            wanted.append(Forbidden(self.target.spelled, tuple(decoding.forbid)))
-        if decoding.no_repeat:
-            wanted.append(constraints.NoRepeat(decoding.no_repeat))
-        if decoding.minimum:
-            wanted.append(constraints.MinimumLength(decoding.minimum))
-        return wanted
 
 
 def read_tokenizers(checkpoint: Checkpoint) -> tuple[Tokenizer, Tokenizer]:

@@ -8,7 +8,7 @@ from regard.data import tokenizers
 from regard.data.tokenizers import TokenizerConfig
 from regard.data.truecase import truecased
 from regard.tasks.translation.answers import Answer
-from regard.tasks.translation.copying import restore_lost, shield
+from regard.tasks.translation.copying import Restoration, shield
 from regard.tasks.translation.documents import document as documents
 from regard.tasks.translation.documents.glossary import Terms
 from regard.tasks.translation.lost_text import find_lost
@@ -197,7 +197,11 @@ def test_what_has_no_word_is_not_translated(shipped, text):
 def test_only_answers_that_have_lost_something_are_touched(shipped):
     texts = ["I met Szymanski in June.", "I am hungry."]
     drafts = [Answer("J'ai rencontré quelqu'un en juin.", -1.0), Answer("J'ai froid.", -2.0)]
-    mended = restore_lost(shipped, [shield(text) for text in texts], drafts, to="fr", decoding=shipped.decoding)
+    restoration = Restoration(shipped, texts, "fr", shipped.decoding)
+    assert restoration.texts == texts
+    for number in (1, 0):  # as they are finished
+        restoration.examine({number: drafts[number]})
+    mended = restoration.finish()
     assert "Szymanski" in mended[0].text
     assert mended[0].text.startswith("J'ai rencontré")
     assert mended[0].score == -1.0

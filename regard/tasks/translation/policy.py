@@ -1,0 +1,46 @@
+"""The policy of decoding that the settings of a translation ask for: beam search or sampling, and its constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from regard.data.tokenizers import Tokenizer
+from regard.decoding import constraints
+from regard.decoding.beam import Beam, Searching
+from regard.decoding.forbidden import Forbidden
+from regard.decoding.generate import Drawing
+from regard.decoding.sampling import Sampler
+from regard.tasks.translation.options import DecodingConfig
+
+
+def build_policy(
+    decoding: DecodingConfig, target: Tokenizer, vocab: int, rules: Sequence[constraints.Constraint] = ()
+) -> Searching | Drawing:
+    """Return how tokens are chosen; `vocab` counts the tokens of the model, `rules` are obeyed besides the settings."""
+    wanted, end = (*build_constraints(decoding, target, vocab), *rules), target.role("end")
+    if not decoding.sample:
+        beams = max(decoding.beams, decoding.nbest)
+        beam = Beam(beams=beams, nbest=decoding.nbest, length_penalty=decoding.length_penalty)
+        return Searching(beam, end, wanted)
+    filters = {name: getattr(decoding, name) for name in ("temperature", "top_k", "top_p", "min_p")}
+    return Drawing(decoding.nbest, end, Sampler(**filters, generator=()), wanted)
+
+
+def build_constraints(decoding: DecodingConfig, target: Tokenizer, vocab: int) -> list[constraints.Constraint]:
+    """Return what the settings demand of an answer, in tokens."""
+    wanted: list[constraints.Constraint] = []
+    if target.begin is None:  # then pad begins an answer, and never stands in it
+        wanted.append(constraints.Forbid([[target.opening]]))
+    if beyond := range(target.vocab, vocab):  # tokens that the model alone counts
+        wanted.append(constraints.Forbid([[token] for token in beyond]))
+    if decoding.prefix:
+        wanted.append(constraints.Prefix(target.encode(decoding.prefix, written=True)))
+    if decoding.force:
+        wanted.append(constraints.Force([target.encode(phrase, written=True) for phrase in decoding.force]))
+    if decoding.forbid:
+        wanted.append(Forbidden(target.spelled, tuple(decoding.forbid)))
+    if decoding.no_repeat:
+        wanted.append(constraints.NoRepeat(decoding.no_repeat))
+    if decoding.minimum:
+        wanted.append(constraints.MinimumLength(decoding.minimum))
+    return wanted
