@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from regard.attention.tap import Tap
@@ -93,11 +93,19 @@ def _merge_words(
     weights: Float[np.ndarray, "token source"], rows: Sequence[int], columns: Sequence[int]
 ) -> Float[np.ndarray, "word source_word"]:
     """Sum over the tokens of a word that is looked at, average over those of a word that looks."""
-    gather, spread = (
-        (np.arange(max(owners, default=-1) + 1)[:, None] == np.array(owners, dtype=np.int64)).astype(np.float32)
-        for owners in (rows, columns)
-    )
-    return (gather / np.maximum(gather.sum(1, keepdims=True), 1.0)) @ weights @ spread.T
+    if not rows or not columns:
+        return np.zeros((0, 0), dtype=np.float32)
+    sums, counts = _sum_by_word(_sum_by_word(weights.T, columns)[0].T, rows)
+    return sums / np.maximum(counts, 1)[:, None]
+
+
+def _sum_by_word(
+    values: Float[np.ndarray, "token other"], owners: Sequence[int]
+) -> tuple[Float[np.ndarray, "word other"], Int[np.ndarray, "word"]]:
+    """Sums over the tokens of each word, which follow one another, and how many there are; a word may have none."""
+    starts = np.searchsorted(owners, np.arange(owners[-1] + 1))
+    counts = np.diff(starts, append=len(owners))
+    return np.add.reduceat(values, starts, axis=0) * (counts > 0)[:, None], counts
 
 
 def find_crossing(model: nn.Module) -> list[str]:

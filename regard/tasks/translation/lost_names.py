@@ -98,7 +98,7 @@ class Lexicon:
         for part in word.split("-"):
             if len(part) >= SHORTEST and not part.isupper():
                 pieces = min(self.count_pieces(part), self.count_pieces(part.lower()))
-                if pieces >= least and len(part) <= most * pieces and not EXONYMS.match(part):
+                if pieces >= least and len(part) <= most * pieces and not is_exonym(part):
                     return True
         return False
 
@@ -218,9 +218,15 @@ def strip_clitics(word: str) -> str:
 
 def is_name(text: str, match: re.Match[str], word: str) -> bool:
     """Whether a word is written as a name, with a capital that no sentence begins by."""
-    if not word[:1].isupper() or EXONYMS.match(word):
+    if not word[:1].isupper() or is_exonym(word):
         return False
     return not OPENING.search(text[: match.start()].rstrip())
+
+
+@lru_cache(maxsize=REMEMBERED)
+def is_exonym(word: str) -> bool:
+    """Whether a word begins or ends as names do that languages spell each in its own way."""
+    return EXONYMS.match(word) is not None
 
 
 @cache

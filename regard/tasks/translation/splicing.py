@@ -107,7 +107,9 @@ def find_stretches(
             share = looks[: len(written), own].sum(1)
             if not len(share):
                 continue
-            run = _find_run(share, np.isin(looks[: len(written)].argmax(1), own))
+            inside = np.zeros(looks.shape[1], dtype=bool)
+            inside[own] = True
+            run = _find_run(share, inside[looks[: len(written)].argmax(1)])
             words = [written[n] for n in run or ()] if PLAIN.fullmatch(text[slice(*span)]) else []
             stretch = _trim(answer, words, known, translator.lexicon) if words else None
             after = written[int(share.argmax())][1]
