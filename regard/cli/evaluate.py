@@ -8,7 +8,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -125,22 +124,10 @@ def scored(
     trained = recipe.load(path, device=device, task=able)
     if among and not getattr(trained, "languages", True):
         chosen = {key: value for key, value in chosen.items() if key != "to"}  # of one direction: nothing to choose
-    return _with_overlap(trained.evaluate(*files, name=name, **_known(trained, chosen)), trained, files)
-
-
-def _with_overlap(scores: Scores, trained: Any, files: Sequence[str]) -> Scores:
-    """The scores, with the files among these that the model was trained on, of which stderr hears as well."""
-    from regard import shipped
-    from regard.training.provenance import describe_overlap, find_overlap
-
-    if getattr(trained, "remembers", False) or scores.details.get("part") == "test" or trained.name in shipped.models():
-        return scores  # it tells itself, was measured on a part that was set aside, or its page says what it is from
-    overlap = find_overlap(getattr(trained, "learnt_from", None), files)
-    if overlap is None and files:
-        print(f"{scores.name} keeps no record of the files it was trained on: they may be these", file=sys.stderr)
-    for line in describe_overlap(scores.name, overlap) if overlap else ():
+    scores = trained.evaluate(*files, name=name, **_known(trained, chosen))
+    for line in scores.warnings:
         print(line, file=sys.stderr)
-    return replace(scores, details={**scores.details, **(overlap or {"trained_on": None, "validated_on": None})})
+    return scores
 
 
 def _known(trained: Any, chosen: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from regard.config.resuming import Free, Warned
 from regard.data.holdout import sentence
 from regard.data.line_report import together
 from regard.data.readers import SURROGATES, Refusal, lines, suffix
+from regard.data.training_sample import warn_of_shared
 from regard.tasks.labels.files import ExamplesConfig
 
 REMEMBERED = 5  # places named of many
@@ -66,6 +67,7 @@ class QuestionFile:
 
     SHORT: ClassVar[str] = "path"
     KIND: ClassVar[str] = "questions"
+    example_unit: ClassVar[str] = "lines"
 
     path: Free[str]
     """SQuAD's JSON, or JSON lines with a question, its context and its answers in each."""
@@ -188,13 +190,8 @@ def shared(train: Found, valid: Found) -> list[str]:
     """A warning where questions that are measured on are about contexts that are also learnt from."""
     met = {sentence(question.context) for question in train.questions}
     both = [question.place for question in valid.questions if sentence(question.context) in met]
-    if not both:
-        return []
-    named = ", ".join(both[:REMEMBERED]) + ", ..." * (len(both) > REMEMBERED)
-    return [
-        f"{len(both):,} of the questions measured on are about contexts that are also trained on ({named}): "
-        "take these out of one of the files"
-    ]
+    what = "questions measured on are about contexts that are also trained on"
+    return warn_of_shared(len(both), both[:REMEMBERED], what)
 
 
 def asked(record: Any, place: str) -> Question:
