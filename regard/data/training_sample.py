@@ -20,7 +20,7 @@ from jaxtyping import UInt64
 
 from regard.data.csv_records import cells, find_delimiter
 from regard.data.dedup import key
-from regard.data.holdout import letters, sentence
+from regard.data.holdout import hash_bytes, letters
 from regard.data.line_report import LineReport
 from regard.data.readers import JSON_SUFFIXES, LONGEST_TEXT, lines, suffix
 from regard.data.sheets import Sheet
@@ -120,14 +120,20 @@ def _examples(file: str, unit: Unit) -> Iterator[list[str]]:
             yield from _records(file)
         else:
             mark = find_delimiter(lambda: _lines(file), spreadsheet=suffix(file) == ".csv")
-            for _, record in cells(_lines(file), LineReport(), mark, quoted=mark != "\t"):
-                yield record
+            if mark == "\t":
+                yield from (_decode(line).split("\t") for line in _lines(file))
+            else:
+                yield from (record for _, record in cells(_lines(file), LineReport(), mark, quoted=True))
     except ValueError:
         return
 
 
 def _lines(file: str) -> Iterator[bytes | None]:
     return lines(file, longest=LONGEST_TEXT)
+
+
+def _decode(line: bytes | None) -> str:
+    return (line or b"").decode("utf-8", errors="replace")
 
 
 def _rows(file: str) -> Iterator[list[str]]:
@@ -149,7 +155,7 @@ def _blocks(file: str) -> Iterator[list[str]]:
     """What lies between blank lines; a line of tagged words by itself where there are none."""
     block: list[str] = []
     for line in _lines(file):
-        text = (line or b"").decode("utf-8", errors="replace")
+        text = _decode(line)
         if text.strip():
             block.append(text)
         elif block:
@@ -163,7 +169,7 @@ def _records(file: str) -> Iterator[list[str]]:
     """The texts of every JSON record."""
     parsed, pieces = 0, list[str]()
     for line in _lines(file):
-        text = (line or b"").decode("utf-8", errors="replace")
+        text = _decode(line)
         try:
             record = _texts(json.loads(text))
         except (ValueError, RecursionError):
@@ -194,19 +200,23 @@ def _keys(example: Sequence[str], unit: Unit) -> list[int]:
     """The digests by which a training example is known: one of a row, one of every text."""
     if unit == "rows":
         return [key(*example)]
-    return [sentence(cell) for cell in example if _is_text(cell)]
+    return [number for cell in example if (number := _text_key(cell)) is not None]
 
 
 def _key(example: Sequence[str], unit: Unit) -> int | None:
     """The digest that a test example is looked up by: that of its row, or of its longest text."""
     if unit == "rows":
         return key(*example)
-    texts = [cell for cell in example if _is_text(cell)]
-    return sentence(max(texts, key=len)) if texts else None
+    for cell in sorted(example, key=len, reverse=True):
+        if (number := _text_key(cell)) is not None:
+            return number
+    return None
 
 
-def _is_text(cell: str) -> bool:
-    return any(map(str.isalpha, cell)) and bool(letters(cell))
+def _text_key(cell: str) -> int | None:
+    """The digest of a text, by its letters alone; None for numbers, dates and the like."""
+    spelt = letters(cell)
+    return hash_bytes(spelt) if spelt and not spelt.isdigit() else None
 
 
 def _smallest(known: UInt64[np.ndarray, "known"], more: Iterable[int]) -> UInt64[np.ndarray, "keys"]:
