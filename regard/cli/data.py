@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import train_options as option
+from regard.cli.file_options import NamedFiles, takes_files
 from regard.cli.grammar import Json, group
-from regard.cli.train import joined, labelling, sort, told
+from regard.cli.train import sort
 
 data = group("Check your data exactly as training will read it; make some.")
 make = group("Make data to train on.")
@@ -19,28 +19,14 @@ Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write; 
 
 
 @data.command()
+@takes_files
 def check(
+    *,
     words: Annotated[
         list[str] | None,
         typer.Argument(metavar="FILE... SETTING...", help="Files or a recipe, as for train; then settings."),
     ] = None,
-    source: option.Source = None,
-    target: option.Target = None,
-    pairs: option.Pairs = None,
-    labelled: option.Labelled = None,
-    tagged: option.Tagged = None,
-    rated: option.Rated = None,
-    choices: option.Choices = None,
-    questions: option.Questions = None,
-    text: option.Text = None,
-    pictures: option.Pictures = None,
-    captions: option.Captions = None,
-    graph: option.Graph = None,
-    edges: option.Edges = None,
-    nodes: option.Nodes = None,
-    table: option.Table = None,
-    tables: option.Tables = None,
-    labels: option.Labels = None,
+    files: NamedFiles,
     tokens: Annotated[
         bool, typer.Option("--tokens/--no-tokens", help="Train the tokenizer too, and give lengths in tokens.")
     ] = False,
@@ -52,15 +38,9 @@ def check(
     from regard import recipe as recipes
     from regard.cli.tables import Fitted
     from regard.training import checking
-    from regard.training.task import Given
 
-    named = {"pairs": pairs, "labelled": labelled, "tagged": tagged, "rated": rated, "choices": choices}
-    named |= {"questions": questions, "text": text, "pictures": pictures, "captions": captions}
-    named |= {"graph": joined(graph, edges, nodes), "table": table, "tables": tables}
-    kind, files = told(named, source, target)
     asked, changes = sort(words or [])
-    given = Given(files, kind=kind, aligned=source is not None, labels=labelling(labels, tables))
-    settings = recipes.order(asked, *changes, given=given).settings
+    settings = recipes.order(asked, *changes, given=files.given()).settings
     if "data" not in settings:
         raise ValueError("nothing to check: give files, or a recipe")
     task, resolved = recipes.resolve(settings)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.file_options import COLUMNS
 from regard.cli.grammar import Device, Json, Settings, called, named, options
 from regard.cli.lines import PICTURES, count_formulas, tell_formulas, writable
 
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
 
 PAIR = re.compile(r"([0-9]+),\s*([0-9]+)")
 KINDS = ("html", "png", "svg", "json", "csv", "htm", *PICTURES)
-Columns = Annotated[
-    tuple[int, int] | None, typer.Option(help="Columns of the two sides, or of text and label, in a TSV file.")
-]
+Columns = Annotated[tuple[int, int] | None, typer.Option(help=COLUMNS)]
 To = Annotated[str | None, typer.Option(help="Target language of translators; guessed if not given.")]
 
 
