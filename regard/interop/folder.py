@@ -17,7 +17,8 @@ from regard import checkpoint
 from regard.checkpoint import INDEX, WEIGHTS
 from regard.checkpoint.files import explained
 from regard.checkpoint.tensors import mapped
-from regard.interop.fields import as_json, quoted
+from regard.config.words import as_json
+from regard.interop.fields import quoted
 
 CONFIG = "config.json"
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")  # names by which models are fetched

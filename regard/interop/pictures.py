@@ -12,11 +12,11 @@ from torch import Tensor
 from regard import config
 from regard.checkpoint import WEIGHTS
 from regard.config.paths import real_path
-from regard.config.words import shown
+from regard.config.words import as_json, shown
 from regard.interop import folder as folders
 from regard.interop.convolutions import FAMILIES, Nameless
 from regard.interop.family import Family
-from regard.interop.fields import Fields, as_json, quoted
+from regard.interop.fields import Fields, quoted
 from regard.interop.preprocessor import PREPROCESSOR, read_preparation, read_timm, write_preparation
 from regard.interop.vit import Vit
 
