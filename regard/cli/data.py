@@ -10,6 +10,7 @@ import typer
 
 from regard.cli.file_options import NamedFiles, takes_files
 from regard.cli.grammar import Json, group
+from regard.cli.progress import announce
 from regard.cli.train import sort
 
 data = group("Check your data exactly as training will read it; make some.")
@@ -44,7 +45,8 @@ def check(
     if "data" not in settings:
         raise ValueError("nothing to check: give files, or a recipe")
     task, resolved = recipes.resolve(settings)
-    found = checking.check(task, resolved, tokens=tokens)
+    with announce("reading every line of the data"):
+        found = checking.check(task, resolved, tokens=tokens)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))
     else:
@@ -63,13 +65,14 @@ def cmudict(
     stress: Annotated[bool, typer.Option("--stress", help="Keep the digits that say which vowel is stressed.")] = False,
 ) -> None:
     """Pairs of letters and sounds from the CMU Pronouncing Dictionary; no word is in two parts."""
+    from regard.config.words import quantity
     from regard.lab import cmudict
 
     _folder(out)
     found = cmudict.read(str(file), stress=stress)
     for name, (words, lines) in cmudict.write(found, out).items():
-        print(f"{out / name}.tsv.gz: {words:,} words, {lines:,} pronunciations")
-    print(f"left out: {found.passed_over:,} words with signs other than letters and apostrophes")
+        print(f"{out / name}.tsv.gz: {quantity(words, 'word')}, {quantity(lines, 'pronunciation')}")
+    print(f"left out: {quantity(found.passed_over, 'word')} with signs other than letters and apostrophes")
 
 
 @make.command()
@@ -143,7 +146,9 @@ def digits(
 
     _folder(out)
     known = None if glyphs is None else str(glyphs)
-    print(f"{digits.write(out, count=count, size=size, digits=known, seed=seed)}: {count:,} pictures to learn from")
+    with announce(f"drawing {count:,} pictures to learn from and {max(1, count // 10):,} to test on"):
+        written = digits.write(out, count=count, size=size, digits=known, seed=seed)
+    print(f"{written}: {count:,} pictures to learn from")
 
 
 def _folder(path: Path) -> None:

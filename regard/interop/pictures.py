@@ -190,8 +190,10 @@ def _pickles(path: Path) -> bool:
 
 
 def _pickled(place: Path) -> str:
-    convert = f"python scripts/bin_to_safetensors.py {place.parent}"
-    return f"{place}: is pickled, and a pickle can run code: convert it first with `{convert}`"
+    made = (
+        place.with_name("model.safetensors") if place.name == "pytorch_model.bin" else place.with_suffix(".safetensors")
+    )
+    return f"{place}: is pickled, and a pickle can run code: convert it first with {folders.conversion(place, made)}"
 
 
 def _labels(found: Mapping[str, Any]) -> tuple[str, ...] | None:
