@@ -213,6 +213,9 @@ def test_one_model_is_described_by_its_name_and_another_name_is_refused(capsys, 
     assert said.startswith("encoder\n  task ")
     assert "stories" not in said
     (tmp_path / "mine").mkdir()
-    for name, remedy in (("encodr", "did you mean encoder?"), ("mine", "it is a folder: try regard runs mine")):
+    for name, remedy in (
+        ("encodr", "did you mean encoder?"),
+        ("mine", "mine is a folder, no model that comes with Regard: try regard runs mine"),
+    ):
         assert run(["models", name]) == 1
         assert remedy in capsys.readouterr().err

@@ -29,8 +29,11 @@ def models(
 
     known = shipped.models()
     if name is not None and name not in known:
-        remedy = f"it is a folder: try regard runs {shlex.quote(name)}" if Path(name).is_dir() else "give one of them"
-        raise ValueError(f"no model called {name} comes with Regard{nearest(name, known)}: {remedy}")
+        if Path(name).is_dir():
+            raise ValueError(
+                f"{name} is a folder, no model that comes with Regard: try regard runs {shlex.quote(name)}"
+            )
+        raise ValueError(f"no model called {name} comes with Regard{nearest(name, known)}")
     found = list(known.values()) if name is None else [known[name]]
     if as_json:
         print(json.dumps([model.plain() for model in found], ensure_ascii=False, indent=1))
