@@ -27,6 +27,7 @@ from regard.data.sheets import Sheet
 
 KEPT = 1 << 13  # digests kept of a model's training examples: 64 KiB
 MANY = 64  # texts of one JSON record from which each of them is an example
+HEADING_WORDS = 3  # of a cell that may name a column
 TEXT_FILES = (".txt", ".text", ".md", ".rst", ".tex", ".jsonl", ".ndjson")
 """How files of a folder are named that are read, `.gz` after it or not."""
 Unit = Literal["lines", "rows", "sentences"]
@@ -121,11 +122,19 @@ def _examples(file: str, unit: Unit) -> Iterator[list[str]]:
         else:
             mark = find_delimiter(lambda: _lines(file), spreadsheet=suffix(file) == ".csv")
             if mark == "\t":
-                yield from (_decode(line).split("\t") for line in _lines(file))
+                records = (_decode(line).split("\t") for line in _lines(file))
             else:
-                yield from (record for _, record in cells(_lines(file), LineReport(), mark, quoted=True))
+                records = (record for _, record in cells(_lines(file), LineReport(), mark, quoted=True))
+            first = next(records, [])
+            yield from () if _may_be_heading(first) else (first,)
+            yield from records
     except ValueError:
         return
+
+
+def _may_be_heading(record: Sequence[str]) -> bool:
+    """True if the first record of a table could name its columns: headings of different data are often the same."""
+    return len(record) > 1 and all(len(cell.split()) <= HEADING_WORDS for cell in record)
 
 
 def _lines(file: str) -> Iterator[bytes | None]:
