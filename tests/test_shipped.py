@@ -204,3 +204,18 @@ def test_shipping_refuses_a_card_that_says_too_little_and_a_model_that_is_too_la
 def test_a_shipped_model_is_called_by_its_name_and_others_by_their_folder(tmp_path: Path):
     assert [shipped.name_of(model.path) for model in MODELS.values()] == list(MODELS)
     assert shipped.name_of(tmp_path / "encoder") == str(tmp_path / "encoder")
+
+
+def test_one_model_is_described_by_its_name_and_another_name_is_refused(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(["models", "encoder"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("encoder\n  task ")
+    assert "stories" not in said
+    (tmp_path / "mine").mkdir()
+    for name, remedy in (
+        ("encodr", "did you mean encoder?"),
+        ("mine", "mine is a folder, no model that comes with Regard: try regard runs mine"),
+    ):
+        assert run(["models", name]) == 1
+        assert remedy in capsys.readouterr().err

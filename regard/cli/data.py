@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from regard.cli import train_options as option
+from regard.cli.file_options import NamedFiles, takes_files
 from regard.cli.grammar import Json, group
-from regard.cli.train import joined, labelling, sort, told
+from regard.cli.progress import announce
+from regard.cli.train import sort
 
 data = group("Check your data exactly as training will read it; make some.")
 make = group("Make data to train on.")
@@ -19,28 +20,14 @@ Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write; 
 
 
 @data.command()
+@takes_files
 def check(
+    *,
     words: Annotated[
         list[str] | None,
         typer.Argument(metavar="FILE... SETTING...", help="Files or a recipe, as for train; then settings."),
     ] = None,
-    source: option.Source = None,
-    target: option.Target = None,
-    pairs: option.Pairs = None,
-    labelled: option.Labelled = None,
-    tagged: option.Tagged = None,
-    rated: option.Rated = None,
-    choices: option.Choices = None,
-    questions: option.Questions = None,
-    text: option.Text = None,
-    pictures: option.Pictures = None,
-    captions: option.Captions = None,
-    graph: option.Graph = None,
-    edges: option.Edges = None,
-    nodes: option.Nodes = None,
-    table: option.Table = None,
-    tables: option.Tables = None,
-    labels: option.Labels = None,
+    files: NamedFiles,
     tokens: Annotated[
         bool, typer.Option("--tokens/--no-tokens", help="Train the tokenizer too, and give lengths in tokens.")
     ] = False,
@@ -52,19 +39,14 @@ def check(
     from regard import recipe as recipes
     from regard.cli.tables import Fitted
     from regard.training import checking
-    from regard.training.task import Given
 
-    named = {"pairs": pairs, "labelled": labelled, "tagged": tagged, "rated": rated, "choices": choices}
-    named |= {"questions": questions, "text": text, "pictures": pictures, "captions": captions}
-    named |= {"graph": joined(graph, edges, nodes), "table": table, "tables": tables}
-    kind, files = told(named, source, target)
     asked, changes = sort(words or [])
-    given = Given(files, kind=kind, aligned=source is not None, labels=labelling(labels, tables))
-    settings = recipes.order(asked, *changes, given=given).settings
+    settings = recipes.order(asked, *changes, given=files.given()).settings
     if "data" not in settings:
         raise ValueError("nothing to check: give files, or a recipe")
     task, resolved = recipes.resolve(settings)
-    found = checking.check(task, resolved, tokens=tokens)
+    with announce("reading every line of the data"):
+        found = checking.check(task, resolved, tokens=tokens)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))
     else:
@@ -83,13 +65,14 @@ def cmudict(
     stress: Annotated[bool, typer.Option("--stress", help="Keep the digits that say which vowel is stressed.")] = False,
 ) -> None:
     """Pairs of letters and sounds from the CMU Pronouncing Dictionary; no word is in two parts."""
+    from regard.config.words import quantity
     from regard.lab import cmudict
 
     _folder(out)
     found = cmudict.read(str(file), stress=stress)
     for name, (words, lines) in cmudict.write(found, out).items():
-        print(f"{out / name}.tsv.gz: {words:,} words, {lines:,} pronunciations")
-    print(f"left out: {found.passed_over:,} words with signs other than letters and apostrophes")
+        print(f"{out / name}.tsv.gz: {quantity(words, 'word')}, {quantity(lines, 'pronunciation')}")
+    print(f"left out: {quantity(found.passed_over, 'word')} with signs other than letters and apostrophes")
 
 
 @make.command()
@@ -163,7 +146,9 @@ def digits(
 
     _folder(out)
     known = None if glyphs is None else str(glyphs)
-    print(f"{digits.write(out, count=count, size=size, digits=known, seed=seed)}: {count:,} pictures to learn from")
+    with announce(f"drawing {count:,} pictures to learn from and {max(1, count // 10):,} to test on"):
+        written = digits.write(out, count=count, size=size, digits=known, seed=seed)
+    print(f"{written}: {count:,} pictures to learn from")
 
 
 def _folder(path: Path) -> None:

@@ -8,12 +8,12 @@ import re
 import sys
 import textwrap
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.cli.file_options import COLUMNS
 from regard.cli.grammar import Device, Json, Settings, called, named, options
 from regard.cli.lines import PICTURES, count_formulas, tell_formulas, writable
 
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 PAIR = re.compile(r"([0-9]+),\s*([0-9]+)")
 KINDS = ("html", "png", "svg", "json", "csv", "htm", *PICTURES)
-Columns = Annotated[
-    tuple[int, int] | None, typer.Option(help="Columns of the two sides, or of text and label, in a TSV file.")
-]
+Columns = Annotated[tuple[int, int] | None, typer.Option(help=COLUMNS)]
 To = Annotated[str | None, typer.Option(help="Target language of translators; guessed if not given.")]
 
 
@@ -125,22 +123,10 @@ def scored(
     trained = recipe.load(path, device=device, task=able)
     if among and not getattr(trained, "languages", True):
         chosen = {key: value for key, value in chosen.items() if key != "to"}  # of one direction: nothing to choose
-    return _with_overlap(trained.evaluate(*files, name=name, **_known(trained, chosen)), trained, files)
-
-
-def _with_overlap(scores: Scores, trained: Any, files: Sequence[str]) -> Scores:
-    """The scores, with the files among these that the model was trained on, of which stderr hears as well."""
-    from regard import shipped
-    from regard.training.provenance import describe_overlap, find_overlap
-
-    if getattr(trained, "remembers", False) or scores.details.get("part") == "test" or trained.name in shipped.models():
-        return scores  # it tells itself, was measured on a part that was set aside, or its page says what it is from
-    overlap = find_overlap(getattr(trained, "learnt_from", None), files)
-    if overlap is None and files:
-        print(f"{scores.name} keeps no record of the files it was trained on: they may be these", file=sys.stderr)
-    for line in describe_overlap(scores.name, overlap) if overlap else ():
+    scores = trained.evaluate(*files, name=name, **_known(trained, chosen))
+    for line in scores.warnings:
         print(line, file=sys.stderr)
-    return replace(scores, details={**scores.details, **(overlap or {"trained_on": None, "validated_on": None})})
+    return scores
 
 
 def _known(trained: Any, chosen: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from regard.cli.answers import tabular, typed
 from regard.cli.classify import of_graphs
 from regard.cli.grammar import Device, named
 from regard.cli.lines import PICTURES, guessed, writable
+from regard.cli.progress import announce
 from regard.cli.views import PAGES, View, judged, links, show, show_made
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _judge(trained: Any, paths: list[str], texts: list[str], output: Path | None
     _alone(trained, "judge", texts, output)
     if other is not None and not hasattr(other, "boxes"):
         raise ValueError(f"--against is for models that find digits: {other.name} is {other.kind}, leave it out")
-    with Console(stderr=True).status("judging every map and control, which may take some minutes ..."):
+    with announce("judging every map and control, which may take some minutes"):
         found = trained.judge_maps(*paths, against=other)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))
@@ -167,10 +168,9 @@ def _compared(console: Console, found: Any, one: str, rival: str, check: str, *,
 
 def _probe(trained: Any, paths: list[str], texts: list[str], output: Path | None, *, as_json: bool) -> None:
     """Whether a picture classifier has learnt a mark in place of the thing, in sentences."""
-    from rich.console import Console
 
     _alone(trained, "probe", texts, output)
-    with Console(stderr=True).status("answering with and without the mark ..."):
+    with announce("answering with and without the mark"):
         found = trained.probe(*paths)
     if as_json:
         print(json.dumps(found.plain(), ensure_ascii=False))

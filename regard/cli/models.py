@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 import textwrap
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from regard.cli.grammar import Json
 
@@ -15,15 +19,26 @@ WIDTH = 80
 PLACE = "A run folder or a checkpoint directory may stand wherever a name may."
 
 
-def models(as_json: Json = False) -> None:
+def models(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One of them; all when not given.")] = None,
+    as_json: Json = False,
+) -> None:
     """List the models that come with Regard."""
     from regard import shipped
+    from regard.config.words import nearest
 
-    found = list(shipped.models().values())
+    known = shipped.models()
+    if name is not None and name not in known:
+        if Path(name).is_dir():
+            raise ValueError(
+                f"{name} is a folder, no model that comes with Regard: try regard runs {shlex.quote(name)}"
+            )
+        raise ValueError(f"no model called {name} comes with Regard{nearest(name, known)}")
+    found = list(known.values()) if name is None else [known[name]]
     if as_json:
         print(json.dumps([model.plain() for model in found], ensure_ascii=False, indent=1))
         return
-    print("\n\n".join([*map(_described, found), PLACE]))
+    print("\n\n".join([*map(_described, found), *([PLACE] if name is None else [])]))
 
 
 def _described(model: Shipped) -> str:

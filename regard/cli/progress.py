@@ -4,12 +4,32 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 LINE_SECONDS = 10.0  # between two plain lines
+
+
+@contextmanager
+def announce(what: str) -> Iterator[None]:
+    """Say what is being done: at once on a terminal, elsewhere in a line if it takes long."""
+    console = Console(stderr=True)
+    if console.is_terminal:
+        with console.status(f"{what} ..."):
+            yield
+        return
+    late = Timer(LINE_SECONDS, lambda: print(f"regard: {what} ...", file=sys.stderr, flush=True))
+    late.daemon = True
+    late.start()
+    try:
+        yield
+    finally:
+        late.cancel()
 
 
 class CountedProgress:

@@ -9,13 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from regard.cli.grammar import HELP, Json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-runs = typer.Typer(help="The status of every run; two compared; answers.", context_settings=HELP)
+
+class Runs(TyperGroup):
+    """Commands on runs; a word that is none of them is a run to show."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first word names, or the one that shows the run it names."""
+        return super().resolve_command(ctx, args if args[0] in self.commands else ["show", *args])
+
+
+runs = typer.Typer(
+    help="The status of every run; one by itself; two compared; answers.", cls=Runs, context_settings=HELP
+)
 CHANGING = ("text", "answer", "near")  # what a sample holds that training changes; the rest is what was asked
 RIGHT = ("reference", "label", "truth", "there")  # what should be answered, shown after what was asked
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
@@ -57,6 +69,24 @@ def list_runs(
     ]
     title = None if rows else f"no runs in {folder} yet"
     Console(highlight=False).print(Fitted(("run", "state", "step", "best", "why"), rows, title))
+
+
+@runs.command()
+def show(run: Run, as_json: Json = False) -> None:
+    """One run: its state, best scores, settings in short, and the command that began it."""
+    from rich.console import Console
+
+    from regard.cli.tables import Fitted
+    from regard.training import history
+
+    place = run if run.is_dir() else Path("runs") / run
+    if not (place / "config.yaml").is_file() and not (place / "contest.json").is_file():
+        raise ValueError(f"{run}: no run here or in runs, and no command of regard runs: name a run folder")
+    found = history.describe(place)
+    if as_json:
+        print(json.dumps(found, ensure_ascii=False, indent=1))
+    else:
+        Console(highlight=False).print(Fitted(("", ""), [(name, str(value)) for name, value in found.items() if value]))
 
 
 @runs.command()

@@ -16,6 +16,7 @@ import typer
 from regard.cli import train_options as option
 from regard.cli.few import fit as fitted
 from regard.cli.few import instead
+from regard.cli.file_options import NamedFiles, takes_files
 from regard.cli.grammar import Json
 from regard.cli.lines import say
 
@@ -75,28 +76,14 @@ regard train --resume --out runs/a
 """
 
 
+@takes_files
 def train(
+    *,
     words: option.Words = None,
-    pairs: option.Pairs = None,
-    source: option.Source = None,
-    target: option.Target = None,
-    labelled: option.Labelled = None,
+    files: NamedFiles,
     unlabelled: option.Unlabelled = None,
     few: option.Few = None,
-    tagged: option.Tagged = None,
-    rated: option.Rated = None,
-    choices: option.Choices = None,
-    questions: option.Questions = None,
-    text: option.Text = None,
     masked: option.Masked = False,
-    pictures: option.Pictures = None,
-    captions: option.Captions = None,
-    graph: option.Graph = None,
-    edges: option.Edges = None,
-    nodes: option.Nodes = None,
-    table: option.Table = None,
-    tables: option.Tables = None,
-    labels: option.Labels = None,
     valid: option.Valid = None,
     task: option.Task = None,
     to: option.To = None,
@@ -109,27 +96,19 @@ def train(
     as_json: Json = False,
 ) -> None:
     """Train a model on your own data: files in, a scored checkpoint out."""
-    from regard.training.task import Given
-
     if resume and overwrite:
         raise ValueError("--resume continues a run and --overwrite starts anew: give one of them")
-    if unlabelled and not labelled:
-        text, masked, unlabelled = [*(text or []), *unlabelled], True, None
-    kinds = {"pairs": pairs, "labelled": labelled, "text": text, "tagged": tagged, "table": table, "rated": rated}
-    kinds |= {"choices": choices, "questions": questions, "pictures": pictures, "captions": captions}
-    kinds |= {"tables": tables}
-    kinds["graph"] = joined(graph, edges, nodes)
-    kind, files = told(kinds, source, target)
-    given = Given(files, valid=tuple(map(str, valid or [])), kind=kind, aligned=source is not None, to=to)
-    given = replace(given, labels=labelling(labels, tables))
+    if unlabelled and not files.options["labelled"]:
+        files, masked, unlabelled = files.adding("text", unlabelled), True, None
+    given = replace(files.given(), valid=tuple(map(str, valid or [])), to=to)
     asked, changes = sort(words or [])
     how: Any = {"start": start, "out": out, "valid": valid or [], "overwrite": overwrite, "device": device}
     if few:
-        if asked or files or masked or task is not None or to is not None or resume:
+        if asked or given.files or masked or task is not None or to is not None or resume:
             raise ValueError("--few fits a head to its own files: give --from, --valid, --out and settings beside it")
         return fitted(few, [*changes, *(settings or [])], as_json=as_json, **how)
     free = not (changes or settings or masked or resume or unlabelled or task or to)
-    if start is not None and free and (asked or files) and (found := _few(asked, given, start)):
+    if start is not None and free and (asked or given.files) and (found := _few(asked, given, start)):
         return fitted(found, [], as_json=as_json, **how)
     if masked and task is not None:
         raise ValueError(f"--masked and --task {task} ask for two trainings: give one of them")
@@ -213,38 +192,6 @@ def sort(words: list[str]) -> tuple[list[str], list[str]]:
     """Files and settings, whichever come first."""
     changes = [word for word in words if SETTING.match(word) and not Path(word).exists()]
     return [word for word in words if word not in changes], changes
-
-
-def joined(graph: list[Path] | None, edges: Path | None, nodes: Path | None) -> list[Path] | None:
-    """The files of a graph."""
-    if edges is None and nodes is None:
-        return graph
-    if edges is None or nodes is None or graph:
-        raise ValueError("--edges and --nodes go together, without --graph: give both files")
-    return [edges, nodes]
-
-
-def labelling(labels: Path | None, tables: list[Path] | None) -> str | None:
-    """The file with the labels of the samples of some tables."""
-    if labels is not None and not tables:
-        raise ValueError(f"--labels {labels} goes with --tables: name the tables whose samples it labels")
-    return None if labels is None else str(labels)
-
-
-def told(
-    kinds: dict[str, list[Path] | None], source: Path | None, target: Path | None
-) -> tuple[str | None, tuple[str, ...]]:
-    """What files were said to hold, and their names."""
-    if (source is None) != (target is None):
-        raise ValueError("--source and --target go together: give both files")
-    sides = [source, target] if source is not None and target is not None else []
-    said = {f"--{kind}": paths for kind, paths in kinds.items() if paths}
-    if sides:
-        said["--source and --target"] = [side for side in sides if side is not None]
-    if len(said) > 1:
-        raise ValueError(f"{' and '.join(said)} contradict each other about the files: give one of them")
-    kind = next((kind for kind, paths in kinds.items() if paths), "pairs" if sides else None)
-    return kind, tuple(str(path) for paths in said.values() for path in paths)
 
 
 def _filling() -> str:

@@ -1,4 +1,4 @@
-"""The options of `regard train`: what the files are, and where a run goes."""
+"""The options of `regard train` beside those of its files: which training it is, and where a run goes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-WHAT, WHERE = "What the files hold (detected if not given)", "The run"
+from regard.cli.file_options import WHAT
+
+WHERE = "The run"
 
 Words = Annotated[
     list[str] | None,
@@ -15,18 +17,6 @@ Words = Annotated[
         metavar="FILE... SETTING...",
         help="Files to train on, or a recipe (.yaml); then settings, such as training.epochs=20.",
     ),
-]
-Pairs = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Pairs of texts: TSV, CSV, JSON lines, or two files.", rich_help_panel=WHAT),
-]
-Source = Annotated[
-    Path | None, typer.Option(help="Text to translate from, one sentence per line.", rich_help_panel=WHAT)
-]
-Target = Annotated[Path | None, typer.Option(help="Its translations, line by line.", rich_help_panel=WHAT)]
-Labelled = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Texts with labels: CSV, TSV, JSON lines.", rich_help_panel=WHAT),
 ]
 Unlabelled = Annotated[
     list[Path] | None,
@@ -40,55 +30,7 @@ Few = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE", help="Few labelled texts: a linear head on --from.", rich_help_panel=WHAT),
 ]
-Tagged = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Words with tags: CoNLL, or word/tag.", rich_help_panel=WHAT),
-]
-Rated = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Pairs of texts with a score.", rich_help_panel=WHAT),
-]
-Choices = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Questions with answers to choose from.", rich_help_panel=WHAT),
-]
-Questions = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Questions with answers in a text: SQuAD, JSON lines.", rich_help_panel=WHAT),
-]
-Text = Annotated[
-    list[Path] | None, typer.Option(metavar="FILE", help="Plain text: files, folders.", rich_help_panel=WHAT)
-]
 Masked = Annotated[bool, typer.Option("--masked", help="Train a BERT on the text, not a GPT.", rich_help_panel=WHAT)]
-Pictures = Annotated[
-    list[Path] | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="Pictures with labels: a folder for each class, a table of paths, idx, npz.",
-        rich_help_panel=WHAT,
-    ),
-]
-Captions = Annotated[
-    list[Path] | None,
-    typer.Option(
-        metavar="FILE", help="Pictures with captions: CSV, JSON lines, Flickr8k's token file.", rich_help_panel=WHAT
-    ),
-]
-Graph = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="A graph with labelled nodes: npz.", rich_help_panel=WHAT),
-]
-Edges = Annotated[Path | None, typer.Option(help="Edges of a graph: CSV, both ends named.", rich_help_panel=WHAT)]
-Nodes = Annotated[Path | None, typer.Option(help="Its nodes: CSV with id, label and features.", rich_help_panel=WHAT)]
-Table = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="A table of numbers, its columns named.", rich_help_panel=WHAT),
-]
-Tables = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Tables of the same samples, one per omic.", rich_help_panel=WHAT),
-]
-Labels = Annotated[Path | None, typer.Option(help="With --tables: the labels of the samples.", rich_help_panel=WHAT)]
 Valid = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE", help="Validation files; else some data is held out.", rich_help_panel=WHAT),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 from regard.config.fields import UNIONS, bare
 from regard.config.ranges import Range
 
+JSON_SHOWN = 60  # letters of a value of JSON in an error
 LISTED = 40  # names that an error lists
 LETTERS_PER_TYPO = 4  # of a name for each that may be mistyped, rounded
 SHORTEST_TYPED = 4  # letters of a name in which a mistake can be told from another name
@@ -113,3 +115,9 @@ def quantity(count: int, noun: str) -> str:
 def join(where: str, name: str) -> str:
     """The full name of a setting."""
     return f"{where}.{name}" if where else name
+
+
+def as_json(value: Any) -> str:
+    """A value as JSON has it, cut where it is long."""
+    text = json.dumps(value)
+    return text if len(text) <= JSON_SHOWN else f"{text[: JSON_SHOWN - 3]}..."

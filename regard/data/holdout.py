@@ -16,7 +16,7 @@ NOT_WORD_ASCII = bytes(byte for byte in range(128) if NOT_WORD.match(chr(byte)))
 
 def sentence(text: str) -> int:
     """A 64-bit number alike for texts that differ in case, spaces and punctuation only."""
-    return _number(letters(text) or text.encode())
+    return hash_bytes(letters(text) or text.encode())
 
 
 def letters(text: str) -> bytes:
@@ -28,10 +28,11 @@ def letters(text: str) -> bytes:
 
 def share(source: str, target: str) -> float:
     """A number in [0, 1) that looks random and depends on the pair alone."""
-    return _number(f"{source}\t{target}".encode()) / 2**64
+    return hash_bytes(f"{source}\t{target}".encode()) / 2**64
 
 
-def _number(text: bytes) -> int:
+def hash_bytes(text: bytes) -> int:
+    """64 bits of a hash."""
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 
 

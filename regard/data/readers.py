@@ -47,6 +47,7 @@ class Corpus:
     """Where pairs of texts come from: two line-aligned files, or one TSV or JSON-lines file; each may be gzipped."""
 
     SHORT: ClassVar[str] = "path"
+    example_unit: ClassVar[str] = "lines"
 
     source: Free[str | None] = None
     """File with a text to translate in each line; goes with target."""
@@ -103,6 +104,7 @@ class TextFile:
     """A file with a text in each line; it may be gzipped."""
 
     SHORT: ClassVar[str] = "path"
+    example_unit: ClassVar[str] = "lines"
 
     path: Free[str]
     """Plain text, or JSON lines if named .jsonl, .json or .ndjson."""

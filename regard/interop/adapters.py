@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from regard.config.words import as_json
 from regard.interop import folder as folders
 from regard.interop import links
 from regard.interop.family import Family, blank
-from regard.interop.fields import Fields, as_json, quoted
+from regard.interop.fields import Fields, quoted
 from regard.interop.heads import BODIES, ENCODERS, HEADS, TOKENS, Outline, encoder, module, stripped
 from regard.interop.peft import CONFIG, PREFIX, ROWS, WEIGHTS, A, B, among, ends
 from regard.models.lora import DOWN, SCALE, UP

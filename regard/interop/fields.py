@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
+
+from regard.config.words import as_json
 
 T = TypeVar("T")
 SHOWN = 60  # letters of a value in an error
@@ -115,12 +116,6 @@ class Fields:
                 pair = f"{there[0]} is {as_json(self._found[there[0]])} and {other} is {as_json(self._found[other])}"
                 raise ValueError(f"{self.place}: {pair}, which mean the same")
         return self._found[there[0]] if there else default
-
-
-def as_json(value: Any) -> str:
-    """A value as JSON has it, cut where it is long."""
-    text = json.dumps(value)
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3]}..."
 
 
 def quoted(name: str) -> str:

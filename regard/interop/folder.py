@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import stat
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,7 +18,8 @@ from regard import checkpoint
 from regard.checkpoint import INDEX, WEIGHTS
 from regard.checkpoint.files import explained
 from regard.checkpoint.tensors import mapped
-from regard.interop.fields import as_json, quoted
+from regard.config.words import as_json
+from regard.interop.fields import quoted
 
 CONFIG = "config.json"
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*(/[\w.-]+)?")  # names by which models are fetched
@@ -156,12 +158,22 @@ def _finite(name: str) -> Any:
     raise ValueError(f"{name} is no number of JSON")
 
 
+def conversion(pickled: Path, made: Path) -> str:
+    """The command that reads the tensors of a pickled file, and nothing else, and writes them as safetensors."""
+    script = (
+        "import sys, torch, safetensors.torch as s; "
+        "t = torch.load(sys.argv[1], map_location='cpu', weights_only=True); "
+        "s.save_file({name: x.contiguous().clone() for name, x in t.items() if torch.is_tensor(x)}, sys.argv[2])"
+    )
+    return f'python -c "{script}" {shlex.quote(str(pickled))} {shlex.quote(str(made))}'
+
+
 def weightless(folder: Path, wanted: str) -> str:
     """Why there are no weights to read, and what to do."""
     names = sorted(path.name for path in folder.iterdir())
     if pickled := [name for name in names if name.endswith(PICKLES)]:
-        convert = f"python scripts/bin_to_safetensors.py {folder}"
-        return f"{folder}: {pickled[0]} is pickled, and a pickle can run code: convert it first with `{convert}`"
+        convert = conversion(folder / pickled[0], folder / WEIGHTS)
+        return f"{folder}: {pickled[0]} is pickled, and a pickle can run code: convert it first with {convert}"
     if others := [name for name in names if name.endswith(STRANGE)]:
         return f"{folder}: {others[0]} cannot be read, only {wanted} can"
     return f"{folder}: {wanted} is missing"

@@ -12,11 +12,11 @@ from torch import Tensor
 from regard import config
 from regard.checkpoint import WEIGHTS
 from regard.config.paths import real_path
-from regard.config.words import shown
+from regard.config.words import as_json, shown
 from regard.interop import folder as folders
 from regard.interop.convolutions import FAMILIES, Nameless
 from regard.interop.family import Family
-from regard.interop.fields import Fields, as_json, quoted
+from regard.interop.fields import Fields, quoted
 from regard.interop.preprocessor import PREPROCESSOR, read_preparation, read_timm, write_preparation
 from regard.interop.vit import Vit
 
@@ -190,8 +190,10 @@ def _pickles(path: Path) -> bool:
 
 
 def _pickled(place: Path) -> str:
-    convert = f"python scripts/bin_to_safetensors.py {place.parent}"
-    return f"{place}: is pickled, and a pickle can run code: convert it first with `{convert}`"
+    made = (
+        place.with_name("model.safetensors") if place.name == "pytorch_model.bin" else place.with_suffix(".safetensors")
+    )
+    return f"{place}: is pickled, and a pickle can run code: convert it first with {folders.conversion(place, made)}"
 
 
 def _labels(found: Mapping[str, Any]) -> tuple[str, ...] | None:

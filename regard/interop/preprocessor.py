@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.interop.fields import Fields, as_json, quoted
+from regard.config.words import as_json
+from regard.interop.fields import Fields, quoted
 from regard.interop.folder import LARGEST, is_there, mapping
 
 PREPROCESSOR = "preprocessor_config.json"

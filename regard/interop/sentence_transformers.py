@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.interop.fields import Fields, as_json, quoted
+from regard.config.words import as_json
+from regard.interop.fields import Fields, quoted
 from regard.interop.folder import LARGEST, is_there, mapping, parse_json
 from regard.interop.special import LARGEST as LARGEST_SETTINGS
 from regard.interop.special import SETTINGS

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.interop.fields import as_json
+from regard.config.words import as_json
 from regard.interop.folder import is_there, mapping
 from regard.interop.sentencepiece import MOST
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.interop.fields import as_json, quoted
+from regard.config.words import as_json
+from regard.interop.fields import quoted
 from regard.interop.folder import is_there
 from regard.interop.special import MORE, ROLES, SETTINGS, WHOLE, Notes, content, vocabulary
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from regard.config.words import as_json
 from regard.data.tokenizers import Tokenizer, refuse_explosive
+from regard.data.tokenizers.charsmap import check_charsmaps
+from regard.data.tokenizers.limits import check_added_tokens, check_merges
 from regard.interop import sentencepiece
-from regard.interop.fields import as_json
 from regard.interop.folder import VOCABULARY, is_there, mapping, read_file
 from regard.interop.pieces import for_camembert, for_marian, for_t5, parts
-from regard.interop.sentencepiece import Pieces, check_charsmap
+from regard.interop.sentencepiece import Pieces
 from regard.interop.special import WHOLE, Notes, frame, mark, notes, numbered
-from regard.interop.tokenizer_limits import check_added_tokens, check_merges
 from regard.interop.tokenizer_settings import follow_settings
 from regard.interop.tokenizer_trial import try_tokenizer
 
@@ -49,8 +48,6 @@ def read(folder: Path, *, kind: str, target: bool = False) -> str:
         mark(document, said, SPECIAL.get(kind, ()))
         document.setdefault("post_processor", frame(document, kind))
         follow_settings(document, said, kind, folder)
-        for charsmap in _charsmaps(document.get("normalizer")):
-            check_charsmap(charsmap)
         text = json.dumps(document, ensure_ascii=False)
         made = folder / WHOLE if is_there(folder / WHOLE) else folder
         _placed(made, lambda: _check_whole(document, text))
@@ -64,6 +61,7 @@ def read(folder: Path, *, kind: str, target: bool = False) -> str:
 
 def _check_whole(document: dict[str, Any], text: str) -> None:
     """Refuse a tokenizer that is inconsistent, or that the library cannot use without harm."""
+    check_charsmaps(document.get("normalizer"))
     check_merges(document["model"])
     refuse_explosive(document)
     try_tokenizer(text)
@@ -198,17 +196,6 @@ def _lines(path: Path) -> list[str]:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: is not UTF-8, byte {error.start:,}") from None
     return lines[:-1] if not lines[-1] else lines
-
-
-def _charsmaps(part: Any) -> Iterator[bytes]:
-    """The maps of characters in a normaliser, whose reader trusts them."""
-    if isinstance(part, dict) and part.get("type") == "Precompiled":
-        try:
-            yield base64.b64decode(part.get("precompiled_charsmap") or "", validate=True)
-        except (binascii.Error, TypeError, ValueError):
-            raise ValueError("its map of characters is not in base 64") from None
-    for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
-        yield from _charsmaps(inner)
 
 
 def _placed(path: Path, action: Callable[[], T]) -> T:

@@ -97,7 +97,8 @@ def regions(trace: Trace, name: str | None = None, *, head: int | None = None, s
             continue
         most = max(float(row[number]) for number, _ in places)
         chance = f" {chances[item.text]:.3f}" if item.text in chances else ""
-        found.append(f"{_printable(item.text, ascii=style.ascii)}{chance}  (highest {most:.1%})")
+        share = f"highest {most:.1%}, an equal share {1 / len(places):.1%}"
+        found.append(f"{_printable(item.text, ascii=style.ascii)}{chance}  ({share})")
         for top in tops:
             line = [float(row[number]) for number, box in places if box[1] == top]
             shown = [

@@ -48,6 +48,8 @@ class Scores:
     tables: Sequence[Table] = ()
     notes: Sequence[str] = ()
     """How metrics were computed, for whoever wants the same."""
+    warnings: Sequence[str] = ()
+    """Why new data may score lower: what was measured on was trained on."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """Whatever else a program may want, as JSON."""
     lengths: Sequence[Bucket] = ()
@@ -69,7 +71,7 @@ class Scores:
         return {name: interval(counts) for name, counts in self.statistics.items() if len(counts) > 1}
 
     def __repr__(self) -> str:
-        return "\n".join(f"{what:<20} {measure}" for what, measure in self.lines())
+        return "\n".join([*(f"{what:<20} {measure}" for what, measure in self.lines()), *self.warnings])
 
     def __len__(self) -> int:
         return max((len(counts) for counts in self.statistics.values()), default=len(self.examples))

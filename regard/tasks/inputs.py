@@ -10,6 +10,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from regard import shipped
+from regard.training.provenance import note_overlap
+
 QUOTED = 40  # letters of a wrong value that a message shows
 
 
@@ -99,7 +102,7 @@ def check_files(trained: Any, files: Sequence[Any], what: str) -> None:
 
 
 def accept_lists(evaluate: Callable[..., Any]) -> Callable[..., Any]:
-    """Make an evaluation take a list of files where it takes files one after the other, and nothing that is none."""
+    """Make an evaluation take a list of files as well as files, nothing else, and say which of them were trained on."""
 
     @functools.wraps(evaluate)
     def evaluate_files(trained: Any, *files: Any, **options: Any) -> Any:
@@ -107,9 +110,19 @@ def accept_lists(evaluate: Callable[..., Any]) -> Callable[..., Any]:
         for file in listed:
             if not isinstance(file, (str, Path)):
                 raise ValueError(f"evaluate takes the names of files, not {_describe(file)}")
-        return evaluate(trained, *listed, **options)
+        scores = evaluate(trained, *listed, **options)
+        return _note_overlap(scores, trained, [str(file) for file in listed])
 
     return evaluate_files
+
+
+def _note_overlap(scores: Any, trained: Any, files: Sequence[str]) -> Any:
+    """The scores, with what is known of training on these files."""
+    if not hasattr(trained, "learnt_from") or getattr(trained, "remembers", False):
+        return scores  # made by no `load`, or it tells of its training examples itself
+    if scores.details.get("part") == "test" or trained.name in shipped.models():
+        return scores  # measured on a part that was set aside, or its page says what it was trained on
+    return note_overlap(scores, trained.learnt_from, files)
 
 
 def explain_missing(verbs: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:

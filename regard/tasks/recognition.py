@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from regard.config.words import nearest
 from regard.data.glimpse import is_folder
 from regard.tasks import TASKS
 from regard.training.task import Claim, Given
 
+TWO_COLUMNS = ("pairs", "labelled", "tagged")  # kinds of files of which two columns are read
 WORDS = {
     "labelled": "labelled texts",
     "tagged": "tagged words",
@@ -53,7 +57,21 @@ def understood(given: Given) -> tuple[str, Claim]:
         firsts = [next(name for name in equal if _takes(name) == kind) for kind in rivals]
         could = ", or ".join(claims[name].sentence.partition(": training")[0] for name in firsts)
         raise ValueError(f"{_joined(given.files)}: could be {could}: say which with {flags}")
-    return first, surest
+    return first, surest if given.columns is None else _with_columns(surest, given.columns, _takes(first))
+
+
+def _with_columns(claim: Claim, columns: tuple[int, int], kind: str) -> Claim:
+    """The same with these columns of its files, whichever were recognised."""
+
+    def changed(file: Any) -> Any:
+        if isinstance(file, list):
+            return [changed(one) for one in file]
+        if kind not in TWO_COLUMNS or "path" not in file:
+            raise ValueError("--columns are those of files with both texts, or with text and label: leave them out")
+        kept = {name: value for name, value in file.items() if name not in ("text", "label", "fields")}
+        return {**kept, "columns": list(columns)}
+
+    return replace(claim, data={name: changed(value) for name, value in claim.data.items()})
 
 
 def introduced(given: Given, name: str, claim: Claim) -> str:

@@ -127,6 +127,35 @@ def diverged(folder: Path) -> bool:
     return str(_read(folder / STATE).get("reason", "")).startswith("diverged")
 
 
+def describe(folder: Path) -> dict[str, Any]:
+    """One run in a few facts: what it learns from what, how far it came, and the command that began it."""
+    one = summary(folder)
+    settings = config.read(folder / "config.yaml") if (folder / "config.yaml").is_file() else {}
+    data, model = settings.get("data"), settings.get("model")
+    said = (folder / "command.txt").read_text(errors="replace") if (folder / "command.txt").is_file() else ""
+    best = ", ".join(f"{name} {value:.4g}" for name, value in one.best.items())
+    return {
+        "run": str(folder),
+        "state": one.state,
+        "why": one.reason,
+        "step": one.step,
+        "best": best,
+        "task": settings.get("task", ""),
+        "model": model.get("name", "") if isinstance(model, Mapping) else "",
+        "trained on": ", ".join(_paths(data.get("train"))) if isinstance(data, Mapping) else "",
+        "command": (said.splitlines() or [""])[0],
+    }
+
+
+def _paths(value: Any) -> list[str]:
+    """The files that a setting names."""
+    if isinstance(value, Mapping):
+        return [str(value[name]) for name in ("path", "source", "target") if value.get(name)]
+    if isinstance(value, list | tuple):
+        return [path for inner in value for path in _paths(inner)]
+    return [value] if isinstance(value, str) else []
+
+
 def summaries(root: Path) -> list[Summary]:
     """All runs in a folder of runs, by name."""
     if not root.is_dir():

@@ -1,53 +1,74 @@
-"""Which files a model was trained on, by the SHA-256 of their bytes, so that nobody measures it on them unawares.
+"""What a model was trained on, by digests of whole files and of a sample of examples, so that nobody measures it on
+them unawares.
 
 The manifest of every checkpoint keeps them, with those of the model that it started from: a copy of the checkpoint
-knows as much as the run does. Files of folders are not among them.
+knows as much as the run does. Of the files of folders the examples are known, not the files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from regard import config
 from regard.checkpoint import Checkpoint
 from regard.data.encodings import find
 from regard.data.readers import digest
+from regard.data.training_sample import Overlap, TrainingSample, Unit, text_files
+from regard.metrics.scores import Scores
 
 FACT = "learnt_from"
-PARTS = {"train": "train", "labels": "train", "paired": "train", "valid": "valid"}
+PARTS = {"train": "train", "labels": "train", "paired": "train", "pairs": "train", "valid": "valid"}
 """Settings of a data section that name files, and what these are for."""
 LONGEST_NAME = 4096
 
-Digests = dict[str, list[str]]
+Digests = dict[str, Any]
+"""SHA-256 of files under `train` and `valid`, and a sample of training examples under `examples`."""
 
 
 def collect_digests(recipe: Any, parent: Checkpoint | None = None) -> Digests:
-    """SHA-256 of the files that a recipe trains and validates on, and of those of a model to start from."""
+    """Digests of what a recipe trains and validates on, and of what a model to start from was trained on."""
     before = recorded_digests(parent) or {}
+    data = getattr(recipe, "data", None)
     section = config.plain(recipe).get("data")
     digests: Digests = {"train": [], "valid": []}
     for name, part in PARTS.items():
         if isinstance(section, Mapping):
-            digests[part] += [digest(file) for file in _files_in(section.get(name))]
-    return {part: sorted({*before.get(part, ()), *listed}) for part, listed in digests.items()}
+            digests[part] += [digest(str(file)) for file in _paths_in(section.get(name)) if file.is_file()]
+    merged: Digests = {part: sorted({*before.get(part, ()), *listed}) for part, listed in digests.items()}
+    sample = _sample(data, merged, before)
+    return merged if sample is None else {**merged, "examples": sample.plain()}
 
 
 def digests_of_files(names: Sequence[str]) -> Digests:
-    """The same for files that were trained on without a recipe."""
-    return {"train": sorted({digest(name) for name in names}), "valid": []}
+    """The same for files of texts that were trained on without a recipe."""
+    sample = TrainingSample.of(names, "lines")
+    return {"train": sorted({digest(name) for name in names}), "valid": [], "examples": sample.plain()}
 
 
 def recorded_digests(checkpoint: Checkpoint | None) -> Digests | None:
-    """What a checkpoint keeps of the files it was trained on; None where it keeps nothing."""
+    """What a checkpoint keeps of what it was trained on; None where it keeps nothing."""
     known = None if checkpoint is None else checkpoint.manifest["facts"].get(FACT)
     return known if isinstance(known, dict) else None
 
 
-def find_overlap(known: Digests | None, files: Sequence[str]) -> dict[str, list[str]] | None:
-    """Which of these files a model was trained on and validated on; None where nobody knows."""
+def note_overlap(scores: Scores, known: Digests | None, files: Sequence[str]) -> Scores:
+    """The scores, saying which of the files they come from a model was trained on, as wholes or in part."""
     if known is None:
-        return None
+        unknown = f"{scores.name} keeps no record of the files it was trained on: they may be these"
+        details = {**scores.details, "trained_on": None, "validated_on": None}
+        return replace(scores, details=details, warnings=[unknown] if files else [])
+    whole = find_overlap(known, files)
+    examples = find_shared_examples(known, [name for name in files if name not in whole["trained_on"]])
+    shared = {name: {"shared": one.shared, "compared": one.compared, one.unit: one.total} for name, one in examples}
+    details = {**scores.details, **whole, **({"partly_trained_on": shared} if shared else {})}
+    return replace(scores, details=details, warnings=describe_overlap(scores.name, whole, examples))
+
+
+def find_overlap(known: Digests, files: Sequence[str]) -> dict[str, list[str]]:
+    """Which of these files a model was trained on and validated on."""
     own = {name: digest(name) for name in files if find(name).is_file()}
     return {
         "trained_on": [name for name, mark in own.items() if mark in known.get("train", ())],
@@ -55,27 +76,68 @@ def find_overlap(known: Digests | None, files: Sequence[str]) -> dict[str, list[
     }
 
 
-def describe_overlap(model: str, overlap: Mapping[str, Sequence[str]]) -> list[str]:
+def find_shared_examples(known: Digests, files: Sequence[str]) -> list[tuple[str, Overlap]]:
+    """The files that share examples with what a model was trained on, and how many."""
+    sample = TrainingSample.parse(known.get("examples"))
+    if sample is None:
+        return []
+    compared = [(name, sample.compare(name)) for name in files if find(name).is_file()]
+    return [(name, overlap) for name, overlap in compared if overlap.shared]
+
+
+def describe_overlap(
+    model: str, overlap: Mapping[str, Sequence[str]], examples: Sequence[tuple[str, Overlap]] = ()
+) -> list[str]:
     """In words, one line a file."""
     trained = overlap["trained_on"]
     validated = [name for name in overlap["validated_on"] if name not in trained]
     return [
         *(f"{name}: {model} was trained on this file, so new data will score lower" for name in trained),
         *(f"{name}: {model} was chosen by its score on this file, so new data may score lower" for name in validated),
+        *(
+            f"{name}: {shared.describe()} {_are(shared)} also in what {model} was trained on, so new data may score "
+            "lower"
+            for name, shared in examples
+        ),
     ]
 
 
-def _files_in(value: Any) -> Iterator[str]:
-    """The existing files that a setting names, at any depth."""
+def _are(overlap: Overlap) -> str:
+    return "is" if overlap.shared == 1 and overlap.compared == overlap.total else "are"
+
+
+def _sample(data: Any, digests: Digests, before: Digests) -> TrainingSample | None:
+    """A sample of the training examples, where their files say what an example is; that of a resumed run as it is."""
+    known = TrainingSample.parse(before.get("examples"))
+    sources = [source for name, part in PARTS.items() if part == "train" for source in _sources(data, name)]
+    units: list[Unit] = [source.example_unit for source in sources if hasattr(source, "example_unit")]
+    if not units:
+        return known
+    unit = units[0]
+    paths = [path for source in sources for path in _paths_in(config.plain(source))]
+    folders = any(path.is_dir() for path in paths)
+    if known is not None and known.unit == unit and not folders and digests["train"] == before.get("train"):
+        return known
+    files = [file for path in paths for file in (text_files(path) if path.is_dir() else [str(path)])]
+    return TrainingSample.of(files, unit, known)
+
+
+def _sources(data: Any, name: str) -> list[Any]:
+    value = getattr(data, name, None)
+    return list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
+
+
+def _paths_in(value: Any) -> Iterator[Path]:
+    """The existing files and folders that a setting names, at any depth."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list | tuple):
         for inner in value:
-            yield from _files_in(inner)
+            yield from _paths_in(inner)
     elif isinstance(value, str) and value and len(value) < LONGEST_NAME and "\n" not in value and "\0" not in value:
         try:
             path = find(value)
         except (ValueError, OSError):
             return
-        if path.is_file():
-            yield value
+        if path.is_file() or path.is_dir():
+            yield path

@@ -30,6 +30,7 @@ from regard.training.compatibility import changes
 from regard.training.distributed import ALONE, Team
 from regard.training.lock import NAME, Lock, held
 from regard.training.log import Log, Silence, forget
+from regard.training.new_folder import make_folder, remove_folder
 from regard.training.parent import Parent
 from regard.training.resume import NUMBERS, TENSORS
 
@@ -40,14 +41,8 @@ OURS = (
     parents.NAME,
     *("metrics.jsonl", "train.log", "samples", "tensorboard", "report.html"),
 )
-EARLY = {
-    NAME,
-    parents.NAME,
-    "state.json",
-    "command.txt",
-    "env.json",
-    "train.log",
-}  # what a run leaves that never came to train
+# what a run leaves that never came to train
+EARLY = {NAME, parents.NAME, "state.json", "command.txt", "env.json", "train.log"}
 
 
 @dataclass(frozen=True)
@@ -69,6 +64,8 @@ class Run:
     resumed: bool = False
     filled: bool = False
     """Whether an earlier run lies here, which is gone on with or, once this one begins, replaced."""
+    made: tuple[Path, ...] = field(default=(), repr=False)
+    """Folders that were made for it; they go again if it is refused before it begins."""
     doubtful: tuple[tuple[Path, CheckpointError], ...] = field(default=(), repr=False)
     """Checkpoints that cannot be trusted, to be put aside once the run goes on."""
 
@@ -133,6 +130,10 @@ class Run:
                     with contextlib.suppress(OSError, ValueError):  # a file may be full, or closed and rewritten
                         log.failed(" ".join(str(error).split()) or type(error).__name__)
                     raise
+        except ValueError:
+            if self.made and not (self.folder / "config.yaml").exists():
+                remove_folder(self.made, EARLY)
+            raise
         finally:
             self.close()
 
@@ -236,7 +237,7 @@ def _claimed(run: Run, command: str, *, anything: bool) -> Run:
     folder = run.folder
     _admit(folder, anything=anything)
     try:
-        _make(folder)
+        made = make_folder(folder)
         lock = Lock(folder)
     except OSError as error:
         raise ValueError(f"{folder} cannot be used, {error.strerror or error}") from error
@@ -252,7 +253,7 @@ def _claimed(run: Run, command: str, *, anything: bool) -> Run:
     except BaseException:
         lock.release()
         raise
-    return replace(run, latest=latest, doubtful=tuple(doubtful), filled=filled, lock=lock)
+    return replace(run, latest=latest, doubtful=tuple(doubtful), filled=filled, lock=lock, made=made)
 
 
 @contextlib.contextmanager
@@ -381,12 +382,6 @@ def _clear(folder: Path) -> None:
     for name in (name for name in OURS if name not in EARLY):
         if (folder / name).exists() or (folder / name).is_symlink():
             checkpoint.remove(folder / name)
-
-
-def _make(folder: Path) -> None:
-    if not folder.exists():
-        with contextlib.suppress(FileExistsError):  # another trainer was faster: the lock decides
-            checkpoint.disk.make(folder)
 
 
 @cache

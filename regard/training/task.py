@@ -47,6 +47,8 @@ class Given:
     """The language of the second texts."""
     labels: str | None = None
     """A file with the labels of what the others hold."""
+    columns: tuple[int, int] | None = None
+    """Columns of the two texts, or of text and label."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """What was named beside them."""
 

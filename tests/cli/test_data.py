@@ -29,7 +29,7 @@ def test_a_dictionary_becomes_three_files_and_a_count(desk, capsys):
     )
     assert run(["data", "make", "cmudict", "dict", "out"]) == 0
     said = capsys.readouterr().out
-    assert "left out: 1 words" in said
+    assert "left out: 1 word with" in said
     assert "out/train.tsv.gz: " in said
     lines = gzip.decompress((desk / "out" / "train.tsv.gz").read_bytes()).decode().splitlines()
     assert all(line.endswith("\tB AH") for line in lines)

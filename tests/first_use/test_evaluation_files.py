@@ -60,7 +60,65 @@ def test_a_file_that_was_trained_on_is_known_by_its_content_wherever_model_and_f
     changed = (folder / file).read_text().splitlines()[:-5]
     (tmp_path / file).write_text("\n".join(changed) + "\n")
     found, error = evaluated(capsys, tmp_path / "copied", tmp_path / file)
-    assert (found["trained_on"], error) == ([], "")
+    [(name, shared)] = found["partly_trained_on"].items()
+    assert (found["trained_on"], name) == ([], str(tmp_path / file))
+    assert shared["shared"] == shared["compared"] == len(changed) - (file != "pairs.tsv")  # without the heading
+
+
+@pytest.mark.parametrize("form", ["aligned", "tsv", "csv", "jsonl"])
+def test_half_of_a_test_set_that_was_trained_on_is_counted_in_whatever_form_it_is(form, folder, tmp_path, capsys):
+    new = [(f"a dog {n} barks {n * 3}", f"un chien {n} aboie {n * 3}") for n in range(20)]
+    rows = [*PAIRS[10:30], *new]
+    files = [str(tmp_path / "test.en"), str(tmp_path / "test.fr")] if form == "aligned" else [f"{tmp_path}/t.{form}"]
+    if form == "aligned":
+        for file, side in zip(files, zip(*rows, strict=True), strict=True):
+            Path(file).write_text("\n".join(side) + "\n")
+    elif form == "jsonl":
+        Path(files[0]).write_text("\n".join(json.dumps({"source": a, "target": b}) for a, b in rows) + "\n")
+    else:
+        sheet(Path(files[0]), rows, "\t" if form == "tsv" else ",")
+    found, error = evaluated(capsys, folder / "translator", *files)
+    assert found["partly_trained_on"] == {file: {"shared": 20, "compared": 40, "lines": 40} for file in files}
+    said = "20 of its 40 lines are also in what translator was trained on, so new data may score lower"
+    assert [line for line in error.splitlines() if "trained on" in line] == [f"{file}: {said}" for file in files]
+
+
+def test_texts_and_rows_are_known_by_what_they_hold_not_by_how_the_file_is_laid_out(folder, tmp_path, capsys):
+    new = [(f"the book number {n} was {('long', 'fine')[n % 2]}", ("neg", "pos")[n % 2]) for n in range(10)]
+    file = sheet(tmp_path / "t.csv", [("text", "label"), *TEXTS[:30], *new])
+    shared = evaluated(capsys, folder / "reviews", file)[0]["partly_trained_on"][file]
+    assert shared["shared"] == 30
+    rows = [(y, f"{float(x)}0", z) for x, z, y in TABLE[1:31]]
+    file = sheet(tmp_path / "n.csv", [("y", "x", "z"), *rows, *((f"{n}.77", n, n) for n in range(10))], ";")
+    shared = evaluated(capsys, folder / "numbers", file)[0]["partly_trained_on"][file]
+    assert shared == {"shared": 30, "compared": 40, "rows": 40}
+    for heading in ([], [("ID", "Date", "Review text", "Sentiment")]):  # that of the training file
+        rows = [*heading, *((n, "2025", *row) if heading else row for n, row in enumerate(new))]
+        file = sheet(tmp_path / "new.csv", rows, ";" if heading else ",")
+        assert "partly_trained_on" not in evaluated(capsys, folder / "reviews", file)[0]
+
+
+def test_a_file_inside_a_folder_that_was_trained_on_is_known(tmp_path, capsys):
+    for name in ("one", "two"):
+        (tmp_path / "notes" / name).mkdir(parents=True)
+        lines = (f"{name} says line {n} of the text, which is {n * n} letters long" for n in range(40))
+        (tmp_path / "notes" / name / "text.txt").write_text("\n".join(lines) + "\n")
+    regard.train({"task": "causal-lm", "data": {"train": str(tmp_path / "notes")}}, *SHORT,
+                 "model.width=16", "model.heads=2", "model.depth=1", out=tmp_path / "gpt", quiet=True)  # fmt: skip
+    inside = tmp_path / "notes" / "two" / "text.txt"
+    _, error = evaluated(capsys, tmp_path / "gpt", inside)
+    assert f"{inside}: 40 of its 40 lines are also in what gpt was trained on" in error
+
+
+def test_python_hears_of_it_too(folder, tmp_path):
+    file = sheet(tmp_path / "t.csv", [("text", "label"), *TEXTS[:30]])
+    trained = regard.load(folder / "reviews")
+    scores = trained.evaluate(file)
+    assert scores.details["partly_trained_on"] == {file: {"shared": 30, "compared": 30, "lines": 30}}
+    assert scores.warnings == [line for line in repr(scores).splitlines() if "was trained on" in line]
+    assert "30 of its 30 lines are also in what" in scores.warnings[0]
+    [whole] = trained.evaluate(folder / "avis.csv").warnings
+    assert "was trained on this file" in whole
 
 
 def test_a_file_that_a_model_was_chosen_by_is_known_too(folder, capsys):

@@ -50,7 +50,9 @@ def test_words_that_look_at_a_picture_look_as_their_pieces_do_on_average(monkeyp
     assert words.by_words() is words
     for level, lines in ((None, 2), ("subword", 3)):
         show(trace, View(None, None, level, False, False), output=None, step=None, gold=None, extra={})
-        assert capsys.readouterr().out.count("(highest ") == lines, "pieces are shown where they are asked for"
+        said = capsys.readouterr().out
+        assert said.count("(highest ") == lines, "pieces are shown where they are asked for"
+        assert said.count(", an equal share 50.0%)") == lines, "a map alike everywhere shades like a sure one"
     monkeypatch.setattr(plots, "LINES", 1)
     with pytest.warns(UserWarning, match="1 more lines are not drawn: give a page"):
         plots.pictured(words)

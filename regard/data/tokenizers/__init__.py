@@ -1,6 +1,7 @@
 """Texts to numbers and back."""
 
 from regard.data.tokenizers.forking import keep_threads_across_forks
+from regard.data.tokenizers.limits import refuse_explosive
 from regard.data.tokenizers.tokenizer import (
     ENDLESS,
     EXCERPT,
@@ -10,7 +11,6 @@ from regard.data.tokenizers.tokenizer import (
     TokenizerConfig,
     derived,
     excerpt,
-    refuse_explosive,
     train,
 )
 

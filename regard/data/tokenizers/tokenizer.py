@@ -11,19 +11,19 @@ import math
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
 
-from regard.config.expressions import explosive
 from regard.config.ranges import Count, Range
 from regard.data.normalise import TextConfig
 from regard.data.roles import BYTES, SPECIALS, blank_between, by_character, language, roles, surface
+from regard.data.tokenizers.limits import check_tokenizer, refuse_explosive
 from regard.data.tokenizers.spelling import Spelled
 
 WORD = re.compile(r"\w+(?:['’-]\w+)*['’]?|[^\w\s]+")
@@ -86,14 +86,17 @@ class Tokenizer:
 
     @classmethod
     def parse(cls, text: str, how: TextConfig | None = None) -> Tokenizer:
-        """The tokenizer in the text of a tokenizer.json; `how` prepares texts for it."""
+        """The tokenizer in the text of a tokenizer.json; `how` prepares texts for it.
+
+        A file that could do harm is refused before the library sees it: it may come from anybody.
+        """
+        _check_text(text)
         try:
             engine = Engine.from_str(text)
         except BaseException as error:  # the Rust library raises nothing more exact, or panics
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             raise ValueError(f"not a tokenizer.json: {' '.join(str(error).split())}") from None
-        refuse_explosive(json.loads(text))
         return cls(engine, how)
 
     def prepared(self, how: TextConfig) -> Tokenizer:
@@ -267,21 +270,18 @@ def _owners(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
     return [min(bisect_right(ends, begin), last) for begin, _ in spans]
 
 
-def refuse_explosive(document: Any) -> None:
-    """Refuse a tokenizer.json with a regular expression that may take exponential time."""
-    for pattern in _patterns(document):
-        if explosive(pattern):
-            why = "which may take exponential time on some of them"
-            raise ValueError(f"tokenizer.json splits texts by {pattern[:60]!r}, {why}")
-
-
-def _patterns(value: Any) -> Iterator[str]:
-    """The regular expressions in a tokenizer.json."""
-    for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
-        if name == "Regex" and isinstance(inner, str):
-            yield inner
-        elif name not in ("vocab", "merges", "added_tokens") and isinstance(inner, dict | list):
-            yield from _patterns(inner)
+def _check_text(text: str) -> None:
+    """Refuse the text of a tokenizer.json that is none, or that the library cannot use without harm."""
+    try:
+        document = json.loads(text)
+        check_tokenizer(document)
+        refuse_explosive(document)
+    except RecursionError:
+        raise ValueError("not a tokenizer.json: it is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not a tokenizer.json: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"tokenizer.json cannot be used: {error}") from None
 
 
 def train(

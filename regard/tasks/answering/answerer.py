@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -145,15 +145,26 @@ class Answerer(Labels):
         return [Best(None if span is None else (span[0], span[1]), *chances) for span, *chances in found]
 
     def evaluate(  # type: ignore[override]
-        self, *paths: str | Path, name: str | None = None, answer: int | None = None, always: bool = False
+        self,
+        *paths: str | Path,
+        name: str | None = None,
+        answer: int | None = None,
+        always: bool = False,
+        first_occurrence: bool = False,
     ) -> Scores:
-        """Exact match and F1 on files of questions; `always` for files in which every question has an answer."""
+        """Exact match and F1 on files of questions; `always` for files in which every question has an answer.
+
+        With `first_occurrence`, answers without answer_start that stand several times in their context are accepted.
+        """
         check_files(self, paths, "questions about texts")
-        found = files.read([QuestionFile(path=str(path)) for path in paths], 0.0).questions
+        named, setting = [QuestionFile(path=str(path)) for path in paths], "-s first_occurrence"
+        read = files.read(named, 0.0, first_occurrence=first_occurrence, setting=setting)
+        found = read.questions
         passages = list(self.reader.passages(found))
         every = self.best(passages, answer=answer, always=always)
         answers = [reply(*each).answer or "" for each in zip(passages, every, strict=True)]
-        return scores(name or self.name, self.task, found, answers, [one.loss for one in every])
+        scored = scores(name or self.name, self.task, found, answers, [one.loss for one in every])
+        return replace(scored, notes=[*scored.notes, *(note for tally in read.tallies for note in tally.notes)])
 
     def look(self, given: Question) -> Trace:
         """Answer a question and keep where the model looked, in the window that has the answer."""

@@ -17,6 +17,7 @@ from regard.config.resuming import Free, Warned
 from regard.data.holdout import sentence
 from regard.data.line_report import together
 from regard.data.readers import SURROGATES, Refusal, lines, suffix
+from regard.data.training_sample import warn_of_shared
 from regard.tasks.labels.files import ExamplesConfig
 
 REMEMBERED = 5  # places named of many
@@ -66,6 +67,7 @@ class QuestionFile:
 
     SHORT: ClassVar[str] = "path"
     KIND: ClassVar[str] = "questions"
+    example_unit: ClassVar[str] = "lines"
 
     path: Free[str]
     """SQuAD's JSON, or JSON lines with a question, its context and its answers in each."""
@@ -90,6 +92,9 @@ class QuestionsConfig(ExamplesConfig):
     """Tokens of the context that a window shares with the one before it (SQuAD's document stride)."""
     answer: Free[Length | None] = None
     """Most tokens of an answer; null: as many as the longest one in training."""
+    first_occurrence: bool = False
+    """Whether an answer without answer_start that its context has several times is taken where it first stands; false:
+    such an answer is refused."""
 
     names: ClassVar[dict[str, str]] = {}  # type: ignore[misc]
 
@@ -106,6 +111,10 @@ class Tally:
     file: str
     read: int = 0
     refused: int = 0
+    guessed: int = 0
+    """Questions with an answer that its context has several times, of which the first was taken."""
+    ambiguous: int = 0
+    """Questions refused for such an answer."""
     first: list[str] = field(default_factory=list)
     """What is wrong with the first ones, and where."""
 
@@ -115,15 +124,18 @@ class Tally:
         if len(self.first) < REMEMBERED:
             self.first.append(f"{place}: {reason}")
 
-    def check(self, share: float) -> None:
-        """Stop when nothing can be used or more than this share of the questions is bad."""
+    def check(self, share: float, first: str) -> None:
+        """Stop when nothing can be used or more than this share of the questions is bad; `first` takes first places."""
         if not self.read:
             raise ValueError(f"{self.file} has no question in it: give {FORMS}")
         if self.refused > share * self.read or self.refused == self.read:
-            allowed, remedy = (f", more than the allowed {share:.2%}", " or raise data.reject") if share else ("", "")
+            allowed = f", more than the allowed {share:.2%}" if share else ""
+            remedies = ["mend them"]
+            remedies += [f"set {first} to take answers where they first stand"] if self.ambiguous else []
+            remedies += ["raise data.reject"] if share else []
             raise ValueError(
                 f"{self.refused:,} of {self.read:,} questions of {self.file} are refused{allowed}: {self.told}; "
-                f"mend them{remedy}"
+                f"{', '.join(remedies[:-1])}{' or ' * (len(remedies) > 1)}{remedies[-1]}"
             )
 
     @property
@@ -135,7 +147,14 @@ class Tally:
     def lines(self) -> list[str]:
         """In words, one line a matter."""
         kept = f"{self.file}: {self.read - self.refused:,} of {self.read:,} questions kept"
-        return [kept, *([f"  refused: {self.told}"] if self.refused else [])]
+        return [kept, *([f"  refused: {self.told}"] if self.refused else []), *(f"  {note}" for note in self.notes)]
+
+    @property
+    def notes(self) -> list[str]:
+        """What was decided without being told."""
+        if not self.guessed:
+            return []
+        return [f"{self.guessed:,} with an answer that its context has several times: the first of them is taken"]
 
 
 @dataclass(frozen=True)
@@ -152,18 +171,31 @@ class Found:
         return [line for tally in self.tallies for line in tally.lines]
 
 
-def read(files: Sequence[QuestionFile], reject: float, *, told: bool = True) -> Found:
-    """All questions of these files, with what people `told` as answers; too many bad ones are an error."""
+def read(
+    files: Sequence[QuestionFile],
+    reject: float,
+    *,
+    told: bool = True,
+    first_occurrence: bool = False,
+    setting: str = "data.first_occurrence",
+) -> Found:
+    """All questions of these files, with what people `told` as answers; too many bad ones are an error.
+
+    With `first_occurrence`, an answer that has no place is taken where it first stands; `setting` is what asks for it.
+    """
     questions, tallies = list[Question](), list[Tally]()
     for file in files:
         tally = Tally(file.path)
         for place, record in _records(file.path, tally):
             tally.read += 1
             try:
+                record, guessed = _placed(record) if told and first_occurrence else (record, False)
                 questions.append(_question(record, place, told=told))
+                tally.guessed += guessed
             except Refusal as refusal:
                 tally.refuse(place, refusal.reason)
-        tally.check(reject)
+                tally.ambiguous += isinstance(refusal, _Ambiguous)
+        tally.check(reject, f"{setting}=true")
         tallies.append(tally)
     return Found(tuple(file.path for file in files), questions, tallies)
 
@@ -188,13 +220,8 @@ def shared(train: Found, valid: Found) -> list[str]:
     """A warning where questions that are measured on are about contexts that are also learnt from."""
     met = {sentence(question.context) for question in train.questions}
     both = [question.place for question in valid.questions if sentence(question.context) in met]
-    if not both:
-        return []
-    named = ", ".join(both[:REMEMBERED]) + ", ..." * (len(both) > REMEMBERED)
-    return [
-        f"{len(both):,} of the questions measured on are about contexts that are also trained on ({named}): "
-        "take these out of one of the files"
-    ]
+    what = "questions measured on are about contexts that are also trained on"
+    return warn_of_shared(len(both), both[:REMEMBERED], what)
 
 
 def asked(record: Any, place: str) -> Question:
@@ -263,6 +290,26 @@ def _nested(place: str, record: Any, context: Any = None) -> Iterator[tuple[str,
         yield from _nested(f"{place}, {kind} {number}", each, own)
 
 
+class _Ambiguous(Refusal):
+    """An answer without a place that its context has several times."""
+
+
+def _placed(record: Any) -> tuple[Any, bool]:
+    """A question whose answers without a place stand where they first occur, and whether that was a guess."""
+    if not isinstance(record, Mapping) or not isinstance(context := record.get("context"), str):
+        return record, False
+    answers = _listed(record)
+    if not isinstance(answers, list):
+        return record, False
+    placed, guessed = [], False
+    for answer in answers:
+        text = answer.get("text") if isinstance(answer, Mapping) else None
+        if isinstance(text, str) and answer.get("answer_start") is None and context.count(text) > 1 and text.strip():
+            answer, guessed = {**answer, "answer_start": context.index(text)}, True
+        placed.append(answer)
+    return {**record, "answers": placed}, guessed
+
+
 def _question(record: Any, place: str, *, told: bool) -> Question:
     if not isinstance(record, Mapping):
         raise Refusal(f"no question but {json.dumps(record)[:SHOWN]}: give {FORMS}")
@@ -289,19 +336,27 @@ def _answers(record: Mapping[str, Any], context: str) -> tuple[Marked, ...]:
     impossible, given = record.get("is_impossible") is True, record.get("answers", record.get("answer"))
     if "answers" not in record and "answer" not in record and not impossible:
         raise Refusal("without answers: name them in answers, an empty list where there are none")
-    if "answers" not in record and given is not None:
-        given = [{"text": given, "answer_start": record.get("start", record.get("answer_start"))}]
-    if isinstance(given, Mapping):  # as tables of columns have it
-        texts, starts = given.get("text"), given.get("answer_start")
-        if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
-            raise Refusal("answers with other numbers of text and answer_start: give a list of each, equally long")
-        given = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+    given = _listed(record)
     if given is not None and not isinstance(given, list):
         raise Refusal(f"answers that are {json.dumps(given)[:SHOWN]}: give a list of text and answer_start")
     found = tuple(_marked(answer, context) for answer in given or ())
     if impossible and any(answer.text for answer in found):
         raise Refusal(f"is_impossible, and yet the answer {found[0].text[:SHOWN]!r}: leave out one of them")
     return found
+
+
+def _listed(record: Mapping[str, Any]) -> Any:
+    """The answers of a question as a list, whether they are a list, one alone or lists of texts and of starts."""
+    given = record.get("answers", record.get("answer"))
+    if "answers" not in record and given is not None:
+        return [{"text": given, "answer_start": record.get("start", record.get("answer_start"))}]
+    if isinstance(given, Mapping):  # as tables of columns have it
+        texts = given.get("text")
+        starts = given.get("answer_start", [None] * len(texts) if isinstance(texts, list) else None)
+        if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+            raise Refusal("answers with other numbers of text and answer_start: give a list of each, equally long")
+        return [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+    return given
 
 
 def _marked(answer: Any, context: str) -> Marked:
@@ -315,9 +370,12 @@ def _marked(answer: Any, context: str) -> Marked:
         raise Refusal("an answer of blanks alone: leave it out, or give an empty one for no answer")
     start = answer.get("answer_start")
     if start is None:
-        if context.count(text) != 1:
-            times = f"stands {context.count(text)} times in its context" if text in context else "is not in its context"
-            raise Refusal(f"the answer {text[:SHOWN]!r} {times}: say where, in answer_start")
+        if text not in context:
+            raise Refusal(f"the answer {text[:SHOWN]!r} is not in its context: give one that is, word for word")
+        if (times := context.count(text)) > 1:
+            raise _Ambiguous(
+                f"the answer {text[:SHOWN]!r} stands {times} times in its context: say where, in answer_start"
+            )
         start = context.index(text)
     if not isinstance(start, int) or isinstance(start, bool):
         raise Refusal(f"the answer {text[:SHOWN]!r} begins at {json.dumps(start)[:SHOWN]}: give a whole number")

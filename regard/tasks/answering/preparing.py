@@ -55,7 +55,7 @@ def prepare(
         "answering": 1,
         "files": {name: [[suffix(file.path) for file in sides[name]], one] for name, one in digests.items()},
         "named": {name: [file.path for file in some] for name, some in sides.items()},  # places are told by name
-        "rules": [config.held, config.reject, config.window, config.stride],
+        "rules": [config.held, config.reject, config.window, config.stride, config.first_occurrence],
         "how": settings.plain(how),
         "known": None if known is None else [settings.plain(known.how), known.json()],
         "style": style,
@@ -87,9 +87,10 @@ def _write(
     builder: caches.Builder, config: QuestionsConfig, how: PassageConfig, known: Tokenizer | None, style: str
 ) -> None:
     """Read and tokenise the files, and leave everything that training needs in the cache."""
-    found = files.read(config.train, config.reject)
+    found = files.read(config.train, config.reject, first_occurrence=config.first_occurrence)
     if config.valid:
-        train, valid = found, files.read(config.valid, config.reject)
+        valid = files.read(config.valid, config.reject, first_occurrence=config.first_occurrence)
+        train = found
     else:
         train, valid = files.hold(found, config.held)
     own = formats.fitted(known or _learnt(train, how), style, pairs=True)

@@ -23,6 +23,7 @@ from regard.attention.masks import Row
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Amount, Positive, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
+from regard.config.words import quantity
 from regard.data.glimpse import TABLES
 from regard.data.hiding import Hiding
 from regard.data.packing import number, shuffled
@@ -180,7 +181,7 @@ class Matching:
         self.room = math.ceil((self.size * float(lengths.mean(axis=1).sum()) + spread) / ROUND) * ROUND
         self.hiding = Hiding(prepared.tokenizer, HIDDEN, "tokens") if recipe.objective.masked else None
         self.features = self.room * recipe.model.width
-        self.notes = [f"an epoch has {self.rows:,} rows of {self.size:,} pairs"]
+        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {self.size:,} pairs"]
 
     @classmethod
     def recognise(cls, given: Given) -> Claim | None:

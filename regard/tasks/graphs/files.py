@@ -15,7 +15,7 @@ import numpy as np
 
 from regard.config.ranges import Seed, Some
 from regard.config.resuming import Free
-from regard.config.words import nearest
+from regard.config.words import nearest, quantity
 from regard.data.encodings import locate
 from regard.data.readers import digest
 from regard.data.sheets import Sheet, known_in, number_in
@@ -88,7 +88,8 @@ class Graphs:
         graph = self.graph
         edges = len(graph.edges) // (1 if graph.directed else 2)
         counts = ", ".join(f"{len(graph.parts[part]):,} to {does}" for part, does in zip(PARTS, DOES, strict=True))
-        size = f"{len(graph):,} nodes, {edges:,} edges, {graph.features.width:,} features, {len(graph.classes)} classes"
+        sizes = {"node": len(graph), "edge": edges, "feature": graph.features.width}
+        size = ", ".join([*(quantity(count, what) for what, count in sizes.items()), f"{len(graph.classes)} classes"])
         return [f"{size}: {counts}", *graph.notes]
 
 

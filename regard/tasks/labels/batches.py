@@ -22,6 +22,7 @@ from regard.data.line_report import LineReport
 from regard.data.packing import Cell, Packing, buckets, pack
 from regard.data.readers import digest, suffix
 from regard.data.tokenizers import Tokenizer
+from regard.data.training_sample import warn_of_shared
 from regard.tasks.labels import files as labels
 from regard.tasks.labels import formats, reading
 from regard.tasks.labels.choices import readings, unordered
@@ -35,6 +36,7 @@ from regard.tasks.labels.tagged import Example
 AnyConfig = LabelsConfig | TagsConfig | RatingsConfig | ChoicesConfig
 IGNORE = -100  # the label of a token that is not judged, and of a line of a fixed row that is no text
 SHOWN = 5  # places named of many
+SHARED = "texts measured on are also trained on"
 BLOCK = 4096  # texts tokenised at a time
 ROUND = 256  # what the size of a row that is fuller than planned is rounded up to
 ARRAYS = ("tokens", "starts", "labels", "origins", "seconds")
@@ -261,10 +263,11 @@ def prepare(
     report: dict[str, Any] = {name: _report(each, digests[name], held) for name, each in found.items()}
     report |= {"vocab": own.vocab, "labels": classes, "texts": {name: len(side) for name, side in sides.items()}}
     report["tokens"] = {name: int(side.lengths.sum()) for name, side in sides.items()}
+    measured, (both, places) = config.valid or config.train, facts["both"]
     summary = [
         *kept.notes,
         *(line for each in found.values() for line in each.summary),
-        *labels.shared(config.valid or config.train, *facts["both"]),
+        *warn_of_shared(both, [f"{measured[file].path}:{line}" for file, line in places], SHARED),
     ]
     unit, kinds = ("questions", "choices") if sides["train"].chosen else ("texts", "labels")
     summary.append(

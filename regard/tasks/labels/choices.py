@@ -67,6 +67,7 @@ class ChoiceFile:
     """A file of questions with answers to choose from, maybe gzipped; columns that nobody names go by usual names."""
 
     SHORT: ClassVar[str] = "path"
+    example_unit: ClassVar[str] = "lines"
 
     path: Free[str]
     """JSON lines if named .jsonl, .json or .ndjson, XML if named .xml; else a table whose first line names its

@@ -40,6 +40,7 @@ class LabelledFile:
 
     SHORT: ClassVar[str] = "path"
     KIND: ClassVar[str] = "labels"
+    example_unit: ClassVar[str] = "lines"
     USUAL: ClassVar[tuple[str, ...]] = (*VERDICTS, *LABELS)
     """What the label of a pair is usually called."""
 
@@ -357,14 +358,6 @@ def hold(found: Found, share: float) -> tuple[Found, Found]:
             "them out: give more, or name a validation file (data.valid)"
         )
     return replace(found, examples=sides[0]), replace(found, examples=sides[1])
-
-
-def shared(files: Sequence[AnyFile], count: int, places: Sequence[Sequence[int]]) -> list[str]:
-    """A warning where texts of these files, which are measured on, are also learnt from: scores are then too good."""
-    if not count:
-        return []
-    named = ", ".join(f"{files[file].path}:{line}" for file, line in places) + ", ..." * (count > len(places))
-    return [f"{count:,} of the texts measured on are also trained on ({named}): take them out of one of the files"]
 
 
 def classes(found: Found, told: list[str] | None = None) -> list[str]:

@@ -50,6 +50,11 @@ class TaggedFile:
         if not self.separator or self.separator.isspace():
             raise ValueError("separator must be a sign such as /, not a blank")
 
+    @property
+    def example_unit(self) -> str:
+        """What an example is where files are compared: a line, or the lines between blank ones."""
+        return "sentences" if self.by_word else "lines"
+
     def like(self) -> dict[str, Any]:
         """The settings by which another file of the same kind is read."""
         return {name: value for name, value in vars(self).items() if name != "path"}

@@ -17,6 +17,7 @@ from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Share, Whole
 from regard.config.resuming import Fixed, Free
+from regard.config.words import quantity
 from regard.data.packing import Packing
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order
@@ -127,7 +128,7 @@ class Labelling:
         self.packing = packing(recipe, prepared.train, recipe.data.tokens)
         self.rows = self.packing.rows
         self.features = recipe.data.tokens * (getattr(recipe.model, "embedding", 0) or recipe.model.width)
-        self.notes = [f"an epoch has {self.rows:,} rows of at most {self.packing.tokens:,} tokens"]
+        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of at most {self.packing.tokens:,} tokens"]
         if self.has_temperature:
             self.notes += explain_missing_temperature(len(prepared.valid), "texts")
         if prepared.fresh and getattr(recipe.model, "scaling", "none") != "none":

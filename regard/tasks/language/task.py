@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed, Free
+from regard.config.words import quantity
 from regard.data.glimpse import text_file_at
 from regard.data.normalise import recorded
 from regard.data.tokenizers import Tokenizer
@@ -105,7 +106,7 @@ class Language:
         carry(model, model.blank(lanes))
         self.writer().begin(recipe.writing.prompt)  # what cannot be written is said before anything is learnt
         self.features = recipe.data.lanes * recipe.data.window * recipe.model.width
-        self.notes = [f"an epoch has {self.rows:,} rows of {self.lanes.lanes} lanes"]
+        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {self.lanes.lanes} lanes"]
 
     @staticmethod
     def recognise(given: Given) -> Claim | None:

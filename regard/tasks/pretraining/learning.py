@@ -15,6 +15,7 @@ from regard import config
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.config.words import quantity
 from regard.data.glimpse import is_folder, text_file_at
 from regard.data.normalise import recorded
 from regard.data.tokenizers import Tokenizer
@@ -109,7 +110,7 @@ class Pretraining:
         self.features = data.context * data.windows * recipe.model.width
         self.source = self.drawn()
         self.rows = self.source.rows
-        self.notes = [f"an epoch has {self.rows:,} rows of {data.windows} windows of {data.context:,} tokens"]
+        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {data.windows} windows of {data.context:,} tokens"]
 
     def drawn(self) -> Any:
         """The rows to learn from."""

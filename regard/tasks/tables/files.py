@@ -27,6 +27,7 @@ class TableFile:
     """A CSV file whose first line names its columns; it may be gzipped."""
 
     SHORT: ClassVar[str] = "path"
+    example_unit: ClassVar[str] = "rows"
 
     path: Free[str]
     """The file; commas, semicolons or tabs lie between its cells."""

@@ -17,6 +17,7 @@ from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Share, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
+from regard.config.words import quantity
 from regard.data.pictures.album import PREPARATION, enlarged, remembered
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.metrics.calibration import explain_missing_temperature, fitted_temperature
@@ -149,7 +150,7 @@ class PictureClassification:
         self.rows = math.ceil(len(prepared.train) / data.batch)
         self.features = data.batch * prepared.channels * prepared.size**2
         self.kept = on_device(prepared.train, device)
-        self.notes = [f"an epoch has {self.rows:,} rows of {data.batch:,} pictures"]
+        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {data.batch:,} pictures"]
         if prepared.fresh and len(prepared.train) < FEW:
             self.notes.append(f"fewer than {FEW:,} pictures: a model to start from (--from) would learn more from them")
         self.notes += explain_missing_temperature(len(prepared.valid), "pictures")

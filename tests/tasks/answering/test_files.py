@@ -99,6 +99,21 @@ def test_what_is_wrong_is_said_with_its_line_and_a_remedy(tmp_path, change, said
     assert any("refused" in line for line in kept.summary)
 
 
+@pytest.mark.parametrize(
+    "answers", [{"answer": "Rome"}, {"answers": [{"text": "Rome"}]}, {"answers": {"text": ["Rome"]}}]
+)
+def test_an_answer_that_stands_several_times_is_refused_or_taken_where_it_stands_first(tmp_path, answers):
+    record = {"question": "Where?", "context": f"{CONTEXT} Rome again, in Rome.", **answers}
+    files = written(tmp_path / "a.jsonl", GOOD, record)
+    said = r"3 times in its context: say where, in answer_start; mend them or set data.first_occurrence=true to take"
+    with pytest.raises(ValueError, match=said):
+        read(files, 0.0)
+    found = read(files, 0.0, first_occurrence=True)
+    assert found.questions[1].answers == (Marked("Rome", CONTEXT.index("Rome")),)
+    assert found.questions[0] == read(files[:1], 0.5).questions[0]
+    assert found.summary[1:] == ["  1 with an answer that its context has several times: the first of them is taken"]
+
+
 def test_answers_that_nobody_gave_are_missed_in_training_only(tmp_path):
     files = written(tmp_path / "a.jsonl", {"question": "Where?", "context": CONTEXT})
     with pytest.raises(ValueError, match="without answers: name them in answers"):

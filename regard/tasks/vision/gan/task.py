@@ -17,6 +17,7 @@ from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Part, Positive, Share, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
+from regard.config.words import quantity
 from regard.data.pictures.album import Shape, shape_of
 from regard.data.pictures.shelves import shelve
 from regard.metrics.made import frechet, variety
@@ -124,7 +125,7 @@ class PictureMaking:
         self.rows = math.ceil(len(prepared.train) / recipe.data.batch)
         self.features = recipe.data.batch * prepared.size**2 * recipe.model.widths[-1]
         self.kept = on_device(prepared.train, device_of(model))
-        self.notes = [f"an epoch has {self.rows:,} rows of {recipe.data.batch:,} pictures"]
+        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {recipe.data.batch:,} pictures"]
         if self.kept is not None:
             self.notes.append(f"{self.kept.nbytes / 1e6:,.0f} MB of pictures are kept on the device")
         self.known = self._known()

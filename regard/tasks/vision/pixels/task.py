@@ -17,6 +17,7 @@ from regard.attention.masks import Row
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
+from regard.config.words import quantity
 from regard.data.pictures.shelves import PictureFile
 from regard.metrics.likelihood import linear_cross_entropy
 from regard.models.axial import AxialConfig
@@ -120,7 +121,7 @@ class Pixels:
         self.features = data.batch * self.alphabet.places * recipe.model.width
         self.layout = laid_out(data.batch, self.alphabet.places)
         self.kept = on_device(prepared.train, self.device)
-        self.notes = [f"an epoch has {self.rows:,} rows of {data.batch:,} pictures"]
+        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {data.batch:,} pictures"]
 
     @staticmethod
     def recognise(given: Given) -> Claim | None:

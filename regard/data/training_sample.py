@@ -1,0 +1,232 @@
+"""How much of a test file was trained on: digests of a bounded sample of the training examples, kept with a model.
+
+Of all training examples those with the smallest digests are kept (a bottom-k sketch, Bar-Yossef et al. 2002). Test
+examples with digests below the largest one kept are a random sample of the test file, and each of them either was
+trained on or was not; the share among them estimates that of the file. Up to `KEPT` examples, nothing is estimated.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import UInt64
+
+from regard.data.csv_records import cells, find_delimiter
+from regard.data.dedup import key
+from regard.data.holdout import hash_bytes, letters
+from regard.data.line_report import LineReport
+from regard.data.readers import JSON_SUFFIXES, LONGEST_TEXT, lines, suffix
+from regard.data.sheets import Sheet
+
+KEPT = 1 << 13  # digests kept of a model's training examples: 64 KiB
+MANY = 64  # texts of one JSON record from which each of them is an example
+HEADING_WORDS = 3  # of a cell that may name a column
+TEXT_FILES = (".txt", ".text", ".md", ".rst", ".tex", ".jsonl", ".ndjson")
+"""How files of a folder are named that are read, `.gz` after it or not."""
+Unit = Literal["lines", "rows", "sentences"]
+"""What an example is: a text or record of text, a row of numbers, or tagged words between blank lines."""
+UNITS: tuple[Unit, ...] = ("lines", "rows", "sentences")
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How many examples of a test file there are, were compared with the sample, and were trained on."""
+
+    unit: Unit
+    total: int
+    compared: int
+    shared: int
+
+    def describe(self) -> str:
+        """In words, such as "150 of its 300 lines"."""
+        if self.compared == self.total:
+            return f"{self.shared:,} of its {self.total:,} {self.unit}"
+        share = 100 * self.shared / self.compared
+        return f"about {share:.0f} % of its {self.unit} ({self.shared:,} of {self.compared:,} compared)"
+
+
+@dataclass(frozen=True)
+class TrainingSample:
+    """Sorted digests of training examples: all of them, or the smallest."""
+
+    unit: Unit
+    keys: UInt64[np.ndarray, "keys"]
+
+    @classmethod
+    def of(cls, files: Iterable[str], unit: Unit, before: TrainingSample | None = None) -> TrainingSample:
+        """Sample the examples of these files, and of a model that was trained before on examples of this kind."""
+        known = before.keys if before is not None and before.unit == unit else np.empty(0, np.uint64)
+        waiting: set[int] = set()
+        for file in files:
+            for example in _examples(file, unit):
+                waiting.update(_keys(example, unit))
+                if len(waiting) >= 8 * KEPT:
+                    known, waiting = _smallest(known, waiting), set()
+        return cls(unit, _smallest(known, waiting))
+
+    @classmethod
+    def parse(cls, value: Any) -> TrainingSample | None:
+        """Read what `plain` gave; None for anything else."""
+        try:
+            keys = np.frombuffer(base64.b64decode(value["digests"], validate=True), "<u8").astype(np.uint64)
+            return cls(value["unit"], keys[:KEPT]) if value["unit"] in UNITS else None
+        except (TypeError, KeyError, ValueError):
+            return None
+
+    def plain(self) -> dict[str, str]:
+        """As JSON."""
+        return {"unit": self.unit, "digests": base64.b64encode(self.keys.astype("<u8").tobytes()).decode()}
+
+    def compare(self, file: str) -> Overlap:
+        """Count the examples of a test file that are in the sample."""
+        known = set(self.keys.tolist())
+        limit = int(self.keys[-1]) if len(self.keys) >= KEPT else (1 << 64) - 1
+        looked_up = (_key(example, self.unit) for example in _examples(file, self.unit))
+        keys = [number for number in looked_up if number is not None]
+        compared = [number for number in keys if number <= limit]
+        return Overlap(self.unit, len(keys), len(compared), sum(number in known for number in compared))
+
+
+def warn_of_shared(count: int, places: Sequence[str], what: str) -> list[str]:
+    """A warning where examples to measure on are also trained on: scores are then too good; `places` names some."""
+    named = ", ".join(places) + ", ..." * (count > len(places))
+    return [f"{count:,} of the {what} ({named}): take them out of one of the files"] if count else []
+
+
+def text_files(folder: Path) -> list[str]:
+    """The files of a folder that hold text by their names, in order; hidden ones are passed over."""
+    names = []
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        listed = sorted(name for name in files if not name.startswith(".") and suffix(name) in TEXT_FILES)
+        names += [str(Path(place) / name) for name in listed]
+    return names
+
+
+def _examples(file: str, unit: Unit) -> Iterator[list[str]]:
+    """The examples of a file, each as its cells or texts; a file that cannot be read has none."""
+    try:
+        if unit == "rows":
+            yield from _rows(file)
+        elif unit == "sentences":
+            yield from _blocks(file)
+        elif suffix(file) in JSON_SUFFIXES:
+            yield from _records(file)
+        else:
+            mark = find_delimiter(lambda: _lines(file), spreadsheet=suffix(file) == ".csv")
+            if mark == "\t":
+                records = (_decode(line).split("\t") for line in _lines(file))
+            else:
+                records = (record for _, record in cells(_lines(file), LineReport(), mark, quoted=True))
+            first = next(records, [])
+            yield from () if _may_be_heading(first) else (first,)
+            yield from records
+    except ValueError:
+        return
+
+
+def _may_be_heading(record: Sequence[str]) -> bool:
+    """True if the first record of a table could name its columns: headings of different data are often the same."""
+    return len(record) > 1 and all(len(cell.split()) <= HEADING_WORDS for cell in record)
+
+
+def _lines(file: str) -> Iterator[bytes | None]:
+    return lines(file, longest=LONGEST_TEXT)
+
+
+def _decode(line: bytes | None) -> str:
+    return (line or b"").decode("utf-8", errors="replace")
+
+
+def _rows(file: str) -> Iterator[list[str]]:
+    """Rows of numbers, whatever the order of their columns and however a number is written."""
+    sheet = Sheet.read(file)
+    order = sorted(range(len(sheet.header)), key=sheet.header.__getitem__)
+    for _, row in sheet.lines:
+        yield [f"{sheet.header[column]}={_number(row[column])}" for column in order]
+
+
+def _number(cell: str) -> str:
+    try:
+        return repr(float(cell))
+    except ValueError:
+        return cell.strip()
+
+
+def _blocks(file: str) -> Iterator[list[str]]:
+    """What lies between blank lines; a line of tagged words by itself where there are none."""
+    block: list[str] = []
+    for line in _lines(file):
+        text = _decode(line)
+        if text.strip():
+            block.append(text)
+        elif block:
+            yield [" ".join(block)]
+            block = []
+    if block:
+        yield [" ".join(block)]
+
+
+def _records(file: str) -> Iterator[list[str]]:
+    """The texts of every JSON record."""
+    parsed, pieces = 0, list[str]()
+    for line in _lines(file):
+        text = _decode(line)
+        try:
+            record = _texts(json.loads(text))
+        except (ValueError, RecursionError):
+            pieces.append(text)
+            continue
+        parsed += 1
+        yield from _split(record)
+    if pieces and not parsed:  # one document over many lines
+        try:
+            yield from _split(_texts(json.loads("\n".join(pieces))))
+        except (ValueError, RecursionError):
+            return
+
+
+def _split(texts: list[str]) -> list[list[str]]:
+    return [texts] if len(texts) <= MANY else [[text] for text in texts if " " in text]
+
+
+def _texts(value: Any) -> list[str]:
+    """All texts in a JSON value."""
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for part in inner for text in _texts(part)]
+
+
+def _keys(example: Sequence[str], unit: Unit) -> list[int]:
+    """The digests by which a training example is known: one of a row, one of every text."""
+    if unit == "rows":
+        return [key(*example)]
+    return [number for cell in example if (number := _text_key(cell)) is not None]
+
+
+def _key(example: Sequence[str], unit: Unit) -> int | None:
+    """The digest that a test example is looked up by: that of its row, or of its longest text."""
+    if unit == "rows":
+        return key(*example)
+    for cell in sorted(example, key=len, reverse=True):
+        if (number := _text_key(cell)) is not None:
+            return number
+    return None
+
+
+def _text_key(cell: str) -> int | None:
+    """The digest of a text, by its letters alone; None for numbers, dates and the like."""
+    spelt = letters(cell)
+    return hash_bytes(spelt) if spelt and not spelt.isdigit() else None
+
+
+def _smallest(known: UInt64[np.ndarray, "known"], more: Iterable[int]) -> UInt64[np.ndarray, "keys"]:
+    return np.union1d(known, np.fromiter(more, np.uint64))[:KEPT]

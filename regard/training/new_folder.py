@@ -1,0 +1,31 @@
+"""The folder of a new run: made for it, and removed again where the run is refused before it begins."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from regard import checkpoint
+
+
+def make_folder(folder: Path) -> tuple[Path, ...]:
+    """Make a folder if it is missing, and return which folders that took, the outermost first."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    if missing:
+        with contextlib.suppress(FileExistsError):  # another trainer was faster: the lock decides
+            checkpoint.disk.make(folder)
+            return tuple(reversed(missing))
+    return ()
+
+
+def remove_folder(made: Sequence[Path], names: Iterable[str]) -> None:
+    """Remove folders that were made for a run, with the files of these names; one that holds anything else stays."""
+    with contextlib.suppress(OSError):
+        folder = made[-1]
+        if {path.name for path in folder.iterdir()} <= set(names):
+            for path in folder.iterdir():
+                path.unlink()
+        for path in reversed(made):
+            os.rmdir(path)

@@ -1,0 +1,21 @@
+"""Long commands are not silent, in a log either."""
+
+import time
+
+from regard.cli import progress
+
+
+def test_what_takes_long_is_said_in_a_line_where_there_is_no_terminal(monkeypatch, capfd):
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.01)
+    with progress.announce("drawing pictures"):
+        deadline = time.monotonic() + 60
+        said = ""
+        while not said and time.monotonic() < deadline:
+            said += capfd.readouterr().err
+    assert said == "regard: drawing pictures ...\n"
+
+
+def test_what_is_done_at_once_says_nothing(capfd):
+    with progress.announce("drawing pictures"):
+        pass
+    assert capfd.readouterr().err == ""
