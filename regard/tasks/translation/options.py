@@ -52,7 +52,7 @@ class DecodingConfig:
     """Split text into sentences and rejoin the translations."""
     copy: Copy = "addresses"
     """What an answer must copy from the source unchanged: addresses (and placeholders and emoji), all (numbers
-    and dates as well) or none; a sentence whose answer lacks some of it is translated again with stand-ins."""
+    and dates as well) or none; what an answer lacks is written over what stands for it there."""
     keep: bool = False
     """Leave a sentence as it is that is already in the target language beyond doubt."""
     truecase: bool = True
