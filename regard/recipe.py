@@ -296,7 +296,7 @@ def load(
             raise
         reason = f"config.yaml and {error} do not fit" if isinstance(error, KeyError) else error
         raise ValueError(
-            f"{found.directory}: {reason} (made by another version of Regard? use that one, or train again)"
+            f"{found.directory}: {reason} (written by another version of Regard, or changed since? train again)"
         ) from None
 
 

@@ -16,7 +16,7 @@ from regard.tasks.translation.alignment import find_crossing
 from regard.tasks.translation.documents import document as documents
 from regard.tasks.translation.documents.markup import PLACEHOLDER, Span, cut
 from regard.tasks.translation.documents.tag_placement import occurrences
-from regard.tasks.translation.lost_names import Risk, find_lost_names
+from regard.tasks.translation.lost_names import find_lost_names
 from regard.tasks.translation.lost_text import TIME, find_lost
 from regard.tasks.translation.splicing import find_stretches, splice, splice_alike
 
@@ -81,11 +81,14 @@ class Restoration:
     def __init__(self, translator: Translator, texts: Sequence[str], to: str | None, decoding: DecodingConfig) -> None:
         self.translator, self.to, self.decoding = translator, to, decoding
         self.originals = texts
-        self.sentences = [shield(text) for text in texts]
+        self._risks = translator.lexicon.screen(texts)
+        self.sentences = [
+            shield(text) if risk.signs or not SPOKEN.search(text) else Shielded(text, text, {})
+            for text, risk in zip(texts, self._risks, strict=True)
+        ]
         self._answers: dict[int, Answer] = {}
         self._written: dict[int, str] = {}
         self._lost: dict[int, list[Span]] = {}
-        self._risks: dict[int, Risk] = {}
 
     @property
     def texts(self) -> list[str]:
@@ -95,8 +98,8 @@ class Restoration:
     def examine(self, answers: Mapping[int, Answer]) -> None:
         """Take in answers by number, and find what each has lost; it needs no device, so a search may go on."""
         for number, answer in answers.items():
-            restored = self.sentences[number].put_back(answer)
-            timed = TIME.search(self.originals[number])
+            restored, risk = self.sentences[number].put_back(answer), self._risks[number]
+            timed = (risk.numbers or risk.signs) and TIME.search(self.originals[number])
             self._answers[number] = restored
             self._written[number] = _tighten_times(restored.text) if timed else restored.text
         self._lost |= self._find_lost({number: self._written[number] for number in answers})
@@ -130,8 +133,7 @@ class Restoration:
     def _find_lost(self, answers: Mapping[int, str]) -> dict[int, list[Span]]:
         """Return, by number, where stands what answers have lost; what may not be written is not missed."""
         forbid, every = self.decoding.forbid, self.decoding.copy == "all"
-        lexicon, new = self.translator.lexicon, [number for number in answers if number not in self._risks]
-        self._risks |= zip(new, lexicon.screen([self.originals[number] for number in new]), strict=True)
+        lexicon = self.translator.lexicon
         lost: dict[int, list[Span]] = {}
         for number, answer in answers.items():
             text, risk = self.originals[number], self._risks[number]

@@ -107,17 +107,17 @@ class Lexicon:
 
         Texts are looked at by their chunks between blanks, most of which were met before.
         """
-        chunks = [text.split() for text in texts]
         harmless, risks = self._harmless, self._risks
-        unsure = (chunk for some in chunks if not harmless.issuperset(some) for chunk in some)
-        new = {chunk for chunk in unsure if chunk not in harmless and chunk not in risks}
+        chunks = [[chunk for chunk in text.split() if chunk not in harmless] for text in texts]
+        new = {chunk for some in chunks for chunk in some if chunk not in risks}
         if len(harmless) + len(risks) + len(new) > REMEMBERED:
             harmless.clear()
             risks.clear()
+            chunks = [text.split() for text in texts]
             new = {chunk for some in chunks for chunk in some}
         if new:
             self._judge_chunks(new)
-        return [NO_RISK if harmless.issuperset(some) else self._add_up(some) for some in chunks]
+        return [self._add_up(some) if some else NO_RISK for some in chunks]
 
     def _judge_chunks(self, chunks: Collection[str]) -> None:
         """Remember of each chunk whether it has a name, a rare word or a sign that could be lost."""
@@ -136,6 +136,8 @@ class Lexicon:
 
     def _add_up(self, chunks: Sequence[str]) -> Risk:
         risks = [self._risks[chunk] for chunk in chunks if chunk in self._risks]
+        if len(risks) < 2:
+            return risks[0] if risks else NO_RISK
         words, numbers, signs = zip(*risks, strict=True)
         return Risk(tuple(chain.from_iterable(words)), tuple(chain.from_iterable(numbers)), any(signs))
 
