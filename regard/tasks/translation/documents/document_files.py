@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from regard.data.readers import suffix
 from regard.tasks.translation.documents import document
-from regard.tasks.translation.documents.text_formats import Part, copied_lines, split_markdown, split_subtitles
+from regard.tasks.translation.documents.markdown import split_markdown
+from regard.tasks.translation.documents.text_formats import Part, copied_lines, split_subtitles
 
 if TYPE_CHECKING:
     from regard.tasks.translation.documents.glossary import Terms

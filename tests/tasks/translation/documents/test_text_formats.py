@@ -6,13 +6,8 @@ from pathlib import Path
 import pytest
 
 from regard.tasks.translation.documents.inline_markdown import from_html, has_markup, to_html
-from regard.tasks.translation.documents.text_formats import (
-    Part,
-    copied_lines,
-    split_markdown,
-    split_subtitles,
-    wrap,
-)
+from regard.tasks.translation.documents.markdown import split_markdown
+from regard.tasks.translation.documents.text_formats import Part, copied_lines, split_subtitles, wrap
 
 ROOT = Path(__file__).parents[4]
 MARKDOWN = """---
@@ -106,7 +101,7 @@ def test_no_line_is_lost_or_shared(split, text):
 def test_markdown_hands_over_words_alone():
     parts = list(split_markdown(MARKDOWN.split("\n")))
     assert texts(parts) == [
-        "First <m0>steps</m0> #",
+        "First <m0>steps</m0>",
         "A <m0>very important</m0> paragraph, which was wrapped by hand, with <code id=1></code> in it. "
         "See <m2>the page</m2> for more.",
         "Open the door.",
@@ -136,7 +131,7 @@ def test_markers_rules_and_code_come_back_as_they_were():
     assert paragraph.startswith("A **VERY IMPORTANT** PARAGRAPH, WHICH WAS WRAPPED BY HAND, WITH `code` IN IT.")
     assert paragraph.endswith("SEE [THE PAGE](https://example.org/a_(b)) FOR MORE.")
     assert lines[10:14] == ["- OPEN THE DOOR.", "* [ ] CLOSE IT", "  AGAIN.", '2. READ `x = "a"`.']
-    assert lines[15:17] == ["> STAY HERE", "> TONIGHT WITH US."]
+    assert lines[15:17] == ["> STAY HERE TONIGHT", "> WITH US."]
     assert lines[18:21] == ["| NAME | PRICE |", "|:-----|------:|", "| THE `red` HOUSE | 12 |"]
     assert lines[22:25] == ["A | B", "--|--", "ONE | TWO"]
     assert 'print("Hello")' in lines
@@ -149,9 +144,11 @@ def test_markers_rules_and_code_come_back_as_they_were():
 def test_subtitles_change_in_their_words_alone():
     parts = list(split_subtitles(SRT.split("\n")))
     lines = rendered(parts, str)
+    assert lines == SRT.split("\n")
+    lines = rendered(parts, lambda text: text.replace("anything", "a thing").replace("Hello.", "Hello!").replace("!", "."))
     assert lines[:2] + lines[4:-2] == SRT.split("\n")[:2] + SRT.split("\n")[4:-2]
-    assert lines[2:4] == ["<i>She does not\r", "know anything.</i>\r"]
-    assert lines[-2:] == ["{\\an8}Hello.\r", "42\r"]
+    assert lines[2:4] == ["<i>She does not\r", "know a thing.</i>\r"]
+    assert lines[-2:] == ["{\\an8}Hello.\r", "42"]
     assert texts(parts) == ["<i>She does not know anything.</i>", "Where?", "There.", "Hello. 42"]
     assert copied_lines(parts) == {"of times and numbers": 8, "with markup that is not known": 1}
     assert rendered(parts, lambda text: "Oui." if text.startswith("<i>") else text)[2:4] == ["Oui.\r", "\r"]
@@ -188,10 +185,11 @@ def test_plain_words_have_no_markup():
 
 
 def test_a_wrapped_line_never_begins_a_list():
-    assert wrap("one two three four", 2) == ["one two", "three four"]
-    assert wrap("one", 3) == ["one"]
-    assert wrap("aaaa bbbb - cccc dddd", 2) == ["aaaa bbbb -", "cccc dddd"]
-    assert wrap('<font color="a b">one two</font>', 2) == ['<font color="a b">one', "two</font>"]
+    assert wrap("one two three four", [1, 1]) == ["one two", "three four"]
+    assert wrap("one two three four", [3, 1]) == ["one two three", "four"]
+    assert wrap("one", [1, 1, 1]) == ["one"]
+    assert wrap("aaaa bbbb - cccc dddd", [1, 1]) == ["aaaa bbbb -", "cccc dddd"]
+    assert wrap('<font color="a b">one two</font>', [1, 1]) == ['<font color="a b">one', "two</font>"]
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.fr.md", "docs/data.md", "docs/commands/translate.md"])
