@@ -95,9 +95,7 @@ def _encode_run(run: str, markers: Markers) -> str:
     segments: list[list[str]] = [[]]
     blanks: list[str] = []
     for piece in pieces:
-        if not _is_blank(piece):
-            segments[-1].append(piece)
-        elif "".join(segments[-1])[-1:].isdigit():
+        if not _is_blank(piece) or "".join(segments[-1])[-1:].isdigit():
             segments[-1].append(piece)
         else:
             blanks.append(piece)
@@ -128,10 +126,11 @@ def _fill_empty(html: str) -> str:
         before, after = html[: match.start()], html[match.end() :]
         opening, closing = f"<m{match['number']}>", f"</m{match['number']}>"
         if word := NEXT_WORD.match(after):
-            space = match["inner"] + word["between"]
+            space = (match["inner"] + word["between"])[:1] if before[-1:].strip() else ""
             html = f"{before}{space}{opening}{word['word']}{closing}{after[word.end() :]}"
         elif word := LAST_WORD.search(before):
-            html = f"{before[: word.start()]}{opening}{word['word']}{closing}{word['between']}{match['inner']}{after}"
+            space = (word["between"] + match["inner"])[:1] if re.match(r"\w", after) else ""
+            html = f"{before[: word.start()]}{opening}{word['word']}{closing}{space}{after}"
         else:
             html = f"{before}<wbr id={match['number']}>{match['inner']}{closing}{after}"
     return html

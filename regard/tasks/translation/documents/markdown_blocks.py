@@ -46,7 +46,7 @@ def bare(line: str) -> str:
 def find_copied_block(lines: Sequence[str], place: int, *, jsx: bool = False) -> tuple[int, str]:
     """Return where the lines end that are copied from here, and why; the place itself if they are not."""
     words = bare(lines[place].lstrip("\ufeff") if place == 0 else lines[place])
-    for find, reason in ((*JSX, *BLOCKS) if jsx else BLOCKS):
+    for find, reason in (*JSX, *BLOCKS) if jsx else BLOCKS:
         if (end := find(lines, place, words)) > place:
             return end, reason
     return (place, "") if any(map(str.isalpha, words)) else (place + 1, "")
@@ -161,7 +161,9 @@ def _grid_table(lines: Sequence[str], place: int, words: str) -> int:
 
 
 def _javascript(lines: Sequence[str], place: int, words: str) -> int:
-    if not JAVASCRIPT.match(lines[place]) or (place and lines[place - 1].strip() and not _ends_script(lines[place - 1])):
+    if not JAVASCRIPT.match(lines[place]) or (
+        place and lines[place - 1].strip() and not _ends_script(lines[place - 1])
+    ):
         return place
     return next((at for at in range(place, len(lines)) if not lines[at].strip()), len(lines))
 

@@ -124,7 +124,9 @@ def _cue(lines: Sequence[str]) -> Iterator[Part]:
     text = Text(words)
     if TAG.search(words) or has_entity(words):
         markers = Markers()
-        pieces = (piece if number % 2 else encode_text(piece, markers) for number, piece in enumerate(TAGS.split(words)))
+        pieces = (
+            piece if number % 2 else encode_text(piece, markers) for number, piece in enumerate(TAGS.split(words))
+        )
         text = Text("".join(pieces), True, markers.restore)
 
     def write(translations: Sequence[str]) -> list[str]:

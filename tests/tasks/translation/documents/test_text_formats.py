@@ -145,7 +145,9 @@ def test_subtitles_change_in_their_words_alone():
     parts = list(split_subtitles(SRT.split("\n")))
     lines = rendered(parts, str)
     assert lines == SRT.split("\n")
-    lines = rendered(parts, lambda text: text.replace("anything", "a thing").replace("Hello.", "Hello!").replace("!", "."))
+    lines = rendered(
+        parts, lambda text: text.replace("anything", "a thing").replace("Hello.", "Hello!").replace("!", ".")
+    )
     assert lines[:2] + lines[4:-2] == SRT.split("\n")[:2] + SRT.split("\n")[4:-2]
     assert lines[2:4] == ["<i>She does not\r", "know a thing.</i>\r"]
     assert lines[-2:] == ["{\\an8}Hello.\r", "42"]
@@ -160,6 +162,56 @@ def test_headers_notes_and_settings_of_webvtt_are_copied():
     lines = rendered(parts, lambda text: text.replace("I am tired today", "Je suis fatiguée aujourd'hui"))
     assert lines[:11] == VTT.split("\n")[:11]
     assert lines[11:] == ["<v Mary>Je suis fatiguée", "aujourd'hui.", ""]
+
+
+@pytest.mark.parametrize(
+    ("words", "read", "told", "written"),
+    [
+        (
+            "The house &amp; the car.",
+            "The house &amp; the car.",
+            "La maison &amp; la voiture.",
+            "La maison &amp; la voiture.",
+        ),
+        ("&lt;3 is nice.", "<code id=0></code> is nice.", "<code id=0></code> est bon.", "&lt;3 est bon."),
+        (
+            "AT&amp;T &copy; 5&nbsp;km",
+            *2 * ["<code id=0></code> <wbr id=1> <code id=2></code>"],
+            "AT&amp;T &copy; 5&nbsp;km",
+        ),
+        ("a&nbsp;cat", "a<wbr id=0> cat", "un<wbr id=0> chat", "un&nbsp;chat"),
+        ("It&rsquo;s <i>m&eacute;</i>", "It&rsquo;s <i>m&eacute;</i>", "C’est <i>é</i>", "C&rsquo;est <i>&eacute;</i>"),
+        ("5 < 6 & &unknown; 7", "5 < 6 & &unknown; 7", "5 < 6 & &unknown; 7", "5 < 6 & &unknown; 7"),
+    ],
+)
+def test_entities_of_a_cue_are_read_as_they_are_meant_and_written_as_they_were(words, read, told, written):
+    [_, part] = split_subtitles(["00:06.200 --> 00:09.000", words])
+    if part.texts:
+        assert part.texts[0].written == read
+        assert part.write([part.texts[0].finish(told)]) == [written]
+    else:
+        assert part.lines == (written,)
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<m0></m0> Le chat dort.", "**Le** chat dort."),
+        ("Le chat <m0></m0>", "Le **chat**"),
+        ("Le <m0> </m0>.", "**Le**."),
+    ],
+)
+def test_emphasis_is_never_around_nothing(html, text):
+    assert from_html(html, to_html("**The** cat")[1]) == text
+
+
+def test_a_label_that_is_translated_keeps_its_address():
+    lines = ["See [the list][], [it] and [that].", "", "[The List]: x.md", "[it]: y.md"]
+    parts = list(split_markdown(lines))
+    again = [
+        line for part in parts for line in part.render([shout(text.written).replace("IT", "it") for text in part.texts])
+    ]
+    assert again == ["SEE [THE LIST][the list], [it] AND [THAT].", *lines[1:]]
 
 
 @pytest.mark.parametrize(
