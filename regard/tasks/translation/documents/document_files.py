@@ -53,6 +53,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys((".org", ".textile", ".typ", ".muse", ".opml"), ("a document with markup of its own", PANDOC)),
     **dict.fromkeys((".texi", ".pod", ".man", ".fb2", ".docbook"), ("a document with markup of its own", TEXTS)),
     **dict.fromkeys((".eml", ".mbox", ".emlx"), ("an e-mail with its headers", TEXTS)),
+    **dict.fromkeys((".conll", ".conllu"), ("text with a word in each line", "give a sentence in each line (.txt)")),
     **dict.fromkeys((".ics", ".vcf"), ("a calendar or an address book", COPIED)),
     **dict.fromkeys((".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff"), ("a translation memory", COPIED)),
 }
