@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -73,7 +74,11 @@ def translate(
     with writer(output) as write:
         if alternatives:
             said = _alternatives(translator, lines, to, chosen, as_json=asked.kind == "jsonl")
-        elif input is not None and form in ("Markdown", "subtitles"):
+        elif input is not None and form == "HTML":
+            mark, lines_of_page = read_document(input)
+            page = _documents(translator, iter(lines_of_page), to, chosen, html=True, terms=terms)
+            said = (mark + text for text in page)
+        elif input is not None and form is not None:
             said = _parts(translator, input, form, to, chosen, terms=terms)
         else:
             said = _documents(translator, lines, to, chosen, html=form == "HTML", terms=terms)
@@ -98,12 +103,12 @@ def _lines_or_column(translator: Translator, asked: Asked, lines: Iterator[str],
     """The lines of a file, or of a table the column of the other language."""
     from regard.cli.text_column import is_table
     from regard.data.language_names import LANGUAGES
-    from regard.tasks.translation.documents.document_files import describe_wrapped
+    from regard.tasks.translation.documents.document_files import describe_unknown, describe_wrapped
 
     assert asked.file is not None
     if not is_table(asked.file):
         lines = chain(first := list(islice(lines, BLOCK)), lines)
-        if note := describe_wrapped(first, asked.file):
+        for note in filter(None, (describe_unknown(asked.file), describe_wrapped(first, asked.file))):
             print(f"regard: {note}", file=sys.stderr)
         return file_texts(translator, asked) if asked.column is not None else lines
     others = [code for code in translator.languages if code != to] if to is not None else []
@@ -130,6 +135,8 @@ def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen
             to = to or guessed(translator, block)
             speaking = [text if has_letter(text) or not copies else "" for text in block]
             answers = translator.answers(speaking, to=to, first=draft.done, **chosen)  # each line has a seed of its own
+            if copies:
+                answers = _keep_entities(translator, speaking, answers, to, chosen)
             for text, spoken, answer in zip(block, speaking, answers, strict=True):
                 write(text, answer if spoken else Answer(text, 0.0))
                 copied += not spoken and bool(text.strip())
@@ -147,6 +154,19 @@ def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen
         print(f"regard: {describe_unfinished(unfinished)}", file=sys.stderr)
     for code, lines_of_it in strangers.most_common():
         print(f"regard: {counted(lines_of_it, 'line')}: {translator.stranger(code)}", file=sys.stderr)
+
+
+def _keep_entities(
+    translator: Translator, texts: Sequence[str], answers: Sequence[Answer], to: str | None, chosen: dict[str, Any]
+) -> list[Answer]:
+    """The answers, those to lines with entities (AT&amp;T) made again so that these come back."""
+    from regard.tasks.translation.documents.document_files import translate_entities
+    from regard.tasks.translation.documents.entities import has_entity
+
+    places = [place for place, text in enumerate(texts) if "\n" not in text and has_entity(text)]
+    made = translate_entities(translator, [texts[place] for place in places], to=to, **chosen) if places else []
+    found = dict(zip(places, made, strict=True))
+    return [replace(answer, text=found.get(place, answer.text)) for place, answer in enumerate(answers)]
 
 
 def _documents(

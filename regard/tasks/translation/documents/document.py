@@ -40,7 +40,7 @@ def translate(
     decoding = translator.settings(**{**settings, "sample": False, "nbest": 1})
     to = translator.language(texts, to)
     tidy = translator.source.how.tidy
-    documents = [parse(tidy(text), names=names) if html else [cut(tidy(text), names=names)] for text in texts]
+    documents = [parse(text, names=names, tidy=tidy) if html else [cut(tidy(text), names=names)] for text in texts]
     marked = [part for document in documents for part in document if isinstance(part, Marked)]
     answers = iter(restored(translator, marked, to=to, decoding=decoding, terms=terms))
     return ["".join(part if isinstance(part, str) else next(answers) for part in document) for document in documents]

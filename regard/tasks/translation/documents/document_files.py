@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regard.data.language_names import LANGUAGES
 from regard.data.readers import suffix
 from regard.tasks.translation.documents import document
-from regard.tasks.translation.documents.text_formats import Part, copied_lines, split_markdown, split_subtitles
+from regard.tasks.translation.documents.entities import Markers, encode_text
+from regard.tasks.translation.documents.markdown import split_markdown
+from regard.tasks.translation.documents.text_formats import Part, copied_lines, split_subtitles
 
 if TYPE_CHECKING:
     from regard.tasks.translation.documents.glossary import Terms
@@ -18,16 +22,44 @@ if TYPE_CHECKING:
 
 FORMS = {
     **dict.fromkeys((".html", ".htm", ".xhtml"), "HTML"),
-    **dict.fromkeys((".md", ".markdown"), "Markdown"),
+    **dict.fromkeys((".md", ".markdown", ".mkd", ".mdown", ".qmd", ".rmd"), "Markdown"),
+    ".mdx": "MDX",
     **dict.fromkeys((".srt", ".vtt"), "subtitles"),
 }
-STRUCTURED = {
-    **dict.fromkeys((".tmx", ".xlf", ".xliff"), "a translation memory"),
-    **dict.fromkeys((".po", ".pot", ".properties", ".resx", ".strings"), "a catalogue of messages"),
-    **dict.fromkeys((".xml", ".yaml", ".yml", ".ipynb"), "structured data"),
-    **dict.fromkeys((".tex", ".rst", ".adoc"), "a document with markup of its own"),
+PANDOC = "save it as Markdown, with pandoc for instance"
+FFMPEG = "save them as .srt, with ffmpeg for instance"
+TEXTS = "save its text as .txt, .md or .html"
+COPIED = "copy the texts to translate from it into a .txt file"
+CODE = """c cc cpp cxx h hpp hxx cs java kt kts scala groovy go rs swift m mm py pyi pyx pyw rb pl pm php phtml lua r jl
+sql hs mli fs fsx vb pas d dart ex exs erl clj cljs lisp scm zig nim asm s f f90 f95 v sv vhd cu proto js mjs cjs jsx
+ts tsx mts cts css scss sass less coffee vue svelte astro sh bash zsh fish bat cmd ps1 awk sed cmake gradle tf diff
+patch"""
+DATA = "yaml yml toml ini cfg conf env json5 xml xsd xsl xslt plist rss atom opml kml gpx svg ipynb lock sgm sgml"
+TEMPLATES = "jinja jinja2 j2 ejs hbs mustache erb twig liquid pug haml slim asp aspx jsp cshtml tpl tmpl"
+MESSAGES = "po pot properties resx strings stringsdict xcstrings arb ftl lang"
+REFUSED: dict[str, tuple[str, str]] = {
+    **{f".{name}": ("source code", COPIED) for name in CODE.split()},
+    **{f".{name}": ("structured data", COPIED) for name in DATA.split()},
+    **{f".{name}": ("a template", COPIED) for name in TEMPLATES.split()},
+    **{f".{name}": ("a catalogue of messages", COPIED) for name in MESSAGES.split()},
+    **dict.fromkeys((".ass", ".ssa"), ("subtitles in SubStation Alpha", FFMPEG)),
+    **dict.fromkeys((".ttml", ".dfxp", ".itt"), ("subtitles in TTML", FFMPEG)),
+    **dict.fromkeys((".sub", ".sbv", ".smi", ".lrc", ".stl"), ("subtitles in a form of their own", FFMPEG)),
+    **dict.fromkeys((".tex", ".ltx", ".sty", ".cls"), ("LaTeX", PANDOC)),
+    ".bib": ("a bibliography", COPIED),
+    ".rst": ("reStructuredText", PANDOC),
+    **dict.fromkeys((".adoc", ".asciidoc"), ("AsciiDoc", "save it as Markdown or HTML, with asciidoctor for instance")),
+    **dict.fromkeys((".wiki", ".mediawiki"), ("wiki markup", PANDOC)),
+    **dict.fromkeys((".org", ".textile", ".typ", ".muse", ".opml"), ("a document with markup of its own", PANDOC)),
+    **dict.fromkeys((".texi", ".pod", ".man", ".fb2", ".docbook"), ("a document with markup of its own", TEXTS)),
+    **dict.fromkeys((".eml", ".mbox", ".emlx"), ("an e-mail with its headers", TEXTS)),
+    **dict.fromkeys((".conll", ".conllu"), ("text with a word in each line", "give a sentence in each line (.txt)")),
+    **dict.fromkeys((".ics", ".vcf"), ("a calendar or an address book", COPIED)),
+    **dict.fromkeys((".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff"), ("a translation memory", COPIED)),
 }
-"""Files that would come out broken, by their names."""
+"""Files that would come out broken: by their names, what they are and what to do."""
+PLAIN = frozenset(("", ".txt", ".text", ".log", ".src", ".tgt", ".ref", ".hyp", ".in", ".out", ".tok", ".lines"))
+"""Names of plain text, beside the codes of languages (news.en)."""
 MID_SENTENCE = 0.5  # share of lines that end inside a sentence in text that was wrapped by hand
 FEWEST = 4  # such lines
 ENDS = tuple(".!?…:;。！？\"'”’»)]")
@@ -38,17 +70,39 @@ def document_form(path: Path | None) -> str | None:
     if path is None:
         return None
     kind = suffix(path.name)
-    if kind in STRUCTURED:
+    if kind in REFUSED and kind[1:] not in LANGUAGES:
+        what, remedy = REFUSED[kind]
         raise ValueError(
-            f"{path} is {STRUCTURED[kind]}, whose form would be lost: save its text as .txt, .md or .html, "
-            f"or translate its lines one by one with - < {path}"
+            f"{path} is {what}, whose form would be lost: {remedy}, "
+            f"or translate its lines one by one with - < {shlex.quote(str(path))}"
         )
     return FORMS.get(kind)
 
 
+def describe_unknown(path: Path) -> str:
+    """Return a note that a file is read as plain text where its name does not say so; else nothing."""
+    kind = suffix(path.name)
+    if kind in REFUSED:  # and a language too, or it would have been refused
+        what, remedy = REFUSED[kind]
+        return f"{path} is read as plain text, line by line; if it is {what}, {remedy}"
+    if kind in PLAIN or re.split("[-_]", kind[1:])[0] in LANGUAGES or kind[1:].isdigit():
+        return ""
+    return f"{path} is read as plain text, line by line: what its name ends in ({kind}) is not known"
+
+
 def split_document(lines: Sequence[str], form: str) -> list[Part]:
     """Cut the lines of Markdown or subtitles into what is translated and what is copied."""
-    return list((split_markdown if form == "Markdown" else split_subtitles)(lines))
+    if form == "subtitles":
+        return list(split_subtitles(lines))
+    return list(split_markdown(lines, jsx=form == "MDX"))
+
+
+def translate_entities(translator: Translator, texts: Sequence[str], *, to: str | None, **settings: Any) -> list[str]:
+    """Translate lines of plain text in which characters are written as entities, such as AT&amp;T."""
+    markers = [Markers() for _ in texts]
+    written = [encode_text(text, one) for text, one in zip(texts, markers, strict=True)]
+    answers = document.translate(translator, written, html=True, to=to, **settings)
+    return [one.restore(answer) for answer, one in zip(answers, markers, strict=True)]
 
 
 def translate_parts(

@@ -6,59 +6,94 @@ The translator of HTML puts every tag back around the words it was around, so th
 from __future__ import annotations
 
 import re
-from html import escape, unescape
+from collections.abc import Collection
 
+from regard.tasks.translation.documents.entities import Markers, encode_text, has_entity
+
+TARGET = r"\((?:[^()]|\([^()]*\))*\)"
+CODE = r"(?<!`)(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)"
+FORMULA = (
+    r"\$\$[^$]+\$\$|(?<![\w$\\])\$[^$\s](?:[^$]*[^$\s])?\$(?![\d$])"
+    r"|\\\((?=[^()]*[\\^_=+<>{}]).+?\\\)|\\\[(?=[^\[\]]*[\\^_=+<>{}]).+?\\\]"
+)
 INLINE = re.compile(
-    r"(?P<code>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|<(?:https?://|mailto:)[^<>\s]+>|\$\$?[^$\s](?:[^$]*[^$\s])?\$\$?)"
-    r"|(?P<point>!\[[^\[\]]*\](?:\([^()]*\)|\[[^\[\]]*\])|\[\^[^\[\]]+\]|<!--.*?-->|\\[\\`*_{}\[\]()#+.!|<>~-])"
-    r"|\[(?P<label>(?:[^\[\]]|!\[[^\[\]]*\]\([^()]*\))+)\](?P<target>\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\])"
+    rf"(?P<code>(?:\{{[\w:.-]+\}})?{CODE}|<(?:https?://|mailto:)[^<>\s]+>|<[^<>\s@]+@[^<>\s]+>|{FORMULA}"
+    r"|<(?P<element>code|kbd|samp|var|math|tt|pre)\b[^<>]*>.*?</(?P=element)>"
+    r"|!?\[\[[^\[\]]+\]\]|\[-?@[^\[\]]+\]|(?<![\w@/.])@[A-Za-z0-9][\w-]*(?:/[\w-]+)?(?![\w@.]*@)"
+    r"|\w{1,40}(?:\\[_*~^-]\w{1,40})+|\w{0,40}(?<!~)(?:~[^\s~]{1,8}~(?!~)|(?<!\[)\^[^\s^\[\]]{1,8}\^)\w{0,40})"
+    rf"|(?P<point>!\[[^\[\]]*\](?:{TARGET}|\[[^\[\]]*\])(?:\{{[^{{}}]*\}})?|\[\^[^\[\]]+\]|<!--.*?-->"
+    r"|(?<![\w:]):[a-zA-Z0-9_+-]*[a-zA-Z0-9]:(?![\w:])|\\[\\`*_{}\[\]()#+.!|<>~$:^=-])"
+    rf"|\[(?P<label>(?:[^\[\]]|!\[[^\[\]]*\]{TARGET})+)\](?P<target>(?:{TARGET}|\[[^\[\]]*\])(?:\{{[^{{}}]*\}})?|\{{[^{{}}]*\}})?"
     r"|(?P<tag></?[A-Za-z][^<>]*>)"
-    r"|(?P<stars>\*{1,3}|~~)(?=[^\s*~])(?P<starred>.+?)(?<=[^\s*~])(?P=stars)(?!\*)"
+    r"|\^\[(?P<note>[^\[\]]+)\]"
+    r"|(?P<stars>\*{1,3}|~~|==|(?<!\w)\+\+)(?=[^\s*~=])(?P<starred>.+?)(?<=[^\s*~=])(?P=stars)(?![*=])"
     r"|(?<!\w)(?P<lines>_{1,3})(?=[^\s_])(?P<lined>.+?)(?<=[^\s_])(?P=lines)(?!\w)"
 )
-OWN = re.compile(r"<(?P<end>/?)m(?P<number>\d+)>|<code id=(?P<code>\d+)></code>|<wbr id=(?P<point>\d+)>")
+OWN_LABEL = re.compile(r"\]\0(?P<label>[^\0]*)\0(?P<pair>(?:\[\])?)")
+"""The end of a link whose address is found by its words."""
 
 
-def has_markup(text: str) -> bool:
+def has_markup(text: str, labels: Collection[str] = ()) -> bool:
     """True if a text has anything that must not reach the translator as it is."""
-    return INLINE.search(text) is not None
+    return has_entity(text) or any(not _is_prose(match, labels) for match in INLINE.finditer(text))
 
 
-def to_html(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """Return a line of Markdown as HTML, and for every number in it what stood before and after."""
-    marks: list[tuple[str, str]] = []
-    return _encode(text, marks), marks
+def to_html(text: str, labels: Collection[str] = ()) -> tuple[str, Markers]:
+    """Return a line of Markdown as HTML, and what its tags stand for; labels are those of links defined elsewhere."""
+    markers = Markers()
+    return _encode(text, markers, labels), markers
 
 
-def from_html(html: str, marks: list[tuple[str, str]]) -> str:
+def from_html(html: str, markers: Markers) -> str:
     """Return the Markdown of such HTML once it is translated."""
-
-    def marker(tag: str) -> str:
-        match = OWN.fullmatch(tag)
-        if match is None:
-            return tag
-        number = next(int(match[name]) for name in ("number", "code", "point") if match[name] is not None)
-        return marks[number][1 if match["end"] else 0]
-
-    parts = re.split(r"(<code id=\d+></code>|<[^<>]*>)", html)
-    return "".join(marker(part) if place % 2 else unescape(part) for place, part in enumerate(parts))
+    text = markers.restore(html)
+    while match := OWN_LABEL.search(text):
+        before, label = text[: match.start()], match["label"]
+        unchanged = before.endswith(f"[{label}")
+        text = f"{before}]{match['pair'] if unchanged else f'[{label}]'}{text[match.end() :]}"
+    return text
 
 
-def _encode(text: str, marks: list[tuple[str, str]]) -> str:
-    """Return the HTML of a text; what its tags stand for is added to the marks."""
-    written, place = [], 0
-    for match in INLINE.finditer(text):
-        written.append(escape(text[place : match.start()], quote=False))
-        place, number = match.end(), len(marks)
+def normal_label(label: str) -> str:
+    """Return the label of a link as it is compared with its definition."""
+    return " ".join(label.split()).casefold()
+
+
+def _is_prose(match: re.Match[str], labels: Collection[str]) -> bool:
+    """True for brackets that are no link: no address follows, and none is defined for them."""
+    return match["label"] is not None and match["target"] is None and normal_label(match["label"]) not in labels
+
+
+def _encode(text: str, markers: Markers, labels: Collection[str]) -> str:
+    """Return the HTML of a text; what its tags stand for is added to the markers."""
+    written, place, at = [], 0, 0
+    while match := INLINE.search(text, at):
+        if _is_prose(match, labels):
+            at = match.start() + 1
+            continue
+        written.append(encode_text(text[place : match.start()], markers))
+        place = at = match.end()
         if match["tag"]:
             written.append(match[0])
-            continue
-        if match["code"] or match["point"]:
-            marks.append((match[0], ""))
-            written.append(f"<code id={number}></code>" if match["code"] else f"<wbr id={number}>")
-            continue
+        elif match["code"]:
+            written.append(markers.keep(match[0]))
+        elif match["point"]:
+            written.append(markers.place(match[0]))
+        else:
+            inner, before, after = _wrapped(match, labels)
+            opening, closing = markers.wrap(before, after)
+            written += [opening, _encode(inner, markers, labels), closing]
+    return "".join([*written, encode_text(text[place:], markers)])
+
+
+def _wrapped(match: re.Match[str], labels: Collection[str]) -> tuple[str, str, str]:
+    """Return the words inside emphasis, a link or a note, and what stands before and after them."""
+    if match["note"]:
+        return match["note"], "^[", "]"
+    if (label := match["label"]) is None:
         sign = match["stars"] or match["lines"]
-        inner = match["label"] or match["starred"] or match["lined"]
-        marks.append((sign, sign) if sign else ("[", f"]{match['target']}"))
-        written.append(f"<m{number}>{_encode(inner, marks)}</m{number}>")
-    return "".join([*written, escape(text[place:], quote=False)])
+        return match["starred"] or match["lined"], sign, sign
+    target = match["target"] or ""
+    if target in ("", "[]") and normal_label(label) in labels:
+        return label, "[", f"]\0{label}\0{target}"  # the definition has these words, not their translation
+    return label, "[", f"]{target}"

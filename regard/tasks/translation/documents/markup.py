@@ -12,7 +12,7 @@ Not touched: attributes (`alt`, `title`), the contents of script, style, pre, te
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from html import unescape
 from itertools import chain, count
@@ -113,13 +113,14 @@ def cut(text: str, *, names: Sequence[str] = (), spans: Sequence[Span] | None = 
     return _marked(list(_kept(text, spans)), names, html=False)
 
 
-def parse(text: str, *, names: Sequence[str] = ()) -> list[str | Marked]:
-    """An HTML text, or a piece of one, as markup to copy and sentences to translate, in order."""
+def parse(text: str, *, names: Sequence[str] = (), tidy: Callable[[str], str] = str) -> list[str | Marked]:
+    """An HTML text, or a piece of one, as markup to copy and sentences to translate, tidied, in order."""
     parts: list[str | Marked] = []
     line: list[_Token] = []
     for token in chain(_tokens(text), [None]):
         if token is not None and not token.breaks:
-            line.append(token)
+            spoken = token.kind == "text" and any(map(str.isalnum, token.raw))
+            line.append(replace(token, raw=tidy(token.raw)) if spoken else token)
             continue
         if line:
             marked = _marked(line, names, html=True)

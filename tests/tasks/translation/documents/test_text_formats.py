@@ -6,13 +6,8 @@ from pathlib import Path
 import pytest
 
 from regard.tasks.translation.documents.inline_markdown import from_html, has_markup, to_html
-from regard.tasks.translation.documents.text_formats import (
-    Part,
-    copied_lines,
-    split_markdown,
-    split_subtitles,
-    wrap,
-)
+from regard.tasks.translation.documents.markdown import split_markdown
+from regard.tasks.translation.documents.text_formats import Part, copied_lines, split_subtitles, wrap
 
 ROOT = Path(__file__).parents[4]
 MARKDOWN = """---
@@ -106,7 +101,7 @@ def test_no_line_is_lost_or_shared(split, text):
 def test_markdown_hands_over_words_alone():
     parts = list(split_markdown(MARKDOWN.split("\n")))
     assert texts(parts) == [
-        "First <m0>steps</m0> #",
+        "First <m0>steps</m0>",
         "A <m0>very important</m0> paragraph, which was wrapped by hand, with <code id=1></code> in it. "
         "See <m2>the page</m2> for more.",
         "Open the door.",
@@ -136,7 +131,7 @@ def test_markers_rules_and_code_come_back_as_they_were():
     assert paragraph.startswith("A **VERY IMPORTANT** PARAGRAPH, WHICH WAS WRAPPED BY HAND, WITH `code` IN IT.")
     assert paragraph.endswith("SEE [THE PAGE](https://example.org/a_(b)) FOR MORE.")
     assert lines[10:14] == ["- OPEN THE DOOR.", "* [ ] CLOSE IT", "  AGAIN.", '2. READ `x = "a"`.']
-    assert lines[15:17] == ["> STAY HERE", "> TONIGHT WITH US."]
+    assert lines[15:17] == ["> STAY HERE TONIGHT", "> WITH US."]
     assert lines[18:21] == ["| NAME | PRICE |", "|:-----|------:|", "| THE `red` HOUSE | 12 |"]
     assert lines[22:25] == ["A | B", "--|--", "ONE | TWO"]
     assert 'print("Hello")' in lines
@@ -149,9 +144,13 @@ def test_markers_rules_and_code_come_back_as_they_were():
 def test_subtitles_change_in_their_words_alone():
     parts = list(split_subtitles(SRT.split("\n")))
     lines = rendered(parts, str)
+    assert lines == SRT.split("\n")
+    lines = rendered(
+        parts, lambda text: text.replace("anything", "a thing").replace("Hello.", "Hello!").replace("!", ".")
+    )
     assert lines[:2] + lines[4:-2] == SRT.split("\n")[:2] + SRT.split("\n")[4:-2]
-    assert lines[2:4] == ["<i>She does not\r", "know anything.</i>\r"]
-    assert lines[-2:] == ["{\\an8}Hello.\r", "42\r"]
+    assert lines[2:4] == ["<i>She does not\r", "know a thing.</i>\r"]
+    assert lines[-2:] == ["{\\an8}Hello.\r", "42"]
     assert texts(parts) == ["<i>She does not know anything.</i>", "Where?", "There.", "Hello. 42"]
     assert copied_lines(parts) == {"of times and numbers": 8, "with markup that is not known": 1}
     assert rendered(parts, lambda text: "Oui." if text.startswith("<i>") else text)[2:4] == ["Oui.\r", "\r"]
@@ -163,6 +162,56 @@ def test_headers_notes_and_settings_of_webvtt_are_copied():
     lines = rendered(parts, lambda text: text.replace("I am tired today", "Je suis fatiguée aujourd'hui"))
     assert lines[:11] == VTT.split("\n")[:11]
     assert lines[11:] == ["<v Mary>Je suis fatiguée", "aujourd'hui.", ""]
+
+
+@pytest.mark.parametrize(
+    ("words", "read", "told", "written"),
+    [
+        (
+            "The house &amp; the car.",
+            "The house &amp; the car.",
+            "La maison &amp; la voiture.",
+            "La maison &amp; la voiture.",
+        ),
+        ("&lt;3 is nice.", "<code id=0></code> is nice.", "<code id=0></code> est bon.", "&lt;3 est bon."),
+        (
+            "AT&amp;T &copy; 5&nbsp;km",
+            *2 * ["<code id=0></code> <wbr id=1> <code id=2></code>"],
+            "AT&amp;T &copy; 5&nbsp;km",
+        ),
+        ("a&nbsp;cat", "a<wbr id=0> cat", "un<wbr id=0> chat", "un&nbsp;chat"),
+        ("It&rsquo;s <i>m&eacute;</i>", "It&rsquo;s <i>m&eacute;</i>", "C’est <i>é</i>", "C&rsquo;est <i>&eacute;</i>"),
+        ("5 < 6 & &unknown; 7", "5 < 6 & &unknown; 7", "5 < 6 & &unknown; 7", "5 < 6 & &unknown; 7"),
+    ],
+)
+def test_entities_of_a_cue_are_read_as_they_are_meant_and_written_as_they_were(words, read, told, written):
+    [_, part] = split_subtitles(["00:06.200 --> 00:09.000", words])
+    if part.texts:
+        assert part.texts[0].written == read
+        assert part.write([part.texts[0].finish(told)]) == [written]
+    else:
+        assert part.lines == (written,)
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<m0></m0> Le chat dort.", "**Le** chat dort."),
+        ("Le chat <m0></m0>", "Le **chat**"),
+        ("Le <m0> </m0>.", "**Le**."),
+    ],
+)
+def test_emphasis_is_never_around_nothing(html, text):
+    assert from_html(html, to_html("**The** cat")[1]) == text
+
+
+def test_a_label_that_is_translated_keeps_its_address():
+    lines = ["See [the list][], [it] and [that].", "", "[The List]: x.md", "[it]: y.md"]
+    parts = list(split_markdown(lines))
+    again = [
+        line for part in parts for line in part.render([shout(text.written).replace("IT", "it") for text in part.texts])
+    ]
+    assert again == ["SEE [THE LIST][the list], [it] AND [THAT].", *lines[1:]]
 
 
 @pytest.mark.parametrize(
@@ -188,10 +237,11 @@ def test_plain_words_have_no_markup():
 
 
 def test_a_wrapped_line_never_begins_a_list():
-    assert wrap("one two three four", 2) == ["one two", "three four"]
-    assert wrap("one", 3) == ["one"]
-    assert wrap("aaaa bbbb - cccc dddd", 2) == ["aaaa bbbb -", "cccc dddd"]
-    assert wrap('<font color="a b">one two</font>', 2) == ['<font color="a b">one', "two</font>"]
+    assert wrap("one two three four", [1, 1]) == ["one two", "three four"]
+    assert wrap("one two three four", [3, 1]) == ["one two three", "four"]
+    assert wrap("one", [1, 1, 1]) == ["one"]
+    assert wrap("aaaa bbbb - cccc dddd", [1, 1]) == ["aaaa bbbb -", "cccc dddd"]
+    assert wrap('<font color="a b">one two</font>', [1, 1]) == ['<font color="a b">one', "two</font>"]
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.fr.md", "docs/data.md", "docs/commands/translate.md"])

@@ -1,0 +1,136 @@
+"""Entities such as `&amp;` in a text that is handed over as HTML: read as what they mean, written as they were."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from html import escape, unescape
+
+ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+RUN = re.compile(rf"(?:\w|(?<=\d)[.,](?=\d)|(?<=;)[%‰°€$£]|{ENTITY.pattern})+")
+"""Words, numbers and the entities that stand in them or touch them."""
+OWN = re.compile(r"<(?P<end>/?)m(?P<number>\d+)>|<code id=(?P<code>\d+)></code>|<wbr id=(?P<point>\d+)>")
+EMPTY = re.compile(r"<m(?P<number>\d+)>(?P<inner>\s*)</m(?P=number)>")
+NEXT_WORD = re.compile(r"(?P<between>\s*)(?P<word>\w[\w'’-]*)")
+LAST_WORD = re.compile(r"(?P<word>\w[\w'’-]*)(?P<between>\s*)$")
+
+
+@dataclass
+class Markers:
+    """What the tags of a text written as HTML stand for, and how its entities were spelled."""
+
+    marks: list[tuple[str, str]] = field(default_factory=list)
+    """By the number of a tag: what stood before, and after."""
+    entities: dict[str, str] = field(default_factory=dict)
+    """Characters and the entities they were written as."""
+    blanks: set[int] = field(default_factory=set)
+    """Numbers of the marks that are blanks, such as `&nbsp;`."""
+
+    def keep(self, text: str) -> str:
+        """Return the tag of what is copied as a word of the sentence."""
+        self.marks.append((text, ""))
+        return f"<code id={len(self.marks) - 1}></code>"
+
+    def place(self, text: str) -> str:
+        """Return the tag of what is copied and is no word of the sentence."""
+        self.marks.append((text, ""))
+        return f"<wbr id={len(self.marks) - 1}>"
+
+    def wrap(self, before: str, after: str) -> tuple[str, str]:
+        """Return the two tags for what stands before and after some words."""
+        self.marks.append((before, after))
+        return f"<m{len(self.marks) - 1}>", f"</m{len(self.marks) - 1}>"
+
+    def restore(self, html: str) -> str:
+        """Return such HTML, once it is translated, with everything its tags stand for."""
+        for number in self.blanks:
+            html = re.sub(rf" ?<wbr id={number}> ?", f"<wbr id={number}>", html)
+        parts = re.split(r"(<code id=\d+></code>|<[^<>]*>)", _fill_empty(html))
+        return "".join(self._mark(part) if at % 2 else self._spell(unescape(part)) for at, part in enumerate(parts))
+
+    def _mark(self, tag: str) -> str:
+        match = OWN.fullmatch(tag)
+        if match is None:
+            return tag
+        number = next(int(match[name]) for name in ("number", "code", "point") if match[name] is not None)
+        return self.marks[number][1 if match["end"] else 0]
+
+    def _spell(self, text: str) -> str:
+        return "".join(self.entities.get(char, char) for char in text) if self.entities else text
+
+
+def has_entity(text: str) -> bool:
+    """True if a text has a character written as an entity."""
+    return any(_is_entity(match[0]) for match in ENTITY.finditer(text))
+
+
+def encode_text(text: str, markers: Markers) -> str:
+    """Return a text as HTML: letters and punctuation as what they mean, words with other entities to be copied."""
+    written, place = [], 0
+    for run in RUN.finditer(text) if "&" in text else ():
+        if has_entity(run[0]):
+            written += [escape(text[place : run.start()], quote=False), _encode_run(run[0], markers)]
+            place = run.end()
+    return "".join([*written, escape(text[place:], quote=False)])
+
+
+def _is_entity(text: str) -> bool:
+    return len(char := unescape(text)) == 1 and char not in "\ufffd\n\r\t"
+
+
+def _is_blank(text: str) -> bool:
+    return _is_entity(text) and unicodedata.category(unescape(text)) == "Zs"
+
+
+def _is_read(text: str) -> bool:
+    """True for an entity that is a letter or a punctuation mark, which the translator reads like any other."""
+    char = unescape(text)
+    return _is_entity(text) and char != "&" and unicodedata.category(char)[0] in "LMPC"
+
+
+def _encode_run(run: str, markers: Markers) -> str:
+    """Return words and their entities as HTML; a number keeps its unit (`5&nbsp;km`), a blank stays between words."""
+    pieces = [piece for piece in re.split(rf"({ENTITY.pattern})", run) if piece]
+    segments: list[list[str]] = [[]]
+    blanks: list[str] = []
+    for piece in pieces:
+        if not _is_blank(piece) or "".join(segments[-1])[-1:].isdigit():
+            segments[-1].append(piece)
+        else:
+            blanks.append(piece)
+            segments.append([])
+    written = [_encode_word(segments[0], markers)]
+    for blank, segment in zip(blanks, segments[1:], strict=True):
+        tag = markers.place(blank)
+        if run not in blanks:  # one that stands alone has blanks, or nothing, around it
+            markers.blanks.add(len(markers.marks) - 1)
+            tag += " "
+        written += [tag, _encode_word(segment, markers)]
+    return "".join(written)
+
+
+def _encode_word(pieces: list[str], markers: Markers) -> str:
+    """Return one word with its entities as HTML."""
+    entities = [piece for piece in pieces if _is_entity(piece)]
+    alone = pieces == ["&amp;"]
+    if alone or all(map(_is_read, entities)):
+        markers.entities |= {unescape(entity): entity for entity in entities}
+        return "".join(piece if _is_entity(piece) else escape(piece, quote=False) for piece in pieces)
+    return markers.place(pieces[0]) if len(pieces) == 1 else markers.keep("".join(pieces))
+
+
+def _fill_empty(html: str) -> str:
+    """Return HTML whose emphasis and links are around a word each: around nothing they would be seen, or dead."""
+    while match := EMPTY.search(html):
+        before, after = html[: match.start()], html[match.end() :]
+        opening, closing = f"<m{match['number']}>", f"</m{match['number']}>"
+        if word := NEXT_WORD.match(after):
+            space = (match["inner"] + word["between"])[:1] if before[-1:].strip() else ""
+            html = f"{before}{space}{opening}{word['word']}{closing}{after[word.end() :]}"
+        elif word := LAST_WORD.search(before):
+            space = (word["between"] + match["inner"])[:1] if re.match(r"\w", after) else ""
+            html = f"{before[: word.start()]}{opening}{word['word']}{closing}{space}{after}"
+        else:
+            html = f"{before}<wbr id={match['number']}>{match['inner']}{closing}{after}"
+    return html
