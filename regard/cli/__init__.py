@@ -112,7 +112,7 @@ def run(arguments: list[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = partial(_warn, warnings.showwarning, set())
             return _tree()(evaluate.split_columns(words), prog_name="regard", standalone_mode=False) or 0
-    except ValueError as error:
+    except (ValueError, FloatingPointError) as error:
         return _complain(str(error), 1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

@@ -29,25 +29,46 @@ class Group(NamedTuple):
     noise: Float[Tensor, "batch beam room"] | None = None
 
 
+class Failure(NamedTuple):
+    """Why an example has no answers; those beside it are not affected."""
+
+    reason: str
+
+
+NOT_NUMBERS = Failure("scores are not numbers: the model's weights are not finite, or its precision cannot hold them")
+
+
+class BrokenScores(FloatingPointError):
+    """Some of the examples of a search have no answers; those of all others were found and told."""
+
+    def __init__(self, failed: Sequence[tuple[int, int]]) -> None:
+        super().__init__(NOT_NUMBERS.reason)
+        self.failed = list(failed)
+        """The group and the place of each."""
+
+
 class Engine:
     """So many rows in which examples are decoded together; each is known by the ticket it was given."""
 
-    def __init__(self, table: Growing | Fixed, book: Book, *, first: int = 0, examples: int | None = None) -> None:
-        self.table, self.book, self.examples = table, book, examples
+    def __init__(
+        self, table: Growing | Fixed, book: Book, *, longest: int, first: int = 0, examples: int | None = None
+    ) -> None:
+        self.table, self.book, self.longest, self.examples = table, book, longest, examples
         book.going[:] = False
         self._tickets = count(first)
         self._owner: dict[int, int] = {}  # row -> ticket
         self._turn = np.zeros(len(book.going), dtype=np.int64)  # how many had the row before
         self._launched = np.zeros(len(book.going), dtype=np.int64)
         self._pending: deque[_Record] = deque()
-        self._done: dict[int, list[Hypothesis]] = {}
+        self._done: dict[int, list[Hypothesis] | Failure] = {}
 
     @classmethod
     def of(cls, model: Stepper, policy: Policy, *, rows: int, longest: int) -> Engine:
         """An engine with rows of its own, for answers of at most `longest` tokens."""
         if isinstance(model, Replayable):
-            return cls(Fixed(model, policy, rows=rows, longest=longest), policy.book([1] * rows, longest))
-        return cls(Growing(model, policy), policy.book([1] * rows, longest))
+            table = Fixed(model, policy, rows=rows, longest=longest)
+            return cls(table, policy.book([1] * rows, longest), longest=longest)
+        return cls(Growing(model, policy), policy.book([1] * rows, longest), longest=longest)
 
     @property
     def free(self) -> int:
@@ -61,19 +82,27 @@ class Engine:
 
     @torch.no_grad()
     def seat(self, group: Group) -> list[int]:
-        """Read examples into free rows; their tickets."""
-        assert len(group.limit) <= self.free, f"{len(group.limit)} examples for {self.free} free rows"
+        """Read examples into free rows; their tickets. If they cannot be read, nobody is seated and nothing changes."""
+        if len(group.limit) > self.free:
+            raise ValueError(
+                f"{len(group.limit)} examples for {self.free} free rows: seat fewer, or wait until some are done"
+            )
+        if max(group.limit, default=0) > self.longest:
+            raise ValueError(
+                f"an answer of {max(group.limit)} tokens where rows have room for {self.longest}: ask for less"
+            )
         taken = [row for row in range(len(self.book.going)) if row not in self._owner][: len(group.limit)]
         rows, tickets = np.array(taken, dtype=np.int64), [next(self._tickets) for _ in taken]
         if not taken:
             return []
+        known = tickets[-1] + 1 if self.examples is None else self.examples
+        new = Seating(rows, group.inputs, np.array(tickets), known, max(group.limit), group.noise)
+        ranked = self.table.seat(new)  # the model reads them, or refuses
         self._owner |= dict(zip(taken, tickets, strict=True))
         self._turn[rows] += 1
         self._launched[rows] = 1
         self.book.admit(rows, group.limit)
-        known = tickets[-1] + 1 if self.examples is None else self.examples
-        new = Seating(rows, group.inputs, np.array(tickets), known, max(group.limit), group.noise)
-        self._send(self.table.seat(new), rows)
+        self._send(ranked, rows)
         return tickets
 
     @torch.no_grad()
@@ -107,12 +136,12 @@ class Engine:
         for ticket in tickets:
             self._done.pop(ticket, None)
 
-    def finished(self) -> dict[int, list[Hypothesis]]:
-        """The answers of those that are done and were not asked for yet, by ticket."""
+    def finished(self) -> dict[int, list[Hypothesis] | Failure]:
+        """The answers of those that are done and were not asked for yet, by ticket, or why there are none."""
         done, self._done = self._done, {}
         return done
 
-    def read(self, ticket: int) -> list[Hypothesis]:
+    def read(self, ticket: int) -> list[Hypothesis] | Failure:
         """What the host knows of an example: its answers, or the best so far of one that is still going."""
         if ticket in self._done:
             return self._done[ticket]
@@ -127,7 +156,9 @@ class Engine:
     def _hear(self, lag: int) -> None:
         """Take in what was ranked, all but the latest few records."""
         while len(self._pending) > lag:
-            self._pending.popleft().tell(self.book, self._turn, strict=isinstance(self.table, Fixed))
+            for row in self._pending.popleft().tell(self.book, self._turn):
+                self.book.going[row] = False
+                self._done[self._owner.pop(row)] = NOT_NUMBERS
 
 
 class _Record(NamedTuple):
@@ -149,8 +180,8 @@ class _Record(NamedTuple):
         arrived.record()
         return cls(here, rows, turn, arrived)
 
-    def tell(self, book: Book, turn: Numbers, *, strict: bool) -> None:
-        """Wait for it, and enter it round by round for those whose turn it still is."""
+    def tell(self, book: Book, turn: Numbers) -> list[int]:
+        """Wait for it, and enter it round by round for those whose turn it still is; the rows without numbers."""
         if self.arrived is not None:
             self.arrived.synchronize()
         numbers, rows = self.numbers.numpy()[:, : len(self.rows)], self.rows
@@ -159,18 +190,25 @@ class _Record(NamedTuple):
             numbers, rows = np.ascontiguousarray(numbers[:, mine]), rows[mine]
         beams, shape = book.beams, (len(rows), numbers.shape[-1])
         nothing, nowhere = np.zeros(shape, dtype=np.int64), np.zeros((len(rows), beams), dtype=bool)
+        failed: list[int] = []
         for each in numbers:
             score = each[:, 0].view(np.float32)
             progress, stuck = (each[:, 3], each[:, 4, :beams] > 0) if each.shape[1] > 3 else (nothing, nowhere)
-            if strict:
-                _check(score[:, 0], stuck, book.going[rows])
+            broken = _find_broken(score, stuck, book.going[rows])
+            if broken is not None:
+                failed += rows[broken].tolist()
+                book.going[rows[broken]] = False
             book.record(rows, Round(score, each[:, 1], each[:, 2], progress, stuck))
+        return failed
 
 
-def _check(best: Numbers, stuck: Numbers, going: Numbers) -> None:
-    """Scores that are not numbers come from a precision that cannot hold them, unless nothing was allowed to follow."""
-    if not np.isfinite(best).all() and not (np.isfinite(best) | ~going | (stuck.any(1) & ~np.isnan(best))).all():
-        raise FloatingPointError("scores are not numbers: the model's precision cannot hold them")
+def _find_broken(score: Numbers, stuck: Numbers, going: Numbers) -> Numbers | None:
+    """Which rows that are still going have scores that are not numbers though something may follow; None if none."""
+    best = score[:, 0]
+    if np.isfinite(best).all() and not np.isnan(score).any():
+        return None
+    broken = going & (np.isnan(score).any(1) | (~np.isfinite(best) & ~stuck.any(1)))
+    return broken if broken.any() else None
 
 
 class Finished(NamedTuple):
@@ -191,7 +229,8 @@ def stream(
 ) -> list[list[list[Hypothesis]]]:
     """The answers to each group's examples; where states are fixed, `rows` at a time, the widest group first.
 
-    With states that grow, one group follows the other. `hear` is told of answers as soon as they are finished.
+    With states that grow, one group follows the other. `hear` is told of answers as soon as they are finished. Scores
+    that are not numbers are an error in the end, when all other examples of their group are done.
     """
     found: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
     examples = sum(len(group.limit) for group in groups)
@@ -200,7 +239,8 @@ def stream(
     if not isinstance(model, Replayable):
         first = 0
         for number, group in enumerate(groups):
-            engine = Engine(Growing(model, policy), policy.book(group.limit), first=first, examples=examples)
+            growing, longest = Growing(model, policy), max(group.limit, default=1)
+            engine = Engine(growing, policy.book(group.limit), longest=longest, first=first, examples=examples)
             found[number], first = _serve(engine, [group], hear, number)[0], first + len(group.limit)
         return found
     most = max([rows or 1, *(len(group.limit) for group in groups)])
@@ -208,7 +248,8 @@ def stream(
     widths = tuple(int(np.prod(each.shape[1:])) for each in groups[0].inputs)
     table = borrow(model, policy, rows=most, longest=longest, widths=widths)
     with table.lock:
-        return _serve(Engine(table, policy.book([1] * table.rows, table.longest), examples=examples), groups, hear)
+        book = policy.book([1] * table.rows, table.longest)
+        return _serve(Engine(table, book, longest=table.longest, examples=examples), groups, hear)
 
 
 @contextmanager
@@ -222,7 +263,7 @@ def seated(model: Stepper, group: Group, policy: Policy) -> Iterator[Engine]:
         return
     widths = tuple(int(np.prod(each.shape[1:])) for each in group.inputs)
     with away(model, policy, rows=rows, longest=longest, widths=widths) as table:
-        engine = Engine(table, policy.book([1] * table.rows, table.longest))
+        engine = Engine(table, policy.book([1] * table.rows, table.longest), longest=table.longest)
         engine.seat(group)
         yield engine
 
@@ -235,6 +276,7 @@ def _serve(
     places: dict[int, tuple[int, int]] = {}
     waiting = deque(enumerate(groups))
     unheard: list[Finished] = []
+    failed: list[tuple[int, int]] = []
 
     def pass_on() -> None:
         if hear is not None and unheard:
@@ -248,7 +290,12 @@ def _serve(
         engine.advance(waiting=bool(waiting), meanwhile=pass_on)
         for ticket, answers in engine.finished().items():
             number, place = places.pop(ticket)
+            if isinstance(answers, Failure):
+                failed.append((first + number, place))
+                continue
             found[number][place] = answers
             unheard.append(Finished(first + number, place, answers))
     pass_on()
+    if failed:
+        raise BrokenScores(failed)
     return found

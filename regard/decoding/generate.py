@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard.decoding.constraints import Constraint, Forbid, Goal, constrain
-from regard.decoding.engine import Group, seated, stream
+from regard.decoding.engine import Failure, Group, seated, stream
 from regard.decoding.ledger import Numbers, Round
 from regard.decoding.ranking import Chosen, Front, Ranked
 from regard.decoding.sampling import Sampler, draw, noise
@@ -168,6 +168,9 @@ def trickle(
             stages = book.stages(0, told)
             told += len(stages)
             yield from stages
+        for answers in engine.finished().values():
+            if isinstance(answers, Failure):
+                raise FloatingPointError(answers.reason)
 
 
 class Drafts:

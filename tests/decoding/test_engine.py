@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from regard.decoding import tables
 from regard.decoding.beam import Beam, Searching, search
 from regard.decoding.constraints import Forbid, Force, MinimumLength, NoRepeat, Prefix
-from regard.decoding.engine import Engine, Group, stream
+from regard.decoding.engine import NOT_NUMBERS, BrokenScores, Engine, Group, stream
 from regard.decoding.generate import Drawing, generate, trickle
 from regard.decoding.graphs import Graph
 from regard.decoding.sampling import Sampler
@@ -185,6 +185,81 @@ def test_who_leaves_frees_a_row_and_changes_nothing_for_the_others(pair, fast):
     assert found.keys() == {b, d, e}
     alone = [search(model, group.inputs, Beam(beams=2), limit=12, eos=None) for group in (first, second)]
     same([found[b], found[d], found[e]], [alone[0][1], *alone[1]])
+
+
+class Poisoned:
+    """A model that has no numbers for texts that begin with token 8, and cannot read those that begin with token 7."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def __getattr__(self, name):
+        return getattr(self.model, name)
+
+    def start(self, *inputs, **settings):
+        if (inputs[0][:, 0] == 7).any():
+            raise ValueError("7 cannot be read")
+        logits, state = self.model.start(*inputs, **settings)
+        return logits.masked_fill((inputs[0][:, 0] == 8)[:, None, None], math.nan), state
+
+
+def beginning(given, *tokens):
+    """The same inputs, texts beginning with these tokens."""
+    source = given[0].clone()
+    source[:, 0] = torch.tensor(tokens)
+    return source, *given[1:]
+
+
+def drained(engine):
+    found = {}
+    while engine.busy:
+        engine.advance()
+        found |= engine.finished()
+    return found
+
+
+POLICIES = {"search": Searching(Beam(beams=2), -1), "greedy": Drawing(2, -1)}
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_whom_the_model_cannot_read_is_not_seated_and_changes_nothing_for_the_others(pair, fast, policy):
+    chance = Random(2)
+    first, second = (beginning(inputs(pair[0], 2, 5, chance), *tokens) for tokens in ((1, 2), (3, 4)))
+    model = Poisoned(pair[fast])  # which rows do not keep alive
+    engine = Engine.of(model, policy, rows=4, longest=12)
+    a, b = engine.seat(Group(first, [12, 9]))
+    engine.advance()
+    with pytest.raises(ValueError, match="7 cannot be read"):
+        engine.seat(Group(beginning(second, 3, 7), [5, 5]))
+    with pytest.raises(ValueError, match="13 tokens where rows have room for 12"):
+        engine.seat(Group(second, [5, 13]))
+    with pytest.raises(ValueError, match="3 examples for 2 free rows"):
+        engine.seat(Group(beginning(inputs(pair[0], 3, 5, chance), 1, 2, 3), [5, 5, 5]))
+    assert engine.free == 2
+    c, d = engine.seat(Group(second, [5, 12]))
+    found = drained(engine)
+    assert found.keys() == {a, b, c, d}
+    alone = [stream(pair[0], [Group(*group)], policy)[0] for group in ((first, [12, 9]), (second, [5, 12]))]
+    same([found[ticket] for ticket in (a, b, c, d)], [*alone[0], *alone[1]])
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_scores_that_are_not_numbers_are_the_failure_of_their_row_alone(pair, fast, policy):
+    given = beginning(inputs(pair[0], 3, 5, Random(2)), 1, 8, 3)
+    model = Poisoned(pair[fast])
+    engine = Engine.of(model, policy, rows=3, longest=12)
+    a, b, c = engine.seat(Group(given, [12, 12, 9]))
+    found = drained(engine)
+    assert found.pop(b) == NOT_NUMBERS
+    [alone] = stream(pair[0], [Group(beginning(given, 1, 2, 3), [12, 12, 9])], policy)
+    same([found[a], found[c]], [alone[0], alone[2]])
+    told = []
+    with pytest.raises(BrokenScores, match="not numbers") as error:
+        stream(model, [Group(given, [12, 12, 9])], policy, hear=told.extend)
+    assert error.value.failed == [(0, 1)]
+    same([each.hypotheses for each in sorted(told)], [alone[0], alone[2]])
 
 
 @pytest.mark.parametrize("fast", [False, True])

@@ -20,7 +20,7 @@ from regard.data.normalise import TextConfig, recorded
 from regard.data.tokenizers import Tokenizer
 from regard.decoding import constraints
 from regard.decoding.batching import by_length, by_width, in_order, padded, round_up
-from regard.decoding.engine import Finished, Group, stream
+from regard.decoding.engine import BrokenScores, Finished, Group, stream
 from regard.decoding.forbidden import holds_phrase
 from regard.decoding.generate import seeded_noise
 from regard.decoding.graphs import uncollected
@@ -298,17 +298,18 @@ class Translator:
             if hear is not None:
                 hear(new)
 
-        read, model = self.encode_many(texts, to) if texts else [], self.ready(len(texts))
+        read, model, left = (
+            self.encode_many(texts, to) if texts else [],
+            self.ready(len(texts)),
+            list(range(len(texts))),
+        )
         if isinstance(model, Replayable) and read:
-            try:
-                self._replay(model, read, decoding, seeds, take)
-            except FloatingPointError as reason:  # half precision cannot hold what this model computes
-                self.ready.give_up(str(reason))
-                model = self.model
-        if not isinstance(model, Replayable):
-            copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
-            for batch in by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // copies)):
-                take(batch, self.hypotheses(read, batch, decoding, seeds, model))
+            left = self._replay(model, read, decoding, seeds, take)
+            model = self.model
+        copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
+        for places in by_length([len(read[number]) for number in left], budget=max(1, decoding.tokens // copies)):
+            batch = [left[place] for place in places]
+            take(batch, self.hypotheses(read, batch, decoding, seeds, model))
         return [answers[number] for number in range(len(texts))]
 
     def _replay(
@@ -318,8 +319,11 @@ class Translator:
         decoding: DecodingConfig,
         seeds: Sequence[int],
         take: Callable[[Iterable[int], Sequence[Sequence[Hypothesis]]], None],
-    ) -> None:
-        """Search on a GPU in half precision, sentences taking the rows of those that are done."""
+    ) -> list[int]:
+        """Search on a GPU in half precision, sentences taking the rows of those that are done.
+
+        Return the numbers of those whose scores half precision cannot hold.
+        """
         policy = build_policy(decoding, self.target, len(self.model.prediction))
         batches = by_width([len(ids) for ids in read], room=decoding.tokens, most=BATCH, step=STEP)
         groups = []
@@ -334,7 +338,13 @@ class Translator:
         def hear(finished: Sequence[Finished]) -> None:
             take([batches[each.group][each.place] for each in finished], [each.hypotheses for each in finished])
 
-        stream(model, groups, policy, rows=min(model.count_rows(ROWS, size), len(read)), hear=hear)
+        try:
+            stream(model, groups, policy, rows=min(model.count_rows(ROWS, size), len(read)), hear=hear)
+        except BrokenScores as error:
+            if len(error.failed) > len(read) / 2:
+                self.ready.give_up("half precision cannot hold its scores")
+            return [batches[group][place] for group, place in error.failed]
+        return []
 
     def complete(
         self, texts: Sequence[str], prefixes: Sequence[str], *, to: str | None, decoding: DecodingConfig

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import math
 import weakref
 from dataclasses import replace
 from pathlib import Path
@@ -201,8 +202,24 @@ def test_evaluations_with_changing_weights_hold_one_copy_and_nothing_outlives_th
 
 def test_a_precision_that_cannot_hold_the_scores_leads_back_to_the_plain_path(translator: Translator, fast: Translator):
     fast.ready(1).stack.embedding.weight.fill_(float("inf"))
-    with pytest.warns(UserWarning, match="scores are not numbers"):
+    with pytest.warns(UserWarning, match="half precision cannot hold its scores"):
         assert fast.translate(TEXTS, beams=2) == translator.translate(TEXTS, beams=2)
+
+
+def test_a_sentence_that_half_precision_cannot_hold_is_searched_by_the_model_itself(
+    translator: Translator, fast: Translator, monkeypatch: pytest.MonkeyPatch
+):
+    copy = fast.ready(1)
+    start = copy.start
+
+    def broken(*inputs, **settings):
+        logits, state = start(*inputs, **settings)
+        rows = torch.arange(len(logits))
+        return logits.masked_fill((rows == 1)[:, None, None], math.nan), state
+
+    monkeypatch.setattr(copy, "start", broken)
+    assert fast.translate(TEXTS, beams=2) == translator.translate(TEXTS, beams=2)
+    assert fast.ready(0) is copy, "the fast path was given up for one sentence"
 
 
 def test_an_unknown_setting_is_answered_with_the_nearest(translator: Translator):
