@@ -1,9 +1,11 @@
 """An index of many lines: resumed after a kill, made again where it is damaged, and never made twice of the same."""
 
 from pathlib import Path
+from threading import current_thread
 
 import numpy as np
 import pytest
+import torch
 
 from regard import recipe
 from regard.cli import run
@@ -183,6 +185,33 @@ def test_batches_of_equal_length_hold_every_example_once_within_the_budget():
         assert len(batch) * longest <= 12 or len(batch) == 1
     full = [batch for batch in batches if len({lengths[example] for example in batch}) == 1]
     assert sum(map(len, full)) >= 14
+
+
+def test_progress_is_told_from_the_beginning_and_within_a_block(file, embedder, monkeypatch):
+    monkeypatch.setattr(searching, "BLOCK_LINES", 4)
+    monkeypatch.setattr("regard.tasks.embedding.embedder.BUDGET", 1)  # a batch for every text
+    told = list[tuple[int, int]]()
+    searching.open_index(file, embedder, "model", progress=lambda done, total: told.append((done, total)))
+    assert told == [(done, 7) for done in range(8)]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_vectors_are_the_same_however_many_batches_are_computed_side_by_side(model, threads, monkeypatch):
+    monkeypatch.setattr("regard.tasks.embedding.embedder.BUDGET", 8)
+    texts = [" ".join(LINES[number % 8] for _ in range(number % 5)) for number in range(40)]
+    embedder = Embedder.load(recipe.opened(model))
+    before = torch.get_num_threads()
+    at_work, alone = set[str](), [embedder.embed(text)[0] for text in texts]
+    embedder.model.register_forward_hook(lambda *_: at_work.add(f"{current_thread().name} {torch.get_num_threads()}"))
+    try:
+        torch.set_num_threads(threads)
+        vectors = embedder.embed(texts)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert {name.split()[-1] for name in at_work} == {"1"}, "batches share no thread"
+    assert (len(at_work) > 1) == (threads > 1)
+    np.testing.assert_allclose(vectors, np.stack(alone), atol=1e-6)
 
 
 def test_the_command_says_where_the_index_lies_and_how_far_it_is(file, model, capsys, monkeypatch):
