@@ -56,10 +56,11 @@ def mapped(path: Path) -> dict[str, Tensor]:
 
 
 def is_finite(tensor: Tensor) -> bool:
-    """True if no number of a tensor is infinite or NaN."""
-    return not tensor.is_floating_point() or all(
-        bool(part.isfinite().all()) for part in tensor.reshape(-1).split(CHUNK)
-    )
+    """True if no number of a tensor is infinite or NaN, which either extreme would be too."""
+    if not tensor.is_floating_point() or not tensor.numel():
+        return True
+    parts = tensor.reshape(-1).split(CHUNK)
+    return all(bool(extreme.isfinite()) for part in parts for extreme in part.aminmax())
 
 
 def gathered(directory: Path, take: Callable[[str], Path] | None = None) -> dict[str, Tensor]:

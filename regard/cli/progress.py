@@ -52,7 +52,7 @@ class CountedProgress:
         """Show how many of how many are done."""
         if self._console.is_terminal:
             self._draw(done, total)
-        elif done < total and time.monotonic() - self._spoke >= LINE_SECONDS:
+        elif 0 < done < total and time.monotonic() - self._spoke >= LINE_SECONDS:
             self._spoke = time.monotonic()
             left = (self._spoke - self._began) * (total - done) / max(done, 1)
             print(f"regard: {done:,} of {total:,} {self.what}, {left:,.0f} s left", file=sys.stderr, flush=True)

@@ -1,13 +1,16 @@
-"""How many threads a decoding step is worth."""
+"""Threads of a CPU: how many a decoding step is worth, and batches computed side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 LITTLE = 1 << 25  # products in a step up to which threads would wait for one another longer than they work
 
 
@@ -27,5 +30,22 @@ def worth(work: int | None) -> Iterator[None]:
     torch.set_num_threads(1)
     try:
         yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def map_in_threads(function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
+    """Yield what a function makes of each item, in order; as many at a time as torch has threads, with one each.
+
+    Threads that share the products of one item wait for one another, and where other processes run, most of the time.
+    """
+    threads = torch.get_num_threads()
+    if threads == 1:
+        yield from map(function, items)
+        return
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            yield from pool.map(function, items)
     finally:
         torch.set_num_threads(threads)

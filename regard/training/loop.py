@@ -321,7 +321,8 @@ class _Loop:
         return self.books.seconds * (1 - share) / share if 0 < share <= 1 else None
 
     def _pause(self, action: Callable[[], None]) -> None:
-        """Do what is due between two steps; the meter stands still meanwhile."""
+        """Do what is due between two steps; the meter stands still meanwhile, and gradients give up their memory."""
         began = time.monotonic()
+        self.rows.free_gradients(self.optimizers.values())
         action()
         self.window.began += time.monotonic() - began

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,6 +67,12 @@ class MicroBatches:
             optimizer.zero_grad(set_to_none=True)
         else:
             self.captured.forget(optimizer)
+
+    def free_gradients(self, optimizers: Iterable[torch.optim.Optimizer]) -> None:
+        """Give back the memory of gradients, which the next step computes anew; what is captured needs it."""
+        if self.captured is None:
+            for optimizer in optimizers:
+                optimizer.zero_grad(set_to_none=True)
 
     def backward(self, piece: Piece, part: str, number: int) -> tuple[int, Step]:
         """Add a row's gradients to those there are; the rest of the step is left on the device."""

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from regard import checkpoint
 from regard.checkpoint import CheckpointError, Disk
+from regard.checkpoint import tensors as tensor_files
 from regard.training import history
 
 MEGABYTES = 24
@@ -259,3 +260,17 @@ def test_shards_that_do_not_fit_are_refused_in_a_line(
         checkpoint.gather(directory)
     assert "\n" not in str(caught.value)
     assert str(directory) in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", tensor_files.FLOATS)
+@pytest.mark.parametrize("bad", [float("inf"), -float("inf"), float("nan")])
+def test_one_number_that_is_not_finite_is_seen_wherever_it_is(kind, bad, monkeypatch):
+    monkeypatch.setattr(tensor_files, "CHUNK", 40)
+    sound = torch.linspace(-1, 1, 100).to(kind)
+    sound[[3, 50]] = torch.tensor([torch.finfo(kind).max, torch.finfo(kind).min], dtype=kind)
+    assert tensor_files.is_finite(sound.reshape(4, 25).T)
+    assert tensor_files.is_finite(sound[:0])
+    for place in (0, 39, 40, 99):
+        damaged = sound.clone()
+        damaged[place] = bad
+        assert not tensor_files.is_finite(damaged.reshape(4, 25).T)

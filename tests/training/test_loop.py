@@ -93,6 +93,20 @@ def test_it_evaluates_saves_and_reports_when_due_and_at_the_end(regression: Any,
     assert checkpoint.read(run.best).metrics == result.best.metrics
 
 
+def test_gradients_take_no_memory_while_it_evaluates_or_saves(regression: Any, train: Any) -> None:
+    task, seen = regression(), list[bool]()
+    evaluate, contents = task.evaluate, task.contents
+
+    def has_gradients() -> None:
+        seen.append(any(parameter.grad is not None for parameter in task.model.parameters()))
+
+    task.evaluate = lambda: has_gradients() or evaluate()
+    task.contents = lambda: has_gradients() or contents()
+    train(task, steps=4, evaluate=2, save=2)
+    assert len(seen) >= 4
+    assert not any(seen)
+
+
 def test_it_saves_by_minutes_too_and_reads_the_weights_only_then(regression: Any, train: Any, monkeypatch: Any) -> None:
     """Looking at every weight costs as much as a step: not with every line of the log."""
     clock, read, saved = Clock(), [], []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,6 +14,7 @@ from jaxtyping import Float
 from regard import config
 from regard.attention.hardware import device_of
 from regard.attention.masks import Row
+from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
 from regard.data.glimpse import TABLES
 from regard.data.normalise import recorded
@@ -21,6 +22,7 @@ from regard.data.readers import JSON_SUFFIXES, Corpus, suffix
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import UnitsConfig
 from regard.decoding.batching import by_equal_length
+from regard.decoding.threads import map_in_threads
 from regard.interpret.items import Weights, tokens
 from regard.interpret.steps import Steps, inside
 from regard.interpret.trace import Trace
@@ -37,6 +39,7 @@ from regard.tasks.trained import chosen, described, revived
 BODIES = ("bert", "gpt")
 BUDGET = 1 << 11  # tokens read at a time
 TOGETHER = 1 << 14  # texts tokenised at a time
+Progress = Callable[[int, int], None]
 SHOWN = 6  # numbers of a vector in a line for a person
 
 
@@ -108,20 +111,41 @@ class Embedder:
         found = self.embed(inputs, **options)
         return [Embedding(text, vector) for text, vector in zip(inputs, found, strict=True)]
 
-    @torch.no_grad()
-    def embed(self, texts: str | Sequence[str], **options: Any) -> Float[np.ndarray, "text width"]:
-        """The vectors of texts, in their order; texts of the same length are read together, without padding."""
+    def embed(
+        self, texts: str | Sequence[str], *, progress: Progress = lambda done, total: None, **options: Any
+    ) -> Float[np.ndarray, "text width"]:
+        """The vectors of texts, in their order; texts of the same length are read together, without padding.
+
+        `progress` hears how many of the texts are done.
+        """
         how = self.chosen(options)
         given = list_inputs(texts, TEXT, verb=self.verb)
         found = np.empty((len(given), self.width), np.float32)
         for start in range(0, len(given), TOGETHER):
             read = self.encode(given[start : start + TOGETHER], how)
-            for batch in by_equal_length([len(ids) for ids in read], budget=BUDGET):
-                flat = torch.tensor([id for number in batch for id in read[number]], device=self.device)
-                row = Row.of([len(read[number]) for number in batch]).to(self.device)
-                vectors = pooled(self.model(flat, layout=row), row, how.pool)
-                found[[start + number for number in batch]] = scaled(vectors.float(), how.normalise).cpu().numpy()
+            batches = by_equal_length([len(ids) for ids in read], budget=BUDGET)
+            done = start
+            for batch, vectors in zip(batches, self._embed_batches(read, batches, how), strict=True):
+                found[[start + number for number in batch]] = vectors
+                done += len(batch)
+                progress(done, len(given))
         return found
+
+    def _embed_batches(
+        self, read: Sequence[Sequence[int]], batches: Sequence[Sequence[int]], how: EmbeddingConfig
+    ) -> Iterator[Float[np.ndarray, "text width"]]:
+        """Vectors of each batch of texts; on a CPU several batches side by side, where their order does not matter."""
+
+        @torch.no_grad()
+        def embed_batch(batch: Sequence[int]) -> Float[np.ndarray, "text width"]:
+            flat = torch.tensor([id for number in batch for id in read[number]], device=self.device)
+            row = Row.of([len(read[number]) for number in batch]).to(self.device)
+            vectors = pooled(self.model(flat, layout=row), row, how.pool)
+            return scaled(vectors.float(), how.normalise).cpu().numpy()
+
+        watched = any(isinstance(module, Tap) and module.watched for module in self.model.modules())
+        ordered = self.device.type != "cpu" or self.model.training or watched or len(batches) == 1
+        return map(embed_batch, batches) if ordered else map_in_threads(embed_batch, batches)
 
     def evaluate(
         self,

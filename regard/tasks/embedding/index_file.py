@@ -2,7 +2,8 @@
 
 `vectors` has a unit vector for every line that is not blank, `places` the number of each line and the byte that it
 begins at, `keys` a hash of its text. The metadata hold SHA-256 digests: of the file, of the model, of the settings, and
-of the numbers themselves.
+of the numbers themselves. The last is the digest of the digests of pieces of `piece` bytes, which are checked on all
+cores at every search; without `piece`, as earlier versions wrote it, it is that of all numbers at once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import json
 import os
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,6 +24,8 @@ from jaxtyping import Float, Int, UInt64
 
 FORMAT = "2"
 HEADER_BYTES = 1 << 20
+PIECE_BYTES = 1 << 23
+BUFFER_BYTES = 1 << 20
 UNKNOWN_DIGEST = "0" * 64  # stands in the header until the content is written
 
 
@@ -40,6 +45,7 @@ class _Header:
     content: str
     lines: int
     width: int
+    piece: int | None
 
     @property
     def size(self) -> int:
@@ -49,8 +55,9 @@ class _Header:
     def render(self) -> bytes:
         """Return the beginning of a safetensors file: the length of a JSON text, and that text."""
         keys, places = 8 * self.lines, 24 * self.lines
+        pieces = {} if self.piece is None else {"piece": str(self.piece)}
         header = {
-            "__metadata__": {**self.identity, "content": self.content},
+            "__metadata__": {**self.identity, "content": self.content, **pieces},
             "keys": {"dtype": "U64", "shape": [self.lines], "data_offsets": [0, keys]},
             "places": {"dtype": "I64", "shape": [self.lines, 2], "data_offsets": [keys, places]},
             "vectors": {"dtype": "F32", "shape": [self.lines, self.width], "data_offsets": [places, self.size]},
@@ -78,8 +85,10 @@ def read_index(path: Path) -> IndexFile | None:
         file.seek(0)
         rendered = header.render()
         whole = len(rendered) + header.size == os.fstat(file.fileno()).st_size
-        if not whole or file.read(len(rendered)) != rendered or _digest_rest(file) != header.content:
+        if not whole or file.read(len(rendered)) != rendered:
             return None
+    if _digest_content(path, len(rendered), header) != header.content:
+        return None
     lines, first = header.lines, len(rendered)
     keys = np.memmap(path, "<u8", "r", first, (lines,))
     places = np.memmap(path, "<i8", "r", first + 8 * lines, (lines, 2))
@@ -97,8 +106,8 @@ def write_index(
 ) -> None:
     """Write an index beside its place and rename it when it is whole; vectors come block by block."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    header = _Header(dict(identity), UNKNOWN_DIGEST, len(keys), width)
-    digest = hashlib.sha256()
+    header = _Header(dict(identity), UNKNOWN_DIGEST, len(keys), width, PIECE_BYTES)
+    digest = _PiecewiseDigest()
     try:
         with temporary.open("wb") as file:
             file.write(header.render())
@@ -107,7 +116,7 @@ def write_index(
             for block in blocks:
                 _write(file, digest, block.astype("<f4", copy=False))
             file.seek(0)
-            file.write(_Header(header.identity, digest.hexdigest(), header.lines, width).render())
+            file.write(replace(header, content=digest.hexdigest()).render())
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -115,7 +124,31 @@ def write_index(
         temporary.unlink(missing_ok=True)
 
 
-def _write(file: BinaryIO, digest: Any, array: np.ndarray) -> None:
+class _PiecewiseDigest:
+    """SHA-256 of the SHA-256 digests of pieces of PIECE_BYTES."""
+
+    def __init__(self) -> None:
+        self._whole, self._piece, self._room = hashlib.sha256(), hashlib.sha256(), PIECE_BYTES
+
+    def update(self, data: bytes) -> None:
+        """More of the content."""
+        view = memoryview(data)
+        while view:
+            part, view = view[: self._room], view[self._room :]
+            self._piece.update(part)
+            self._room -= len(part)
+            if not self._room:
+                self._whole.update(self._piece.digest())
+                self._piece, self._room = hashlib.sha256(), PIECE_BYTES
+
+    def hexdigest(self) -> str:
+        """The digest, once there is no more content."""
+        if self._room < PIECE_BYTES:
+            self._whole.update(self._piece.digest())
+        return self._whole.hexdigest()
+
+
+def _write(file: BinaryIO, digest: _PiecewiseDigest, array: np.ndarray) -> None:
     data = np.ascontiguousarray(array).tobytes()
     digest.update(data)
     file.write(data)
@@ -127,7 +160,7 @@ def _read_header(file: BinaryIO, path: Path) -> tuple[dict[str, str], dict[str, 
         plain = json.loads(file.read(min(size, HEADER_BYTES)))
         metadata = plain["__metadata__"]
         identity = {name: str(metadata[name]) for name in ("format", "file", "model", "settings")}
-        plain["content"] = str(metadata["content"])
+        plain["content"], plain["piece"] = str(metadata["content"]), metadata.get("piece")
     except (ValueError, KeyError, TypeError, RecursionError):
         raise ValueError(f"{path}: is no index that Regard wrote: remove it, or name another by --index") from None
     return identity, plain
@@ -137,14 +170,29 @@ def _parse_header(identity: dict[str, str], plain: dict[str, Any]) -> _Header | 
     """Return the header with its sizes; None where it names none."""
     try:
         lines, width = (int(size) for size in plain["vectors"]["shape"])
+        piece = None if plain["piece"] is None else int(plain["piece"])
     except (KeyError, TypeError, ValueError):
         return None
-    return _Header(identity, plain["content"], lines, width) if lines > 0 and width > 0 else None
+    known = lines > 0 and width > 0 and piece in (None, PIECE_BYTES)
+    return _Header(identity, plain["content"], lines, width, piece) if known else None
 
 
-def _digest_rest(file: BinaryIO) -> str:
-    """Return the SHA-256 digest of the rest of a file."""
+def _digest_content(path: Path, first: int, header: _Header) -> str:
+    """Return the digest of what follows the header of a file, as that header says."""
+    if header.piece is None:
+        return _digest_bytes(path, first, header.size).hex()
+    starts = range(first, first + header.size, header.piece)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        digests = pool.map(partial(_digest_bytes, path, size=header.piece), starts)
+        return hashlib.sha256(b"".join(digests)).hexdigest()
+
+
+def _digest_bytes(path: Path, start: int, size: int) -> bytes:
+    """Return the SHA-256 digest of so many bytes of a file, fewer at its end."""
     digest = hashlib.sha256()
-    while data := file.read(1 << 20):
-        digest.update(data)
-    return digest.hexdigest()
+    with path.open("rb", buffering=0) as file:
+        file.seek(start)
+        while size > 0 and (data := file.read(min(BUFFER_BYTES, size))):
+            digest.update(data)
+            size -= len(data)
+    return digest.digest()

@@ -11,6 +11,7 @@ import hashlib
 import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +23,7 @@ from regard.checkpoint import fingerprint
 from regard.data.cache import hold_lock
 from regard.data.dedup import key
 from regard.data.encodings import hint
-from regard.tasks.embedding.embedder import Embedder
+from regard.tasks.embedding.embedder import Embedder, Progress
 from regard.tasks.embedding.index_file import FORMAT, IndexFile, read_identity, read_index, write_index
 from regard.tasks.embedding.vector_store import KnownVectors, VectorJournal
 
@@ -32,7 +33,6 @@ BLOCK_LINES = 1 << 13  # lines embedded between two writes to the disk: what a k
 COMPARED_LINES = 1 << 16  # vectors compared at a time
 
 Report = Callable[[str], None]
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,7 @@ class _Builder:
         missing = np.sort(first_lines[known.find(distinct) < 0])
         if len(missing) > BLOCK_LINES:
             report(f"{self.place}: {len(missing):,} lines to embed; if it is interrupted, the same command resumes")
+            progress(0, len(missing))
         self._embed(lines, missing, (journal, known), progress)
         rows = known.find(lines.keys)
         starts = range(0, len(rows), BLOCK_LINES)
@@ -181,9 +182,9 @@ class _Builder:
         for start in range(0, len(missing), BLOCK_LINES):
             block = missing[start : start + BLOCK_LINES]
             texts = list(self._texts(lines, block))
-            vectors = _normalise(self.embedder.embed(texts, **self.options))
+            so_far = partial(_add_offset, progress, start, len(missing))
+            vectors = _normalise(self.embedder.embed(texts, progress=so_far, **self.options))
             known.add(lines.keys[block], journal.append(lines.keys[block], vectors))
-            progress(start + len(block), len(missing))
 
     def _texts(self, lines: Lines, block: Int[np.ndarray, "block"]) -> Iterator[str]:
         with self.file.open("rb") as file:
@@ -241,6 +242,11 @@ def _scan_lines(file: Path, digest: str) -> Lines:
 def _read_line(file: BinaryIO, begin: int) -> str:
     file.seek(begin)
     return file.readline().removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+
+
+def _add_offset(progress: Progress, offset: int, total: int, done: int, _: int) -> None:
+    """Tell how many lines are done, so many of them in earlier blocks."""
+    progress(offset + done, total)
 
 
 def _normalise(vectors: Float[np.ndarray, "line width"]) -> Float[np.ndarray, "line width"]:

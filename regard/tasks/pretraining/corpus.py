@@ -108,6 +108,7 @@ def prepare(
                 raise ValueError(f"{name} changed while it was read: start again once it is complete")
 
     kept = caches.cached("documents", {"version": 1, "units": units_key, **contents}, build)
+    release_freed_memory()
     own = known or Tokenizer.parse(kept.facts["tokenizer"], settings.build(UnitsConfig, kept.facts["how"]))
     corpora = {side: _opened(kept, side, sources, own) for side in SIDES}
     report: dict[str, Any] = {"vocab": own.vocab}

@@ -149,6 +149,13 @@ class CausalBatch:
         ] or [self]
 
 
+def split_batch(batch: CausalBatch, tokens: int) -> list[CausalBatch]:
+    """Halve a batch until each part has no more tokens than this, or is a single piece of a document."""
+    if len(batch.tokens) <= tokens or len(halves := batch.halves()) < 2:
+        return [batch]
+    return [part for half in halves for part in split_batch(half, tokens)]
+
+
 def halved(row: Row) -> list[tuple[slice, slice, Row]]:
     """Which sequences and which tokens are in either half of a row, and its layout; none if it has only one."""
     count = int(row.count)

@@ -25,14 +25,15 @@ from regard.models.gpt import GPT
 from regard.tasks.pretraining.corpus import Corpus, given, read
 from regard.tasks.pretraining.gaps import PromptedGPT
 from regard.tasks.pretraining.learning import lost, measured, tokenizer_of
-from regard.tasks.pretraining.rows import CausalBatch, Measured
+from regard.tasks.pretraining.rows import CausalBatch, Measured, split_batch
 from regard.tasks.pretraining.tokenising import decode, encode, ends_lines, opening
 from regard.tasks.trained import revived
 from regard.tasks.writing import Surprise, Writes, WritingConfig, total
 from regard.training.task import Spread, alone
 
 LOOKED = 24  # tokens written before it is shown where the model looked
-BUDGET = 1 << 14  # tokens read at a time
+BUDGET = 1 << 14  # tokens that are measured together
+BUDGET_ON_CPU = 1 << 10  # of these, tokens read at a time by a CPU, which gains nothing by holding more features
 
 
 class Writer(PromptedGPT, Writes):
@@ -168,9 +169,12 @@ def surprise(
     """How improbable a model finds texts, and the nats and tokens of every batch of windows."""
     batches = Measured(corpus, context, max(1, BUDGET // context), stride=stride)
 
+    on_cpu = device_of(model).type == "cpu"
+
     def read_one(batch: CausalBatch) -> tuple[float, int]:
-        features = model(batch.tokens, layout=batch.row)
-        return float(lost(model, features, batch.labels)), int((batch.labels >= 0).sum())
+        parts = split_batch(batch, BUDGET_ON_CPU) if on_cpu else [batch]
+        losses = [lost(model, model(part.tokens, layout=part.row), part.labels) for part in parts]
+        return float(torch.stack(losses).sum()), int((batch.labels >= 0).sum())
 
     spans = measured(model, len(batches), batches.__getitem__, read_one, spread)
     nats, scored = (sum(column) for column in zip(*spans, strict=True))

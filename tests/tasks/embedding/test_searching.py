@@ -1,14 +1,18 @@
 """An index of many lines: resumed after a kill, made again where it is damaged, and never made twice of the same."""
 
+import json
+from hashlib import sha256
 from pathlib import Path
+from threading import current_thread
 
 import numpy as np
 import pytest
+import torch
 
 from regard import recipe
 from regard.cli import run
 from regard.decoding.batching import by_equal_length
-from regard.tasks.embedding import searching
+from regard.tasks.embedding import index_file, searching
 from regard.tasks.embedding.embedder import Embedder
 from regard.tasks.embedding.vector_store import KnownVectors, VectorJournal
 from tests.interop.test_bert import lay
@@ -183,6 +187,63 @@ def test_batches_of_equal_length_hold_every_example_once_within_the_budget():
         assert len(batch) * longest <= 12 or len(batch) == 1
     full = [batch for batch in batches if len({lengths[example] for example in batch}) == 1]
     assert sum(map(len, full)) >= 14
+
+
+@pytest.mark.parametrize("size", [1, 300, 340, 10_000])
+def test_an_index_is_checked_in_pieces_and_one_of_an_earlier_version_as_a_whole(file, embedder, size, monkeypatch):
+    monkeypatch.setattr(index_file, "PIECE_BYTES", size)
+    place = build(file, embedder)[0].place
+    for piecewise in (True, False):
+        if not piecewise:
+            place.write_bytes(as_written_before(place))
+        whole, embedder.texts = place.read_bytes(), []
+        assert not build(file, embedder)[0].made
+        assert not embedder.texts
+        for at in (len(whole) - 1, len(whole) - 400):
+            damaged = bytearray(whole)
+            damaged[at] ^= 1
+            place.write_bytes(damaged)
+            assert index_file.read_index(place) is None
+        place.write_bytes(whole)
+
+
+def as_written_before(place: Path) -> bytes:
+    """The same index with one digest of all its numbers."""
+    whole = place.read_bytes()
+    end = 8 + int.from_bytes(whole[:8], "little")
+    header = json.loads(whole[8:end])
+    del header["__metadata__"]["piece"]
+    header["__metadata__"]["content"] = sha256(whole[end:]).hexdigest()
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + whole[end:]
+
+
+def test_progress_is_told_from_the_beginning_and_within_a_block(file, embedder, monkeypatch):
+    monkeypatch.setattr(searching, "BLOCK_LINES", 4)
+    monkeypatch.setattr("regard.tasks.embedding.embedder.BUDGET", 1)  # a batch for every text
+    told = list[tuple[int, int]]()
+    searching.open_index(file, embedder, "model", progress=lambda done, total: told.append((done, total)))
+    assert told == [(done, 7) for done in range(8)]
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_vectors_are_the_same_however_many_batches_are_computed_side_by_side(model, threads, monkeypatch):
+    monkeypatch.setattr("regard.tasks.embedding.embedder.BUDGET", 8)
+    texts = [" ".join(LINES[number % 8] for _ in range(number % 5)) for number in range(40)]
+    embedder = Embedder.load(recipe.opened(model))
+    before = torch.get_num_threads()
+    at_work, alone = set[str](), [embedder.embed(text)[0] for text in texts]
+    embedder.model.register_forward_hook(lambda *_: at_work.add(f"{current_thread().name} {torch.get_num_threads()}"))
+    try:
+        torch.set_num_threads(threads)
+        vectors = embedder.embed(texts)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert {name.split()[-1] for name in at_work} == {"1"}, "batches share no thread"
+    assert (len(at_work) > 1) == (threads > 1)
+    np.testing.assert_allclose(vectors, np.stack(alone), atol=1e-6)
 
 
 def test_the_command_says_where_the_index_lies_and_how_far_it_is(file, model, capsys, monkeypatch):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.tasks.pretraining.corpus import Corpus
-from regard.tasks.pretraining.rows import IGNORE, Measured, Rows, Windows
+from regard.tasks.pretraining.rows import IGNORE, Measured, Rows, Windows, split_batch
 
 END, OPENING = 2, 1
 LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=12)
@@ -144,3 +144,14 @@ def test_attention_never_crosses_a_document(windows):
     assert torch.equal(
         batch.row.place[batch.row.offsets[: int(batch.row.count)].long()], torch.zeros(int(batch.row.count))
     )
+
+
+@settings(max_examples=12)
+@given(LENGTHS, st.integers(1, 50), st.integers(1, 60))
+def test_a_batch_is_split_into_parts_of_so_many_tokens_that_hold_all_of_it(lengths, context, most):
+    [batch] = Measured(corpus(lengths), context, 1000)
+    parts = split_batch(batch, most)
+    assert torch.cat([part.tokens for part in parts]).equal(batch.tokens)
+    assert torch.cat([part.labels for part in parts]).equal(batch.labels)
+    assert torch.cat([part.row.lengths for part in parts]).equal(batch.row.lengths)
+    assert all(len(part.tokens) <= most or len(part.row.lengths) == 1 for part in parts)
