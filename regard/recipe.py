@@ -12,7 +12,7 @@ import torch
 
 from regard import checkpoint, config, models, shipped
 from regard.config.merging import chosen_before, merged
-from regard.config.words import nearest, quantity, shown
+from regard.config.words import list_scores, nearest, quantity, shown
 from regard.data.encodings import find
 from regard.tasks import DEFAULT, FACES, TASKS
 from regard.tasks.recognition import introduced, understood
@@ -42,7 +42,7 @@ class Outcome:
 
     folder: Path
     best: Path
-    metrics: dict[str, float]
+    metrics: dict[str, float | None]
     result: Result
     usage: str
 
@@ -57,7 +57,7 @@ class Outcome:
             again = f"resume with: regard train --resume --out {shlex.quote(str(self.folder))}"
             usable = [use] if runs.Run(self.folder).usable is not None else []
             return "\n".join([f"{self.folder}: {reason} after {quantity(step, 'step')}", again, *usable])
-        scores = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
+        scores = list_scores(self.metrics)
         return f"{self.folder}: {quantity(step, 'step')}, stopped by {reason}, best {scores}\n{use}"
 
     def plain(self) -> dict[str, Any]:

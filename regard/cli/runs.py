@@ -35,6 +35,7 @@ def list_runs(
     from rich.console import Console
 
     from regard.cli.tables import Fitted
+    from regard.config.words import list_scores
     from regard.training import history
 
     found = history.summaries(folder)
@@ -50,7 +51,7 @@ def list_runs(
             one.name,
             one.state,
             f"{one.step:,}",
-            ", ".join(f"{name} {value:.4g}" for name, value in one.best.items()) or None,
+            list_scores(one.best) or None,
             one.reason or None,
         )
         for one in found
