@@ -15,6 +15,7 @@ from regard.config.merging import chosen_before, merged
 from regard.config.words import list_scores, nearest, quantity, shown
 from regard.data.encodings import find
 from regard.tasks import DEFAULT, FACES, TASKS
+from regard.tasks.inputs import check_path, list_tasks
 from regard.tasks.recognition import introduced, understood
 from regard.tasks.trained import usage_line
 from regard.training import adoption, distributed
@@ -278,8 +279,7 @@ def load(
     name = found.config.get("task")
     if not isinstance(name, str) or name not in FACES:
         raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(FACES)}")
-    wanted = (task,) if isinstance(task, str) else task
-    if wanted is not None and name not in wanted:
+    if (wanted := list_tasks(task)) is not None and name not in wanted:
         if strange := [each for each in wanted if each not in FACES]:
             raise ValueError(f"unknown task {strange[0]!r}{nearest(strange[0], FACES)}")
         able = (each for each in wanted if _serves(FACES[each], found.config.get("model")))
@@ -343,7 +343,7 @@ def opened(directory: str | Path) -> checkpoint.Checkpoint:
 
     Models that come with Regard go by their short names, such as `en-fr`.
     """
-    path = Path(directory)
+    path = check_path(directory, "a model is given by its folder or its name")
     known = shipped.models()
     if not path.exists() and str(directory) in known:
         path = known[str(directory)].path

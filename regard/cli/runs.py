@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from regard.cli.grammar import HELP, Json
+from regard.cli.grammar import HELP, Family, Json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-runs = typer.Typer(help="The status of every run; two compared; answers.", context_settings=HELP)
+runs = typer.Typer(help="The status of every run; two compared; answers.", cls=Family, context_settings=HELP)
 CHANGING = ("text", "answer", "near")  # what a sample holds that training changes; the rest is what was asked
 RIGHT = ("reference", "label", "truth", "there")  # what should be answered, shown after what was asked
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]

@@ -30,7 +30,7 @@ from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.tasks.card import card
-from regard.tasks.inputs import ROW, check_files, list_inputs
+from regard.tasks.inputs import ROW, check_files, check_path, list_inputs
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import Columns, Rows, TableConfig, Tables
 from regard.tasks.tables.recognition import recognise
@@ -273,12 +273,13 @@ class Predictor:
 
     def read(self, file: str | Path) -> list[dict[str, float]]:
         """The rows of a table, as inputs."""
+        file = check_path(file, "a table is given by the name of its file")
         rows = tables.read(str(file), self.columns, target=False).inputs
         return [dict(zip(self.columns.inputs, map(float, row), strict=True)) for row in rows]
 
-    def predict_file(self, name: str) -> tuple[list[Prediction], dict[str, float]]:
+    def predict_file(self, name: str | Path) -> tuple[list[Prediction], dict[str, float]]:
         """The answers to the rows of a table, and how good they are where it has the column predicted."""
-        rows = tables.read(name, self.columns)
+        rows = tables.read(str(check_path(name, "a table is given by the name of its file")), self.columns)
         return self.answers(self._finite_outputs(rows.inputs)), self.scores(rows) if rows.targets is not None else {}
 
     @torch.no_grad()

@@ -193,6 +193,14 @@ def test_rows_are_answered_whatever_their_target_and_measured_only_with_one(pred
         number.evaluate(tmp_path / "t.csv")
 
 
+@pytest.mark.unchecked
+@pytest.mark.parametrize("given", [None, 5, "", [], {"a": 1}])
+def test_a_table_is_given_by_the_name_of_a_file(predictors, given):
+    for read in (predictors[0].predict_file, predictors[0].read):
+        with pytest.raises(ValueError, match="a table is given by the name of its file, not by "):
+            read(given)
+
+
 def test_weights_so_large_that_nothing_is_answered_say_that_training_failed(predictors):
     number, _ = predictors
     broken = Predictor(copy.deepcopy(number.model), number.columns)
