@@ -229,7 +229,9 @@ class Translator:
         if not decoding.split or decoding.force or decoding.prefix:
             return [sentences.whole(text) for text in tidy]
         most = min(decoding.longest, self._context) - 2
-        return sentences.split_to_fit(tidy, lambda parts: list(map(len, self.source.encode_many(parts))), most)
+        return sentences.split_to_fit(
+            tidy, lambda parts: list(map(len, self.source.encode_many(parts, most=most))), most
+        )
 
     @property
     def _context(self) -> int:
