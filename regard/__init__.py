@@ -56,11 +56,13 @@ def train(
     """
     from regard import recipe as recipes
     from regard.config.python_names import python_call
+    from regard.tasks.inputs import FILE, check_path, list_inputs
     from regard.training.task import Given
 
-    files = (valid,) if isinstance(valid, (str, Path)) else valid
-    given = Given((), valid=tuple(map(str, files)), kind=kind, to=to)
     with python_call():
+        files = list_inputs(valid, FILE, verb="valid")
+        given = Given((), valid=tuple(map(str, files)), kind=kind, to=to)
+        out = None if out is None else check_path(out, "the folder of a run is given by its name")
         return recipes.train(recipes.order(recipe, *settings, given=given), out=out, **options)
 
 
@@ -79,7 +81,7 @@ def prompt(
 
     given = template if isinstance(template, Mapping) else config.read(find(template))
     how = build({**given, **settings}, name="template" if isinstance(template, Mapping) else str(template))
-    trained = recipe.load_for_prompts(model) if isinstance(model, (str, Path)) else model
+    trained = model if hasattr(model, "verb") else recipe.load_for_prompts(model)
     return prompter.prompt(trained, how, texts)
 
 

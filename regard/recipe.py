@@ -12,9 +12,10 @@ import torch
 
 from regard import checkpoint, config, models, shipped
 from regard.config.merging import chosen_before, merged
-from regard.config.words import nearest, quantity, shown
+from regard.config.words import list_scores, nearest, quantity, shown
 from regard.data.encodings import find
 from regard.tasks import DEFAULT, FACES, TASKS
+from regard.tasks.inputs import check_path, list_tasks
 from regard.tasks.recognition import introduced, understood
 from regard.tasks.trained import usage_line
 from regard.training import adoption, distributed
@@ -42,7 +43,7 @@ class Outcome:
 
     folder: Path
     best: Path
-    metrics: dict[str, float]
+    metrics: dict[str, float | None]
     result: Result
     usage: str
 
@@ -57,7 +58,7 @@ class Outcome:
             again = f"resume with: regard train --resume --out {shlex.quote(str(self.folder))}"
             usable = [use] if runs.Run(self.folder).usable is not None else []
             return "\n".join([f"{self.folder}: {reason} after {quantity(step, 'step')}", again, *usable])
-        scores = ", ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
+        scores = list_scores(self.metrics)
         return f"{self.folder}: {quantity(step, 'step')}, stopped by {reason}, best {scores}\n{use}"
 
     def plain(self) -> dict[str, Any]:
@@ -278,8 +279,7 @@ def load(
     name = found.config.get("task")
     if not isinstance(name, str) or name not in FACES:
         raise ValueError(f"{directory}: made for the task {name!r}, this version knows {', '.join(FACES)}")
-    wanted = (task,) if isinstance(task, str) else task
-    if wanted is not None and name not in wanted:
+    if (wanted := list_tasks(task)) is not None and name not in wanted:
         if strange := [each for each in wanted if each not in FACES]:
             raise ValueError(f"unknown task {strange[0]!r}{nearest(strange[0], FACES)}")
         able = (each for each in wanted if _serves(FACES[each], found.config.get("model")))
@@ -343,7 +343,7 @@ def opened(directory: str | Path) -> checkpoint.Checkpoint:
 
     Models that come with Regard go by their short names, such as `en-fr`.
     """
-    path = Path(directory)
+    path = check_path(directory, "a model is given by its folder or its name")
     known = shipped.models()
     if not path.exists() and str(directory) in known:
         path = known[str(directory)].path

@@ -79,6 +79,11 @@ def test_the_parts_of_every_model_are_all_of_it(name):
     assert sum(found.values()) == cost.parameters(shape) == sum(each.numel() for each in held)
 
 
+def test_what_is_measured_on_the_data_is_no_parameter():
+    shape = config_of({"name": "linear", "vocab": 100, "classes": 2, "buckets": 50, "scaling": "ratio"})
+    assert cost.parameters(shape) == shape.parameters == 2 * (100 + 50 + 1)
+
+
 def test_the_parts_of_a_gpt2_are_those_of_its_equations():
     model = sizes.blank(cost.preset("gpt2"))
     assert {part: sizes.count(tensors) for part, tensors in sizes.parts(model).items()} == {

@@ -12,6 +12,8 @@ from regard import checkpoint, recipe
 from regard.config.fields import default_of, hints, named_sections
 from regard.tasks import TASKS
 from regard.tasks.translation.task import derived
+from regard.training.bookkeeping import Result
+from regard.training.guard import Faults
 from tests.conftest import SMALL, Corpus, sentences
 
 TINY = {
@@ -192,3 +194,11 @@ def test_the_first_checkpoint_format_still_loads():
         "The black cat sleeps.",
         "The king eats!",
     ]
+
+
+def test_a_score_that_is_not_finite_is_said_in_the_summary_of_a_run():
+    """On disk it is null."""
+    result = Result(2, "steps", 1.0, None, Faults(), {})
+    metrics: dict[str, Any] = {"accuracy": 0.5, "perplexity": None}
+    told = recipe.Outcome(Path("runs/a"), Path("runs/a/best"), metrics, result, "regard predict {folder}").summary
+    assert told.startswith("runs/a: 2 steps, stopped by steps, best accuracy 0.5, perplexity not finite\n")

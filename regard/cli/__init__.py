@@ -38,8 +38,10 @@ from regard.cli import (
     words,
 )
 from regard.cli.former import FORMER
+from regard.cli.given_words import check_words
 from regard.cli.grammar import HELP, Family, show_help
 from regard.cli.lines import ESCAPED
+from regard.config.words import suggest
 
 OWN = Path(__file__).parent.parent  # where our own warnings come from
 PANELS: dict[str, dict[str, Any]] = {
@@ -111,7 +113,9 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = partial(_warn, warnings.showwarning, set())
-            return _tree()(evaluate.split_columns(words), prog_name="regard", standalone_mode=False) or 0
+            words = evaluate.split_columns(words)
+            check_words(words, _tree())
+            return _tree()(words, prog_name="regard", standalone_mode=False) or 0
     except (ValueError, FloatingPointError) as error:
         return _complain(str(error), 1)
     except OSError as error:
@@ -156,6 +160,10 @@ def _usage(error: Any) -> str:
     former = f"{command.removeprefix('regard ')} {getattr(error, 'option_name', '')}"
     if former in FORMER:
         return f"{former} is now: regard {FORMER[former]}"
+    if getattr(error, "possibilities", None) is not None and context is not None:
+        error.possibilities = None  # what only looks alike is not proposed
+        known = [spelling for option in context.command.params for spelling in option.opts]
+        error.message += suggest(error.option_name, known)
     message = error.format_message().strip().rstrip(".")
     if message == "No such option: -":
         message += ": put -- before texts that begin with a dash"

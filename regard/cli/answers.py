@@ -178,7 +178,7 @@ def writing(
     with drafted(asked.output, source=asked.file, asked=same) as draft:
         write = draft.write
         if asked.kind == "jsonl":
-            yield lambda text, answer: write(json.dumps(plain(text, answer), ensure_ascii=False)), draft
+            yield lambda text, answer: write(_json(plain(text, answer))), draft
         elif asked.kind == "csv":
             head: list[str] = next(csv.reader([draft.head]), [])
             late: list[dict[str, Any]] = []
@@ -203,6 +203,14 @@ def writing(
             tell_formulas(formulas, asked.output)
         else:
             yield lambda text, answer: write("" if answer is None else form(text, answer)), draft
+
+
+def _json(answer: Mapping[str, Any]) -> str:
+    """An answer as a line of JSON, which has no word for a number that is not finite."""
+    try:
+        return json.dumps(answer, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        raise ValueError("an answer holds a number that is not finite: correct the input, or train again") from None
 
 
 def _row(cells: Sequence[Any]) -> str:

@@ -11,7 +11,9 @@ import typer
 from typer.core import TyperGroup
 
 from regard.cli.former import FORMER
+from regard.cli.lines import is_address
 from regard.config.paths import real_path
+from regard.config.words import suggest
 
 LONGEST = 255  # letters of a path that could be asked for
 SENTENCE_ENDS = (".", "!", "?", "…", ":", ";", ",")
@@ -60,6 +62,8 @@ class Family(TyperGroup):
         former = " ".join([*ctx.command_path.split()[1:], *args[:1]])
         if args and args[0] not in self.commands and former in FORMER:
             raise ValueError(f"{former} is now: regard {FORMER[former]}")
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}{suggest(args[0], self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 
 
@@ -95,7 +99,7 @@ def named(words: list[str]) -> tuple[Path | None, list[str]]:
     if not words:
         return None, []
     first, rest = words[0], words[1:]
-    if not first.strip() or first == "-" or "\0" in first or _is_file(first):
+    if not first.strip() or first == "-" or "\0" in first or is_address(first) or _is_file(first):
         return None, words
     if _is_folder(first) or ships(first):
         return Path(first), rest

@@ -114,7 +114,7 @@ def export_model(
         told = _adapter(out, found, shape, tokenizer, kind, onto)
     else:
         labels = _named(found, shape)
-        files = interop.written(family, shape, folded(found.tensors()), tokenizer, labels)
+        files = interop.written(family, shape, folded(found.finite_tensors()), tokenizer, labels)
         _write(out, files)
         told = {"type": family.kind, "architecture": files["config.json"]["architectures"][0]}
     _tell_temperature(found)
@@ -167,7 +167,9 @@ def _export_pictures(found: Any, shape: Any, out: Path, *, as_json: bool) -> Non
     from regard.interop import pictures
     from regard.models.lora import folded
 
-    files = pictures.written(shape, folded(found.tensors()), found.config.get("data", {}), _named(found, shape) or [])
+    files = pictures.written(
+        shape, folded(found.finite_tensors()), found.config.get("data", {}), _named(found, shape) or []
+    )
     _write(out, files)
     family = next(family for family in pictures.KINDS.values() if isinstance(shape, family.model))
     whose = getattr(family, "spelling", "transformers")
@@ -202,10 +204,9 @@ def _adapter(out: Path, found: Any, shape: Any, tokenizer: Any, kind: str | None
     task = TASKS[found.config["task"]][0]
     added = task.added(tokenizer) if hasattr(task, "added") else ()
     kept = {name: value for name, value in found.config.items() if name not in ("format", "model")}
+    tensors = found.finite_tensors()
     try:
-        files = interop.written_adapter(
-            shape, found.tensors(), tokenizer, kind=kind, base=onto, added=added, settings=kept
-        )
+        files = interop.written_adapter(shape, tensors, tokenizer, kind=kind, base=onto, added=added, settings=kept)
     except ValueError as error:
         raise ValueError(f"{found.directory} cannot be written for peft: {error}") from None
     _write(out, files)
@@ -236,7 +237,7 @@ def _base(onto: Path, kind: str | None) -> Any:
     if not (onto / "config.yaml").exists() and not (onto / "checkpoints").is_dir():
         return replace(interop.read(onto, kind=kind), labels=interop.labels(onto))
     found = recipe.opened(onto)
-    tensors = found.tensors()
+    tensors = found.finite_tensors()
     if any(name.endswith(lora.DOWN) for name in tensors):
         raise ValueError(f"{onto} has an adapter already: name the model that this one belongs to")
     shape = models.config_of(found.config.get("model", {}))

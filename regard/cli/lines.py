@@ -25,9 +25,18 @@ UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 PICTURES = ("png", "svg", "pdf", "eps", "jpg", "jpeg", "tif", "tiff", "webp")
 
 
+def is_address(word: str) -> bool:
+    """True for one word that is the address of a page, such as https://example.com."""
+    return word.startswith(("http://", "https://")) and len(word.split()) == 1
+
+
 def arguments(texts: list[str], *, option: str | None = None) -> Iterator[str]:
     """Texts as given, standard input in place of a dash; the name of a file is hardly the text that was meant."""
     for text in texts:
+        if is_address(text):
+            read = f"{option} FILE" if option else "- < FILE"
+            itself = f"`echo {shlex.quote(text)} |` and - for the address itself"
+            raise ValueError(f"{text}: nothing is fetched: save the page and give {read}, or use {itself}")
         if text != "-" and len(text) < 256 and "\0" not in text and Path(text).is_file():
             quoted = shlex.quote(text)
             remedy = f"{option} {quoted}" if option else f"- < {quoted}"

@@ -9,20 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from regard.cli.grammar import HELP, Json
+from regard.cli.grammar import HELP, Family, Json
+from regard.config.words import suggest
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 
-class Runs(TyperGroup):
+class Runs(Family):
     """Commands on runs; a word that is none of them is a run to show."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that the first word names, or the one that shows the run it names."""
-        return super().resolve_command(ctx, args if args[0] in self.commands else ["show", *args])
+        command = args[0] in self.commands or suggest(args[0], self.list_commands(ctx))
+        return super().resolve_command(ctx, args if command else ["show", *args])
 
 
 runs = typer.Typer(
@@ -47,6 +48,7 @@ def list_runs(
     from rich.console import Console
 
     from regard.cli.tables import Fitted
+    from regard.config.words import list_scores
     from regard.training import history
 
     found = history.summaries(folder)
@@ -62,7 +64,7 @@ def list_runs(
             one.name,
             one.state,
             f"{one.step:,}",
-            ", ".join(f"{name} {value:.4g}" for name, value in one.best.items()) or None,
+            list_scores(one.best) or None,
             one.reason or None,
         )
         for one in found

@@ -67,6 +67,7 @@ def translate(
         chosen["beams"] = max(nbest, 4)
     device, lines = place(device, model, lines)
     translator = recipe.load(model, device=device, task="translation")
+    to = None if to is None else translator.language([], to)
     if input is not None and form is None:
         lines = _lines_or_column(translator, asked, lines, to)
     if not alternatives and form is None and terms is None:
@@ -117,15 +118,21 @@ def _lines_or_column(translator: Translator, asked: Asked, lines: Iterator[str],
 
 def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen: dict[str, Any], asked: Asked) -> None:
     """A line for every line; of several answers, each in a line behind its number and score."""
+    from regard.decoding.forbidden import remove_phrases
     from regard.tasks.translation.answers import Answer, describe_unfinished
     from regard.tasks.translation.documents.text_formats import has_letter
 
     numbers, kept, copied, unfinished = count(1), 0, 0, 0
     strangers: Counter[str] = Counter()
-    copies = translator.settings(**chosen).copy != "none"
+    decoding = translator.settings(**chosen)
+    copies = decoding.copy != "none"
 
-    def numbered(_: str, answer: Answer) -> str:
-        return _line(next(numbers), answer, whole=asked.file is None)
+    def numbered(text: str, answer: Answer) -> str:
+        ranked = decoding.nbest > 1 and bool(text.strip())
+        return _line(next(numbers), answer, whole=asked.file is None, ranked=ranked)
+
+    def is_copied(text: str) -> bool:
+        return copies and not has_letter(text)
 
     with writing(asked, "source", numbered, given={"to": to, **chosen}) as (write, draft):
         numbers = count(1 + draft.done)
@@ -133,12 +140,12 @@ def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen
         to = to or (guessed(translator, first) if first else None)  # from the same lines when a file is continued
         for block in blocks(islice(chain(first, lines), draft.done, None), BLOCK):
             to = to or guessed(translator, block)
-            speaking = [text if has_letter(text) or not copies else "" for text in block]
+            speaking = ["" if is_copied(text) else text for text in block]
             answers = translator.answers(speaking, to=to, first=draft.done, **chosen)  # each line has a seed of its own
             if copies:
                 answers = _keep_entities(translator, speaking, answers, to, chosen)
             for text, spoken, answer in zip(block, speaking, answers, strict=True):
-                write(text, answer if spoken else Answer(text, 0.0))
+                write(text, answer if spoken else Answer(remove_phrases(text, decoding.forbid), 0.0))
                 copied += not spoken and bool(text.strip())
             draft.keep(len(block))
             kept += sum(answer.kept for answer in answers)
@@ -258,8 +265,8 @@ def place(device: str, model: Path, lines: Iterator[str]) -> tuple[str, Iterator
     return "cpu", iter(counted)
 
 
-def _line(number: int, answer: Answer, *, whole: bool) -> str:
-    """The answer in one line, or `whole` with its line feeds; several answers as number, score and text."""
-    if not answer.alternatives:
+def _line(number: int, answer: Answer, *, whole: bool, ranked: bool) -> str:
+    """The answer in one line, or `whole` with its line feeds; where several are `ranked`, as number, score and text."""
+    if not ranked:
         return answer.text if whole else str(answer)
     return "\n".join(f"{number}\t{one.score:.4f}\t{one}" for one in (answer, *answer.alternatives))

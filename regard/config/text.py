@@ -58,6 +58,8 @@ def override(mapping: Mapping[str, Any], settings: Sequence[str]) -> dict[str, A
     """A copy of the mapping with each `a.b=c` applied in turn; the value is YAML, a missing section is created."""
     result = plain(mapping)
     for setting in settings:
+        if not isinstance(setting, str):
+            raise ValueError(f"a setting is a text such as training.epochs=20, not {setting!r}")
         name, equals, text = setting.partition("=")
         *sections, last = keys = name.strip().split(".")
         if not equals or not all(keys):

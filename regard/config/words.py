@@ -112,6 +112,11 @@ def quantity(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def list_scores(scores: Mapping[str, float | None]) -> str:
+    """Scores by their names: loss 0.3, accuracy 0.9; one that was not finite, and so is null on disk, says so."""
+    return ", ".join(f"{name} {'not finite' if value is None else f'{value:.4g}'}" for name, value in scores.items())
+
+
 def join(where: str, name: str) -> str:
     """The full name of a setting."""
     return f"{where}.{name}" if where else name

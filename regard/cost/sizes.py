@@ -15,10 +15,9 @@ from regard.attention.singlehead import SingleHead
 from regard.config.words import nearest
 from regard.models.blocks import Embedding, FeedForward
 from regard.models.cells import Layer
-from regard.models.running import RunningNorm, statistics
-from regard.models.spectral import SpectralNorm
+from regard.models.running import RunningNorm
 from regard.models.vit import Patches
-from regard.models.weights import Unfilled
+from regard.models.weights import Unfilled, learned_tensors
 
 VOCAB = 37_000  # of a preset that names none, as in the paper on the Transformer
 PARTS: dict[str, tuple[type[nn.Module], ...]] = {
@@ -39,19 +38,9 @@ def blank(config: Any) -> nn.Module:
         return models.build(config)
 
 
-def learned(module: nn.Module, *, recurse: bool = True) -> list[Tensor]:
-    """What is learnt: parameters, and tables that a model trains by itself, which a checkpoint holds all the same.
-
-    Running statistics of norms and singular vectors of weights are in a checkpoint too, but measured and not learnt.
-    """
-    lasting = _lasting(module, recurse=recurse) - statistics(module).keys() - _singular(module)
-    kept = [buffer for name, buffer in module.named_buffers(recurse=recurse) if name in lasting]
-    return [*module.parameters(recurse=recurse), *(each for each in kept if each.dtype is torch.float32 and each.dim())]
-
-
 def parameters(config: Any) -> int:
     """How many numbers the model of this config learns."""
-    return sum(tensor.numel() for tensor in learned(blank(config)))
+    return sum(tensor.numel() for tensor in learned_tensors(blank(config)))
 
 
 def parts(model: nn.Module) -> dict[str, list[Tensor]]:
@@ -60,7 +49,7 @@ def parts(model: nn.Module) -> dict[str, list[Tensor]]:
 
     def walk(module: nn.Module, part: str | None) -> None:
         part = part or next((name for name, kinds in PARTS.items() if isinstance(module, kinds)), None)
-        found[part or REST] += learned(module, recurse=False)
+        found[part or REST] += learned_tensors(module, recurse=False)
         for child in module.children():
             walk(child, part)
 
@@ -92,14 +81,3 @@ def preset(name: str) -> Any:
 
 def _of(shape: type) -> dict[str, dict[str, Any]]:
     return getattr(shape, "PRESETS", {})
-
-
-def _singular(module: nn.Module) -> set[str]:
-    """The names of the singular vectors by which weights are normalised."""
-    norms = [name for name, each in module.named_modules() if isinstance(each, SpectralNorm)]
-    return {f"{name}.{kind}".lstrip(".") for name in norms for kind in ("left", "right")}
-
-
-def _lasting(module: nn.Module, *, recurse: bool) -> set[str]:
-    """The names that a checkpoint holds, of the module itself or of all within it."""
-    return set(module.state_dict()) if recurse else module._buffers.keys() - module._non_persistent_buffers_set

@@ -9,14 +9,25 @@ from pathlib import Path
 
 from regard.data.public_sets import describe_source
 
+SURROGATE = "a text holds a lone surrogate, which no file can: decode it as UTF-8 first"
 HEAD = 1 << 16  # bytes of a file that are looked at
 MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\0\0\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 # Letters and signs of Western Europe but Ã and Â, with which characters in damaged UTF-8 begin.
 WESTERN = "àâäáåçéèêëíìîïñóòôöõøúùûüýßæœÀÄÁÅÇÉÈÊËÍÌÎÏÑÓÒÔÖÕØÚÙÛÜÝÆŒ«»°€‘’“”–—…¿¡\u00a0".encode("cp1252")
 
 
+def encode_text(text: str) -> bytes:
+    """A text as UTF-8; one that cannot be written so is an error."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(SURROGATE) from None
+
+
 def find(name: str) -> Path:
     """The file or folder of this name, looked for as given, under the folder REGARD_DATA, or else under `data`."""
+    if not name.strip():
+        raise ValueError("an empty name of a file, which would be the folder here: give its name")
     check_name(name)
     named = os.environ.get("REGARD_DATA")
     folder = Path(named).expanduser() if named else Path("data")

@@ -26,7 +26,7 @@ from regard.config.resuming import Free, Warned
 from regard.data import line_report
 from regard.data.binary_files import HEAD, refuse_binary
 from regard.data.csv_records import LARGEST_CELL, cells, find_delimiter
-from regard.data.encodings import hint, locate, looks_like
+from regard.data.encodings import find, hint, locate, looks_like
 from regard.data.foreign_formats import refuse_foreign_format
 from regard.data.line_report import NOT_UTF8, LineReport
 from regard.data.normalise import visible
@@ -112,7 +112,7 @@ class TextFile:
     """Name of the text in JSON lines; a dot reaches inside."""
 
     def __post_init__(self) -> None:
-        if suffix(self.path) == ".csv":
+        if suffix(self.path) == ".csv" and find(self.path):  # one that is not there is told first
             script = "import csv,sys; [print(*row['COLUMN'].split()) for row in csv.DictReader(sys.stdin)]"
             text = Path(self.path.removesuffix(".gz")).with_suffix(".txt")
             command = f'python -c "{script}" < {shlex.quote(self.path)} > {shlex.quote(str(text))}'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, pairwise
+from itertools import chain, pairwise, takewhile
 from typing import NamedTuple
 
 # What ends a sentence: stops, then closing quotes and brackets, of which French sets » apart by a space. White space
@@ -17,6 +17,7 @@ END = re.compile(
 )
 INSIDE = re.compile(r"[.!?…][\s\"'”’»«)\]]|[。！？\n]")  # one of these is in a text of several sentences
 SPACE = re.compile(r"\s*")
+SPACES = re.compile(r"\s+")
 OPENING = "\"'“‘«»„‚([¿¡-–—•* \u00a0\u202f"
 LAST_WORD = re.compile(r"[^\s\"'“”‘’«»„(\[]*$")
 MONTH = re.compile(r"\s+(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)")  # German: am 3. Oktober
@@ -67,6 +68,8 @@ def split(text: str, *, fits: Callable[[str], bool] | None = None) -> list[Piece
 
 def split_to_fit(texts: Sequence[str], count_tokens: Callable[[list[str]], list[int]], most: int) -> list[list[Piece]]:
     """The sentences of each text, those of more than `most` tokens halved; all are counted in one call.
+
+    Of more tokens than `most` the exact count does not matter.
 
     No token is less than a byte, or a mark of a word, so short sentences need not be counted.
     """
@@ -121,6 +124,11 @@ def _ends_here(text: str, begin: int, match: re.Match[str]) -> bool:
     return True
 
 
+def _until(stop: int, matches: Iterator[re.Match[str]]) -> Iterator[re.Match[str]]:
+    """The matches that begin before a place."""
+    return takewhile(lambda match: match.start() < stop, matches)
+
+
 def _halved(piece: Piece, fits: Callable[[str], bool]) -> Iterator[Piece]:
     """The piece in as few parts as fit, cut near the middle: at a pause, else at a space, else anywhere."""
     text, gap = piece
@@ -130,9 +138,10 @@ def _halved(piece: Piece, fits: Callable[[str], bool]) -> Iterator[Piece]:
     middle = len(text) / 2
     quarter = len(text) // 4
     inside = range(max(quarter, 1), len(text) - quarter)
-    pauses = [match.end() for match in PAUSE.finditer(text) if match.end() in inside]
-    spaces = [match.start() for match in re.finditer(r"\s+", text) if match.start() in inside]
-    cut = min(pauses or spaces or [len(text) // 2], key=lambda place: abs(place - middle))
+    begin = max(0, inside.start - 2)  # a pause has two characters at most
+    pauses = (match.end() for match in _until(inside.stop, PAUSE.finditer(text, begin)) if match.end() in inside)
+    spaces = (match.start() for match in _until(inside.stop, SPACES.finditer(text, begin)) if match.start() in inside)
+    cut = min(list(pauses) or list(spaces) or [len(text) // 2], key=lambda place: abs(place - middle))
     rest = text[cut:].lstrip()
     yield from _halved(Piece(text[:cut], text[cut : len(text) - len(rest)]), fits)
     yield from _halved(Piece(rest, gap), fits)

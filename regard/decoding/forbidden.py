@@ -1,13 +1,14 @@
 """Words that no answer may contain, whatever pieces they are cut into: a finite automaton over the bytes of text.
 
-A phrase is forbidden as whole words: `occuper` also in "s'occuper", not in "préoccuper". A match that ends in a letter
+A phrase is forbidden as whole words: `occuper` also in "s'occuper", not in "préoccuper"; in small letters, in capitals
+and in any mixture, whichever of them it is given in. A match that ends in a letter
 is complete only when something else than a letter, or the end, follows: then that is what may not be written.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -20,11 +21,19 @@ from torch import Tensor
 SIGNS = (0xC2, 0xE2)  # bytes with which characters outside ASCII begin that are mostly no letters: « » … and blanks
 
 
+class _Begun(NamedTuple):
+    """How much of a phrase is written: so many of its characters, and some bytes of the next one."""
+
+    phrase: int
+    done: int
+    part: bytes = b""
+
+
 class _State(NamedTuple):
     """Where the automaton is: how much of which phrases has been written, and whether a word goes on."""
 
-    begun: frozenset[tuple[int, int]] = frozenset()
-    """(phrase, bytes of it that are written); all of them where only the end of a word is awaited."""
+    begun: frozenset[_Begun] = frozenset()
+    """All characters of a phrase are written where only the end of a word is awaited."""
     word: bool = False
 
 
@@ -60,17 +69,15 @@ class Forbidden:
             scores[..., eos].masked_fill_(unended[state], float("-inf"))
 
     @cached_property
-    def _bytes(self) -> list[bytes]:
-        """Every phrase as it may be written: also with a capital, and with either apostrophe."""
-        plain = [phrase.strip() for phrase in self.phrases]
-        cased = [form for phrase in plain for form in (phrase, phrase[:1].upper() + phrase[1:])]
-        forms = [form for phrase in cased for form in (phrase, phrase.replace("'", "’"))]
-        return [form.encode() for form in dict.fromkeys(forms)]
+    def _bytes(self) -> list[list[list[bytes]]]:
+        """The characters of every phrase, each in all forms in which it may be written."""
+        plain = dict.fromkeys(phrase.strip() for phrase in self.phrases)
+        return [[[form.encode() for form in _forms(letter)] for letter in phrase] for phrase in plain]
 
     @property
     def _reach(self) -> int:
         """Tokens after which nothing is known of what was before; each is at least a byte."""
-        return max(map(len, self._bytes)) + 2
+        return max(sum(max(map(len, forms)) for forms in phrase) for phrase in self._bytes) + 2
 
     def _there(self, device: torch.device) -> tuple[Tensor, ...]:
         """The tables on a device, sent there once: a captured round may not wait for them."""
@@ -97,7 +104,7 @@ class Forbidden:
             goes_on = place < sizes
             wrong |= goes_on & banned[state, letters[:, place]]
             state = np.where(goes_on, after[state, letters[:, place]], state)
-        unended = [any(done == len(self._bytes[phrase]) for phrase, done in each.begun) for each in states]
+        unended = [any(map(self._is_whole, each.begun)) for each in states]
         return torch.from_numpy(state), torch.from_numpy(wrong), torch.tensor(unended)
 
     def _automaton(self) -> tuple[list[_State], Int[np.ndarray, "state byte"], Bool[np.ndarray, "state byte"]]:
@@ -118,15 +125,29 @@ class Forbidden:
         """The state after one more byte, and whether that byte may not be written."""
         inside = 0x80 <= byte < 0xC0  # of a character that has begun
         word = state.word if inside else _letter(byte)
-        begun = {(phrase, done) for phrase, done in state.begun if done < len(self._bytes[phrase])}
+        begun = {each for each in state.begun if not self._is_whole(each)}
         wrong = not inside and not word and len(begun) < len(state.begun)
         if not inside:
-            begun |= {(n, 0) for n, phrase in enumerate(self._bytes) if not (state.word and _letter(phrase[0]))}
-        grown = {(phrase, done + 1) for phrase, done in begun if self._bytes[phrase][done] == byte}
-        whole = {(phrase, done) for phrase, done in grown if done == len(self._bytes[phrase])}
+            heads = [phrase[0][0][0] for phrase in self._bytes]
+            begun |= {_Begun(n, 0) for n, head in enumerate(heads) if not (state.word and _letter(head))}
+        grown = {after for each in begun for after in self._grow(each, byte)}
+        whole = {each for each in grown if self._is_whole(each)}
         if not word:
             wrong, grown = wrong or bool(whole), grown - whole
         return _State(frozenset(grown), word), wrong
+
+    def _grow(self, begun: _Begun, byte: int) -> Iterator[_Begun]:
+        """What has been written of a phrase after one more byte, where that goes on with it."""
+        written = begun.part + bytes([byte])
+        for form in self._bytes[begun.phrase][begun.done]:
+            if form == written:
+                yield _Begun(begun.phrase, begun.done + 1)
+            elif form.startswith(written):
+                yield begun._replace(part=written)
+
+    def _is_whole(self, begun: _Begun) -> bool:
+        """Whether all characters of a phrase are written."""
+        return begun.done == len(self._bytes[begun.phrase])
 
 
 def holds_phrase(text: str, phrases: Sequence[str]) -> bool:
@@ -134,14 +155,28 @@ def holds_phrase(text: str, phrases: Sequence[str]) -> bool:
     return any(_pattern(phrase).search(text) is not None for phrase in phrases)
 
 
+def remove_phrases(text: str, phrases: Sequence[str]) -> str:
+    """The text without these phrases, and without the blanks that they leave at its ends."""
+    left = text
+    for phrase in phrases:
+        left = _pattern(phrase).sub("", left)
+    return text if left == text else left.strip()
+
+
 @lru_cache(maxsize=256)
 def _pattern(phrase: str) -> re.Pattern[str]:
-    """Match a phrase as it is written, with a capital, and with either apostrophe."""
+    """Match a phrase in small letters, in capitals and in any mixture, with either apostrophe."""
     phrase = phrase.strip()
-    forms = "|".join(re.escape(form).replace("'", "['’]") for form in (phrase, phrase[:1].upper() + phrase[1:]))
+    forms = "".join(f"(?:{'|'.join(map(re.escape, _forms(letter)))})" for letter in phrase)
     before = r"(?<!\w)" if re.match(r"\w", phrase) else ""
     after = r"(?!\w)" if re.search(r"\w$", phrase) else ""
     return re.compile(f"{before}(?:{forms}){after}")
+
+
+def _forms(letter: str) -> list[str]:
+    """A character as it may be written: small, as a capital, and for an apostrophe the other one."""
+    others = "'’" if letter in "'’" else ()
+    return list(dict.fromkeys((letter, letter.lower(), letter.upper(), *others)))
 
 
 def _letter(byte: int) -> bool:

@@ -47,6 +47,16 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in state.items() if owners.setdefault(identity(tensor), name) == name}
 
 
+def learned_tensors(module: nn.Module, *, recurse: bool = True) -> list[Tensor]:
+    """What is learnt: parameters, and the `learned_buffers` that a model trains in a loop of its own.
+
+    Statistics that are measured on the data are buffers of a checkpoint too, and not among them.
+    """
+    modules = module.modules() if recurse else [module]
+    tables = [each.get_buffer(name) for each in modules for name in getattr(each, "learned_buffers", ())]
+    return [*module.parameters(recurse=recurse), *tables]
+
+
 def fill(model: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Copy into a model the state that `weights` took."""
     _compare(weights(model), tensors)

@@ -79,6 +79,7 @@ class Tree(NamedTuple):
 class Word2Vec(nn.Module):
     """The vectors of words, and of what they are predicted by, in memory that the threads of its inner loop share."""
 
+    learned_buffers: ClassVar[tuple[str, ...]] = ("vectors", "output")  # its loop writes them, without gradients
     transient: ClassVar[tuple[str, ...]] = ("output", "heard")  # what words are predicted by is of no use afterwards
 
     def __init__(self, config: Word2VecConfig, counts: Counts | None = None) -> None:

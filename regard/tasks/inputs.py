@@ -26,6 +26,8 @@ class InputKind:
     """True for an input that stands alone, outside a list."""
     is_item: Callable[[Any], bool] | None = None
     """True for one in a list, where that may be written otherwise."""
+    is_path: bool = False
+    """True if a text among them is the name of a file or a folder."""
 
     def accepts(self, item: Any) -> bool:
         """True for what may stand in a list of inputs."""
@@ -70,21 +72,23 @@ LABEL = InputKind("a label", "labels", _is_text)
 SENTENCE = InputKind("a sentence", "sentences", _is_text, _are_texts)
 PAIR = InputKind("a pair of texts", "pairs", _is_tuple_of_two, _are_two_texts)
 QUESTION = InputKind("a tuple of texts", "tuples", _is_tuple_of_texts, _are_texts)
-PICTURE = InputKind("a picture file or array", "pictures", _is_picture)
+PICTURE = InputKind("a picture file or array", "pictures", _is_picture, is_path=True)
 NODE = InputKind("the name of a node", "names", _is_node)
 ROW = InputKind("a row by the names of its columns", "rows", _is_row)
+FILE = InputKind("the name of a file", "names of files", lambda value: isinstance(value, (str, Path)), is_path=True)
 
 
 def list_inputs(given: Any, kind: InputKind, *, verb: str) -> list[Any]:
     """The inputs of a call as a list, one alone as a list of one; anything else is an error that names it."""
     if kind.is_one(given):
-        return [given]
+        return [check_input(given, kind, verb=verb)]
     if isinstance(given, (str, bytes, bytearray, Mapping, Set)) or not isinstance(given, Iterable):
         raise ValueError(f"{verb} takes {kind.singular} or a list of {kind.plural}, not {_describe(given)}")
     items = list(given)
     for number, item in enumerate(items, start=1):
         if not kind.accepts(item):
             raise ValueError(f"{verb}: number {number} of {len(items)} is {_describe(item)}: give {kind.singular}")
+        _check_name(item, kind, verb=verb)
     return items
 
 
@@ -92,7 +96,27 @@ def check_input(given: Any, kind: InputKind, *, verb: str) -> Any:
     """The one input of a call; anything else is an error that names it."""
     if not kind.accepts(given):
         raise ValueError(f"{verb} takes {kind.singular}, not {_describe(given)}")
+    _check_name(given, kind, verb=verb)
     return given
+
+
+def check_path(given: Any, what: str) -> Path:
+    """A path as it was given; anything else, and a name that is empty, is an error which says `what` is named by it."""
+    if not isinstance(given, (str, Path)):
+        raise ValueError(f"{what}, not by {_describe(given)}")
+    if isinstance(given, str) and not given.strip():
+        raise ValueError(f"{what}, not by an empty text")
+    return Path(given)
+
+
+def list_tasks(given: Any) -> list[str] | None:
+    """The tasks of which a model must have learnt one; None where nobody asks."""
+    names = [given] if isinstance(given, str) else given
+    if names is None:
+        return None
+    if not isinstance(names, (tuple, list)) or not names or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"task takes the name of a task or several, not {_describe(given)}")
+    return list(names)
 
 
 def check_files(trained: Any, files: Sequence[Any], what: str) -> None:
@@ -108,8 +132,7 @@ def accept_lists(evaluate: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate_files(trained: Any, *files: Any, **options: Any) -> Any:
         listed = files[0] if len(files) == 1 and isinstance(files[0], (list, tuple)) else files
         for file in listed:
-            if not isinstance(file, (str, Path)):
-                raise ValueError(f"evaluate takes the names of files, not {_describe(file)}")
+            check_path(file, "a file to evaluate on is given by its name")
         scores = evaluate(trained, *listed, **options)
         return _note_overlap(scores, trained, [str(file) for file in listed])
 
@@ -136,6 +159,12 @@ def explain_missing(verbs: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
         raise AttributeError(f"{called} is {kind.kind}; {name} needs {verbs[name]} (try {kind.verb})")
 
     return missing
+
+
+def _check_name(item: Any, kind: InputKind, *, verb: str) -> None:
+    """Stop at a name of a file that is empty, which would be that of the folder here."""
+    if kind.is_path and isinstance(item, str) and not item.strip():
+        raise ValueError(f"{verb} takes {kind.singular}, not an empty name")
 
 
 def _describe(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +14,7 @@ import torch
 from regard import checkpoint
 from regard.training import device, resume
 from regard.training.ema import MovingAverage
-from regard.training.guard import Faults, Guard, recall
+from regard.training.guard import REMEDY, Faults, Guard, recall
 from regard.training.log import Log
 from regard.training.resume import Best, Progress, mean
 from regard.training.run import Run
@@ -172,7 +173,9 @@ class Books:
         return [parts[number % self.team.size][number // self.team.size] for number in range(len(things))]
 
     def _improved(self, metrics: Mapping[str, Any], kind: str) -> bool:
-        """Whether these are the best scores so far; without a goal the newest are."""
+        """Whether these are the best scores so far; without a goal the newest are. What is not finite never is."""
+        if self._not_finite(metrics) is not None:
+            return False
         if self.task.goal is None:
             return True
         (name, direction), best = self.task.goal, self.progress.best.metrics if self.progress.best else {}
@@ -180,6 +183,20 @@ class Books:
         if kind == "average" and improves(metrics[name], None, direction):  # a mean is less a matter of chance
             better = better or improves(metrics.get("loss"), best.get("loss"), "min")
         return better
+
+    def _not_finite(self, metrics: Mapping[str, Any]) -> str | None:
+        """Which of the loss and the score to judge by is not finite, and so says that nothing was learnt."""
+        names = ["loss"] if self.task.goal is None else ["loss", self.task.goal[0]]
+        values = {name: metrics[name] for name in names if name in metrics}
+        return next((name for name, value in values.items() if value is None or not math.isfinite(value)), None)
+
+    def give_up_if_nothing_was_learnt(self) -> str | None:
+        """The reason that a planned end was none, if no evaluation found scores that are finite."""
+        if self.progress.best is not None or self.progress.evaluated < 0:
+            return None
+        name = self._not_finite(self.metrics) or "loss"
+        self.guard.give_up(self.progress.step, f"no evaluation found a finite {name}: {REMEDY}")
+        return self.guard.reason
 
     def save(self) -> None:
         """A checkpoint to resume from."""

@@ -16,13 +16,16 @@ Switch = Literal["auto", "on", "record", "off"]
 ENOUGH = 1000  # steps, which save as much time as compiling takes (some 25 s) where they are of a middling size
 
 
-def choose(name: str = "auto") -> torch.device:
+def choose(name: str | torch.device = "auto") -> torch.device:
     """The device of that name; `auto` takes the first there is of cuda, mps, cpu."""
+    name = str(name) if isinstance(name, torch.device) else name
     if name == "cpu":  # asking for others would wake CUDA, which takes a second
         return torch.device(name)
     there = _there()
     if name == "auto":
         return torch.device(there[0])
+    if not isinstance(name, str):
+        raise ValueError(f"device {name!r} is unknown, use auto or one of {', '.join(there)}")
     if name.lower() in ("gpu", "nvidia", "apple", "metal"):
         raise ValueError(f"device {name!r}: a GPU is called cuda or mps, and this machine has {' and '.join(there)}")
     try:

@@ -10,12 +10,14 @@ from math import ceil
 from typing import Any, Literal
 
 import torch
+from torch import nn
 
 from regard.config.ranges import Count, Positive, Seed, Share, Small, Whole
 from regard.config.resuming import Free
 from regard.config.words import quantity
 from regard.models import spectral
 from regard.models.running import forget, norms, settle
+from regard.models.weights import learned_tensors
 from regard.training import device
 from regard.training.bookkeeping import Books, Result
 from regard.training.device import hash64
@@ -115,6 +117,11 @@ def own(optim: Any, part: str) -> OptimConfig:
     return optim[part] if isinstance(optim, Mapping) else getattr(optim, part, optim)
 
 
+def _frozen(model: nn.Module) -> list[torch.Tensor]:
+    """Parameters that a training leaves as they are."""
+    return [parameter for parameter in model.parameters() if not parameter.requires_grad]
+
+
 class _Loop:
     """Steps, one after the other; what is due between them is the business of the books."""
 
@@ -139,9 +146,9 @@ class _Loop:
         self.books = Books(task, config, run, log, signals, guard=self.guard, optimizers=optimizers, ema=self.ema)
         self.window = Meter()
         self.books.open(precision=(self.device, self.dtype))
-        sizes = [(parameter.numel(), parameter.requires_grad) for parameter in task.model.parameters()]
-        size, learnt = sum(each for each, _ in sizes), sum(each for each, learns in sizes if learns)
-        told = f"{size:,}" if learnt == size else f"{learnt:,} of {size:,}"
+        tensors = learned_tensors(task.model)
+        size, frozen = (sum(each.numel() for each in some) for some in (tensors, _frozen(task.model)))
+        told = f"{size - frozen:,} of {size:,}" if frozen else f"{size:,}"
         where = f"on {self.device} in {str(self.dtype).removeprefix('torch.')}"
         among = f", {config.accumulate} rows a step among {team.size} processes" if team.size > 1 else ""
         log.note(f"training {told} parameters {where}{among}, {quantity(config.steps, 'step')} at most")
@@ -181,6 +188,8 @@ class _Loop:
             self._pause(books.save)
         if reason in PLANNED and self.team.agree("interrupted" if self.signals.asked else None) is None:
             books.average()
+        if reason in PLANNED:
+            reason = books.give_up_if_nothing_was_learnt() or reason
         if reason in PLANNED and books.progress.step < self._warmup():
             self.log.note(
                 f"the learning rate was still warming up (step {books.progress.step:,} of {self._warmup():,}), so this "

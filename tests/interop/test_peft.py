@@ -343,6 +343,25 @@ def test_weights_that_are_missing_or_too_many_are_named(adapter, tmp_path, capsy
     assert "has an adapter already" in refused([*words[:4], str(adapter / "ours")], capsys)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_not_exported_nor_built_upon(value, adapter, tmp_path, capsys):
+    known = checkpoint.read(adapter / "ours")
+    tensors = {name: tensor.clone() for name, tensor in known.tensors().items()}
+    name = next(name for name in tensors if name.endswith("lora_up"))
+    tensors[name][0, 0] = value
+    files = {each: known.data(each) for each in ("config.yaml", "tokenizer.json")}
+    checkpoint.write(tmp_path / "broken", {**files, checkpoint.WEIGHTS: tensors})
+    out = str(tmp_path / "out")
+    for words in (
+        ["export", str(tmp_path / "broken"), out],
+        ["export", str(tmp_path / "broken"), out, "--to", "peft"],
+        ["import", str(adapter / "adapter"), out, "--onto", str(tmp_path / "broken")],
+    ):
+        said = refused(words, capsys)
+        assert f"'{name}' in model.safetensors holds numbers that are not finite: its training failed" in said
+        assert not Path(out).exists()
+
+
 def test_what_has_no_place_there_is_refused(adapter, tmp_path, capsys):
     found = interop.read(adapter / "base")
     out = str(tmp_path / "out")

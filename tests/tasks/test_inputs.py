@@ -67,6 +67,61 @@ def test_what_is_no_input_is_named(kind, given, said):
     assert str(caught.value).startswith(said)
 
 
+@pytest.mark.parametrize("name", ["", "  "])
+def test_an_empty_name_is_no_picture_and_no_folder(name):
+    for given in (name, ["a.png", name]):
+        with pytest.raises(ValueError, match="classify takes a picture file or array, not an empty name"):
+            list_inputs(given, PICTURE, verb="classify")
+    with pytest.raises(ValueError, match="look takes a picture file or array, not an empty name"):
+        check_input(name, PICTURE, verb="look")
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: regard.load(5), "a model is given by its folder or its name, not by int 5"),
+        (lambda: regard.load({"a": 1}), r"folder or its name, not by dict \{'a': 1\}"),
+        (lambda: regard.load([]), r"folder or its name, not by list \[\]"),
+        (lambda: regard.load(""), "folder or its name, not by an empty text"),
+        (lambda: regard.load("en-fr", device=5), "device 5 is unknown, use auto or one of"),
+        (lambda: regard.load("en-fr", task=5), "task takes the name of a task or several, not int 5"),
+        (lambda: regard.load("en-fr", task=[]), r"task takes the name of a task or several, not list \[\]"),
+        (lambda: regard.prompt(5, "sentiment"), "a model is given by its folder or its name, not by int 5"),
+        (lambda: regard.prompt("stories", 5), "a template is given by its name or a file, not by int 5"),
+        (lambda: regard.train("t.csv", start=5), "a model is given by its folder or its name, not by int 5"),
+        (lambda: regard.train("t.csv", out=5), "the folder of a run is given by its name, not by int 5"),
+        (lambda: regard.train("t.csv", valid=5), "valid takes the name of a file or a list of names of files, not int"),
+        (lambda: regard.train("t.csv", 5), r"a setting is a text such as training\.epochs=20, not 5"),
+        (lambda: regard.train(""), "an empty name of a file"),
+    ],
+)
+@pytest.mark.unchecked
+def test_what_names_nothing_is_said_in_a_sentence(call, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("a,b\n" + "".join(f"{n},{n * n}\n" for n in range(20)))
+    with pytest.raises(ValueError, match=said):
+        call()
+
+
+@pytest.mark.unchecked
+def test_a_file_to_evaluate_on_has_a_name_and_is_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "note.txt").write_text("must not be read\n")
+    model = regard.load("stories", device="cpu")
+    for given in ("", None):
+        with pytest.raises(ValueError, match="a file to evaluate on is given by its name, not by"):
+            model.evaluate(given)
+    with pytest.raises(ValueError, match=r"no file nofile\.csv here"):
+        model.evaluate("nofile.csv")
+
+
+@pytest.mark.parametrize("how", [{}, {"split": False}, {"keep": False}, {"forbid": ["\ud800"]}])
+def test_a_text_that_no_file_can_hold_is_refused_in_the_same_words_by_every_verb(how):
+    text = "good" if "forbid" in how else "\ud800"
+    with pytest.raises(ValueError, match="a text holds a lone surrogate, which no file can: decode it as UTF-8 first"):
+        regard.load("en-fr", device="cpu").translate([text], to="fr", **how)
+
+
 def test_one_input_is_one():
     assert check_input("a", TEXT, verb="look") == "a"
     with pytest.raises(ValueError, match=r"look takes a text, not list \['a'\]"):

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from regard import checkpoint
-from regard.training.loop import Step
+from regard.training.loop import Evaluation, Step
 from regard.training.optim import OptimConfig
 from tests.training.conftest import Rivals
 from tests.training.lines import Lines, Numbered, counted, equal, records, said, state
@@ -156,6 +156,36 @@ def test_without_a_checkpoint_there_is_nothing_to_go_back_to(train: Any) -> None
     result, run = train(Numbered(bad=range(99)), steps=50, save=20)
     assert result.reason.startswith("diverged: 5 updates in a row failed at step 5, with no checkpoint to go back to")
     assert run.steps() == []
+
+
+class Scored(Numbered):
+    """Its evaluations are given: losses, beside an accuracy that is the score to judge by."""
+
+    goal = ("accuracy", "max")
+
+    def __init__(self, losses: list[float], **settings: Any) -> None:
+        super().__init__(**settings)
+        self.losses = iter(losses)
+
+    def evaluate(self, spread: Any = None) -> Evaluation:
+        return Evaluation({"accuracy": 0.5, "loss": next(self.losses)}, [])
+
+
+def test_a_training_whose_scores_are_never_finite_is_no_success(train: Any) -> None:
+    result, run = train(Scored([NAN, INF, NAN]), steps=3, evaluate=1, save=1)
+    assert result.failed
+    assert result.reason.startswith("diverged: at step 3 no evaluation found a finite loss: lower optim.rate, ")
+    assert result.best is None
+    assert not run.best.exists()
+    assert f" {result.reason}\n" in said(run)
+    again, _ = train(Scored([]), steps=3, evaluate=1, save=1, resume=True)
+    assert again.reason == result.reason
+
+
+def test_one_finite_evaluation_is_kept_and_others_do_not_count(train: Any) -> None:
+    result, run = train(Scored([NAN, 2.0, NAN]), steps=3, evaluate=1, save=1)
+    assert (result.reason, result.best.step) == ("steps", 2)
+    assert checkpoint.read(run.best).metrics["loss"] == 2.0
 
 
 def test_a_damaged_checkpoint_is_passed_over_on_the_way_back(train: Any) -> None:

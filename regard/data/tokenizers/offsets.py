@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer as Engine
 
+from regard.data.encodings import SURROGATE
 from regard.data.normalise import Level, TextConfig, normal
 from regard.data.tokenizers.tokenizer import Tokenizer
 
@@ -56,7 +57,7 @@ class Locator:
         try:
             coded = self._engine.encode_batch([each for each, _ in prepared], add_special_tokens=False)
         except (TypeError, UnicodeEncodeError):
-            raise ValueError("a text holds a lone surrogate, which no file can: decode it as UTF-8 first") from None
+            raise ValueError(SURROGATE) from None
         return [
             Located(one.ids, [_over(made[begin : max(end, begin + 1)]) for begin, end in one.offsets])
             for one, (_, made) in zip(coded, prepared, strict=True)

@@ -21,6 +21,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 from tokenizers import Tokenizer as Engine
 
 from regard.config.ranges import Count, Range
+from regard.data.encodings import SURROGATE
 from regard.data.normalise import TextConfig
 from regard.data.roles import BYTES, SPECIALS, blank_between, by_character, language, roles, surface
 from regard.data.tokenizers.limits import check_tokenizer, refuse_explosive
@@ -137,9 +138,14 @@ class Tokenizer:
 
     def tag(self, name: str) -> int:
         """The token that asks for this target language."""
-        if name not in self.tags:
-            raise ValueError(f"unknown language tag {name!r}: there are {', '.join(self.tags) or 'none'}")
-        return self.tags[name]
+        return self.tags[self.find_language(name)]
+
+    def find_language(self, name: str) -> str:
+        """The language of this name as its tag spells it, in whatever case it was written."""
+        for tag in self.tags:
+            if tag.casefold() == str(name).casefold():
+                return tag
+        raise ValueError(f"unknown language tag {name!r}: there are {', '.join(self.tags) or 'none'}")
 
     def encode(self, text: str, *, written: bool = False) -> list[int]:
         """Ids of a text, without begin, end or tag; of one that is `written`, not read, typography stays."""
@@ -159,7 +165,7 @@ class Tokenizer:
                 return [[known.get(each, unknown) for each in _sound(text)] for text in composed]
             return [coded.ids for coded in self._engine.encode_batch_fast(list(texts), add_special_tokens=False)]
         except (TypeError, UnicodeEncodeError):
-            raise ValueError("a text holds a lone surrogate, which no file can: decode it as UTF-8 first") from None
+            raise ValueError(SURROGATE) from None
 
     def encode_lines(self, text: str) -> list[int]:
         """Ids of a running text, the end token for every line end."""

@@ -16,6 +16,7 @@ from regard import config
 from regard.config.ranges import Column, Length, Range
 from regard.config.words import suggest
 from regard.tasks.gaps import Gap
+from regard.tasks.inputs import check_path
 
 PLACES = re.compile(r"\[([XYZ])\]")
 SUFFIXES = (".yaml", ".yml")
@@ -192,7 +193,7 @@ def text_of(name: str | Path) -> str:
 
 def find(name: str | Path) -> Path:
     """The file of a template."""
-    path = Path(name)
+    path = check_path(name, "a template is given by its name or a file")
     if path.suffix.lower() in SUFFIXES or path.is_file():
         return path
     shipped = {each.stem: each for each in box()}

@@ -18,7 +18,7 @@ from regard.config.ranges import Batch, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.data.packing import number, shuffled
 from regard.data.readers import digest
-from regard.data.sheets import Sheet, known_in, number_in
+from regard.data.sheets import LARGEST, Sheet, known_in, number_in
 from regard.tasks.tables.columns import CLASSES, choose_columns
 
 
@@ -79,7 +79,14 @@ class Columns:
 
     def scaled(self, values: Float[np.ndarray, "rows inputs"]) -> Float[np.ndarray, "rows inputs"]:
         """Inputs with mean 0 and deviation 1, as they were in the table that was learnt from."""
-        return ((values - np.array(self.means)) / np.array(self.deviations)).astype(np.float32)
+        scaled = (values - np.array(self.means)) / np.array(self.deviations)
+        if (beyond := np.argwhere(np.abs(scaled) > LARGEST)).size:
+            row, place = beyond[0]
+            name, mean = self.inputs[place], self.means[place]
+            raise ValueError(
+                f"{values[row, place]:g} in column {name} is too far from {mean:g}, its mean in training: correct it"
+            )
+        return scaled.astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -143,11 +150,8 @@ def prepare(config: TableConfig, known: Columns | None = None) -> Tables:
     if config.valid is None:
         train, valid = _split(config, found)
     else:
-        measured = [read(file.path, Columns(inputs, (), (), config.target, classes)) for file in config.valid]
-        for file, rows in zip(config.valid, measured, strict=True):
-            if rows.targets is None:
-                raise ValueError(f"{file.path} has no column {config.target}: measuring needs it")
-        train, valid = found, _joined(measured)
+        measured = Columns(inputs, (), (), config.target, classes)
+        train, valid = found, _joined([read(file.path, measured, target=True) for file in config.valid])
     assert train.targets is not None
     scale = (0.0, 1.0) if classes else _scale(train.targets)
     scales = [_scale(column) for column in train.inputs.T]
@@ -177,16 +181,40 @@ def _chosen_columns(
     return known.inputs, kind, tuple(notes)
 
 
-def read(name: str, columns: Columns) -> Rows:
-    """The rows of a table that a model can answer; targets too where the table has them all."""
+def read(name: str, columns: Columns, *, target: bool | None = None) -> Rows:
+    """The rows of a table that a model can answer; with a `target` that all must have, or None if all have one."""
     sheet = Sheet.read(name)
-    header = sheet.header
-    known_in(name, header, columns.inputs)
-    known = columns.target in header and all(row[header.index(columns.target)].strip() for _, row in sheet.lines)
-    return _rows(sheet, columns.inputs, columns.target if known else None, columns.classes)
+    known_in(name, sheet.header, columns.inputs)
+    if target is False:
+        return _rows(sheet, columns.inputs, None, ())
+    missing = _place_without_target(sheet, columns.target)
+    if missing is not None and target:
+        if columns.target not in sheet.header:
+            raise ValueError(f"{name} has no column {columns.target}: measuring needs it")
+        raise ValueError(
+            f"{missing}: an empty cell in column {columns.target}, which answers are measured by: "
+            "fill it, or take the row out"
+        )
+    known = columns.target if missing is None else None
+    return _rows(sheet, columns.inputs, known, columns.classes, remedy="take the row out")
 
 
-def _rows(sheet: Sheet, inputs: Sequence[str], target: str | None, classes: Sequence[str]) -> Rows:
+def _place_without_target(sheet: Sheet, target: str) -> str | None:
+    """Where the first cell without a target is; None if every row has one."""
+    if target not in sheet.header:
+        return sheet.name
+    place = sheet.header.index(target)
+    return next((where for where, row in sheet.lines if not row[place].strip()), None)
+
+
+def _rows(
+    sheet: Sheet,
+    inputs: Sequence[str],
+    target: str | None,
+    classes: Sequence[str],
+    *,
+    remedy: str = "set data.predicts=class",
+) -> Rows:
     name, header, texts = sheet.name, sheet.header, sheet.lines
     if not texts:
         raise ValueError(f"{name} holds no rows below its header: give at least one")
@@ -195,7 +223,8 @@ def _rows(sheet: Sheet, inputs: Sequence[str], target: str | None, classes: Sequ
     targets = None
     if target:
         place = header.index(target)
-        targets = np.array([_target(row[place].strip(), target, classes, where) for where, row in texts])
+        cells = [(row[place].strip(), where) for where, row in texts]
+        targets = np.array([_target(cell, target, classes, where, remedy=remedy) for cell, where in cells])
     return Rows(values, targets, [where for where, _ in texts])
 
 
@@ -205,9 +234,9 @@ def _joined(parts: Sequence[Rows]) -> Rows:
     return Rows(np.concatenate([part.inputs for part in parts]), targets, [at for part in parts for at in part.places])
 
 
-def _target(cell: str, column: str, classes: Sequence[str], where: str) -> float | int:
+def _target(cell: str, column: str, classes: Sequence[str], where: str, *, remedy: str) -> float | int:
     if not classes:
-        return number_in(cell, column, where, remedy="set data.predicts=class")
+        return number_in(cell, column, where, remedy=remedy)
     if cell not in classes:
         raise ValueError(
             f"{where}: {cell!r} in column {column} is none of the training classes: {', '.join(classes[:8])}"

@@ -6,6 +6,7 @@ Numbers are brought to mean 0 and deviation 1 before the network sees them, as t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from pathlib import Path
@@ -21,13 +22,15 @@ from regard import config
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.config.words import nearest
 from regard.data.examples import Examples
+from regard.data.sheets import number_in
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.tasks.card import card
-from regard.tasks.inputs import ROW, check_files, list_inputs
+from regard.tasks.inputs import ROW, check_files, check_path, list_inputs
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import Columns, Rows, TableConfig, Tables
 from regard.tasks.tables.recognition import recognise
@@ -208,13 +211,22 @@ class Predictor:
 
     def parse(self, text: str) -> dict[str, float]:
         """An input is a row, such as `length=1,mass=0.5`."""
-        try:
-            return {name.strip(): float(value) for name, value in (part.split("=") for part in text.split(","))}
-        except ValueError:
+        cells = [
+            (name.strip(), value.strip()) for name, mark, value in (c.rpartition("=") for c in text.split(",")) if mark
+        ]
+        if len(cells) <= text.count(","):
             example = ",".join(f"{name}=1" for name in self.columns.inputs[:2])
-            raise ValueError(f"{text!r} is no row: name its columns, such as {example}, or give a table") from None
+            raise ValueError(f"{text!r} is no row: name its columns, such as {example}, or give a table")
+        row: dict[str, float] = {}
+        for name, value in cells:
+            if name in row:
+                raise ValueError(f"{text}: column {name} is given twice: leave one out")
+            if name not in self.columns.inputs:
+                raise ValueError(f"{text}: the model reads no column {name}{nearest(name, self.columns.inputs)}")
+            row[name] = number_in(value, name, text, remedy="leave the row out")
+        return row
 
-    def answer(self, inputs: Sequence[Mapping[str, float]], **options: Any) -> list[Prediction]:
+    def answer(self, inputs: Sequence[Mapping[str, Any]], **options: Any) -> list[Prediction]:
         """The answers to rows given as numbers by the names of columns."""
         chosen(self, options)
         return self.predict(inputs)
@@ -222,11 +234,9 @@ class Predictor:
     def evaluate(self, *files: str | Path, name: str | None = None) -> Scores:
         """Scores on tables that have the column predicted."""
         check_files(self, files, "tables")
-        parts = [tables.read(str(file), self.columns) for file in files]
-        if not parts or any(rows.targets is None for rows in parts):
-            raise ValueError(f"no column {self.columns.target} to measure on: give a table that has it")
+        parts = [tables.read(str(file), self.columns, target=True) for file in files]
         inputs, truths = (np.concatenate(part) for part in zip(*((r.inputs, r.targets) for r in parts), strict=True))
-        outputs = self.outputs(inputs)
+        outputs = self._finite_outputs(inputs)
         answers, places = self.answers(outputs), [place for rows in parts for place in rows.places]
         classes = self.columns.classes
         right = [classes[int(each)] if classes else f"{each:.6g}" for each in truths]
@@ -249,33 +259,44 @@ class Predictor:
         """There is nothing to look at in a perceptron."""
         raise blind(self)
 
-    def predict(self, rows: Sequence[Mapping[str, float]]) -> list[Prediction]:
-        """The answers to rows given as numbers by the names of columns."""
+    def predict(self, rows: Sequence[Mapping[str, Any]]) -> list[Prediction]:
+        """The answers to rows given as numbers, or texts that are some, by the names of columns."""
         rows = list_inputs(rows, ROW, verb=self.verb)
         if not rows:
             return []
         missing = [name for row in rows for name in self.columns.inputs if name not in row]
         if missing:
             raise ValueError(f"a row without {missing[0]}: the model needs {', '.join(self.columns.inputs)}")
-        return self.answers(
-            self.outputs(np.array([[row[name] for name in self.columns.inputs] for row in rows], float))
-        )
+        names = self.columns.inputs
+        values = [[_number(row[name], name, f"row {number}") for name in names] for number, row in enumerate(rows, 1)]
+        return self.answers(self._finite_outputs(np.array(values)))
 
     def read(self, file: str | Path) -> list[dict[str, float]]:
         """The rows of a table, as inputs."""
-        rows = tables.read(str(file), self.columns).inputs
+        file = check_path(file, "a table is given by the name of its file")
+        rows = tables.read(str(file), self.columns, target=False).inputs
         return [dict(zip(self.columns.inputs, map(float, row), strict=True)) for row in rows]
 
-    def predict_file(self, name: str) -> tuple[list[Prediction], dict[str, float]]:
+    def predict_file(self, name: str | Path) -> tuple[list[Prediction], dict[str, float]]:
         """The answers to the rows of a table, and how good they are where it has the column predicted."""
-        rows = tables.read(name, self.columns)
-        return self.answers(self.outputs(rows.inputs)), self.scores(rows) if rows.targets is not None else {}
+        rows = tables.read(str(check_path(name, "a table is given by the name of its file")), self.columns)
+        return self.answers(self._finite_outputs(rows.inputs)), self.scores(rows) if rows.targets is not None else {}
 
     @torch.no_grad()
     def outputs(self, inputs: Float[np.ndarray, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
         """What the network says of rows as they stand in a table."""
         device = device_of(self.model)
         return self.model(torch.from_numpy(self.columns.scaled(inputs)).to(device)).cpu()
+
+    def _finite_outputs(self, inputs: Float[np.ndarray, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
+        """What the network says of rows, unless its weights are so large that it says nothing."""
+        outputs = self.outputs(inputs)
+        if not bool(outputs.isfinite().all()):
+            raise ValueError(
+                f"{self.name} answers with numbers that are not finite: its training failed, train it again with a "
+                "lower optim.rate"
+            )
+        return outputs
 
     def answers(self, outputs: Float[Tensor, "rows outputs"]) -> list[Prediction]:
         """Outputs in the units of the table, or as names of classes."""
@@ -295,6 +316,13 @@ class Predictor:
         if self.columns.classes:
             return {"accuracy": float((outputs.argmax(-1).numpy() == rows.targets).mean())}
         return judged(self.numbers(outputs), rows.targets)
+
+
+def _number(value: Any, column: str, where: str) -> float:
+    """The number that a program gives for a column: one, or a text that is one."""
+    with suppress(TypeError, ValueError, OverflowError):
+        value = float(value)
+    return number_in(str(value), column, where, remedy="leave the row out")
 
 
 def lost(outputs: Float[Tensor, "rows outputs"], targets: Tensor) -> Float[Tensor, ""]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from regard.data import sentences
 from regard.data.tokenizers import Tokenizer
+from regard.decoding.forbidden import remove_phrases
 from regard.decoding.stepper import Hypothesis
 
 
@@ -56,14 +57,22 @@ def upper(answer: Answer) -> Answer:
     return replace(answer, text=answer.text.upper(), alternatives=tuple(map(upper, answer.alternatives)))
 
 
+def remove_forbidden(answer: Answer, phrases: Sequence[str]) -> Answer:
+    """An answer that may have been copied, not searched for, without the phrases that it may not contain."""
+    if not phrases:
+        return answer
+    others = tuple(remove_forbidden(other, phrases) for other in answer.alternatives)
+    return replace(answer, text=remove_phrases(answer.text, phrases), alternatives=others)
+
+
 def rejoined(plan: Sequence[sentences.Piece], found: Sequence[Answer]) -> Answer:
     """Translations of the pieces with the white space that stood between them; the k-th best of each together."""
     if len(plan) == 1 and not plan[0].gap:
         return found[0]
-    ranks = 1 + min((len(answer.alternatives) for answer in found), default=0)
+    ranks = 1 + min((len(answer.alternatives) for answer in found if answer.alternatives), default=0)
     joined = []
-    for rank in range(ranks):
-        ranked = iter([(answer, *answer.alternatives)[rank] for answer in found])
+    for rank in range(ranks):  # what was copied has no others, and stands in all
+        ranked = iter([(answer, *answer.alternatives)[rank if answer.alternatives else 0] for answer in found])
         parts, score = [], 0.0
         for piece in plan:
             if piece.text:

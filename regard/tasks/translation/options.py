@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from regard.config.ranges import Batch, Count, Length, Part, Positive, Range, Seed, Small, Whole
+from regard.data.encodings import encode_text
 
 Copy = Literal["all", "addresses", "none"]
 
@@ -37,7 +38,7 @@ class DecodingConfig:
     force: tuple[str, ...] = ()
     """Phrases every answer must contain; the text is then translated as one piece."""
     forbid: tuple[str, ...] = ()
-    """Phrases no answer may contain as whole words."""
+    """Phrases no answer may contain as whole words, in small letters or in capitals."""
     no_repeat: Whole = 0
     """Length of token sequences that may not occur twice; 0 allows all."""
     minimum: Annotated[int, Range(0, 2**20)] = 0
@@ -57,6 +58,10 @@ class DecodingConfig:
     """Leave a sentence as it is that is already in the target language beyond doubt."""
     truecase: bool = True
     """Read a text in capitals in small letters where its tokenizer knows those better, and answer in capitals."""
+
+    def __post_init__(self) -> None:
+        for phrase in self.forbid:
+            encode_text(phrase)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from regard import config
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.data import languages, sentences, truecase
+from regard.data.encodings import encode_text
 from regard.data.language_names import LANGUAGES
 from regard.data.normalise import TextConfig, recorded
 from regard.data.tokenizers import Tokenizer
@@ -30,7 +31,7 @@ from regard.metrics.scores import Scores
 from regard.models.inference import Ready
 from regard.tasks.inputs import TEXT, check_input, list_inputs
 from regard.tasks.trained import Workload, described, revived
-from regard.tasks.translation.answers import Answer, describe_unfinished, rejoined, upper, worded
+from regard.tasks.translation.answers import Answer, describe_unfinished, rejoined, remove_forbidden, upper, worded
 from regard.tasks.translation.copying import Restoration, copies
 from regard.tasks.translation.looking import trace_answer, trace_steps
 from regard.tasks.translation.lost_names import Lexicon
@@ -96,6 +97,8 @@ class Translator:
 
     def language(self, texts: Sequence[str], to: str | None = None) -> str | None:
         """The language to translate into: the one asked for, or where there are several, guessed from the texts."""
+        if to is not None and self.languages:
+            return self.source.find_language(to)
         return self.direction("\n".join(texts)) if to is None and len(self.languages) > 1 else to
 
     @overload
@@ -220,11 +223,15 @@ class Translator:
 
     def plan_many(self, texts: Sequence[str], decoding: DecodingConfig) -> list[list[sentences.Piece]]:
         """The texts cut into what is translated and the white space that is kept; sentences are measured together."""
+        for text in texts:
+            encode_text(text)  # what no file can hold is not copied either
         tidy = [self.source.how.tidy(text) for text in texts]
         if not decoding.split or decoding.force or decoding.prefix:
             return [sentences.whole(text) for text in tidy]
         most = min(decoding.longest, self._context) - 2
-        return sentences.split_to_fit(tidy, lambda parts: list(map(len, self.source.encode_many(parts))), most)
+        return sentences.split_to_fit(
+            tidy, lambda parts: list(map(len, self.source.encode_many(parts, most=most))), most
+        )
 
     @property
     def _context(self) -> int:
@@ -271,14 +278,13 @@ class Translator:
                 found = self._faithful([texts[place] for place in rest], to, own, [seeds[place] for place in rest])
                 answers = dict(zip(rest, found, strict=True))
                 return [answers[n] if n in answers else Answer(text, 0.0, kept=1) for n, text in enumerate(texts)]
-        raised = decoding.truecase and not any(phrase != phrase.lower() for phrase in decoding.forbid)
-        read = [truecase.truecased(text, self.source) if free and raised else text for text in texts]
+        read = [truecase.truecased(text, self.source) if free and decoding.truecase else text for text in texts]
         if not copies(decoding):
             found = self._search(read, to, decoding, seeds)
         else:
             restoration = Restoration(self, read, to, decoding)
             self._search(restoration.texts, to, decoding, seeds, hear=restoration.examine)
-            found = restoration.finish()
+            found = [remove_forbidden(answer, decoding.forbid) for answer in restoration.finish()]
         return [upper(answer) if own != text else answer for own, text, answer in zip(read, texts, found, strict=True)]
 
     def _search(

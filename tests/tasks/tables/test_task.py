@@ -1,6 +1,8 @@
 """Learning a column: linear data is recovered as by least squares, stops change nothing, answers are in their units."""
 
+import copy
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +12,8 @@ import regard
 from regard import checkpoint, config, recipe
 from regard.models.perceptron import Perceptron, PerceptronConfig
 from regard.tasks.tables import files as tables
-from regard.tasks.tables.files import TableConfig
-from regard.tasks.tables.task import Regression, RegressionRecipe, judged, linear
+from regard.tasks.tables.files import Columns, TableConfig
+from regard.tasks.tables.task import Predictor, Regression, RegressionRecipe, judged, linear
 from regard.training.task import Task
 from tests.documents import ROOT
 from tests.tasks.small import by_heart, halves_add_up
@@ -129,6 +131,84 @@ def test_a_checkpoint_is_self_contained(path, tmp_path):
     assert "# Predicts y" in (tmp_path / "copy" / "README.md").read_text()
     with pytest.raises(ValueError, match="a row without b: the model needs a, b"):
         predictor.predict([{"a": 1.0}])
+
+
+@pytest.fixture(scope="module")
+def predictors():
+    """Two that were not trained: of a number, and of a class."""
+    number = Columns(("a", "b"), (0.0, 5.0), (1.0, 1e-3), "y")
+    shape = PerceptronConfig(inputs=2, outputs=1, hidden=(4,))
+    classes = replace(number, classes=("other", "same"))
+    return Predictor(Perceptron(shape), number), Predictor(Perceptron(replace(shape, outputs=2)), classes)
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("a=1,b=nan", "a=1,b=nan: 'nan' in column b is no number: correct it, or leave the row out"),
+        ("a=-inf,b=1", "'-inf' in column a is no number"),
+        ("a=1,b=1e39", "1e39 in column b is beyond 1e\\+30: choose another unit"),
+        ("a=1,b=", "an empty cell in column b is no number"),
+        ("a=1,b=2,a=3", "column a is given twice: leave one out"),
+        ("a=1,b=2,c=3", "the model reads no column c; there are a, b"),
+        ("a=1,b=2,A=3", "no column A, did you mean a\\?"),
+        ("a=1,b=2,", "is no row: name its columns, such as a=1,b=1, or give a table"),
+        ("1,2", "is no row"),
+    ],
+)
+def test_a_typed_row_that_is_none_is_refused_with_its_column(predictors, row, said):
+    with pytest.raises(ValueError, match=said):
+        predictors[0].parse(row)
+    assert predictors[0].parse("a = 1, b=-2e3") == {"a": 1.0, "b": -2000.0}
+
+
+@pytest.mark.parametrize("value", [None, "a", float("nan"), float("inf"), 10**400, [1], 1e31])
+def test_what_a_program_gives_for_a_column_must_be_a_number(predictors, value):
+    with pytest.raises(ValueError, match=r"row 2: .* in column b "):
+        predictors[0].predict([{"a": 1, "b": 2}, {"a": 1, "b": value}])
+    [answer] = predictors[0].predict([{"a": np.float32(1), "b": "2.5"}])
+    assert np.isfinite(answer.value)
+
+
+def test_a_number_too_far_from_those_learnt_from_is_refused_and_one_far_away_is_answered(predictors):
+    with pytest.raises(ValueError, match=r"1e\+30 in column b is too far from 5, its mean in training"):
+        predictors[0].predict([{"a": 1, "b": 1e30}])
+    assert np.isfinite(predictors[0].predict([{"a": 1e30, "b": 1e20}])[0].value)
+
+
+def test_rows_are_answered_whatever_their_target_and_measured_only_with_one(predictors, tmp_path):
+    number, classes = predictors
+    (tmp_path / "t.csv").write_text("a,b,y\n1,2,odd\n1,2,\n")
+    for predictor in predictors:
+        assert predictor.read(tmp_path / "t.csv") == [{"a": 1.0, "b": 2.0}] * 2
+        with pytest.raises(ValueError, match=r"t.csv:3: an empty cell in column y, .*: fill it, or take the row out"):
+            predictor.evaluate(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("a,b,y\n1,2,odd\n")
+    with pytest.raises(ValueError, match=r"t.csv:2: 'odd' in column y is no number: correct it, or take the row out"):
+        number.evaluate(tmp_path / "t.csv")
+    with pytest.raises(ValueError, match="none of the training classes: other, same"):
+        classes.evaluate(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="has no column y: measuring needs it"):
+        number.evaluate(tmp_path / "t.csv")
+
+
+@pytest.mark.unchecked
+@pytest.mark.parametrize("given", [None, 5, "", [], {"a": 1}])
+def test_a_table_is_given_by_the_name_of_a_file(predictors, given):
+    for read in (predictors[0].predict_file, predictors[0].read):
+        with pytest.raises(ValueError, match="a table is given by the name of its file, not by "):
+            read(given)
+
+
+def test_weights_so_large_that_nothing_is_answered_say_that_training_failed(predictors):
+    number, _ = predictors
+    broken = Predictor(copy.deepcopy(number.model), number.columns)
+    with torch.no_grad():
+        for weight in broken.model.parameters():
+            weight.fill_(1e38)
+    with pytest.raises(ValueError, match=r"not finite: its training failed, train it again with a lower optim\.rate"):
+        broken.predict([{"a": 1, "b": 7}])
 
 
 def test_evaluations_are_kept_in_the_run_folder(path, tmp_path):

@@ -4,6 +4,7 @@ import pytest
 
 import regard
 from regard import checkpoint, recipe
+from regard.cli import run
 from regard.data import tokenizers
 from regard.data.tokenizers import TokenizerConfig
 from regard.data.truecase import truecased
@@ -140,12 +141,38 @@ def test_a_forbidden_word_is_not_written_in_other_pieces_either(shipped):
 
 @pytest.mark.parametrize(
     "text",
-    ["How much time do you spend on Facebook?", "Do you use Facebook?", "FACEBOOK IS OPEN.", "Facebook est fermé."],
+    [
+        "How much time do you spend on Facebook?",
+        "Do you use Facebook?",
+        "FACEBOOK IS OPEN.",
+        "Facebook est fermé.",
+        "I like facebook.",
+    ],
 )
 def test_a_forbidden_word_is_not_copied_from_the_source_either(shipped, text):
-    answer = shipped.translate(text, to="fr", forbid=["Facebook", "FACEBOOK"])
-    assert "facebook" not in answer.lower()
+    for phrase in ("Facebook", "facebook"):
+        answer = shipped.translate(text, to="fr", forbid=[phrase])
+        assert "facebook" not in answer.lower()
+        assert answer.strip()
+
+
+def test_what_is_copied_is_written_without_forbidden_phrases_too(shipped, capsys):
+    answer = shipped.translate("Do you use Facebook? 😀", to="fr", forbid=["Facebook", "😀"])
     assert answer.strip()
+    assert "😀" not in answer
+    assert "facebook" not in answer.lower()
+    assert run(["translate", "--to", "fr", "-s", "forbid=['...', 😀]", "...", "12 + 3 😀", "12"]) == 0
+    assert capsys.readouterr().out == "\n12 + 3\n12\n"
+
+
+def test_what_is_copied_stands_in_every_answer_of_several_and_is_numbered_like_them(shipped, capsys):
+    [answer] = shipped.answers(["Good morning. 😀"], to="fr", nbest=3)
+    assert len(answer.alternatives) == 2
+    assert all(one.text.endswith(" 😀") for one in (answer, *answer.alternatives))
+    assert run(["translate", "--to", "fr", "--nbest", "3", "😀", "Good morning."]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["1", "0.0000", "😀"]
+    assert [number for number, *_ in lines[1:]] == ["2", "2", "2"]
 
 
 def test_a_forbidden_term_of_a_glossary_is_not_written(shipped):

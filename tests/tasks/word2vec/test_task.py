@@ -35,6 +35,11 @@ def test_words_that_stand_for_one_another_become_neighbours(text, tmp_path, arch
     outcome = train(text, tmp_path / "run", *settings, "training.epochs=6")
     assert outcome.result.reason == "steps"
     assert words.purity(regard.load(tmp_path / "run")) > 0.95
+    vectors = regard.load(tmp_path / "run").vectors
+    size = 2 * vectors.size - (
+        vectors.shape[1] if output == "hierarchical" else 0
+    )  # a tree has fewer nodes than leaves
+    assert f"training {size:,} parameters" in (tmp_path / "run" / "train.log").read_text()
     records = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     losses = [record["loss"] for record in records if record["kind"] == "evaluation"]
     assert len(losses) == 6
