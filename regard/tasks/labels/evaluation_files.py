@@ -170,8 +170,9 @@ class TrainedLayout:
 
 def _trained_columns(file: LabelledFile) -> tuple[int, ...] | None:
     """The numbers of texts and label as in training; None if they have names only, or nobody knows."""
-    named = file.columns or (*file.texts, file.label)
-    return tuple(named) if len(named) > 1 and all(isinstance(each, int) for each in named) else None  # type: ignore[arg-type]
+    named: tuple[str | int | None, ...] = file.columns or (*file.texts, file.label)
+    numbers = tuple(each for each in named if isinstance(each, int))
+    return numbers if len(numbers) == len(named) > 1 else None
 
 
 def _with_columns(file: LabelledFile, sample: Sample, columns: tuple[int, ...], *, heading: bool) -> LabelledFile:

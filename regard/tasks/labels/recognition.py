@@ -21,13 +21,14 @@ def labelled(given: Given) -> Claim | None:
     """Texts with a label in each line; told to be labelled, plain files hold the texts of one label each."""
     looks = [Glimpse.at(name, told=given.told) for name in given.files]
     if given.told and len(looks) > 1 and all(look.is_plain for look in looks):
-        found = [({"label": _stem(look.name)}, "each file's name being the label of its lines", SURE) for look in looks]
-        valid = [{"path": name, "label": _stem(name)} for name in given.valid]
-        return _claim(given, found, "labelled texts, {}: training a classifier", valid)
-    found = [_labelled(look) for look in looks]
-    valid = None
-    if looks and found[0] is not None:
-        first, how = looks[0], found[0][0]
+        words = "each file's name being the label of its lines"
+        named = [({"label": _stem(look.name)}, words, SURE) for look in looks]
+        whole = [{"path": name, "label": _stem(name)} for name in given.valid]
+        return _claim(given, named, "labelled texts, {}: training a classifier", whole)
+    found: list[Look | None] = [_labelled(look) for look in looks]
+    valid: list[dict[str, Any]] | None = None
+    if looks and (leading := found[0]) is not None:
+        first, how = looks[0], leading[0]
         for number, (glimpse, own) in enumerate(zip(looks[1:], found[1:], strict=True), start=1):
             found[number] = own and (_named_like(first, how, glimpse) or own[0], *own[1:])
         valid = [_validation_file(first, how, name, told=given.told) for name in given.valid]
