@@ -61,9 +61,9 @@ NAMES = {name.lower(): code for code, name in LANGUAGES.items()} | {
 }
 REGION = re.compile(r"[-_](?:[a-z]{2}|[a-z]{4}|[0-9]{3})|\s*\([^()]*\)$")
 WORD = re.compile(r"[^\W_]+")
-SOURCE_WORDS = frozenset(("source", "src", "original", "quelle"))
-TARGET_WORDS = frozenset(("target", "tgt", "trg", "cible", "translation", "traduction", "ziel"))
-COLUMN_WORDS = frozenset(("text", "texte", "language", "langue", "lang", "sprache", "segment"))
+SOURCE_WORD = re.compile("source|src|original|quelle")
+TARGET_WORD = re.compile("target|tgt|trg|cible|translation|traduction|ziel")
+COLUMN_WORD = re.compile("text|texte|language|langue|lang|sprache|segment")
 
 
 def is_pair_heading(source: str, target: str) -> bool:
@@ -83,7 +83,7 @@ def named_language(cell: str) -> str | None:
     if (code := _code(base)) is not None:
         return code
     words = WORD.findall(cell.lower())
-    others = [word for word in words if word not in SOURCE_WORDS | TARGET_WORDS | COLUMN_WORDS]
+    others = _words_beside_names(words)
     return _code(others[0]) if others and len(others) < min(len(words), 3) and _is_label(others) else None
 
 
@@ -122,10 +122,15 @@ def _is_label(words: Sequence[str]) -> bool:
 def _side(cell: str) -> str | None:
     """Whether a cell names the source or the target and nothing else than that, or its language."""
     words = WORD.findall(cell)
-    others = [word for word in words if word not in SOURCE_WORDS | TARGET_WORDS | COLUMN_WORDS]
+    others = _words_beside_names(words)
     if others and not (len(others) < 3 and _is_label(others)):
         return None
-    sides = [
-        side for side, names in (("source", SOURCE_WORDS), ("target", TARGET_WORDS)) if names & set(words) and words
-    ]
+    patterns = {"source": SOURCE_WORD, "target": TARGET_WORD}
+    sides = [side for side, pattern in patterns.items() if any(map(pattern.fullmatch, words))]
     return sides[0] if len(sides) == 1 else None
+
+
+def _words_beside_names(words: Sequence[str]) -> list[str]:
+    """The words of a cell that do not say that it is a source, a target or a column of texts."""
+    patterns = (SOURCE_WORD, TARGET_WORD, COLUMN_WORD)
+    return [word for word in words if not any(pattern.fullmatch(word) for pattern in patterns)]
