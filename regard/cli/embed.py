@@ -73,10 +73,16 @@ def search(
     """Find the lines of a file that mean most nearly the same as a query."""
     from regard import shipped
     from regard.cli.progress import CountedProgress
+    from regard.cli.table_files import is_named_table
     from regard.tasks.embedding.searching import open_index
 
     if not file.is_file():
         raise ValueError(f"{file}: {'is a folder, name a file' if file.is_dir() else 'no such file'}")
+    if is_named_table(file):
+        raise ValueError(
+            f"{file} is a table, whose lines would be searched with their other columns: write its texts into a .txt "
+            "file, one in each line"
+        )
     writable(index, reads=(file,))
     asked = [query for query in arguments(queries) if query.strip()]
     if not asked:

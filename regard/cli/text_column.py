@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.cli.lines import lines_of
+from regard.cli.table_files import is_named_table, is_unnamed_table, sample_columns
 from regard.config.words import nearest
 from regard.data.line_report import LineReport
-from regard.data.readers import JSON_SUFFIXES, Refusal, parsed, records, suffix, text_at, value_at
+from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, records, suffix, text_at, value_at
 from regard.tasks.labels.layout import LABELS, SAMPLE, TEXTS, cells, delimiter_of, pair_among
 from regard.tasks.trained import TextColumn
 
-TABLES = (".csv", ".tsv")
 TAGGED = (".conll", ".conllu")
 FILE_NAMES = ("path", "file", "filename", "file_name", "image", "picture", "photo", "img")
 """What a column of picture files is usually called."""
@@ -38,14 +38,9 @@ class Layout(NamedTuple):
     reason: str = ""
 
 
-def is_table(path: Path) -> bool:
-    """True if a file is a table or holds JSON lines, by its name."""
-    return suffix(path.name) in (*TABLES, *JSON_SUFFIXES)
-
-
 def plain_lines(path: Path) -> Iterator[str]:
     """Return the lines of a file for a command that reads no columns; a table is refused."""
-    if is_table(path):
+    if is_named_table(path):
         raise ValueError(f"{path} is a table: give a file with a text in each line (.txt)")
     return lines_of(path)
 
@@ -60,12 +55,15 @@ def read_texts(
     """
     if suffix(path.name) in getattr(trained, "word_files", TAGGED) and column is None:
         raise ValueError(f"{path} has a word in each line: give a file with a sentence in each line (.txt)")
-    if not is_table(path):
-        if column is not None:
-            raise ValueError(f"--column {column}: {path} is no table (.csv, .tsv, .jsonl), leave it out")
-        return lines_of(path)
     expected = getattr(trained, "text_column", NOTHING_KNOWN)
     usual = FILE_NAMES if getattr(trained, "opens", False) else (*usual, *TEXTS)
+    if not is_named_table(path):
+        delimiter, rows = sample_columns(path)
+        if column is not None and not rows:
+            raise ValueError(f"--column {column}: {path} is no table (.csv, .tsv, .jsonl), leave it out")
+        if column is None and not is_unnamed_table(delimiter, rows, expected, usual):
+            _report_whole_lines(path, delimiter, rows, words=hasattr(trained, "word_files"))
+            return lines_of(path)
     if suffix(path.name) in JSON_SUFFIXES:
         return _json_texts(str(path), column, expected, usual)
     layout = find_column(str(path), column=column, expected=expected, usual=usual)
@@ -111,7 +109,7 @@ def find_column(
     trained_on = f", and none is called {expected.names[0]!r} as in training" if expected.names else ""
     raise ValueError(
         f"{path} is a table of {width} columns ({_listed(first)}){trained_on}: "
-        f"name the column of the texts, as --column {_example(first)}"
+        f"name the column of the texts, as --column {_example(first, rows or [first])}"
     )
 
 
@@ -189,6 +187,20 @@ def _report(path: str, layout: Layout) -> None:
     print(f"regard: {path}: {said}", file=sys.stderr)
 
 
+def _report_whole_lines(path: Path, delimiter: str, rows: Sequence[Sequence[str]], *, words: bool) -> None:
+    """Say that lines with tabs between columns are texts as a whole; stop where these are words with their tags."""
+    if delimiter != "\t" or len(rows) < 2:
+        return
+    if words:
+        raise ValueError(f"{path} has a word in each line: give a file with a sentence in each line (.txt)")
+    width = len(rows[0])
+    print(
+        f"regard: {path}: its lines are read whole, though all have {width} columns between tabs: "
+        f"--column {_example((), rows)} reads one of them",
+        file=sys.stderr,
+    )
+
+
 def _cells_of(path: str, layout: Layout) -> Iterator[str]:
     """Yield the text of every row below the heading; a blank row is an empty text, a bad one an error."""
     tally, blanks, headed = LineReport(), 0, bool(layout.heading)
@@ -213,6 +225,7 @@ def _cells_of(path: str, layout: Layout) -> Iterator[str]:
 
 def _json_texts(path: str, column: str | None, expected: TextColumn, usual: Sequence[str]) -> Iterator[str]:
     """Yield the text of every line of JSON."""
+    _refuse_whole_json(path)
     tally = LineReport()
     first = next((record for _, record in records(path, tally, _record) if record is not None), None)
     tally.check(0.0, [path], unit="text")
@@ -227,6 +240,15 @@ def _json_texts(path: str, column: str | None, expected: TextColumn, usual: Sequ
         return "" if record is None else record if isinstance(record, str) else text_at(record, field or "")
 
     return _checked(path, take)
+
+
+def _refuse_whole_json(path: str) -> None:
+    """Stop at a file that is one value of JSON over several lines, such as a catalogue of the texts of a program."""
+    head = list(islice(lines(path), 2))
+    if len(head) < 2 or (head[0] or b"").strip() not in (b"{", b"[", b"[{"):
+        return
+    remedy = "write its texts into a .txt file, one in each line, or give JSON lines with an object in each line"
+    raise ValueError(f"{path} is one value of JSON over several lines, such as a catalogue of texts: {remedy}")
 
 
 def _checked(path: str, take: Any) -> Iterator[str]:
@@ -268,7 +290,7 @@ def _field(path: str, record: Any, column: str | None, names: Sequence[str]) -> 
         return texts[0]
     raise ValueError(
         f"{path} does not say which text in each line is meant ({_listed(texts) or 'none is known'}): "
-        f"name the one to read, as --column {_example(texts)}"
+        f"name the one to read, as --column {_example(texts, [[record[name] for name in texts]])}"
     )
 
 
@@ -277,7 +299,11 @@ def _listed(names: Sequence[str]) -> str:
     return f"{shown}, ..." if len(names) > NAMED else shown
 
 
-def _example(names: Sequence[str]) -> str:
-    """Return a column as it might be asked for: by its name if that is one, else by number."""
-    name = names[0] if names else "NAME"
-    return name if name.isidentifier() and _names_columns(names) else "1"
+def _example(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a column of long texts as it might be asked for: by its name if that is one, else by number."""
+    if not rows and not names:
+        return "NAME"
+    lengths = [sum(map(len, column)) for column in zip(*rows, strict=False)] or [0]
+    place = next(place for place, length in enumerate(lengths) if length >= max(lengths) / 2)
+    name = names[place] if place < len(names) else ""
+    return name if name.isidentifier() and _names_columns(names) else str(place + 1)

@@ -6,6 +6,7 @@ A bad record is refused, counted and remembered by its first line; reading goes 
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -20,6 +21,9 @@ OPEN = "with a quotation mark that is never closed"
 
 csv.field_size_limit(LARGEST_CELL)  # of the whole process: every reader of CSV files reads the same cells
 
+SEPARATOR_LINE = re.compile(rb'"?sep=([,;\t|])"?\s*', re.IGNORECASE)
+"""What Excel reads above the heading: the character between cells."""
+
 Lines = Iterable[bytes | None]
 
 
@@ -30,6 +34,8 @@ def cells(
     feed = _Feed(lines)
     while feed.more():
         line = feed.number
+        if line == 1 and feed.skip_separator_line():
+            continue
         tally.read += 1
         try:
             record = _record(feed, delimiter, quoted=quoted)
@@ -45,10 +51,18 @@ def cells(
 
 def find_delimiter(read: Callable[[], Lines], *, spreadsheet: bool) -> str:
     """What cuts the first lines into the same number of columns most regularly; tabs where no spreadsheet wrote it."""
+    if named := separator_in(next(iter(read()), None)):
+        return named
     fits = {mark: _regularity(read(), mark, quoted=spreadsheet or mark != "\t") for mark in DELIMITERS}
     if not spreadsheet and (fits["\t"] or max(fits.values()) < 0.95):
         return "\t"
     return max(fits, key=fits.__getitem__)  # of equal ones the first
+
+
+def separator_in(line: bytes | None) -> str | None:
+    """Return the character that the first line names as the one between cells, as in `sep=;` of Excel."""
+    found = SEPARATOR_LINE.fullmatch(line or b"")
+    return found.group(1).decode() if found else None
 
 
 def _regularity(lines: Lines, delimiter: str, *, quoted: bool) -> float:
@@ -76,6 +90,13 @@ class _Feed:
         del self._read[: self.number - self._start]
         self._start = self.number
         return bool(self._read) or self._ahead()
+
+    def skip_separator_line(self) -> bool:
+        """Pass over the first line if it only says what separates cells."""
+        if separator_in(self._read[0] if self._read else None) is None:
+            return False
+        self.number += 1
+        return True
 
     def back_to(self, number: int) -> None:
         """Read on from this line."""

@@ -36,6 +36,22 @@ BY_BEGINNING = {
 ARCHIVE = b"PK\x03\x04"
 ARRAYS = (".npz", ".npy")  # archives that other readers open
 MARKUP = {b"<tmx": BY_SUFFIX[".tmx"], b"<!doctype tmx": BY_SUFFIX[".tmx"], b"<xliff": BY_SUFFIX[".xliff"]}
+MARKS_LEARNT = {
+    **dict.fromkeys((".po", ".pot"), ("a catalogue of messages (PO), whose keywords would be learnt", SAVE_PAIRS)),
+    **dict.fromkeys(
+        (".srt", ".vtt"),
+        ("subtitles, whose numbers and times would be learnt", "keep only their lines of text, in a .txt file"),
+    ),
+    ".xml": ("XML, whose tags would be learnt", SAVE_TEXT),
+    ".ipynb": ("a notebook, whose JSON would be learnt", "export it, as jupyter nbconvert --to markdown does"),
+}
+"""Text between marks that nobody wants a language model to write."""
+
+
+def describe_marks(name: str) -> str | None:
+    """Return why a file is no plain text to learn from and what to do, by its name; None if it may be some."""
+    known = MARKS_LEARNT.get(Path(name.removesuffix(".gz")).suffix.lower())
+    return None if known is None else f"{name} is {known[0]}: {known[1]}"
 
 
 def refuse_foreign_format(name: str, beginning: bytes) -> None:

@@ -11,8 +11,9 @@ from functools import cached_property
 from itertools import islice, zip_longest
 from typing import Any
 
+from regard.data.csv_records import separator_in
 from regard.data.encodings import find, locate
-from regard.data.foreign_formats import refuse_foreign_format
+from regard.data.foreign_formats import describe_marks, refuse_foreign_format
 from regard.data.readers import JSON_SUFFIXES, LINE, Refusal, lines, parsed, suffix
 from regard.data.sheets import replace_decimal_commas
 
@@ -147,8 +148,12 @@ class Glimpse:
         full = [line for line in self.lines if line.strip()]
         if not full:
             return []
+        named = separator_in(full[0].encode()) if self.suffix in TABLES else None
+        full = full[1:] if named else full
+        if not full:
+            return []
         marks = TABLES.get(self.suffix, "\t")
-        mark = max(marks, key=full[0].count)
+        mark = named or max(marks, key=full[0].count)
         found = _cells(full, mark) if self.suffix == ".csv" else [line.split(mark) for line in full]
         found, _ = replace_decimal_commas(found, mark) if self.suffix in TABLES else (found, False)
         width = len(found[0]) if found else 0
@@ -193,6 +198,10 @@ def text_file(look: Glimpse) -> dict[str, Any] | None:
 
 def text_file_at(name: str, *, told: bool) -> dict[str, Any] | None:
     """The settings by which the file of this name is read as text; what is `told` to be text is read as some."""
+    if (marks := describe_marks(name)) is not None:
+        if told:
+            raise ValueError(marks)
+        return None
     return text_file(Glimpse.at(name, told=told)) or ({"path": name} if told else None)
 
 

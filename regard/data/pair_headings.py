@@ -60,6 +60,10 @@ NAMES = {name.lower(): code for code, name in LANGUAGES.items()} | {
     "polski": "pl",
 }
 REGION = re.compile(r"[-_](?:[a-z]{2}|[a-z]{4}|[0-9]{3})|\s*\([^()]*\)$")
+WORD = re.compile(r"[^\W_]+")
+SOURCE_WORD = re.compile("source|src|original|quelle")
+TARGET_WORD = re.compile("target|tgt|trg|cible|translation|traduction|ziel")
+COLUMN_WORD = re.compile("text|texte|language|langue|lang|sprache|segment")
 
 
 def is_pair_heading(source: str, target: str) -> bool:
@@ -67,14 +71,20 @@ def is_pair_heading(source: str, target: str) -> bool:
     first, second = source.strip().lower(), target.strip().lower()
     if (first, second) in SIDES or (second, first) in SIDES:
         return True
+    if {_side(first), _side(second)} == {"source", "target"}:
+        return True
     languages = named_language(first), named_language(second)
     return None not in languages and languages[0] != languages[1]
 
 
 def named_language(cell: str) -> str | None:
-    """Return the short code of the language that a cell names, such as English, EN or fr-CA; None for other text."""
+    """Return the short code of the language that a cell names, such as English, fr-CA or Source (EN); else None."""
     base = REGION.sub("", cell.strip().lower())
-    return NAMES.get(base) or (base if CODES.fullmatch(base) else None)
+    if (code := _code(base)) is not None:
+        return code
+    words = WORD.findall(cell.lower())
+    others = _words_beside_names(words)
+    return _code(others[0]) if others and len(others) < min(len(words), 3) and _is_label(others) else None
 
 
 def language_columns(heading: Sequence[str]) -> tuple[int, int] | None:
@@ -82,7 +92,45 @@ def language_columns(heading: Sequence[str]) -> tuple[int, int] | None:
     lower = [cell.strip().lower() for cell in heading]
     if (pair := next((pair for pair in SIDES if set(pair) <= set(lower)), None)) is not None:
         return lower.index(pair[0]) + 1, lower.index(pair[1]) + 1
+    sides = [_side(cell) for cell in lower]
+    if sides.count("source") == sides.count("target") == 1:
+        return sides.index("source") + 1, sides.index("target") + 1
     named = [number for number, cell in enumerate(lower, start=1) if named_language(cell) is not None]
     return (
         (named[0], named[1]) if len(named) == 2 and is_pair_heading(*(lower[number - 1] for number in named)) else None
     )
+
+
+def columns_by_language(heading: Sequence[str]) -> dict[str, int]:
+    """Numbers of the columns that name a language, by its code; none unless there are two languages at least."""
+    numbers: dict[str, int] = {}
+    for number, cell in enumerate(heading, start=1):
+        if (code := named_language(cell)) is not None:
+            numbers.setdefault(code, number)
+    return numbers if len(numbers) > 1 else {}
+
+
+def _code(word: str) -> str | None:
+    return NAMES.get(word) or (word if CODES.fullmatch(word) else None)
+
+
+def _is_label(words: Sequence[str]) -> bool:
+    """True if these are a language, maybe with its region: en, or en US."""
+    return _code(words[0]) is not None and all(len(word) == 2 for word in words[1:])
+
+
+def _side(cell: str) -> str | None:
+    """Whether a cell names the source or the target and nothing else than that, or its language."""
+    words = WORD.findall(cell)
+    others = _words_beside_names(words)
+    if others and not (len(others) < 3 and _is_label(others)):
+        return None
+    patterns = {"source": SOURCE_WORD, "target": TARGET_WORD}
+    sides = [side for side, pattern in patterns.items() if any(map(pattern.fullmatch, words))]
+    return sides[0] if len(sides) == 1 else None
+
+
+def _words_beside_names(words: Sequence[str]) -> list[str]:
+    """The words of a cell that do not say that it is a source, a target or a column of texts."""
+    patterns = (SOURCE_WORD, TARGET_WORD, COLUMN_WORD)
+    return [word for word in words if not any(pattern.fullmatch(word) for pattern in patterns)]

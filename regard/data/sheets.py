@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from regard.config.words import nearest
+from regard.data.csv_records import separator_in
 from regard.data.readers import LINE, lines
 
 DELIMITERS = ",;\t"
@@ -79,27 +80,35 @@ def cells(name: str) -> Iterator[tuple[str, list[str]]]:
         raise ValueError(f"{name} is empty: give a table with the names of its columns in the first line")
     yield f"{name}:1", header
     reader = csv.reader(texts, delimiter=delimiter, strict=True)
-    place = f"{name}:2"
+    begins = 2 + has_separator_line(name)
+    place = f"{name}:{begins}"
     try:
         for row in reader:
             if len(row) not in (0, len(header)):
                 raise ValueError(f"{place}: {len(row)} cells under {len(header)} columns: correct the line")
             if row:
                 yield place, row
-            place = f"{name}:{reader.line_num + 2}"  # where the next row begins: a quoted cell may go over lines
+            place = f"{name}:{reader.line_num + begins}"  # where the next row begins: a quoted cell may go over lines
     except csv.Error as error:
         raise ValueError(f"{place}: {UNREADABLE} ({error})") from None
 
 
 def text_lines(name: str) -> Iterator[str]:
-    """The lines of a table as text; one that is none is an error with its place."""
+    """The lines of a table as text, but for one that only names the separator; others that are none are errors."""
     for place, line in enumerate(lines(name), start=1):
+        if place == 1 and separator_in(line) is not None:
+            continue
         if line is None:
             raise ValueError(f"{name}:{place}: a line of more than {LINE:,} bytes: correct it")
         try:
             yield f"{line.decode('utf-8')}\n"
         except UnicodeDecodeError:
             raise ValueError(f"{name}:{place}: not UTF-8: save the table as UTF-8") from None
+
+
+def has_separator_line(name: str) -> bool:
+    """True if the first line of a table only names what separates cells, as in `sep=;` of Excel."""
+    return separator_in(next(lines(name), None)) is not None
 
 
 def known_in(name: str, header: Sequence[str], columns: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from regard.config.words import nearest
+from regard.data.foreign_formats import describe_marks
 from regard.data.glimpse import is_folder
 from regard.tasks import TASKS
 from regard.training.task import Claim, Given
@@ -86,6 +87,8 @@ def _strange(given: Given, wanted: str | None) -> str:
     files = _joined(given.files)
     if given.to is not None:
         return f"{files}: --to names the language of translations, which {wanted or 'these files'} have none of"
+    if (marks := next(filter(None, map(describe_marks, given.files)), None)) is not None:
+        return marks
     kinds = dict.fromkeys(task.takes for task, _ in TASKS.values() if hasattr(task, "takes"))
     if wanted is not None:
         return f"{files}: not what {wanted} learns from, which is --{_takes(wanted)}: name them in data.train"

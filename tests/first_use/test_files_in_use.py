@@ -87,7 +87,7 @@ def test_a_table_without_such_a_column_is_refused_with_a_remedy_that_works(class
     path = write(tmp_path / "other.csv", "Kunde,Meinung\n1,film 3 good\n2,film 3 dull\n")
     told = complaint(capsys, "classify", classifier, "-i", path)
     assert "other.csv is a table of 2 columns (Kunde, Meinung)" in told
-    assert "none is called 'Review text' as in training: name the column of the texts, as --column Kunde" in told
+    assert "none is called 'Review text' as in training: name the column of the texts, as --column Meinung" in told
     assert "no column 'meinun', did you mean Meinung?" in complaint(
         capsys, "classify", classifier, "-i", path, "--column", "meinun"
     )

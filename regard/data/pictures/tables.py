@@ -12,7 +12,7 @@ from regard.config.paths import real_path
 from regard.config.words import nearest
 from regard.data.pictures.decoding import SUFFIXES
 from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, suffix, value_at
-from regard.data.sheets import UNREADABLE, text_lines
+from regard.data.sheets import UNREADABLE, has_separator_line, text_lines
 
 LABEL = "label"
 PATHS = ("path", "file", "filename", "file_name", "image", "picture")  # how columns with paths are usually called
@@ -40,9 +40,9 @@ def table_rows(name: str, refused: list[tuple[str, str]]) -> Iterator[tuple[str,
     first = next(texts, "")
     mark = max(DELIMITERS, key=first.count)
     head = [cell.strip() for cell in next(csv.reader([first], delimiter=mark), [])]
-    begins = 2
+    begins = 2 + has_separator_line(name)
     if len(head) == 2 and head[0].lower().endswith(SUFFIXES):  # no heading: a path and a label
-        yield f"{name}:1", {"path": head[0], LABEL: head[1]}
+        yield f"{name}:{begins - 1}", {"path": head[0], LABEL: head[1]}
         head = ["path", LABEL]
     reader = csv.reader(texts, delimiter=mark)
     place = f"{name}:{begins}"

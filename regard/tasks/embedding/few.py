@@ -32,7 +32,7 @@ from regard.tasks.labels import files
 from regard.tasks.labels.evaluation_files import TrainedLayout
 from regard.tasks.labels.files import Found, LabelledFile
 from regard.tasks.labels.labeller import Verdict
-from regard.tasks.labels.recorded import column_names, recorded_column
+from regard.tasks.labels.recorded import record_columns, recorded_column
 from regard.tasks.trained import NoOptions, TextColumn, chosen, described
 
 HEAD = "head.safetensors"
@@ -128,7 +128,7 @@ class FewShot:
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Scores on labelled files, read as those it was fitted to; `changes` are settings of the files."""
         check_files(self, paths, "labelled texts")
-        listed, notes = TrainedLayout(LabelledFile, self.data["file"], self.classes).open_files(paths, changes)
+        listed, notes = TrainedLayout(LabelledFile, self.data, self.classes).open_files(paths, changes)
         found = files.read(listed, {}, reject=0.0)
         truth = _numbers(found, self.classes)
         chances = self.head.probabilities(self.embedder.embed(_texts(found)))
@@ -190,7 +190,7 @@ def learn(
         contrast.tune(embedder, texts, truth, steps=steps, rate=how.rate, seed=how.seed)
         vectors = embedder.embed(texts)
     head = fit(vectors, truth, len(classes), penalty=how.penalty)
-    data = {"file": config.plain(listed[0].like()), "text_columns": column_names(listed[0])}
+    data = {"file": config.plain(listed[0].like()), **record_columns(listed[0])}
     classifier = FewShot(embedder, head, classes, data)
     own = float((head.probabilities(vectors).argmax(axis=1) == truth).mean())
     metrics = {"fitted": own, "commonest": float(counts.max() / counts.sum())}

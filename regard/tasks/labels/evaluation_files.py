@@ -1,23 +1,62 @@
-"""Labelled files that a model is measured on: read as those it was trained on, or as their own heading tells."""
+"""Labelled files that a model is measured on: their columns by the names of training, else as their heading tells."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from regard import config
 from regard.data.encodings import locate
+from regard.data.glimpse import is_number
 from regard.data.line_report import LineReport
+from regard.data.readers import suffix
 from regard.tasks.labels.files import AnyFile, LabelledFile, RatedFile
-from regard.tasks.labels.layout import is_json
+from regard.tasks.labels.layout import (
+    TEXTS,
+    Layout,
+    cells,
+    columns_named,
+    delimiter_of,
+    is_json,
+    label_among,
+    pair_among,
+)
+from regard.tasks.labels.recorded import recorded_names
 
 FORM = ("heading", "delimiter")
 REPLACES = {"columns": ("text", "label", *FORM), "text": ("columns", *FORM), "label": ("columns", *FORM)}
 """Settings of the files trained on that do not hold for one whose columns are named."""
 SAMPLE = 200  # records by which a layout is judged
+REMEDY = "--columns 1 2 by number or -s text=NAME -s label=NAME by name"
+
+
+class Sample(NamedTuple):
+    """The first records of a table."""
+
+    delimiter: str
+    first: tuple[str, ...]
+    below: list[list[str]]
+
+    @classmethod
+    def of(cls, file: LabelledFile) -> Sample:
+        """The first records of a file, cut as in training or as they look."""
+        delimiter = file.delimiter or delimiter_of(file.path)
+        quoted = suffix(file.path) == ".csv" or delimiter != "\t"
+        rows = [row for _, row in islice(cells(file.path, LineReport(), delimiter, quoted=quoted), SAMPLE)]
+        return cls(delimiter, tuple(cell.strip() for cell in rows[0]) if rows else (), rows[1:])
+
+    def column(self, number: int) -> list[str]:
+        """The cells of a column below the first line."""
+        return [row[number - 1].strip() for row in self.below if len(row) >= number]
+
+    def starts_with_names(self, label: int) -> bool:
+        """True if the first line can name the columns: all different, no numbers, and its label never comes again."""
+        names = [name for name in self.first if name]  # a spreadsheet may leave blanks behind the last
+        distinct = len(set(names)) == len(names) and names == list(self.first[: len(names)])
+        return distinct and not any(map(is_number, names)) and self.first[label - 1] not in self.column(label)
 
 
 @dataclass(frozen=True)
@@ -25,11 +64,10 @@ class TrainedLayout:
     """How the files that a model was trained on are read, and the labels in them."""
 
     kind: type[AnyFile]
-    settings: Mapping[str, Any]
+    data: Mapping[str, Any]
+    """What its checkpoint says of them: the settings of the first, and what its columns were called."""
     labels: Collection[str] = ()
     """Names of its classes; none for scores."""
-    names: Mapping[str, str] | None = None
-    """What labels of files are called."""
 
     def open_files(self, paths: Sequence[str | Path], changes: Mapping[str, Any]) -> tuple[list[Any], list[str]]:
         """The files with the settings to read them by, and a line on each that is laid out in its own way.
@@ -39,46 +77,115 @@ class TrainedLayout:
         if not paths:
             raise ValueError("nothing to measure on: name a file like those that the model was trained on")
         replaced = {setting for change in changes for setting in REPLACES.get(change, ())}
-        own = {name: value for name, value in self.settings.items() if name not in replaced}
+        own = {name: value for name, value in self.data["file"].items() if name not in replaced}
         opened, notes = [], []
         for path in map(str, paths):
-            file = config.build(self.kind, {**own, "path": path, **changes}, where="file")
-            if not changes and isinstance(file, LabelledFile) and not is_json(path) and file.whole is None:
-                file, note = self._fit(file)
-                notes += note
+            locate(path)
+            if changes or is_json(path) or not issubclass(self.kind, LabelledFile):
+                opened.append(config.build(self.kind, {**own, "path": path, **changes}, where="file"))
+                continue
+            file = config.build(self.kind, {**own, "path": path}, where="file")
+            assert isinstance(file, LabelledFile)
+            file, note = (file, []) if file.whole is not None else self._fit(file)
             opened.append(file)
+            notes += note
         return opened, notes
 
     def _fit(self, file: LabelledFile) -> tuple[LabelledFile, list[str]]:
-        """The file as it was trained on if that reads it, else as its first lines suggest."""
-        locate(file.path)
-        as_trained = self._labels_in(file)
-        if self._known_share(as_trained) >= 0.5:
-            return file, []
-        anew = type(file)(path=file.path)
-        labels = self._labels_in(anew)
-        if labels and self._known_share(labels) > self._known_share(as_trained):
-            layout = anew.layout()
-            return anew, [
-                f"{file.path} is laid out otherwise than what was trained on: {layout.note if layout else ''}"
-            ]
-        if not as_trained:
-            raise ValueError(
-                f"{file.path} is laid out otherwise than what was trained on: name its columns of text and label, "
-                "--columns 1 2 by number or -s text=NAME -s label=NAME by name"
-            )
+        """The file with its columns by the names of training, else by its own heading and the labels in it."""
+        texts, label = recorded_names(self.data)
+        trained = _trained_columns(file)
+        if not texts and trained is None:
+            return file, []  # nothing is known, so that its layout is recognised
+        sample = Sample.of(file)
+        named = columns_named(sample.first, texts), columns_named(sample.first, [label] if label else ())
+        if named[0] and named[1] and len({*named[0], *named[1]}) == len(texts) + 1:
+            return _with_columns(file, sample, (*named[0], *named[1]), heading=True), []
+        place = named[1][0] if named[1] else self._find_label(sample, trained)
+        if place is None:
+            return self._without_labels(file, sample, trained)
+        heading = bool(named[0] or named[1]) or (
+            not self._is_label(sample.first[place - 1]) and sample.starts_with_names(place)
+        )
+        count = len(trained) - 1 if trained else len(texts) or 1
+        others = [number for number in range(1, len(sample.first) + 1) if number != place]
+        found = named[0] or (tuple(others) if len(others) == count else self._find_texts(sample, heading, trained))
+        if not found or place in found or len(found) != count:
+            raise ValueError(_unclear(file.path, sample if heading else None, texts))
+        columns = (*found, place)
+        if columns == trained and (named[0] or not (texts or heading)):
+            return _with_columns(file, sample, columns, heading=heading), []
+        read = Layout(sample.delimiter, True, sample.first if heading else (), columns).roles
+        how = (
+            "has no heading" if columns == trained and not heading else "is laid out otherwise than what was trained on"
+        )
+        return _with_columns(file, sample, columns, heading=heading), [f"{file.path} {how}: {read}"]
+
+    def _without_labels(
+        self, file: LabelledFile, sample: Sample, trained: tuple[int, ...] | None
+    ) -> tuple[LabelledFile, list[str]]:
+        """The file as in training, where no label is known in any column: reading it tells which are strange."""
+        texts, _ = recorded_names(self.data)
+        wide = trained is not None and sum(len(row) >= max(trained) for row in sample.below) > len(sample.below) / 2
+        assert trained is None or len(trained) > 1
+        if not wide or trained is None:
+            raise ValueError(_unclear(file.path, None, texts))
+        if texts and sample.starts_with_names(trained[-1]) and len(sample.first) > len(trained):
+            raise ValueError(_unclear(file.path, sample, texts))
         return file, []
 
-    def _labels_in(self, file: LabelledFile) -> list[str]:
-        """The labels of its first records; none where they cannot be read."""
-        try:
-            examples = list(islice(file.examples(0, LineReport()), SAMPLE))
-        except ValueError:
-            return []
-        return [str(example.labels[0]) for example in examples]
+    def _find_label(self, sample: Sample, trained: tuple[int, ...] | None) -> int | None:
+        """The number of the column in which most cells are known labels; None where there is none, or several are."""
+        numbers = range(1, len(sample.first) + 1)
+        fitting = [number for number in numbers if self._holds_labels(sample, number)]
+        usual = label_among(sample.first, self.kind.USUAL) if issubclass(self.kind, LabelledFile) else None
+        if usual is not None and usual + 1 in fitting:
+            return usual + 1
+        if trained is not None and trained[-1] in fitting:
+            return trained[-1]
+        return fitting[0] if len(fitting) == 1 else None
 
-    def _known_share(self, labels: Sequence[str]) -> float:
-        if not labels or issubclass(self.kind, RatedFile):
-            return float(bool(labels))
-        names = self.names or {}
-        return sum(names.get(label, label) in self.labels for label in labels) / len(labels)
+    def _holds_labels(self, sample: Sample, number: int) -> bool:
+        column = sample.column(number) or [sample.first[number - 1]]
+        return sum(map(self._is_label, column)) >= len(column) / 2
+
+    def _is_label(self, cell: str) -> bool:
+        if issubclass(self.kind, RatedFile):
+            return is_number(cell)
+        return self.data.get("names", {}).get(cell, cell) in self.labels
+
+    def _find_texts(self, sample: Sample, heading: bool, trained: tuple[int, ...] | None) -> tuple[int, ...]:
+        """The columns of the texts by their usual names in a heading, or those of training; none if they had others."""
+        before = trained[:-1] if trained is not None else ()
+        if not heading:
+            return before
+        lower = [name.lower() for name in sample.first]
+        pair = pair_among(sample.first) if len(before) == 2 else None
+        first = next(((lower.index(name) + 1,) for name in TEXTS if name in lower), ()) if len(before) < 2 else ()
+        usual = first if pair is None else (pair[0] + 1, pair[1] + 1)
+        if recorded_names(self.data)[0] or max(before, default=0) > len(lower):
+            return usual  # the names of training are not there, and without them numbers say nothing
+        return before if not usual or all(lower[number - 1] in TEXTS for number in before) else usual
+
+
+def _trained_columns(file: LabelledFile) -> tuple[int, ...] | None:
+    """The numbers of texts and label as in training; None if they have names only, or nobody knows."""
+    named: tuple[str | int | None, ...] = file.columns or (*file.texts, file.label)
+    numbers = tuple(each for each in named if isinstance(each, int))
+    return numbers if len(numbers) == len(named) > 1 else None
+
+
+def _with_columns(file: LabelledFile, sample: Sample, columns: tuple[int, ...], *, heading: bool) -> LabelledFile:
+    return replace(
+        file, columns=columns, text=None, label=None, heading=heading, delimiter=file.delimiter and sample.delimiter
+    )
+
+
+def _unclear(path: str, sample: Sample | None, texts: Sequence[str]) -> str:
+    """What to say of a table whose columns of text and label cannot be told."""
+    shown = f" (its first line is {', '.join(sample.first)[:100]})" if sample is not None else ""
+    missing = f", without a column {' or '.join(texts)}" if texts and sample is not None else ""
+    return (
+        f"{path} is laid out otherwise than what was trained on{missing}{shown}: name its columns of text and label, "
+        f"{REMEDY}"
+    )

@@ -139,7 +139,7 @@ class Labels:
 
     def _open_files(self, paths: Sequence[str], changes: Mapping[str, Any]) -> tuple[list[AnyFile], list[str]]:
         """Files to measure on, and what to say of those laid out otherwise than what it was trained on."""
-        layout = TrainedLayout(self.file, self.data["file"], self.classes, self.data["names"])
+        layout = TrainedLayout(self.file, self.data, self.classes)
         return layout.open_files(paths, changes)
 
     def _measure(self, read: Sequence[AnyFile]) -> tuple[Labelled, Measured]:

@@ -71,10 +71,15 @@ class Layout(NamedTuple):
         usual = self.delimiter == "\t" or (self.delimiter == "," and self.quoted)
         if usual and not self.heading and self.columns == (1, 2):
             return ""
+        words = f"{self.roles}, between {DELIMITERS.get(self.delimiter, self.delimiter)}"
+        return f"{words}, the first line is a heading" if self.heading else words
+
+    @property
+    def roles(self) -> str:
+        """Which columns are text and label, in words."""
         named = [self.heading[column - 1] if self.heading else f"column {column}" for column in self.columns]
         texts = f"text is {named[0]}" if len(named) == 2 else f"texts are {named[0]} and {named[1]}"
-        words = f"{texts}, label is {named[-1]}, between {DELIMITERS.get(self.delimiter, self.delimiter)}"
-        return f"{words}, the first line is a heading" if self.heading else words
+        return f"{texts}, label is {named[-1]}"
 
 
 def table(path: str, wanted: Wanted) -> Layout:
@@ -101,6 +106,13 @@ def pair_among(names: Sequence[str]) -> tuple[int, int] | None:
     lower = [name.strip().lower() for name in names]
     found = next((pair for pair in PAIRS if all(name in lower for name in pair)), None)
     return None if found is None else (lower.index(found[0]), lower.index(found[1]))
+
+
+def columns_named(heading: Sequence[str], names: Sequence[str]) -> tuple[int, ...]:
+    """Numbers of the columns with these names, whatever their capitals; none unless all of them are there."""
+    lower = [cell.strip().casefold() for cell in heading]
+    wanted = [name.strip().casefold() for name in names]
+    return tuple(lower.index(name) + 1 for name in wanted) if all(name in lower for name in wanted) else ()
 
 
 def label_among(names: Sequence[str], usual: Sequence[str]) -> int | None:

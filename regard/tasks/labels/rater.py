@@ -99,7 +99,7 @@ class Rater(Labels):
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Correlations with the scores of files; `changes` are settings of the files, such as columns."""
         check_files(self, paths, "rated pairs of texts")
-        read, notes = TrainedLayout(self.file, self.data["file"]).open_files(paths, changes)
+        read, notes = TrainedLayout(self.file, self.data).open_files(paths, changes)
         side = index(files.read(read, self.data["names"], reject=0.0), self.tokenizer, [], self.style)
         answers = rate(self.model, side, self.scale, tokens=BUDGET)
         truth = np.asarray(side.labels, np.float64)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from regard.data.glimpse import Column, Glimpse
 from regard.tasks.labels.choices import ChoiceFile, usual_columns
-from regard.tasks.labels.layout import DEGREES, LABELS, VERDICTS, label_among, pair_among
+from regard.tasks.labels.layout import DEGREES, LABELS, VERDICTS, columns_named, label_among, pair_among
 from regard.tasks.labels.tagged import COLUMNS
 from regard.training.task import LIKELY, NAMED, POSSIBLE, SURE, Claim, Given, data_section
 
@@ -21,10 +21,18 @@ def labelled(given: Given) -> Claim | None:
     """Texts with a label in each line; told to be labelled, plain files hold the texts of one label each."""
     looks = [Glimpse.at(name, told=given.told) for name in given.files]
     if given.told and len(looks) > 1 and all(look.is_plain for look in looks):
-        found = [({"label": _stem(look.name)}, "each file's name being the label of its lines", SURE) for look in looks]
-        valid = [{"path": name, "label": _stem(name)} for name in given.valid]
-        return _claim(given, found, "labelled texts, {}: training a classifier", valid)
-    return _claim(given, [_labelled(look) for look in looks], "labelled texts, {}: training a classifier")
+        words = "each file's name being the label of its lines"
+        named = [({"label": _stem(look.name)}, words, SURE) for look in looks]
+        whole = [{"path": name, "label": _stem(name)} for name in given.valid]
+        return _claim(given, named, "labelled texts, {}: training a classifier", whole)
+    found: list[Look | None] = [_labelled(look) for look in looks]
+    valid: list[dict[str, Any]] | None = None
+    if looks and (leading := found[0]) is not None:
+        first, how = looks[0], leading[0]
+        for number, (glimpse, own) in enumerate(zip(looks[1:], found[1:], strict=True), start=1):
+            found[number] = own and (_named_like(first, how, glimpse) or own[0], *own[1:])
+        valid = [_validation_file(first, how, name, told=given.told) for name in given.valid]
+    return _claim(given, found, "labelled texts, {}: training a classifier", valid)
 
 
 def rated(given: Given) -> Claim | None:
@@ -61,6 +69,25 @@ def _claim(
     train = [{"path": name, **how} for name, (how, _, _) in zip(given.files, found, strict=True)]
     data = data_section(train, valid or [{**train[0], "path": name} for name in given.valid])
     return Claim(data, sentence.format(found[0][1]), min(sure for _, _, sure in found))
+
+
+def _named_like(first: Glimpse, how: Mapping[str, Any], other: Glimpse) -> dict[str, Any] | None:
+    """The settings of another table whose columns have the names of the first, in any order; None if they have not."""
+    if first.is_json or not first.heading or not other.rows or "text" in how:
+        return None
+    names = [first.heading[column - 1] for column in how.get("columns", (1, 2))]
+    columns = columns_named(other.rows[0], names)
+    return {"columns": list(columns), "heading": True} if columns else None
+
+
+def _validation_file(first: Glimpse, how: Mapping[str, Any], name: str, *, told: bool) -> dict[str, Any]:
+    """The settings of a validation file: columns by the names of training, by its own heading, or as in training."""
+    other = Glimpse.at(name, told=told)
+    named = _named_like(first, how, other)
+    if named is not None or first.is_json or other.is_json:
+        return {"path": name, **(how if named is None else named)}
+    own = _labelled(other) if other.heading else None
+    return {"path": name, **({key: value for key, value in how.items() if key != "heading"} if own is None else own[0])}
 
 
 def _stem(name: str) -> str:

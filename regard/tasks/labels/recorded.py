@@ -1,4 +1,4 @@
-"""Which column of a table held the texts that a classifier was trained on, as its checkpoint keeps it."""
+"""Which columns of a table held the texts and labels that a classifier was trained on, as its checkpoint keeps them."""
 
 from __future__ import annotations
 
@@ -9,24 +9,37 @@ from regard.tasks.labels.files import AnyFile, LabelledFile
 from regard.tasks.trained import TextColumn
 
 
-def column_names(file: AnyFile) -> list[str]:
-    """Return what the columns of the texts are called in a training file; nothing if it has no names."""
+def record_columns(file: AnyFile) -> dict[str, Any]:
+    """Return what a checkpoint keeps of the names of a training file's columns; nothing if they have none."""
     if not isinstance(file, LabelledFile) or file.whole is not None:
-        return []
+        return {}
     layout = file.layout()
     if layout is None:
-        return list(file.names()[:-1])
-    return [layout.heading[column - 1] for column in layout.columns[:-1]] if layout.heading else []
+        *texts, label = file.names()
+    elif layout.heading:
+        *texts, label = (layout.heading[column - 1] for column in layout.columns)
+    else:
+        return {}
+    return {"text_columns": texts, "label_column": label}
+
+
+def recorded_names(data: Mapping[str, Any]) -> tuple[tuple[str, ...], str | None]:
+    """Return what the columns of texts and the column of labels were called, as far as a checkpoint says it."""
+    file = data.get("file", {})
+    named = file.get("text")
+    texts = data.get("text_columns") or (named if isinstance(named, (list, tuple)) else [named])
+    label = data.get("label_column") or (file.get("label") if named is not None else None)
+    texts = tuple(text for text in texts if isinstance(text, str))
+    return texts, label if isinstance(label, str) else None
 
 
 def recorded_column(data: Mapping[str, Any], labels: Sequence[str]) -> TextColumn:
     """Return what the data section of a checkpoint says of the column of the texts."""
     file = data.get("file", {})
     columns: Sequence[int] = file.get("columns") or ()
-    names = data.get("text_columns") or ([file["text"]] if isinstance(file.get("text"), str) else [])
     number = columns[0] if columns else file.get("text")
     return TextColumn(
-        names=tuple(map(str, names)),
+        names=recorded_names(data)[0],
         number=number if isinstance(number, int) else None,
         label_number=columns[-1] if len(columns) > 1 else None,
         labels=frozenset(labels) | frozenset(map(str, data.get("names", {}))),

@@ -42,7 +42,7 @@ from regard.tasks.labels.check import Report, check
 from regard.tasks.labels.files import ExamplesConfig
 from regard.tasks.labels.importing import imported
 from regard.tasks.labels.reading import ReadingConfig
-from regard.tasks.labels.recorded import column_names
+from regard.tasks.labels.recorded import record_columns
 from regard.training import adoption
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -256,9 +256,7 @@ class Labelling:
         recipe["model"] = {name: None if name == "vectors" else value for name, value in recipe["model"].items()}
         kept = {name: recipe[name] for name in ("task", "model", "tokenizer")}
         first = self.recipe.data.train[0]
-        data = {"file": config.plain(first.like()), "names": recipe["data"]["names"]}
-        if columns := column_names(first):
-            data["text_columns"] = columns
+        data = {"file": config.plain(first.like()), "names": recipe["data"]["names"], **record_columns(first)}
         return {
             "config.yaml": {
                 "format": 1,

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from regard.config.words import quantity, suggest
+from regard.data.csv_records import separator_in
 from regard.data.readers import JSON_SUFFIXES, Refusal, parsed, suffix, value_at
 from regard.data.testset import numbered
 from regard.tasks.prompting.template import Template, Texts
@@ -82,7 +83,9 @@ def _cells(name: str) -> Iterator[tuple[int, list[str]]]:
     lines = [text for _, text in numbered(name)]
     if not lines:
         raise ValueError(f"{name} is empty: give a file with at least one text and its label")
-    delimiter = next((each for each in DELIMITERS if each in lines[0]), ",")
+    if (named := separator_in(lines[0].encode())) is not None:
+        lines[0] = ""  # it only says what separates cells
+    delimiter = named or next((each for each in DELIMITERS if each in lines[0]), ",")
     if delimiter == "\t":  # quotation marks are text
         yield from ((line, text.split("\t")) for line, text in enumerate(lines, start=1) if text.strip())
         return

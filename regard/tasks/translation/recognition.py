@@ -9,6 +9,7 @@ from regard.config.paths import real_path
 from regard.data.glimpse import TABLES, Column, Glimpse, same_length
 from regard.data.pair_headings import language_columns
 from regard.data.readers import JSON_SUFFIXES, suffix
+from regard.tasks.translation.directions import direct_files, heading_of
 from regard.training.task import LIKELY, POSSIBLE, SURE, Claim, Given, data_section
 
 SIDES = ("source", "target")
@@ -32,9 +33,18 @@ def recognise(given: Given) -> Claim | None:
     if any(look is None for look in looks):
         return None
     sections = [{**section, **_tag(given.to)} for section, _ in filter(None, looks)]
-    data = data_section(sections, [{**sections[0], "path": name} for name in given.valid])
+    valid = [_validation_file(sections[0], name) for name in given.valid]
+    directed = direct_files([*sections, *valid], given.to)
+    sections, valid = directed[: len(sections)], directed[len(sections) :]
+    data = data_section(sections, valid)
     what = "pairs: training a translator from {} to {}".format(*_named_sides(given.files[0], sections[0]))
     return Claim(data, what, min(sure for _, sure in filter(None, looks)))
+
+
+def _validation_file(first: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The settings of a validation file: its own columns if its heading names languages, else those of training."""
+    named = language_columns(heading_of(name))
+    return {**first, "path": name, **({} if named is None else {"columns": list(named)})}
 
 
 def _named_sides(name: str, section: Mapping[str, Any]) -> tuple[str, str]:

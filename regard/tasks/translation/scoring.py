@@ -11,6 +11,7 @@ from regard.data.readers import Corpus
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import averaged
 from regard.tasks.translation import error_rate, evaluation
+from regard.tasks.translation.directions import Direction
 
 METRICS = ("overlap", "errors")
 Pairs = Sequence[tuple[str, str]]
@@ -20,16 +21,33 @@ if TYPE_CHECKING:
     from regard.tasks.translation.translator import Translator
 
 
-def pairs(*files: str | Path, columns: tuple[int, int] | None = None) -> list[tuple[str, str]]:
-    """A test set: one file of pairs (TSV or JSON lines), or a file of sources and one of references."""
+def pairs(*files: str | Path, columns: tuple[int, int] | None = None, to: str | None = None) -> list[tuple[str, str]]:
+    """A test set: one file of pairs (TSV or JSON lines), or a file of sources and one of references.
+
+    Of one file without `columns` the heading tells what is translated into what, and `to` which language is wanted.
+    """
     names = [str(file) for file in files]
     if len(names) == 1:
-        return testset.read(Corpus(path=names[0], columns=columns or (1, 2)))
+        if columns is None:
+            direction = Direction() if to is None else Direction((to,))
+            columns, _ = direction.choose_columns(names[0], to)
+        return testset.read(Corpus(path=names[0], columns=columns))
     if len(names) != 2:
         raise ValueError(f"{len(names)} files: give one with pairs, or one of sources and one of references")
     if columns is not None:
         raise ValueError("columns are those of one file with both sides: leave them out, or give one file")
     return testset.read(Corpus(source=names[0], target=names[1]))
+
+
+def evaluate(
+    translator: Translator, files: Sequence[str | Path], *, columns: tuple[int, int] | None = None, **options: Any
+) -> Scores:
+    """Score a translator on files; of a table whose heading names languages the columns are those it translates."""
+    if columns is None and len(files) == 1:
+        targets, reads = tuple(translator.languages), tuple(translator.reads)
+        direction = Direction(targets, translator.trained_direction, reads, translator.name)
+        columns, options["to"] = direction.choose_columns(str(files[0]), options.get("to"))
+    return score(translator, pairs(*files, columns=columns), **options)
 
 
 def score(

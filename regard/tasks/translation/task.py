@@ -24,6 +24,7 @@ from regard.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from regard.models.transformer import TransformerConfig
 from regard.tasks.card import card
 from regard.tasks.translation.check import check
+from regard.tasks.translation.directions import recorded_direction
 from regard.tasks.translation.error_rate import judge
 from regard.tasks.translation.findings import Report
 from regard.tasks.translation.options import DecodingConfig
@@ -279,7 +280,9 @@ class Translation:
         kept = {name: recipe[name] for name in ("task", "model", "tokenizer", "decoding")}
         source, target = self.prepared.source_tokenizer, self.prepared.target_tokenizer
         kept["tokenizer"]["normalise"] = source.how.normalise  # a model that is adapted keeps its own
-        files: dict[str, Any] = {"config.yaml": {"format": 1, **kept}, "tokenizer.json": source.json()}
+        direction = recorded_direction(self.recipe.data.train[0])
+        languages = {} if direction is None else {"languages": list(direction)}
+        files: dict[str, Any] = {"config.yaml": {"format": 1, **kept, **languages}, "tokenizer.json": source.json()}
         if target is not source:
             files["tokenizer.target.json"] = target.json()
         files["README.md"] = _card(self.recipe, self.prepared)

@@ -55,6 +55,8 @@ class Translator:
     kind: ClassVar[str] = "a translator"
     Options: ClassVar[type] = TranslationOptions
     __repr__ = described
+    trained_direction: Sequence[str] | None = None
+    """Codes of the languages of source and target, of a model of one direction whose training files named them."""
 
     def __init__(
         self,
@@ -81,7 +83,9 @@ class Translator:
         """The translator a checkpoint directory holds."""
         decoding = config.build(DecodingConfig, checkpoint.config.get("decoding", {}), where="decoding")
         name, reads = checkpoint.directory.name, checkpoint.about.language
-        return cls(revived(checkpoint, device), read_tokenizers(checkpoint), decoding, name=name, reads=reads)
+        found = cls(revived(checkpoint, device), read_tokenizers(checkpoint), decoding, name=name, reads=reads)
+        found.trained_direction = checkpoint.config.get("languages")
+        return found
 
     @property
     def languages(self) -> list[str]:
@@ -138,7 +142,7 @@ class Translator:
         """Scores on one file of pairs, or on a file of sources and one of references."""
         from regard.tasks.translation import scoring
 
-        return scoring.score(self, scoring.pairs(*files, columns=columns), **options)
+        return scoring.evaluate(self, files, columns=columns, **options)
 
     @staticmethod
     def judge(
@@ -146,13 +150,14 @@ class Translator:
         *files: str | Path,
         name: str,
         columns: tuple[int, int] | None = None,
+        to: str | None = None,
         metric: str = "overlap",
         tokenize: str = "13a",
     ) -> Scores:
-        """Scores of translations that are in a file already, line by line."""
+        """Scores of translations into a language that are in a file already, line by line."""
         from regard.tasks.translation import scoring
 
-        test = scoring.pairs(*files, columns=columns)
+        test = scoring.pairs(*files, columns=columns, to=to)
         return scoring.given(name, answers, test, metric=metric, tokenize=tokenize)
 
     def workloads(self, inputs: Sequence[str], batches: Sequence[int], to: str | None = None) -> Iterator[Workload]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 
+from regard.data.csv_records import separator_in
 from regard.data.language_names import LANGUAGES
 from regard.data.readers import suffix
 from regard.data.testset import numbered
@@ -114,6 +115,8 @@ def load(name: str) -> Terms:
 def rows(name: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the number of every line with a term, and the term and its translation, where a heading says or first."""
     lines = [(number, line) for number, line in numbered(name) if line.strip()]
+    if lines and separator_in(lines[0][1].encode()) is not None:
+        del lines[0]  # it only says what separates cells
     delimiter = _delimiter(name, [line for _, line in lines])
     places: tuple[int, int] | None = None
     for number, line in lines:

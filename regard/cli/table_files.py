@@ -1,0 +1,64 @@
+"""Which files are tables though their names do not say so: their first lines have the same columns."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from regard.cli.lines import lines_of
+from regard.data.csv_records import cells, find_delimiter
+from regard.data.line_report import LineReport
+from regard.data.pair_headings import language_columns
+from regard.data.readers import JSON_SUFFIXES, suffix
+from regard.tasks.labels.layout import LABELS, TEXTS
+from regard.tasks.trained import TextColumn
+
+TABLES = (".csv", ".tsv")
+SAMPLE = 200  # lines that are looked at
+EVEN = 0.9  # share of lines with the same number of columns
+
+
+def is_named_table(path: Path) -> bool:
+    """True if a file is a table or holds JSON lines, by its name."""
+    return suffix(path.name) in (*TABLES, *JSON_SUFFIXES)
+
+
+def sample_columns(path: Path) -> tuple[str, list[list[str]]]:
+    """Return what separates the columns of a file, and the cells of its first lines; no lines if it is plain text."""
+    if not path.is_file():  # of a pipe nothing can be read twice
+        return "", []
+    try:
+        first = [line.encode() for line in islice(lines_of(path), SAMPLE) if line.strip()]
+    except ValueError:
+        return "", []  # whoever reads it says why it cannot be read
+    delimiter = find_delimiter(lambda: first, spreadsheet=False)
+    rows = [row for _, row in cells(first, LineReport(), delimiter, quoted=delimiter != "\t")]
+    widths = Counter(len(row) for row in rows)
+    width, count = widths.most_common(1)[0] if widths else (1, 0)
+    full = sum(sum(map(bool, map(str.strip, row))) > 1 and bool(row[0].strip()) for row in rows)
+    return (delimiter, rows) if width > 1 and min(count, full) >= EVEN * len(rows) else ("", [])
+
+
+def is_unnamed_table(delimiter: str, rows: Sequence[Sequence[str]], expected: TextColumn, usual: Sequence[str]) -> bool:
+    """True if rows are those of a table like the one trained on: by its heading, its known labels or its columns."""
+    if not rows:
+        return False
+    first = [cell.strip().casefold() for cell in rows[0]]
+    known = {name.casefold() for name in (*expected.names, *usual, *TEXTS)}
+    if len(set(first)) == len(first) and all(first) and set(first) & known:
+        others = {name.casefold() for name in (*known, *LABELS)}
+        return delimiter == "\t" or len(set(first) & others) > 1
+    if delimiter != "\t":
+        return False
+    if language_columns(rows[0]) is not None:
+        return True
+    if expected.labels and any(_holds_labels(column, expected) for column in zip(*rows, strict=False)):
+        return True
+    last = max(expected.number or 0, expected.label_number or 0)
+    return not expected.names and 1 < last <= len(first)
+
+
+def _holds_labels(column: Sequence[str], expected: TextColumn) -> bool:
+    return sum(cell.strip() in expected.labels for cell in column) > len(column) / 2

@@ -1,0 +1,140 @@
+"""Which column of a file of pairs is translated into which: by the languages that its heading names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from regard.data.encodings import locate
+from regard.data.line_report import LineReport
+from regard.data.pair_headings import columns_by_language, language_columns, named_language
+from regard.data.readers import JSON_SUFFIXES, Corpus, cells_of, csv_cells, lines, suffix
+
+REMEDY = "name the columns of source and target with --columns"
+
+
+@dataclass(frozen=True)
+class Direction:
+    """What a translator reads and writes."""
+
+    targets: tuple[str, ...] = ()
+    """The languages that it can be asked for; none if it writes only one."""
+    trained: Sequence[str] | None = None
+    """Codes of the two languages of one that writes only one, as its training files named them."""
+    reads: tuple[str, ...] = ()
+    """Codes of the languages that it reads, where that is known."""
+    name: str = "the model"
+
+    def choose_columns(self, path: str, to: str | None) -> tuple[tuple[int, int], str | None]:
+        """The columns of source and target of a file, and the language to translate into.
+
+        A heading that names languages decides; one that names other languages than those wanted is an error.
+        """
+        heading = heading_of(path)
+        by_language, usual = columns_by_language(heading), language_columns(heading)
+        if not by_language:
+            return usual or (1, 2), to
+        if self.targets:
+            return self._among_targets(path, by_language, usual, to)
+        if self.trained is not None:
+            if not set(self.trained) <= set(by_language):
+                source, target = self.trained
+                raise ValueError(
+                    f"{path} has columns of {_listed(by_language)}, and {self.name} translates {source} to {target}: "
+                    f"{REMEDY}"
+                )
+            return (by_language[self.trained[0]], by_language[self.trained[1]]), to
+        if usual is None:
+            raise ValueError(f"{path} has columns of {_listed(by_language)}: {REMEDY}")
+        return usual, to
+
+    def _among_targets(
+        self, path: str, by_language: Mapping[str, int], usual: tuple[int, int] | None, to: str | None
+    ) -> tuple[tuple[int, int], str | None]:
+        """The same of a model with several languages, where one may be asked for."""
+        target = to
+        if target is None:
+            last = next((code for code, number in by_language.items() if usual and number == usual[1]), None)
+            there = [code for code in by_language if self._tag_of(code) is not None]
+            target = last if last in there else there[0] if len(there) == 1 else None
+        code = None if target is None else named_language(target)
+        if target is None or (code is not None and code not in by_language):
+            wanted = f"none of {to}" if to is not None else f"and {self.name} writes {_listed(self.targets)}"
+            raise ValueError(f"{path} has columns of {_listed(by_language)}, {wanted}: {REMEDY}")
+        if code is None:
+            return usual or (1, 2), to  # what is asked for is no language
+        sources = [other for other in by_language if other != code]
+        known = [other for other in sources if other in self.reads or self._tag_of(other) is not None]
+        sources = known if self.reads or len(sources) > 1 else sources
+        if len(sources) != 1:
+            raise ValueError(f"{path} has columns of {_listed(by_language)}: {REMEDY}")
+        return (by_language[sources[0]], by_language[code]), to or self._tag_of(code)
+
+    def _tag_of(self, code: str) -> str | None:
+        """What the model calls a language."""
+        return next((tag for tag in self.targets if named_language(tag) == code), None)
+
+
+def heading_of(path: str) -> list[str]:
+    """The cells of the first line of a table; none of JSON lines."""
+    if suffix(path) in JSON_SUFFIXES:
+        return []
+    locate(path)
+    if suffix(path) == ".csv":
+        return next((record for _, record in islice(csv_cells(path, LineReport()), 1)), [])
+    return next((cells_of(line) for line in islice(lines(path), 1)), [])
+
+
+def direct_files(sections: Sequence[dict[str, Any]], to: str | None) -> list[dict[str, Any]]:
+    """Sections of files of pairs, all in the direction of the first, or into the language that is asked for.
+
+    Only headings that name languages are heeded; files with other languages than the first are an error.
+    """
+    wanted = None if to is None else named_language(to)
+    first = sections[0]["path"]
+    source: str | None = None
+    directed = []
+    for section in sections:
+        found = columns_by_language(heading_of(section["path"]))
+        numbers = tuple(section.get("columns", (1, 2)))
+        codes = [code for number in numbers for code, own in found.items() if own == number]
+        if len(codes) != 2:
+            directed.append(section)
+            continue
+        if wanted is None:
+            source, wanted = codes
+        if wanted not in codes:
+            named = f"{to} is asked for" if to is not None else f"{first} is translated to {wanted}"
+            raise ValueError(
+                f"{section['path']} has columns of {_listed(codes)}, and {named}: give files of two languages"
+            )
+        others = [code for code in codes if code != wanted]
+        if to is None and others != [source]:
+            raise ValueError(
+                f"{section['path']} has columns of {_listed(codes)}, and {first} those of {source} and {wanted}: "
+                "name the language to translate into with --to"
+            )
+        columns = [found[others[0]], found[wanted]]
+        plain = {key: value for key, value in section.items() if key != "columns"}
+        directed.append(plain if columns == [1, 2] else {**plain, "columns": columns})
+    return directed
+
+
+def recorded_direction(corpus: Corpus) -> tuple[str, str] | None:
+    """The codes of the two languages of a file without a tag, by its heading, or of two files by their endings."""
+    if corpus.tag is not None or corpus.form == "json":
+        return None
+    if corpus.path is None:
+        codes = [named_language(suffix(name).removeprefix(".")) for name in corpus.files]
+    else:
+        heading = heading_of(corpus.path)
+        inside = len(heading) >= max(corpus.columns)
+        codes = [named_language(heading[number - 1]) for number in corpus.columns] if inside else []
+    source, target = codes if len(codes) == 2 else (None, None)
+    return None if source is None or target is None or source == target else (source, target)
+
+
+def _listed(codes: Sequence[str] | Mapping[str, int]) -> str:
+    return " and ".join(codes)
