@@ -14,6 +14,7 @@ import typer
 from regard.cli.answers import Asked, file_texts
 from regard.cli.grammar import Column, Device, Input, Json, Settings, Words, meant, options
 from regard.cli.lines import arguments, blocks, counted, writable, writer
+from regard.data.readers import JSON_SUFFIXES, suffix
 
 if TYPE_CHECKING:
     from regard.tasks.embedding.embedder import Embedder
@@ -80,8 +81,8 @@ def search(
         raise ValueError(f"{file}: {'is a folder, name a file' if file.is_dir() else 'no such file'}")
     if is_named_table(file):
         raise ValueError(
-            f"{file} is a table, whose lines would be searched with their other columns: write its texts into a .txt "
-            "file, one in each line"
+            f"{file} is {'JSON' if suffix(file.name) in JSON_SUFFIXES else 'a table'}, whose lines would be searched "
+            "with all that stands beside the texts: write these into a .txt file, one in each line"
         )
     writable(index, reads=(file,))
     asked = [query for query in arguments(queries) if query.strip()]

@@ -25,7 +25,7 @@ def save(path: Path, rows, names=NAMES, order=(0, 1, 2, 3)) -> str:
     """Write a table with its columns in some order; without names it has no heading."""
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
-        table.writerows([[row[place] for place in order] for row in ([names] if names else []) + rows])
+        table.writerows([row[place] for place in order] for row in ([names] if names else []) + rows)
     return str(path)
 
 
@@ -70,6 +70,7 @@ def test_a_checkpoint_without_the_name_of_its_labels_reads_texts_by_their_name(f
     [
         (("n", "titre", "avis", "note"), (0, 2, 1, 3), "text is avis, label is note"),
         (("n", "x", "text", "y"), (3, 0, 1, 2), "text is text, label is y"),
+        (("n", "", "remark", "how"), (0, 2, 3), "text is remark, label is how"),
         (None, (0, 1, 2, 3), "has no heading: text is column 3, label is column 4"),
     ],
 )

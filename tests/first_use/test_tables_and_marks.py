@@ -95,5 +95,6 @@ def test_a_catalogue_of_texts_is_refused_as_what_it_is(capsys, command, text):
 
 
 def test_the_lines_of_a_table_are_not_searched(capsys):
-    told = complaint(capsys, "search", save("films.csv", "ID;text\n1;a cat\n"), "a dog")
-    assert "films.csv is a table, whose lines would be searched with their other columns: write its texts" in told
+    for name, kind in (("films.csv", "a table"), ("films.jsonl", "JSON")):
+        told = complaint(capsys, "search", save(name, "ID;text\n1;a cat\n"), "a dog")
+        assert f"{name} is {kind}, whose lines would be searched with all that stands beside the texts: write" in told

@@ -52,6 +52,10 @@ class Sample(NamedTuple):
         """The cells of a column below the first line."""
         return [row[number - 1].strip() for row in self.below if len(row) >= number]
 
+    def has_words(self, number: int) -> bool:
+        """True if a column holds anything but numbers."""
+        return not all(map(is_number, filter(None, self.column(number) or [self.first[number - 1]])))
+
     def starts_with_names(self, label: int) -> bool:
         """True if the first line can name the columns: all different, no numbers, and its label never comes again."""
         names = [name for name in self.first if name]  # a spreadsheet may leave blanks behind the last
@@ -108,7 +112,7 @@ class TrainedLayout:
             not self._is_label(sample.first[place - 1]) and sample.starts_with_names(place)
         )
         count = len(trained) - 1 if trained else len(texts) or 1
-        others = [number for number in range(1, len(sample.first) + 1) if number != place]
+        others = [number for number in range(1, len(sample.first) + 1) if number != place and sample.has_words(number)]
         found = named[0] or (tuple(others) if len(others) == count else self._find_texts(sample, heading, trained))
         if not found or place in found or len(found) != count:
             raise ValueError(_unclear(file.path, sample if heading else None, texts))
@@ -127,10 +131,9 @@ class TrainedLayout:
         """The file as in training, where no label is known in any column: reading it tells which are strange."""
         texts, _ = recorded_names(self.data)
         wide = trained is not None and sum(len(row) >= max(trained) for row in sample.below) > len(sample.below) / 2
-        assert trained is None or len(trained) > 1
         if not wide or trained is None:
             raise ValueError(_unclear(file.path, None, texts))
-        if texts and sample.starts_with_names(trained[-1]) and len(sample.first) > len(trained):
+        if texts and sample.starts_with_names(trained[-1]):
             raise ValueError(_unclear(file.path, sample, texts))
         return file, []
 

@@ -20,7 +20,7 @@ from regard.data.language_names import LANGUAGES
 from regard.data.normalise import TextConfig, recorded
 from regard.data.tokenizers import Tokenizer
 from regard.decoding import constraints
-from regard.decoding.batching import by_length, by_width, in_order, padded, round_up
+from regard.decoding.batching import by_length, by_width, padded, round_up
 from regard.decoding.engine import BrokenScores, Finished, Group, stream
 from regard.decoding.forbidden import holds_phrase
 from regard.decoding.generate import seeded_noise
@@ -356,19 +356,6 @@ class Translator:
                 self.ready.give_up("half precision cannot hold its scores")
             return [batches[group][place] for group, place in error.failed]
         return []
-
-    def complete(
-        self, texts: Sequence[str], prefixes: Sequence[str], *, to: str | None, decoding: DecodingConfig
-    ) -> list[str]:
-        """Translate sentences whose answers each begin with a prefix of their own."""
-        read, begun = self.encode_many(texts, to), self.target.encode_many(prefixes, written=True)
-        batches = by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // decoding.beams))
-        found = []
-        for batch in batches:
-            rules = [constraints.Prefix(each=[begun[number] for number in batch])]
-            hypotheses = self.hypotheses(read, batch, decoding, rules=rules)
-            found.append(self.target.decode_many([best.tokens for best, *_ in hypotheses]))
-        return in_order(batches, found)
 
     def hypotheses(
         self,

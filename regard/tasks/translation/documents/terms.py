@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from regard.decoding import constraints
+from regard.decoding.batching import by_length, in_order
 from regard.tasks.translation.alignment import links
 from regard.tasks.translation.documents.glossary import Match, says
 from regard.tasks.translation.documents.tag_placement import stretch
@@ -56,12 +58,26 @@ def grant(
         if again:
             own = replace(decoding, nbest=1, sample=False)
             prefixes = [edits[n][0] for n in again]
-            found = translator.complete([held[n].source for n in again], prefixes, to=to, decoding=own)
+            found = _complete(translator, [held[n].source for n in again], prefixes, to, own)
             for n, text in zip(again, found, strict=True):
                 candidates[n] += [text] if says(text, edits[n][2]) else []
         for n, answer in _choose_likeliest(translator, held, candidates, to).items():
             held[n].answer = answer
     return [sentence.answer for sentence in held]
+
+
+def _complete(
+    translator: Translator, texts: Sequence[str], prefixes: Sequence[str], to: str | None, decoding: DecodingConfig
+) -> list[str]:
+    """Translate sentences whose answers each begin with a prefix of their own."""
+    read, begun = translator.encode_many(texts, to), translator.target.encode_many(prefixes, written=True)
+    batches = by_length([len(ids) for ids in read], budget=max(1, decoding.tokens // decoding.beams))
+    answers = []
+    for batch in batches:
+        rules = [constraints.Prefix(each=[begun[number] for number in batch])]
+        hypotheses = translator.hypotheses(read, batch, decoding, rules=rules)
+        answers.append(translator.target.decode_many([best.tokens for best, *_ in hypotheses]))
+    return in_order(batches, answers)
 
 
 def _find_edits(
