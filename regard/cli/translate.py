@@ -109,19 +109,12 @@ def _lines_or_column(translator: Translator, asked: Asked, lines: Iterator[str],
     assert asked.file is not None
     if not is_named_table(asked.file) and not asked.file.is_file():  # a pipe, which is read once
         return file_texts(translator, asked) if asked.column is not None else lines
-<<<<<<< HEAD
-    if not is_named_table(asked.file):
-        first = list(islice(lines, BLOCK))
-        for note in filter(None, (describe_unknown(asked.file), describe_wrapped(first, asked.file))):
-            print(f"regard: {note}", file=sys.stderr)
-=======
->>>>>>> wt-columns
     others = [code for code in translator.languages if code != to] if to is not None else []
     texts = file_texts(translator, asked, usual=("source", *others, *(LANGUAGES.get(code, code) for code in others)))
     if is_named_table(asked.file):
         return texts
     first = list(islice(texts, BLOCK))
-    if note := describe_wrapped(first, asked.file):
+    for note in filter(None, (describe_unknown(asked.file), describe_wrapped(first, asked.file))):
         print(f"regard: {note}", file=sys.stderr)
     return chain(first, texts)
 
