@@ -1,4 +1,4 @@
-"""Memory of preparing text: a bound of the different words a tokenizer learns from, and freed pages given back."""
+"""Memory of text and of arrays: how many different words a tokenizer learns from, and what the C library keeps."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 
+LARGE_ARRAY = 12 << 20  # bytes
+HELD_AT_MOST = 64 << 20  # bytes that the C library keeps at the end of its heap for later
+MALLOPT = {"mmap_threshold": -3, "trim_threshold": -1}  # as malloc.h of glibc has them
 DISTINCT_WORDS = 1 << 19
 WORD = re.compile(r" ?(\S+)")
 
@@ -56,3 +59,16 @@ def release_freed_memory() -> None:
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
+
+
+def map_large_arrays() -> None:
+    """Have large arrays mapped one by one, where the C library would lay them into its heap (glibc).
+
+    There a small thing that stays keeps the hole of a large array open, the next one does not fit, and the heap grows
+    with every batch. glibc maps what has 32 MB in any case, and less only until it was freed once.
+    """
+    if sys.platform == "linux":
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        if mallopt is not None:
+            mallopt(MALLOPT["mmap_threshold"], LARGE_ARRAY)
+            mallopt(MALLOPT["trim_threshold"], HELD_AT_MOST)

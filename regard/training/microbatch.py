@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from regard.data.memory import map_large_arrays
 from regard.training import device
 from regard.training.graphs import Captured
 from regard.training.oom import Piece
@@ -31,6 +32,8 @@ class MicroBatches:
         parameters = [parameter for part in task.parts().values() for parameter in part]
         self.captured = Captured(self._compiled, parameters, place) if compiles != "off" else None
         self._around = contextlib.ExitStack()
+        if place.type == "cpu" and hasattr(task, "piece_tokens"):
+            map_large_arrays()
 
     def __enter__(self) -> MicroBatches:
         self._around.callback(self.ahead.close)

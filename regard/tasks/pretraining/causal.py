@@ -11,7 +11,7 @@ from regard.config.resuming import Fixed, Free
 from regard.data.tokenizers import Tokenizer
 from regard.metrics.likelihood import count
 from regard.models.gpt import GPTConfig
-from regard.tasks.pretraining.learning import ACTIVATIONS, LIKELY, PER_FEATURE, Pretraining, Size, TextRecipe, lost
+from regard.tasks.pretraining.learning import LIKELY, Pretraining, Size, TextRecipe, lost, piece_tokens
 from regard.tasks.pretraining.rows import CausalBatch, Rows
 from regard.tasks.pretraining.writer import Writer, surprise
 from regard.tasks.writing import WritingConfig
@@ -63,8 +63,7 @@ class CausalLM(Pretraining):
 
     def __init__(self, recipe: CausalRecipe, prepared: Any, model: Any, *, fixed: bool = False) -> None:
         super().__init__(recipe, prepared, model, fixed=fixed)
-        kept = PER_FEATURE * recipe.model.width * recipe.model.depth
-        self.piece_tokens = max(recipe.data.context, ACTIVATIONS // kept)
+        self.piece_tokens = piece_tokens(recipe.model, recipe.data.context)
         self.writer().begin(recipe.writing.prompt)  # what cannot be written is said before anything is learnt
 
     def drawn(self) -> Rows:

@@ -45,6 +45,7 @@ from regard.training.tuning import TuningConfig
 HELD = 1 << 28  # logits held at once, in numbers
 HELD_ON_CPU = 1 << 24  # a CPU gains nothing by holding more
 ACTIVATIONS = 1 << 26  # numbers that a CPU keeps of a row for its backward pass
+STEP_NUMBERS = 200_000_000  # numbers that a CPU holds in a step: the model four times, and what a piece of a row leaves
 PER_FEATURE = 24  # numbers that a block keeps for its backward pass, by feature of a token
 Own = TypeVar("Own", bound="Reader")
 
@@ -302,6 +303,16 @@ def lost(
     return linear_cross_entropy(features, model.prediction, labels, smoothing=smoothing, bias=bias, chunk=chunk)
 
 
+def piece_tokens(shape: Any, context: int) -> int:
+    """Return of how many tokens a CPU computes gradients at once: of fewer beside the weights of a large model.
+
+    These are there four times, with their gradients and two averages; logits three times in the backward pass.
+    """
+    kept = PER_FEATURE * shape.width * shape.depth
+    room = STEP_NUMBERS - 4 * shape.parameters
+    return max(context, min(ACTIVATIONS // kept, room // (kept + 3 * shape.vocab)))
+
+
 def measured(
     model: Any, count: int, batch: Callable[[int], Any], read: Callable[[Any], Any], spread: Spread = alone
 ) -> list[Any]:
@@ -319,4 +330,14 @@ def _look(name: str, *, told: bool) -> dict[str, Any] | None:
     return {"path": name} if is_folder(name) else text_file_at(name, told=told)
 
 
-__all__ = ["LIKELY", "PiecesConfig", "Pretraining", "Size", "TextRecipe", "lost", "measured", "tokenizer_of"]
+__all__ = [
+    "LIKELY",
+    "PiecesConfig",
+    "Pretraining",
+    "Size",
+    "TextRecipe",
+    "lost",
+    "measured",
+    "piece_tokens",
+    "tokenizer_of",
+]

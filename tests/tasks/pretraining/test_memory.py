@@ -33,6 +33,11 @@ def test_a_gpt_is_measured_a_few_tokens_at_a_time(tmp_path):
     assert weigh(tmp_path, "measure")["grown"] < 120
 
 
+@linux
+def test_the_pieces_of_a_row_take_the_memory_of_a_few(tmp_path):
+    assert weigh(tmp_path, "learn")["grown"] < 60
+
+
 def write_text(place: Path, lines: int) -> str:
     """A file of lines of twelve words of 20,000."""
     random_ = random.Random(0)

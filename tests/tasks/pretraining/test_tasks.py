@@ -12,8 +12,9 @@ import torch
 import regard
 from regard import checkpoint, models, recipe
 from regard.attention.masks import Grid
+from regard.models.gpt import GPTConfig
 from regard.tasks import TASKS
-from regard.tasks.pretraining import causal, corruption, masked
+from regard.tasks.pretraining import causal, corruption, learning, masked
 from regard.tasks.pretraining.rows import IGNORE
 from regard.tasks.pretraining.writer import surprise
 from regard.training.microbatch import MicroBatches
@@ -332,6 +333,19 @@ def test_a_row_in_pieces_on_a_cpu_has_the_gradients_of_the_whole_row():
 def test_what_a_cpu_keeps_for_one_backward_pass_does_not_grow_with_the_model(monkeypatch):
     small = made("causal-lm")
     assert small.piece_tokens > small.recipe.data.context * small.recipe.data.windows
-    monkeypatch.setattr(causal, "ACTIVATIONS", 1 << 14)
+    monkeypatch.setattr(learning, "ACTIVATIONS", 1 << 14)
     width, deep = small.recipe.model.width, made("causal-lm", "model.depth=2")
-    assert deep.piece_tokens == max(12, (1 << 14) // (causal.PER_FEATURE * width * 2))
+    assert deep.piece_tokens == max(12, (1 << 14) // (learning.PER_FEATURE * width * 2))
+
+
+@pytest.mark.parametrize("vocab", [8_000, 20_688, 32_000])
+def test_beside_a_large_model_a_cpu_keeps_less_of_a_row(vocab):
+    size = {"vocab": vocab, "context": 256}
+    small = GPTConfig(width=256, heads=4, hidden=1024, depth=4, **size)
+    large = GPTConfig(width=512, heads=8, hidden=2048, depth=8, **size)
+    vast = GPTConfig(width=1024, heads=16, hidden=4096, depth=24, **size)
+    assert learning.piece_tokens(small, 256) > 1024
+    tokens = learning.piece_tokens(large, 256)
+    kept = tokens * (learning.PER_FEATURE * large.width * large.depth + 3 * vocab)
+    assert 4 * large.parameters + kept <= learning.STEP_NUMBERS or tokens == 256
+    assert learning.piece_tokens(vast, 256) == 256, "a window is never cut"

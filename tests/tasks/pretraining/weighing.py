@@ -2,6 +2,7 @@
 
 python weighing.py measure: how much measuring a GPT on made-up tokens adds to the peak, in megabytes.
 python weighing.py prepare FILE: how much of what preparing a text took was freed and not given back, in megabytes.
+python weighing.py learn: how much the gradients of many pieces of a row add to the peak of the first few.
 python weighing.py train FILE OUT [SETTING ...]: what the command adds to the peak of its imports, in megabytes, and the
 number of weights.
 """
@@ -11,15 +12,21 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import torch
 
 import regard.recipe
 from regard.cli import run
 from regard.config import build
 from regard.data.memory import release_freed_memory
+from regard.metrics.likelihood import count
 from regard.models.gpt import GPT, GPTConfig
 from regard.tasks.pretraining.causal import CausalLM, CausalRecipe
 from regard.tasks.pretraining.corpus import Corpus
+from regard.tasks.pretraining.learning import lost
+from regard.tasks.pretraining.rows import CausalBatch, Rows
 from regard.tasks.pretraining.writer import BUDGET, surprise
+from regard.training.microbatch import MicroBatches
+from regard.training.task import Step
 
 
 def peak(name: str = "VmHWM") -> float:
@@ -45,6 +52,46 @@ def make_corpus(length: int, vocab: int) -> Corpus:
     return Corpus(tokens, bounds, origins, ("a.txt",), 0, length, length, length)
 
 
+def learn() -> dict[str, float]:
+    """Compute the gradients of a row in many pieces, each with logits of 20 MB."""
+    torch.manual_seed(0)
+    pieces = 24
+    config = GPTConfig(vocab=20_000, width=64, heads=4, hidden=256, depth=2, context=256)
+    learner = PiecewiseLearner(
+        GPT(config), Rows(make_corpus(config.context * pieces, config.vocab), 256, 2 * pieces, 0)
+    )
+    peaks = []
+    with MicroBatches(learner, torch.device("cpu"), torch.float32, seed=0) as rows:
+        done = []
+        for piece in rows.take([0]):
+            done.append(rows.backward(piece, "model", 0))
+            peaks.append(peak())
+    assert len(done) == len(peaks) >= pieces, f"{len(done)} pieces"
+    return {"grown": peaks[-1] - peaks[3]}
+
+
+class PiecewiseLearner:
+    """What a row of a GPT needs to be learnt window by window."""
+
+    piece_tokens = 256
+
+    def __init__(self, model: GPT, rows: Rows) -> None:
+        self.model, self.batch = model, rows.batch
+
+    def parts(self) -> dict[str, list[torch.nn.Parameter]]:
+        """One set of weights."""
+        return {"model": list(self.model.parameters())}
+
+    def split(self, batch: CausalBatch) -> list[CausalBatch]:
+        """Halves."""
+        return batch.halves()
+
+    def step(self, batch: CausalBatch, part: str) -> Step:
+        """The surprise at every token."""
+        loss = lost(self.model, self.model(batch.tokens, layout=batch.row), batch.labels)
+        return Step(loss, count(batch.labels))
+
+
 def prepare(file: str) -> dict[str, float]:
     """Prepare a text as a training does."""
     CausalLM.prepare(build(CausalRecipe, {"data": {"train": {"path": file}}}))
@@ -62,4 +109,5 @@ def train(file: str, out: str, *settings: str) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"measure": measure, "prepare": prepare, "train": train}[sys.argv[1]](*sys.argv[2:])))
+    weigh = {"measure": measure, "learn": learn, "prepare": prepare, "train": train}[sys.argv[1]]
+    print(json.dumps(weigh(*sys.argv[2:])))
