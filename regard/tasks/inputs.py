@@ -103,9 +103,9 @@ def check_input(given: Any, kind: InputKind, *, verb: str) -> Any:
 def check_path(given: Any, what: str) -> Path:
     """A path as it was given; anything else, and a name that is empty, is an error which says `what` is named by it."""
     if not isinstance(given, (str, Path)):
-        raise ValueError(f"{what}, not by {_describe(given)}")
+        raise ValueError(f"{what}, not {_describe(given)}")
     if isinstance(given, str) and not given.strip():
-        raise ValueError(f"{what}, not by an empty text")
+        raise ValueError(f"{what}, not an empty text")
     return Path(given)
 
 
@@ -132,7 +132,7 @@ def accept_lists(evaluate: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate_files(trained: Any, *files: Any, **options: Any) -> Any:
         listed = files[0] if len(files) == 1 and isinstance(files[0], (list, tuple)) else files
         for file in listed:
-            check_path(file, "a file to evaluate on is given by its name")
+            check_path(file, "evaluate takes the names of files")
         scores = evaluate(trained, *listed, **options)
         return _note_overlap(scores, trained, [str(file) for file in listed])
 

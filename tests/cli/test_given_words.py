@@ -22,7 +22,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (["translate", "-i", ""], "-i is given nothing: give it a value, or leave it out"),
         (["translate", "--output=", "a"], "--output is given nothing"),
         (["train", "t.csv", "--from", ""], "--from is given nothing"),
-        (["evaluate", "stories", ""], "a file to evaluate on is given by its name, not by an empty text"),
+        (["evaluate", "stories", ""], "evaluate takes the names of files, not an empty text"),
         (["train", ""], "an empty name of a file, which would be the folder here: give its name"),
         (["translate", "-i", "a.md", "-i", "b.md"], "-i is given twice, a.md and b.md: give one of them"),
         (["translate", "-ia.md", "--input=b.md"], "--input is given twice, a.md and b.md"),

@@ -79,17 +79,17 @@ def test_an_empty_name_is_no_picture_and_no_folder(name):
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: regard.load(5), "a model is given by its folder or its name, not by int 5"),
-        (lambda: regard.load({"a": 1}), r"folder or its name, not by dict \{'a': 1\}"),
-        (lambda: regard.load([]), r"folder or its name, not by list \[\]"),
-        (lambda: regard.load(""), "folder or its name, not by an empty text"),
+        (lambda: regard.load(5), "a model is given by its folder or its name, not int 5"),
+        (lambda: regard.load({"a": 1}), r"folder or its name, not dict \{'a': 1\}"),
+        (lambda: regard.load([]), r"folder or its name, not list \[\]"),
+        (lambda: regard.load(""), "folder or its name, not an empty text"),
         (lambda: regard.load("en-fr", device=5), "device 5 is unknown, use auto or one of"),
         (lambda: regard.load("en-fr", task=5), "task takes the name of a task or several, not int 5"),
         (lambda: regard.load("en-fr", task=[]), r"task takes the name of a task or several, not list \[\]"),
-        (lambda: regard.prompt(5, "sentiment"), "a model is given by its folder or its name, not by int 5"),
-        (lambda: regard.prompt("stories", 5), "a template is given by its name or a file, not by int 5"),
-        (lambda: regard.train("t.csv", start=5), "a model is given by its folder or its name, not by int 5"),
-        (lambda: regard.train("t.csv", out=5), "the folder of a run is given by its name, not by int 5"),
+        (lambda: regard.prompt(5, "sentiment"), "a model is given by its folder or its name, not int 5"),
+        (lambda: regard.prompt("stories", 5), "a template is given by its name or a file, not int 5"),
+        (lambda: regard.train("t.csv", start=5), "a model is given by its folder or its name, not int 5"),
+        (lambda: regard.train("t.csv", out=5), "the folder of a run is given by its name, not int 5"),
         (lambda: regard.train("t.csv", valid=5), "valid takes the name of a file or a list of names of files, not int"),
         (lambda: regard.train("t.csv", 5), r"a setting is a text such as training\.epochs=20, not 5"),
         (lambda: regard.train(""), "an empty name of a file"),
@@ -109,7 +109,7 @@ def test_a_file_to_evaluate_on_has_a_name_and_is_there(tmp_path, monkeypatch):
     (tmp_path / "note.txt").write_text("must not be read\n")
     model = regard.load("stories", device="cpu")
     for given in ("", None):
-        with pytest.raises(ValueError, match="a file to evaluate on is given by its name, not by"):
+        with pytest.raises(ValueError, match="evaluate takes the names of files, not "):
             model.evaluate(given)
     with pytest.raises(ValueError, match=r"no file nofile\.csv here"):
         model.evaluate("nofile.csv")

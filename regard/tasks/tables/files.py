@@ -190,7 +190,7 @@ def read(name: str, columns: Columns, *, target: bool | None = None) -> Rows:
     missing = _place_without_target(sheet, columns.target)
     if missing is not None and target:
         if columns.target not in sheet.header:
-            raise ValueError(f"{name} has no column {columns.target}: measuring needs it")
+            raise ValueError(f"{name} has no column {columns.target} to measure on: give a table that has it")
         raise ValueError(
             f"{missing}: an empty cell in column {columns.target}, which answers are measured by: "
             "fill it, or take the row out"

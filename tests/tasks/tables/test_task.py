@@ -189,7 +189,7 @@ def test_rows_are_answered_whatever_their_target_and_measured_only_with_one(pred
     with pytest.raises(ValueError, match="none of the training classes: other, same"):
         classes.evaluate(tmp_path / "t.csv")
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(ValueError, match="has no column y: measuring needs it"):
+    with pytest.raises(ValueError, match="has no column y to measure on: give a table that has it"):
         number.evaluate(tmp_path / "t.csv")
 
 
@@ -197,7 +197,7 @@ def test_rows_are_answered_whatever_their_target_and_measured_only_with_one(pred
 @pytest.mark.parametrize("given", [None, 5, "", [], {"a": 1}])
 def test_a_table_is_given_by_the_name_of_a_file(predictors, given):
     for read in (predictors[0].predict_file, predictors[0].read):
-        with pytest.raises(ValueError, match="a table is given by the name of its file, not by "):
+        with pytest.raises(ValueError, match="a table is given by the name of its file, not "):
             read(given)
 
 
