@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 SAVE_PAIRS = "export it as tab-separated text, one pair in each line (docs/commands/train.md has a command for it)"
+SAVE_MESSAGES = "export it as tab-separated text, one pair in each line (po2csv of the Translate Toolkit writes CSV)"
 SAVE_TEXT = "save it as plain text (UTF-8)"
 SAVE_TABLE = "save it as CSV (UTF-8)"
 BY_SUFFIX = {
@@ -37,7 +38,7 @@ ARCHIVE = b"PK\x03\x04"
 ARRAYS = (".npz", ".npy")  # archives that other readers open
 MARKUP = {b"<tmx": BY_SUFFIX[".tmx"], b"<!doctype tmx": BY_SUFFIX[".tmx"], b"<xliff": BY_SUFFIX[".xliff"]}
 MARKS_LEARNT = {
-    **dict.fromkeys((".po", ".pot"), ("a catalogue of messages (PO), whose keywords would be learnt", SAVE_PAIRS)),
+    **dict.fromkeys((".po", ".pot"), ("a catalogue of messages (PO), whose keywords would be learnt", SAVE_MESSAGES)),
     **dict.fromkeys(
         (".srt", ".vtt"),
         ("subtitles, whose numbers and times would be learnt", "keep only their lines of text, in a .txt file"),
