@@ -22,6 +22,8 @@ from regard.metrics.scores import Scores
 FACT = "learnt_from"
 PARTS = {"train": "train", "labels": "train", "paired": "train", "pairs": "train", "valid": "valid"}
 """Settings of a data section that name files, and what these are for."""
+FILE_FIELDS = ("path", "source", "target", "edges", "nodes", "labels", "files")
+"""What a setting is called that names a file or a folder."""
 LONGEST_NAME = 4096
 
 Digests = dict[str, Any]
@@ -128,9 +130,9 @@ def _sources(data: Any, name: str) -> list[Any]:
 
 
 def _paths_in(value: Any) -> Iterator[Path]:
-    """The existing files and folders that a setting names, at any depth."""
+    """The existing files and folders that a setting names, at any depth; other settings may look like paths, as "/"."""
     if isinstance(value, Mapping):
-        value = list(value.values())
+        value = [inner for name, inner in value.items() if name in FILE_FIELDS]
     if isinstance(value, list | tuple):
         for inner in value:
             yield from _paths_in(inner)
