@@ -59,4 +59,4 @@ def test_training_and_measuring_a_gpt_take_little_more_than_its_weights_gradient
     told = weigh(tmp_path, "train", text, str(tmp_path / "run"), *LARGE, *steps)
     print(told)
     weights, gradients, averages = (count * 4 * told["weights"] / 2**20 for count in (1, 1, 2))
-    assert told["grown"] < weights + gradients + averages + 600
+    assert told["grown"] < weights + gradients + averages + 750

@@ -104,8 +104,9 @@ def train(file: str, out: str, *settings: str) -> dict[str, float]:
     """Train on a text as the command does."""
     before = peak()
     assert run(["train", "--text", file, "--out", out, *settings]) == 0
+    grown = peak() - before
     weights = regard.recipe.load(Path(out)).model.parameters()
-    return {"grown": peak() - before, "weights": sum(weight.numel() for weight in weights)}
+    return {"grown": grown, "weights": sum(weight.numel() for weight in weights)}
 
 
 if __name__ == "__main__":
