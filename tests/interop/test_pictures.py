@@ -311,7 +311,7 @@ def test_pickles_and_strangers_are_refused_in_a_line(tmp_path):
     (tmp_path / "resnet18.pth").write_bytes(b"\x80\x02")
     assert pictures.meant(tmp_path)
     for asked, place in ((pictures.read, tmp_path), (pictures.meant, tmp_path / "resnet18.pth")):
-        with pytest.raises(ValueError, match=r"is pickled, and a pickle can run code: convert it first with `python"):
+        with pytest.raises(ValueError, match=r"is pickled, and a pickle can run code: convert it first with python -c"):
             asked(place)
     stranger = tmp_path / "other" / "model.safetensors"
     stranger.parent.mkdir()

@@ -30,7 +30,7 @@ def weigh(folder: Path, *words: str) -> dict[str, float]:
 
 @linux
 def test_a_gpt_is_measured_a_few_tokens_at_a_time(tmp_path):
-    assert weigh(tmp_path, "measure")["grown"] < 120
+    assert weigh(tmp_path, "measure")["grown"] < 200
 
 
 @linux
