@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from regard.attention.edge_list import Edges
 from regard.attention.masks import Grid, Mask, Padded, Stepping, Turn
@@ -49,10 +50,15 @@ class Seen:
             raise KeyError(f"no attention called {name} was seen; there are {', '.join(self.looks)}")
         return [weights for look in _whole(self.looks[name]) for weights in _by_example(look)]
 
-    def average_heads(self, name: str) -> list[Float[Tensor, "query key"]]:
-        """Return the weights of one attention averaged over its heads, example by example, on the host."""
-        means = [replace(look, weights=look.weights.float().mean(-3, keepdim=True).cpu()) for look in self.looks[name]]
-        return [weights[0] for look in _whole(means) for weights in _by_example(look)]
+    def average_heads(self, name: str) -> Float[Tensor, "example query key"]:
+        """Return the weights of one attention averaged over its heads; shorter examples are padded."""
+        means = [replace(look, weights=look.weights.float().mean(-3, keepdim=True)) for look in self.looks[name]]
+        looks = _whole(means)
+        if len(looks) == 1 and isinstance(looks[0].mask.where, Padded):
+            return looks[0].weights[: _count(looks[0].mask.where), 0]
+        weights = [each[0] for look in looks for each in _by_example(look)]
+        height, width = (max(each.shape[axis] for each in weights) for axis in (0, 1))
+        return torch.stack([F.pad(each, (0, width - each.shape[1], 0, height - each.shape[0])) for each in weights])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.looks)

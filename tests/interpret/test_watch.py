@@ -72,9 +72,9 @@ def test_heads_are_averaged_example_by_example(model: Transformer):
     with watch(model) as seen:
         model(source, target, layouts=(sources, targets))
     averages = seen.average_heads("decoder.0.cross")
-    assert [tuple(each.shape) for each in averages] == list(zip(TARGETS, SOURCES, strict=True))
+    assert averages.shape == (len(SOURCES), max(TARGETS), max(SOURCES))
     for average, weights in zip(averages, seen["decoder.0.cross"], strict=True):
-        torch.testing.assert_close(average, weights.mean(0))
+        torch.testing.assert_close(average[: weights.shape[1], : weights.shape[2]], weights.mean(0))
 
 
 def test_watching_changes_nothing(model: Transformer):

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -84,28 +85,46 @@ def average_looks(
     teaching = replace(teacher(translator), model=translator.ready.reader())
     name = find_crossing(teaching.model)[-1]
     for numbers, seen in _watch_batches(teaching, read, [ids for ids, _ in coded_answers], name):
-        for number, weights in zip(numbers, seen.average_heads(name), strict=True):
-            rows, columns = coded_answers[number][1], coded_sources[number][1]
-            yield number, _merge_words(weights[: len(rows), len(tag) : -1].numpy(), rows, columns)
+        weights = seen.average_heads(name)
+        rows = [coded_answers[number][1] for number in numbers]
+        columns = [coded_sources[number][1] for number in numbers]
+        yield from zip(numbers, merge_words(weights, rows, columns, skipped=len(tag)), strict=True)
 
 
-def _merge_words(
-    weights: Float[np.ndarray, "token source"], rows: Sequence[int], columns: Sequence[int]
-) -> Float[np.ndarray, "word source_word"]:
-    """Sum over the tokens of a word that is looked at, average over those of a word that looks."""
-    if not rows or not columns:
-        return np.zeros((0, 0), dtype=np.float32)
-    sums, counts = _sum_by_word(_sum_by_word(weights.T, columns)[0].T, rows)
-    return sums / np.maximum(counts, 1)[:, None]
+def merge_words(
+    weights: Float[Tensor, "example token source"],
+    rows: Sequence[Sequence[int]],
+    columns: Sequence[Sequence[int]],
+    *,
+    skipped: int = 0,
+) -> list[Float[np.ndarray, "word source_word"]]:
+    """Sum over the tokens of a word that is looked at, average over those of a word that looks, example by example.
+
+    `rows` and `columns` say which word each token belongs to, after so many `skipped` tokens of the source; further
+    tokens belong to none. A word may have no token.
+    """
+    shape = [(max(own, default=-1) + 1, max(looked, default=-1) + 1) for own, looked in zip(rows, columns, strict=True)]
+    most_rows, most_columns = (max(sizes) for sizes in zip(*shape, strict=True))
+    row_owners = _pad_owners(rows, weights.shape[1], most_rows).to(weights.device)
+    column_owners = _pad_owners(columns, weights.shape[2], most_columns, skipped).to(weights.device)
+    count, length, _ = weights.shape
+    by_source = weights.new_zeros(count, length, most_columns + 1)
+    by_source.scatter_add_(2, column_owners[:, None].expand(-1, length, -1), weights)
+    sums = weights.new_zeros(count, most_rows + 1, most_columns + 1)
+    sums.scatter_add_(1, row_owners[:, :, None].expand(-1, -1, most_columns + 1), by_source)
+    tokens = weights.new_zeros(count, most_rows + 1).scatter_add_(1, row_owners, torch.ones_like(weights[:, :, 0]))
+    means = (sums / tokens.clamp(min=1)[:, :, None]).cpu().numpy()
+    return [mean[:height, :width] for mean, (height, width) in zip(means, shape, strict=True)]
 
 
-def _sum_by_word(
-    values: Float[np.ndarray, "token other"], owners: Sequence[int]
-) -> tuple[Float[np.ndarray, "word other"], Int[np.ndarray, "word"]]:
-    """Sums over the tokens of each word, which follow one another, and how many there are; a word may have none."""
-    starts = np.searchsorted(owners, np.arange(owners[-1] + 1))
-    counts = np.diff(starts, append=len(owners))
-    return np.add.reduceat(values, starts, axis=0) * (counts > 0)[:, None], counts
+def _pad_owners(
+    owners: Sequence[Sequence[int]], length: int, nobody: int, skipped: int = 0
+) -> Int[Tensor, "example token"]:
+    """The word of each token, `nobody` where there is none."""
+    padded = np.full((len(owners), length), nobody, dtype=np.int64)
+    for row, own in zip(padded, owners, strict=True):
+        row[skipped : skipped + len(own)] = own
+    return torch.from_numpy(padded)
 
 
 def find_crossing(model: nn.Module) -> list[str]:

@@ -86,9 +86,11 @@ class Restoration:
             shield(text) if risk.signs or not SPOKEN.search(text) else Shielded(text, text, {})
             for text, risk in zip(texts, self._risks, strict=True)
         ]
+        self._mends = bool(find_crossing(translator.model))
         self._answers: dict[int, Answer] = {}
         self._written: dict[int, str] = {}
-        self._lost: dict[int, list[Span]] = {}
+        self._mended: dict[int, str] = {}
+        self._lost: dict[int, list[Span]] = {}  # what the spelling of an answer did not help to put back
 
     @property
     def texts(self) -> list[str]:
@@ -96,42 +98,52 @@ class Restoration:
         return [sentence.text for sentence in self.sentences]
 
     def examine(self, answers: Mapping[int, Answer]) -> None:
-        """Take in answers by number, and find what each has lost; it needs no device, so a search may go on."""
+        """Take in answers by number, and put back what each has lost as far as its spelling tells where.
+
+        No device is needed, so a search may go on meanwhile.
+        """
         for number, answer in answers.items():
             restored, risk = self.sentences[number].put_back(answer), self._risks[number]
             timed = (risk.numbers or risk.signs) and TIME.search(self.originals[number])
             self._answers[number] = restored
             self._written[number] = _tighten_times(restored.text) if timed else restored.text
-        self._lost |= self._find_lost({number: self._written[number] for number in answers})
+        if not self._mends:
+            return
+        lost = self._find_lost({number: self._written[number] for number in answers})
+        changed: dict[int, str] = {}
+        for number, spans in lost.items():
+            text = splice_alike(self.originals[number], self._written[number], spans, self.translator.lexicon)
+            self._mended[number] = text
+            if text != self._written[number]:
+                changed[number] = text
+        self._lost |= {**{number: lost[number] for number in lost if number not in changed}, **self._find_lost(changed)}
 
     def finish(self) -> list[Answer]:
         """Return all answers in the order of the sentences, those that have lost something mended."""
-        lost = {number: spans for number, spans in sorted(self._lost.items()) if spans}
-        if lost and find_crossing(self.translator.model):
-            for number, text in self._mend(lost).items():
-                if not holds_phrase(text, self.decoding.forbid):
-                    self._written[number] = text
+        self._mend_by_attention()
+        for number, text in self._mended.items():
+            if not holds_phrase(text, self.decoding.forbid):
+                self._written[number] = text
         answers = [(self._answers[number], self._written[number]) for number in range(len(self.sentences))]
         return [answer if text == answer.text else replace(answer, text=text) for answer, text in answers]
 
-    def _mend(self, lost: Mapping[int, list[Span]]) -> dict[int, str]:
-        """Return the answers that have lost something, mended.
+    def _mend_by_attention(self) -> None:
+        """Write what is still lost over what was written while the model looked at it.
 
-        What was lost is written over what stands for it, found by its spelling or else by attention; where nothing
-        stands for it, it is put after the word that looked at it most.
+        Where nothing was, it is put after the word that looked at it most.
         """
-        texts, lexicon = self.originals, self.translator.lexicon
-        mended = {n: splice_alike(texts[n], self._written[n], spans, lexicon) for n, spans in lost.items()}
-        left = {number: spans for number, spans in self._find_lost(mended).items() if spans}
+        numbers, texts, mended = sorted(self._lost), self.originals, self._mended
+        if not numbers:
+            return
+        spans = [self._lost[number] for number in numbers]
         stretches = find_stretches(
-            self.translator, [texts[n] for n in left], [mended[n] for n in left], list(left.values()), self.to
+            self.translator, [texts[n] for n in numbers], [mended[n] for n in numbers], spans, self.to
         )
-        for number, places in zip(left, stretches, strict=True):
+        for number, places in zip(numbers, stretches, strict=True):
             mended[number] = splice(texts[number], mended[number], places)
-        return mended
 
     def _find_lost(self, answers: Mapping[int, str]) -> dict[int, list[Span]]:
-        """Return, by number, where stands what answers have lost; what may not be written is not missed."""
+        """Return, by number, the spans that answers have lost, if any; what may not be written is not missed."""
         forbid, every = self.decoding.forbid, self.decoding.copy == "all"
         lexicon = self.translator.lexicon
         lost: dict[int, list[Span]] = {}
@@ -143,7 +155,8 @@ class Restoration:
                 spans += [span for span in names if not any(span[0] < end and begin < span[1] for begin, end in spans)]
             if spans and forbid:
                 spans = [span for span in spans if not holds_phrase(text[slice(*span)], forbid)]
-            lost[number] = sorted(spans)
+            if spans:
+                lost[number] = sorted(spans)
         return lost
 
 

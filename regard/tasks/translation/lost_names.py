@@ -159,8 +159,8 @@ def find_lost_names(text: str, answer: str, risk: Risk, lexicon: Lexicon) -> lis
     lost: dict[Span, None] = {}
     first_names: list[Span] = []
     for match in WORD.finditer(text):
-        word = strip_clitics(match[0])
-        if word not in risk.words:
+        word = match[0]
+        if word not in risk.words and ("'" not in word or (word := strip_clitics(word)) not in risk.words):
             continue
         begin = match.start() + match[0].index(word)
         span = begin, begin + len(word)
@@ -184,6 +184,8 @@ def find_alike(word: str, answer: str, least: float = ALIKE) -> list[tuple[float
     pairs, enough = _pairs(small), 2 if len(small) > SHORTEST else 1
     found = []
     for match, other, others in _words_of(answer):
+        if pairs.isdisjoint(others):  # most words are, and this is the cheapest way to see it
+            continue
         bound = 2 * min(len(small), len(other)) / (len(small) + len(other))
         if bound >= least and len(pairs & others) >= enough:
             likeness = compare_words(small, other)

@@ -53,8 +53,9 @@ def _find_word(lost: str, text: str, answer: str, lexicon: Lexicon) -> Span | No
     """Find a word that was spelt out, or has a capital, and is not in the text itself; signs for what has signs."""
     if not WORD.fullmatch(lost):
         return _find_signs(lost, text, answer)
-    known = {strip_clitics(word).casefold() for word in WORD.findall(text)}
-    for _, match in find_alike(lost, answer, ALIKE):
+    candidates = find_alike(lost, answer, ALIKE)
+    known = {strip_clitics(word).casefold() for word in WORD.findall(text)} if candidates else set()
+    for _, match in candidates:
         word = strip_clitics(match[0])
         named = lost[0].isupper() and word[:1].isupper() and not OPENING.search(answer[: match.start()].rstrip())
         if word.casefold() not in known and (named or lexicon.count_pieces(word) >= NAME[0]):
@@ -67,8 +68,10 @@ def _find_signs(lost: str, text: str, answer: str) -> Span | None:
     """Find what stands between blanks in the answer, has some sign, is spelt much alike and is not in the text."""
     best, stretch = ALIKE, None
     for match in CHUNK.finditer(answer):
-        likeness = SequenceMatcher(None, lost, match[0], autojunk=False).ratio() if match[0] not in text else 0.0
-        if likeness >= best and SIGN.search(match[0]):
+        if not SIGN.search(match[0]) or match[0] in text:
+            continue
+        likeness = SequenceMatcher(None, lost, match[0], autojunk=False).ratio()
+        if likeness >= best:
             best, stretch = likeness, match.span()
     return stretch
 
@@ -76,13 +79,16 @@ def _find_signs(lost: str, text: str, answer: str) -> Span | None:
 def _find_number(lost: str, text: str, answer: str) -> Span | None:
     """Find the one number of the answer that has some digits of the lost one and is not in the text itself."""
     wanted = "".join(DIGITS.findall(lost))
-    known = {"".join(DIGITS.findall(match[0])) for match in NUMBER.finditer(text)} - {wanted}
-    found = []
+    candidates = []
     for match in RUN.finditer(answer):
         digits = "".join(DIGITS.findall(match[0]))
-        if len(digits) > 1 and digits not in known and (digits in wanted or wanted in digits):
-            found.append(match.span())
-    return found[0] if len(found) == 1 else None
+        if len(digits) > 1 and (digits in wanted or wanted in digits):
+            candidates.append((digits, match.span()))
+    if not candidates:
+        return None
+    known = {"".join(DIGITS.findall(match[0])) for match in NUMBER.finditer(text)} - {wanted}
+    spans = [span for digits, span in candidates if digits not in known]
+    return spans[0] if len(spans) == 1 else None
 
 
 def find_stretches(
@@ -100,18 +106,15 @@ def find_stretches(
     places: list[list[tuple[Span, Span]]] = [[] for _ in texts]
     for number, looks in average_looks(translator, texts, answers, to=to):
         text, answer = texts[number], answers[number]
-        known = {strip_clitics(word).casefold() for word in WORD.findall(text)}
         read, written = ([match.span() for match in UNIT.finditer(each)] for each in (text, answer))
         for span in spans[number]:
             own = [n for n, (begin, end) in enumerate(read) if begin < span[1] and span[0] < end and n < looks.shape[1]]
             share = looks[: len(written), own].sum(1)
             if not len(share):
                 continue
-            inside = np.zeros(looks.shape[1], dtype=bool)
-            inside[own] = True
-            run = _find_run(share, inside[looks[: len(written)].argmax(1)])
+            run = _find_run(share, np.isin(looks[: len(written)].argmax(1), own))
             words = [written[n] for n in run or ()] if PLAIN.fullmatch(text[slice(*span)]) else []
-            stretch = _trim(answer, words, known, translator.lexicon) if words else None
+            stretch = _trim(answer, words, text, translator.lexicon) if words else None
             after = written[int(share.argmax())][1]
             places[number].append((span, stretch or (after, after)))
     return places
@@ -123,14 +126,19 @@ def _find_run(share: np.ndarray, most: np.ndarray) -> range | None:
     if not there.any():
         best = int(share.argmax())
         return range(best, best + 1) if share[best] >= LEAST else None
-    edges = np.flatnonzero(np.diff(np.pad(there.astype(np.int8), 1)))
-    runs = [range(begin, end) for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
+    runs: list[range] = []
+    for word in np.flatnonzero(there).tolist():
+        if runs and runs[-1].stop == word:
+            runs[-1] = range(runs[-1].start, word + 1)
+        else:
+            runs.append(range(word, word + 1))
     return max(runs, key=lambda run: share[run.start : run.stop].sum())
 
 
-def _trim(answer: str, words: Sequence[Span], known: set[str], lexicon: Lexicon) -> Span | None:
+def _trim(answer: str, words: Sequence[Span], text: str, lexicon: Lexicon) -> Span | None:
     """Return the stretch of these words without signs and common words; None if a word of the source is among them."""
     kept = [span for span in words if re.search(r"\w", answer[slice(*span)])]
+    known = {strip_clitics(word).casefold() for word in WORD.findall(text)}
     if any(strip_clitics(answer[slice(*span)]).casefold() in known for span in kept):
         return None
     strange = [span for span in kept if not _is_common(answer[slice(*span)], lexicon)]
