@@ -20,6 +20,9 @@ from regard.decoding.ledger import Book, Numbers, Round
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
 from regard.decoding.tables import Fixed, Growing, Policy, Seating, away, borrow
 
+TOLD = 32  # answers that are passed on at a time while the device is busy
+MOST_UNTOLD = 512  # answers that wait for the device to be busy
+
 
 class Group(NamedTuple):
     """Examples that are read together: the model's inputs, how long each answer may become, and the noise of draws."""
@@ -106,10 +109,11 @@ class Engine:
         return tickets
 
     @torch.no_grad()
-    def advance(self, *, waiting: bool = False, meanwhile: Callable[[], None] | None = None) -> None:
+    def advance(self, *, waiting: bool = False, meanwhile: Callable[[], bool] | None = None) -> None:
         """A round for everybody, or several where the device runs ahead; `waiting` if somebody wants a row soon.
 
-        What the caller does `meanwhile` costs no time while the device is busy.
+        The caller's work is done piece by piece while the device is busy: `meanwhile` does a piece, False if none is
+        left. Where the device does not run ahead, all of it is done.
         """
         book, lag = self.book, 0 if waiting else self.table.lag
         if not self.table.lag:
@@ -119,9 +123,9 @@ class Engine:
             ahead = min(self.table.span, (steps + 1) // 2)  # shorter towards the end, when nothing is left to overlap
             self._launched += ahead
             self._send(*self.table.run(ahead, book.going))
-        if meanwhile is not None:
-            meanwhile()
-        self._hear(lag if steps > 0 else 0)  # one stays behind to overlap with the device
+        while meanwhile is not None and not self.table.lag and meanwhile():
+            pass
+        self._hear(lag if steps > 0 else 0, meanwhile)  # one stays behind to overlap with the device
         going = book.going.tolist()
         done = [row for row in self._owner if not going[row]]
         for row, answers in zip(done, book.answers(np.array(done, dtype=np.int64)), strict=True):
@@ -153,9 +157,11 @@ class Engine:
     def _send(self, numbers: Int[Tensor, "round row kind choice"], rows: Numbers) -> None:
         self._pending.append(_Record.of(numbers, rows, self._turn[rows]))
 
-    def _hear(self, lag: int) -> None:
+    def _hear(self, lag: int, meanwhile: Callable[[], bool] | None = None) -> None:
         """Take in what was ranked, all but the latest few records."""
         while len(self._pending) > lag:
+            while meanwhile is not None and not self._pending[0].has_arrived() and meanwhile():
+                pass
             for row in self._pending.popleft().tell(self.book, self._turn):
                 self.book.going[row] = False
                 self._done[self._owner.pop(row)] = NOT_NUMBERS
@@ -179,6 +185,10 @@ class _Record(NamedTuple):
         arrived = torch.cuda.Event()
         arrived.record()
         return cls(here, rows, turn, arrived)
+
+    def has_arrived(self) -> bool:
+        """Whether taking it in would not wait."""
+        return self.arrived is None or self.arrived.query()
 
     def tell(self, book: Book, turn: Numbers) -> list[int]:
         """Wait for it, and enter it round by round for those whose turn it still is; the rows without numbers."""
@@ -275,19 +285,23 @@ def _serve(
     found: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
     places: dict[int, tuple[int, int]] = {}
     waiting = deque(enumerate(groups))
-    unheard: list[Finished] = []
+    unheard: deque[Finished] = deque()
     failed: list[tuple[int, int]] = []
 
-    def pass_on() -> None:
-        if hear is not None and unheard:
-            hear(list(unheard))
-        unheard.clear()
+    def pass_on() -> bool:
+        """Tell of some answers; False if there are none to tell of."""
+        some = [unheard.popleft() for _ in range(min(TOLD, len(unheard)))]
+        if hear is not None and some:
+            hear(some)
+        return bool(some)
 
     while waiting or engine.busy:
         while waiting and len(waiting[0][1].limit) <= engine.free:
             number, group = waiting.popleft()
             places |= {ticket: (number, place) for place, ticket in enumerate(engine.seat(group))}
         engine.advance(waiting=bool(waiting), meanwhile=pass_on)
+        while len(unheard) > MOST_UNTOLD:
+            pass_on()
         for ticket, answers in engine.finished().items():
             number, place = places.pop(ticket)
             if isinstance(answers, Failure):
@@ -295,7 +309,8 @@ def _serve(
                 continue
             found[number][place] = answers
             unheard.append(Finished(first + number, place, answers))
-    pass_on()
+    while pass_on():
+        pass
     if failed:
         raise BrokenScores(failed)
     return found

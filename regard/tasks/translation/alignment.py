@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -74,21 +74,36 @@ def _watch_batches(
         yield numbers, seen
 
 
+class WordLooks(NamedTuple):
+    """Where the words of some answers look among those of their sources, maybe still being computed by a device."""
+
+    numbers: list[int]
+    means: Float[Tensor, "example word source_word"]
+    shapes: list[tuple[int, int]]
+
+    def collect(self) -> Iterator[tuple[int, Float[np.ndarray, "word source_word"]]]:
+        """(number, the weights of this example), as soon as the device has them."""
+        for number, mean, (height, width) in zip(self.numbers, self.means.cpu().numpy(), self.shapes, strict=True):
+            yield number, mean[:height, :width]
+
+
 def average_looks(
     translator: Translator, sources: Sequence[str], answers: Sequence[str], *, to: str | None = None
-) -> Iterator[tuple[int, Float[np.ndarray, "answer source"]]]:
-    """(number, where the words of an answer look among those of its source, heads averaged), in any order."""
+) -> list[WordLooks]:
+    """Where the words of answers look among those of their sources, heads averaged, batch by batch."""
     tag, end = translator.tag(to), translator.source.role("end")
     coded_sources = translator.source.encode_words(sources)
     coded_answers = translator.target.encode_words(answers, written=True)
     read = [[*tag, *ids, end] for ids, _ in coded_sources]
     teaching = replace(teacher(translator), model=translator.ready.reader())
     name = find_crossing(teaching.model)[-1]
+    looks = []
     for numbers, seen in _watch_batches(teaching, read, [ids for ids, _ in coded_answers], name):
-        weights = seen.average_heads(name)
         rows = [coded_answers[number][1] for number in numbers]
         columns = [coded_sources[number][1] for number in numbers]
-        yield from zip(numbers, merge_words(weights, rows, columns, skipped=len(tag)), strict=True)
+        means, shapes = merge_words(seen.average_heads(name), rows, columns, skipped=len(tag))
+        looks.append(WordLooks(numbers, means, shapes))
+    return looks
 
 
 def merge_words(
@@ -97,11 +112,11 @@ def merge_words(
     columns: Sequence[Sequence[int]],
     *,
     skipped: int = 0,
-) -> list[Float[np.ndarray, "word source_word"]]:
-    """Sum over the tokens of a word that is looked at, average over those of a word that looks, example by example.
+) -> tuple[Float[Tensor, "example word source_word"], list[tuple[int, int]]]:
+    """Sum over the tokens of a word that is looked at, average over those of a word that looks.
 
-    `rows` and `columns` say which word each token belongs to, after so many `skipped` tokens of the source; further
-    tokens belong to none. A word may have no token.
+    Returned with how many words each example has on both sides. `rows` and `columns` say which word each token belongs
+    to, after so many `skipped` tokens of the source; further tokens belong to none. A word may have no token.
     """
     shape = [(max(own, default=-1) + 1, max(looked, default=-1) + 1) for own, looked in zip(rows, columns, strict=True)]
     most_rows, most_columns = (max(sizes) for sizes in zip(*shape, strict=True))
@@ -113,8 +128,7 @@ def merge_words(
     sums = weights.new_zeros(count, most_rows + 1, most_columns + 1)
     sums.scatter_add_(1, row_owners[:, :, None].expand(-1, -1, most_columns + 1), by_source)
     tokens = weights.new_zeros(count, most_rows + 1).scatter_add_(1, row_owners, torch.ones_like(weights[:, :, 0]))
-    means = (sums / tokens.clamp(min=1)[:, :, None]).cpu().numpy()
-    return [mean[:height, :width] for mean, (height, width) in zip(means, shape, strict=True)]
+    return sums / tokens.clamp(min=1)[:, :, None], shape
 
 
 def _pad_owners(

@@ -12,13 +12,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from regard.decoding.forbidden import holds_phrase
-from regard.tasks.translation.alignment import find_crossing
+from regard.tasks.translation.alignment import WordLooks, average_looks, find_crossing
 from regard.tasks.translation.documents import document as documents
 from regard.tasks.translation.documents.markup import PLACEHOLDER, Span, cut
 from regard.tasks.translation.documents.tag_placement import occurrences
-from regard.tasks.translation.lost_names import find_lost_names
+from regard.tasks.translation.lost_names import Risk, find_lost_names
 from regard.tasks.translation.lost_text import TIME, find_lost
-from regard.tasks.translation.splicing import find_stretches, splice, splice_alike
+from regard.tasks.translation.splicing import LossyAnswer, find_stretches, splice, splice_alike
 
 if TYPE_CHECKING:
     from regard.tasks.translation.answers import Answer
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SPOKEN = re.compile(r"\w")
 SIGNS = re.compile(r"://|www\.|[@{}%$]")  # one of these is in every placeholder
+LOOKED_UP = 512  # answers for which the device computes attention at a time: a few take it as long as many
 LOOSE_TIME = re.compile(
     r"(?<!\d)(\d{1,2})(?: h(?:eures? ?)?|: )(\d\d)(?!\d)"
 )  # 6 h47, 6: 47: a time with a blank too few or many
@@ -81,16 +82,14 @@ class Restoration:
     def __init__(self, translator: Translator, texts: Sequence[str], to: str | None, decoding: DecodingConfig) -> None:
         self.translator, self.to, self.decoding = translator, to, decoding
         self.originals = texts
-        self._risks = translator.lexicon.screen(texts)
-        self.sentences = [
-            shield(text) if risk.signs or not SPOKEN.search(text) else Shielded(text, text, {})
-            for text, risk in zip(texts, self._risks, strict=True)
-        ]
+        self.sentences = [shield(text) for text in texts]
+        self._risks: dict[int, Risk] = {}
         self._mends = bool(find_crossing(translator.model))
         self._answers: dict[int, Answer] = {}
         self._written: dict[int, str] = {}
         self._mended: dict[int, str] = {}
-        self._lost: dict[int, list[Span]] = {}  # what the spelling of an answer did not help to put back
+        self._losses: dict[int, LossyAnswer] = {}  # of which the spelling did not tell where to put what was lost
+        self._looks: list[tuple[dict[int, LossyAnswer], list[WordLooks]]] = []
 
     @property
     def texts(self) -> list[str]:
@@ -100,8 +99,10 @@ class Restoration:
     def examine(self, answers: Mapping[int, Answer]) -> None:
         """Take in answers by number, and put back what each has lost as far as its spelling tells where.
 
-        No device is needed, so a search may go on meanwhile.
+        It waits for no device, so a search may go on meanwhile.
         """
+        risks = self.translator.lexicon.screen([self.originals[number] for number in answers])
+        self._risks |= dict(zip(answers, risks, strict=True))
         for number, answer in answers.items():
             restored, risk = self.sentences[number].put_back(answer), self._risks[number]
             timed = (risk.numbers or risk.signs) and TIME.search(self.originals[number])
@@ -116,7 +117,18 @@ class Restoration:
             self._mended[number] = text
             if text != self._written[number]:
                 changed[number] = text
-        self._lost |= {**{number: lost[number] for number in lost if number not in changed}, **self._find_lost(changed)}
+        still = {**{number: lost[number] for number in lost if number not in changed}, **self._find_lost(changed)}
+        for number, spans in still.items():
+            self._losses[number] = LossyAnswer(self.originals[number], self._mended[number], spans)
+        if len(self._losses) >= LOOKED_UP:
+            self._look_up()
+
+    def _look_up(self) -> None:
+        """Have a device compute where the model looked when it wrote the answers that are not whole yet."""
+        if self._losses:
+            texts, answers, _ = zip(*self._losses.values(), strict=True)
+            self._looks.append((self._losses, average_looks(self.translator, texts, answers, to=self.to)))
+            self._losses = {}
 
     def finish(self) -> list[Answer]:
         """Return all answers in the order of the sentences, those that have lost something mended."""
@@ -132,15 +144,11 @@ class Restoration:
 
         Where nothing was, it is put after the word that looked at it most.
         """
-        numbers, texts, mended = sorted(self._lost), self.originals, self._mended
-        if not numbers:
-            return
-        spans = [self._lost[number] for number in numbers]
-        stretches = find_stretches(
-            self.translator, [texts[n] for n in numbers], [mended[n] for n in numbers], spans, self.to
-        )
-        for number, places in zip(numbers, stretches, strict=True):
-            mended[number] = splice(texts[number], mended[number], places)
+        self._look_up()
+        for losses, looks in self._looks:
+            stretches = find_stretches(list(losses.values()), looks, self.translator.lexicon)
+            for (number, loss), places in zip(losses.items(), stretches, strict=True):
+                self._mended[number] = splice(loss.text, loss.answer, places)
 
     def _find_lost(self, answers: Mapping[int, str]) -> dict[int, list[Span]]:
         """Return, by number, the spans that answers have lost, if any; what may not be written is not missed."""

@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
 from regard.data.tokenizers import WORD as UNIT
-from regard.tasks.translation.alignment import average_looks
+from regard.tasks.translation.alignment import WordLooks
 from regard.tasks.translation.lost_names import NAME, OPENING, WORD, Lexicon, find_alike, strip_clitics
 from regard.tasks.translation.lost_text import DIGITS, NUMBER, RUN
-
-if TYPE_CHECKING:
-    from regard.tasks.translation.translator import Translator
 
 Span = tuple[int, int]
 CHUNK = re.compile(r"[^\s.,;:!?]+(?:[.,;:!?]+[^\s.,;:!?]+)*")  # what stands between blanks, without a stop after it
@@ -91,30 +89,35 @@ def _find_number(lost: str, text: str, answer: str) -> Span | None:
     return spans[0] if len(spans) == 1 else None
 
 
+class LossyAnswer(NamedTuple):
+    """A text, its answer, and the spans of the text that the answer has lost."""
+
+    text: str
+    answer: str
+    spans: Sequence[Span]
+
+
 def find_stretches(
-    translator: Translator,
-    texts: Sequence[str],
-    answers: Sequence[str],
-    spans: Sequence[Sequence[Span]],
-    to: str | None,
+    losses: Sequence[LossyAnswer], looks: Sequence[WordLooks], lexicon: Lexicon
 ) -> list[list[tuple[Span, Span]]]:
     """Return, for each text, pairs of a lost span and the stretch of the answer written while the model looked there.
 
     Where nothing was written for a span, or only words that stand for others, the stretch is the place after the word
     that looked there most.
     """
-    places: list[list[tuple[Span, Span]]] = [[] for _ in texts]
-    for number, looks in average_looks(translator, texts, answers, to=to):
-        text, answer = texts[number], answers[number]
+    places: list[list[tuple[Span, Span]]] = [[] for _ in losses]
+    for number, weights in chain.from_iterable(batch.collect() for batch in looks):
+        text, answer, spans = losses[number]
         read, written = ([match.span() for match in UNIT.finditer(each)] for each in (text, answer))
-        for span in spans[number]:
-            own = [n for n, (begin, end) in enumerate(read) if begin < span[1] and span[0] < end and n < looks.shape[1]]
-            share = looks[: len(written), own].sum(1)
+        weights = weights[: len(written)]
+        for span in spans:
+            own = [n for n, (begin, end) in enumerate(read[: weights.shape[1]]) if begin < span[1] and span[0] < end]
+            share = weights[:, own].sum(1)
             if not len(share):
                 continue
-            run = _find_run(share, np.isin(looks[: len(written)].argmax(1), own))
+            run = _find_run(share, np.isin(weights.argmax(1), own))
             words = [written[n] for n in run or ()] if PLAIN.fullmatch(text[slice(*span)]) else []
-            stretch = _trim(answer, words, text, translator.lexicon) if words else None
+            stretch = _trim(answer, words, text, lexicon) if words else None
             after = written[int(share.argmax())][1]
             places[number].append((span, stretch or (after, after)))
     return places
