@@ -87,20 +87,31 @@ class WordLooks(NamedTuple):
             yield number, mean[:height, :width]
 
 
-def average_looks(
-    translator: Translator, sources: Sequence[str], answers: Sequence[str], *, to: str | None = None
-) -> list[WordLooks]:
+class CodedPair(NamedTuple):
+    """A source and an answer to it: their tokens, and which word each token belongs to."""
+
+    source_ids: list[int]
+    source_words: list[int]
+    answer_ids: list[int]
+    answer_words: list[int]
+
+
+def encode_pairs(translator: Translator, sources: Sequence[str], answers: Sequence[str]) -> list[CodedPair]:
+    """Encode sources and answers that were written elsewhere, without tags and ends."""
+    read = translator.source.encode_words(sources)
+    written = translator.target.encode_words(answers, written=True)
+    return [CodedPair(*source, *answer) for source, answer in zip(read, written, strict=True)]
+
+
+def average_looks(translator: Translator, pairs: Sequence[CodedPair], *, to: str | None = None) -> list[WordLooks]:
     """Where the words of answers look among those of their sources, heads averaged, batch by batch."""
     tag, end = translator.tag(to), translator.source.role("end")
-    coded_sources = translator.source.encode_words(sources)
-    coded_answers = translator.target.encode_words(answers, written=True)
-    read = [[*tag, *ids, end] for ids, _ in coded_sources]
     teaching = replace(teacher(translator), model=translator.ready.reader())
     name = find_crossing(teaching.model)[-1]
+    read = [[*tag, *pair.source_ids, end] for pair in pairs]
     looks = []
-    for numbers, seen in _watch_batches(teaching, read, [ids for ids, _ in coded_answers], name):
-        rows = [coded_answers[number][1] for number in numbers]
-        columns = [coded_sources[number][1] for number in numbers]
+    for numbers, seen in _watch_batches(teaching, read, [pair.answer_ids for pair in pairs], name):
+        rows, columns = ([pairs[n].answer_words for n in numbers], [pairs[n].source_words for n in numbers])
         means, shapes = merge_words(seen.average_heads(name), rows, columns, skipped=len(tag))
         looks.append(WordLooks(numbers, means, shapes))
     return looks

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from regard.decoding.forbidden import holds_phrase
-from regard.tasks.translation.alignment import WordLooks, average_looks, find_crossing
+from regard.tasks.translation.alignment import CodedPair, WordLooks, average_looks, encode_pairs, find_crossing
 from regard.tasks.translation.documents import document as documents
 from regard.tasks.translation.documents.markup import PLACEHOLDER, Span, cut
 from regard.tasks.translation.documents.tag_placement import occurrences
@@ -89,6 +89,7 @@ class Restoration:
         self._written: dict[int, str] = {}
         self._mended: dict[int, str] = {}
         self._losses: dict[int, LossyAnswer] = {}  # of which the spelling did not tell where to put what was lost
+        self._coded: list[CodedPair] = []  # the same
         self._looks: list[tuple[dict[int, LossyAnswer], list[WordLooks]]] = []
 
     @property
@@ -118,17 +119,18 @@ class Restoration:
             if text != self._written[number]:
                 changed[number] = text
         still = {**{number: lost[number] for number in lost if number not in changed}, **self._find_lost(changed)}
-        for number, spans in still.items():
-            self._losses[number] = LossyAnswer(self.originals[number], self._mended[number], spans)
+        losses = {n: LossyAnswer(self.originals[n], self._mended[n], spans) for n, spans in still.items()}
+        self._losses |= losses
+        texts, written = [loss.text for loss in losses.values()], [loss.answer for loss in losses.values()]
+        self._coded += encode_pairs(self.translator, texts, written)
         if len(self._losses) >= LOOKED_UP:
             self._look_up()
 
     def _look_up(self) -> None:
         """Have a device compute where the model looked when it wrote the answers that are not whole yet."""
         if self._losses:
-            texts, answers, _ = zip(*self._losses.values(), strict=True)
-            self._looks.append((self._losses, average_looks(self.translator, texts, answers, to=self.to)))
-            self._losses = {}
+            self._looks.append((self._losses, average_looks(self.translator, self._coded, to=self.to)))
+            self._losses, self._coded = {}, []
 
     def finish(self) -> list[Answer]:
         """Return all answers in the order of the sentences, those that have lost something mended."""
