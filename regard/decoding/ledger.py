@@ -198,13 +198,16 @@ class Ledger:
         ]
 
     def _collect_ended(self, rows: Numbers, ranked: Round) -> None:
-        """Set aside the endings among the best."""
+        """Count the endings among the best, and set aside those that are worth more than the answers so far."""
         best = slice(self.beam.beams)
-        ended = (ranked.token[:, best] == self.eos) & (ranked.score[:, best] > DEAD)
-        lengths = self.length[rows].tolist()
-        for row, place in np.argwhere(ended).tolist():
-            score, parent = float(ranked.score[row, place]), int(ranked.parent[row, place])
-            self._add(int(rows[row]), _Answer.of(self.beam, score, parent, lengths[row], finished=True))
+        at, place = np.nonzero((ranked.token[:, best] == self.eos) & (ranked.score[:, best] > DEAD))
+        owners = rows[at]
+        np.add.at(self._endings, owners, 1)
+        worth = ranked.score[at, place] / self._divisors[self.length[owners] + 1]
+        for number in np.flatnonzero(~(worth <= self._least[owners])).tolist():
+            row, beam = int(owners[number]), int(ranked.parent[at[number], place[number]])
+            score = float(ranked.score[at[number], place[number]])
+            self._add(row, _Answer.of(self.beam, score, beam, int(self.length[row]), finished=True))
 
     def _collect_stuck(self, rows: Numbers, stuck: Numbers) -> None:
         """What can neither end nor go on is an answer as it is."""
@@ -231,8 +234,6 @@ class Ledger:
         if len(kept) > 1:
             kept.sort(key=lambda each: each[:3], reverse=True)
             del kept[self.beam.nbest :]
-        if answer.finished:
-            self._endings[row] += 1
         if len(kept) == self.beam.nbest and kept[-1].finished:
             self._least[row] = kept[-1].normalized
 
