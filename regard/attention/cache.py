@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 import torch
@@ -25,8 +26,8 @@ class KeyValues(NamedTuple):
         return KeyValues(self.keys[rows], self.values[rows])
 
     def join(self, other: KeyValues) -> KeyValues:
-        """The examples of both, padded to the longer one."""
-        return KeyValues(_stack(self.keys, other.keys), _stack(self.values, other.values))
+        """The examples of both, as long as each other."""
+        return KeyValues(torch.cat([self.keys, other.keys]), torch.cat([self.values, other.values]))
 
 
 class LayerCache(KeyValues):
@@ -69,6 +70,8 @@ class DecoderState:
     source: Grid | None = None
     numbered: int = 0
     """How many examples had a number before some of them left; that of one that left is not given again."""
+    reserve: Reserve | None = None
+    """Memory with room for more examples, of which caches and memories are the first rows."""
 
     @property
     def known(self) -> int:
@@ -86,28 +89,30 @@ class DecoderState:
         return replace(self, where=replace(self.where, slots=chosen))
 
     def keep(self, rows: Int[Tensor, "kept"]) -> DecoderState:
-        """Only these examples go on."""
+        """Only these examples go on. Those that change their place are moved, all others stay where they are."""
         where = self.where
+        reserve = self.reserve or Reserve.of(self, rows=len(where.taken))
+        reserve.move(rows, used=where.room + where.longest * where.beams)
+        taken = where.taken[rows]
         kept = replace(
             where,
             slots=where.slots[rows],
-            taken=where.taken[rows],
+            taken=taken,
             prompt=where.prompt[rows],
             example=where.example[rows],
+            longest=_largest(taken, where.longest),
         )
-        return DecoderState(
-            kept,
-            tuple(LayerCache(*cache.keep(rows)) for cache in self.caches),
-            tuple(memory.keep(rows) for memory in self.memories),
-            None if self.source is None else Grid(self.source.lengths[rows], self.source.longest),
-            self.known,
-        )
+        source = None
+        if self.source is not None:
+            lengths = self.source.lengths[rows]
+            source = Grid(lengths, _largest(lengths, self.source.longest))
+        return reserve.first(kept, source, self.known)
 
     def join(self, other: DecoderState) -> DecoderState:
         """The examples of another past appended, each at its own position; their numbers go on from ours."""
         mine, theirs = self.where, other.where
-        same = mine.beams, mine.room
-        assert same == (theirs.beams, theirs.room), "beams and prompt room must agree to join"
+        if mine.beams != theirs.beams:
+            raise ValueError(f"examples of {mine.beams} and of {theirs.beams} beams cannot be stepped together")
         limit = max(mine.slots.shape[2], theirs.slots.shape[2])
         slots = [F.pad(where.slots, (0, limit - where.slots.shape[2])) for where in (mine, theirs)]
         where = Stepping(
@@ -115,21 +120,80 @@ class DecoderState:
             taken=torch.cat([mine.taken, theirs.taken]),
             prompt=torch.cat([mine.prompt, theirs.prompt]),
             example=torch.cat([mine.example, theirs.example + self.known]),
-            room=mine.room,
+            room=max(mine.room, theirs.room),
             longest=max(mine.longest, theirs.longest),
-            even=mine.even and theirs.even and mine.longest == theirs.longest,
+            even=mine.even and theirs.even and (mine.longest, mine.room) == (theirs.longest, theirs.room),
         )
         source = None
         if self.source is not None and other.source is not None:
             lengths = torch.cat([self.source.lengths, other.source.lengths])
             source = Grid(lengths, max(self.source.longest, other.source.longest))
-        return DecoderState(
-            where,
-            tuple(LayerCache(*a.join(b)) for a, b in zip(self.caches, other.caches, strict=True)),
-            tuple(a.join(b) for a, b in zip(self.memories, other.memories, strict=True)),
-            source,
-            self.known + other.known,
+        reserve = self.reserve
+        if reserve is None or not reserve.holds(where, source):
+            reserve = Reserve.of(self, rows=_spare(len(where.taken)), where=where, source=source)
+        reserve.write(len(mine.taken), other)
+        return reserve.first(where, source, self.known + other.known)
+
+
+class Reserve(NamedTuple):
+    """The memory of a past with room for more: the examples that are there take its first rows."""
+
+    caches: tuple[LayerCache, ...]
+    memories: tuple[KeyValues, ...]
+    room: int
+    """Places for the prompt of an example; its generated tokens come after them."""
+    beams: int
+
+    @classmethod
+    def of(cls, past: DecoderState, *, rows: int, where: Stepping | None = None, source: Grid | None = None) -> Reserve:
+        """Memory with the examples of a past, and room for so many rows laid out like `where` that look at `source`."""
+        where = where or past.where
+        size = where.room + where.beams * where.slots.shape[2]
+        longest = 0 if past.source is None else max(past.source.longest, 0 if source is None else source.longest)
+        caches = (_hold(cache, rows, size) for cache in past.caches)
+        memories = (_hold(memory, rows, -(-longest // 16) * 16) for memory in past.memories)
+        reserve = cls(tuple(LayerCache(*each) for each in caches), tuple(memories), where.room, where.beams)
+        reserve.write(0, past)
+        return reserve
+
+    def holds(self, where: Stepping, source: Grid | None) -> bool:
+        """Whether these examples find room."""
+        size, longest = self.room + self.beams * where.slots.shape[2], 0 if source is None else source.longest
+        return (
+            where.room <= self.room
+            and all(len(where.taken) <= len(each.keys) for each in (*self.caches, *self.memories))
+            and all(size <= cache.keys.shape[2] for cache in self.caches)
+            and all(longest <= memory.keys.shape[2] for memory in self.memories)
         )
+
+    def write(self, first: int, past: DecoderState) -> None:
+        """Copy the examples of a past into the rows from `first` on."""
+        where = past.where
+        rows, used = slice(first, first + len(where.taken)), where.longest * where.beams
+        for cache, new in zip(self.caches, past.caches, strict=True):
+            for held, fresh in zip(cache, new, strict=True):
+                held[rows, :, : where.room] = fresh[:, :, : where.room]
+                held[rows, :, self.room : self.room + used] = fresh[:, :, where.room : where.room + used]
+        for memory, read in zip(self.memories, past.memories, strict=True):
+            for held, fresh in zip(memory, read, strict=True):
+                held[rows, :, : fresh.shape[2]] = fresh
+
+    def move(self, rows: Int[Tensor, "kept"], used: int) -> None:
+        """Let the examples of these rows be the first ones, in this order."""
+        places = torch.arange(len(rows), device=rows.device)
+        moved = (rows != places).nonzero()[:, 0]
+        if not len(moved):
+            return
+        origins = rows[moved]
+        for held in (*(each[:, :, :used] for cache in self.caches for each in cache), *chain(*self.memories)):
+            held[moved] = held[origins]
+
+    def first(self, where: Stepping, source: Grid | None, numbered: int) -> DecoderState:
+        """The past of as many examples as there are, in the first rows."""
+        count, longest = len(where.taken), 0 if source is None else source.longest
+        caches = tuple(LayerCache(*(held[:count] for held in cache)) for cache in self.caches)
+        memories = tuple(KeyValues(*(held[:count, :, :longest] for held in memory)) for memory in self.memories)
+        return DecoderState(where, caches, memories, source, numbered, self)
 
 
 @dataclass(frozen=True)
@@ -146,7 +210,7 @@ class StaticDecoderState(DecoderState):
         ahead = torch.arange(where.slots.shape[2], device=where.slots.device) >= where.taken[:, None, None]
         slots = torch.where(ahead, _own(where), where.slots)
         where = replace(where, slots=slots, taken=where.taken.clone(), longest=slots.shape[2], even=False)
-        return cls(where, past.caches, past.memories, past.source, past.numbered)
+        return cls(where, past.caches, past.memories, past.source, past.numbered, past.reserve)
 
     def advance(self) -> StaticDecoderState:
         """Ready for one more token of every beam; a row at its limit stays there."""
@@ -207,7 +271,16 @@ def _own(where: Stepping) -> Int[Tensor, "batch beam limit"]:
     return torch.arange(where.beams, device=where.slots.device)[:, None].expand_as(where.slots)
 
 
-def _stack(first: Tensor, second: Tensor) -> Tensor:
-    """Two batches of keys as one, the shorter padded at its end."""
-    longest = max(first.shape[2], second.shape[2])
-    return torch.cat([F.pad(part, (0, 0, 0, longest - part.shape[2])) for part in (first, second)])
+def _hold(old: KeyValues, rows: int, size: int) -> KeyValues:
+    """Nothing yet, for so many rows of so many keys and values like these."""
+    return KeyValues(*(each.new_zeros(rows, each.shape[1], size, each.shape[3]) for each in old))
+
+
+def _spare(rows: int) -> int:
+    """Room for so many rows and for others to come, so that memory is seldom moved."""
+    return 1 << (rows - 1).bit_length()
+
+
+def _largest(sizes: Int[Tensor, "batch"], known: int) -> int:
+    """The largest of these sizes where asking does not wait for a device; otherwise what it was known to be."""
+    return int(sizes.max()) if sizes.device.type == "cpu" and len(sizes) else known

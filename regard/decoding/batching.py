@@ -11,7 +11,6 @@ from jaxtyping import Int
 from torch import Tensor
 
 Answer = TypeVar("Answer")
-LEAVING = 0.25  # moving a state's memory costs about as much as a step, so examples leave in groups
 
 
 def by_length(lengths: Sequence[int], *, budget: int, size: int | None = None) -> list[list[int]]:
@@ -90,7 +89,8 @@ def in_order(batches: Sequence[Sequence[int]], answers: Iterable[Sequence[Answer
     return [placed[example] for example in range(len(placed))]
 
 
-def staying(going: Sequence[bool]) -> list[int] | None:
-    """The rows to keep in a batch whose others are done; None while too few are done to be worth moving the rest."""
-    rows = [row for row, goes in enumerate(going) if goes]
-    return rows if not rows or len(rows) <= (1 - LEAVING) * len(going) else None
+def close_gaps(going: Sequence[bool]) -> list[int]:
+    """Return the rows that go on; those at the end fill the places of rows that are done, all others stay."""
+    count = sum(going)
+    last = (row for row in reversed(range(count, len(going))) if going[row])
+    return [row if going[row] else next(last) for row in range(count)]

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from regard.attention.hardware import kernels_run
-from regard.decoding.batching import round_up, staying
+from regard.decoding.batching import close_gaps, round_up
 from regard.decoding.constraints import ABSENT, Constraint
 from regard.decoding.graphs import Graph, captures
 from regard.decoding.ledger import Book, Numbers
@@ -165,7 +165,6 @@ class Growing:
         self.state: Any = None
         self.lines: Lines | None = None
         self.rows: Numbers = np.zeros(0, dtype=np.int64)
-        self.room: Numbers = np.zeros(0, dtype=np.int64)
 
     def seat(self, new: Seating) -> Int[Tensor, "1 row 5 choice"]:
         """Read the inputs of new examples; what the first round ranked for them."""
@@ -175,28 +174,23 @@ class Growing:
         example = torch.from_numpy(new.example).to(logits.device)
         noise = None if new.noise is None else new.noise.to(logits.device)
         ranked, lines = Lines.blank(example, self.policy, text=0, noise=noise).choose(logits, self.policy, growing=True)
-        room = np.full(len(new.rows), new.limit)
         if self.lines is None:
-            self.state, self.lines, self.rows, self.room = state, lines, new.rows, room
+            self.state, self.lines, self.rows = state, lines, new.rows
         else:
             self.state, self.lines = self.state.join(state), self.lines.join(lines)
-            self.rows, self.room = np.append(self.rows, new.rows), np.append(self.room, room)
+            self.rows = np.append(self.rows, new.rows)
         return encoded(ranked)
 
     def run(self, steps: int, going: Numbers) -> tuple[Int[Tensor, "1 row 5 choice"], Numbers]:
-        """One round of the rows that are still going, or of all if too few are done to move the rest."""
+        """One round of the rows that are still going."""
         assert self.lines is not None
         assert steps == 1
-        alive = going[self.rows]
-        fewer = staying(alive.tolist())
-        full = self.room <= self.lines.length.cpu().numpy() if fewer is None and not alive.all() else None
-        if full is not None and full.any():  # what has no room is not stepped, whatever moving costs
-            fewer = np.flatnonzero(alive).tolist()
-        lines = self.lines
-        if fewer is not None:
-            kept = torch.tensor(fewer, device=lines.total.device)
-            self.state, lines = self.state.keep(kept), lines.keep(kept)
-            self.rows, self.room = self.rows[fewer], self.room[fewer]
+        lines, alive = self.lines, going[self.rows]
+        if not alive.all():
+            kept = close_gaps(alive.tolist())
+            moved = torch.tensor(kept, device=lines.total.device)
+            self.state, lines = self.state.keep(moved), lines.keep(moved)
+            self.rows = self.rows[kept]
         with worth(None if self.work is None else self.work * lines.tokens.numel()):
             state = self.state.reorder(lines.parents) if self.policy.reorders else self.state
             logits, self.state = self.model.step(lines.tokens, state)
@@ -205,15 +199,16 @@ class Growing:
 
     def leave(self, rows: Numbers) -> None:
         """Forget these rows, before others take them."""
-        stay = np.flatnonzero(~np.isin(self.rows, rows))
-        if len(stay) == len(self.rows) or self.lines is None:
+        stay = ~np.isin(self.rows, rows)
+        if stay.all() or self.lines is None:
             return
-        if not len(stay):
+        kept = close_gaps(stay.tolist())
+        if not kept:
             self.state, self.lines = None, None
         else:
-            kept = torch.from_numpy(stay).to(self.lines.total.device)
-            self.state, self.lines = self.state.keep(kept), self.lines.keep(kept)
-        self.rows, self.room = self.rows[stay], self.room[stay]
+            moved = torch.tensor(kept, device=self.lines.total.device)
+            self.state, self.lines = self.state.keep(moved), self.lines.keep(moved)
+        self.rows = self.rows[kept]
 
 
 class Fixed:

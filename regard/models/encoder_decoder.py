@@ -82,7 +82,17 @@ class EncoderDecoder(Tied):
     ) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
         """Read the source and the beginning of the target; the source is held once, whatever the beams."""
         grid = Grid(lengths, source.shape[1])
-        return self.begin(self.encode(source, grid), grid, prompt, beams=beams, limit=limit)
+        return self.begin(self._read(source, grid), grid, prompt, beams=beams, limit=limit)
+
+    def _read(self, source: Int[Tensor, "batch source"], grid: Grid) -> Float[Tensor, "batch source width"]:
+        """Encode a batch; on a CPU, where padding costs as much as tokens, as a packed row if there is any."""
+        if source.device.type != "cpu" or int(grid.lengths.min()) == grid.longest:
+            return self.encode(source, grid)
+        row = Row.of(grid.lengths)
+        features = self.encode(source[grid.filled], row)
+        memory = features.new_zeros(*source.shape, features.shape[-1])
+        memory[grid.filled] = features
+        return memory
 
     def begin(
         self,

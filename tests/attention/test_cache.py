@@ -1,6 +1,7 @@
 """Caches are written in place and never moved; a small index knows whose past lies where."""
 
 import random
+from functools import partial
 
 import pytest
 import torch
@@ -154,10 +155,55 @@ def test_examples_of_different_prompts_see_their_own_and_no_more():
     assert keys.tolist() == [[0, 1, 2, 1, 1], [0, 1, 2, 3, 3]]
 
 
-@pytest.mark.parametrize("difference", [{"beams": 2}, {"room": 1}])
-def test_pasts_of_other_shapes_cannot_join(difference):
-    with pytest.raises(AssertionError, match="must agree to join"):
-        begin().join(begin(**difference))
+def test_pasts_of_other_beams_cannot_join():
+    with pytest.raises(ValueError, match="3 and of 2 beams cannot be stepped together"):
+        begin().join(begin(beams=2))
+
+
+def label(number, example, beam):
+    return number + beam
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("rooms", [(1, 4), (4, 1), (2, 2)])
+def test_examples_with_prompts_of_other_lengths_join_and_see_what_they_saw_alone(rooms, beams):
+    def past(room, steps, number):
+        one = begin(batch=1, beams=beams, room=room, limit=6)
+        for step in range(steps):
+            one, _ = feed(one, partial(label, 100 * number + 10 * step))
+        return one
+
+    alone = [past(room, steps, number) for number, (room, steps) in enumerate(zip(rooms, (2, 1), strict=True))]
+    joined = past(rooms[0], 2, 0).join(past(rooms[1], 1, 1))
+    assert joined.where.room == max(rooms)
+    for _ in range(3):
+        joined, answers = feed(joined, lambda example, beam: 7000 + beam)
+        together = sights(joined, answers)
+        for example in range(2):
+            alone[example], answers = feed(alone[example], lambda example, beam: 7000 + beam)
+            assert together[example] == sights(alone[example], answers)[0]
+
+
+def test_rows_come_and_go_in_memory_that_stays_where_it_is():
+    chance, past, held = random.Random(0), begin(batch=4, source=3, limit=8), None
+    sources, numbers, fresh = {n: past.memories[0].keys[n].clone() for n in range(4)}, list(range(4)), 4
+    for turn in range(30):
+        staying = sorted(chance.sample(range(len(numbers)), chance.randint(1, min(3, len(numbers)))))
+        chance.shuffle(staying)
+        past, numbers = past.keep(torch.tensor(staying)), [numbers[row] for row in staying]
+        new = begin(batch=chance.randint(1, 2), source=chance.randint(1, 3), limit=8)
+        for row in range(len(new.where.taken)):
+            sources[fresh] = new.memories[0].keys[row].clone()
+            numbers.append(fresh)
+            fresh += 1
+        past = past.join(new)
+        for row, number in enumerate(numbers):
+            length = int(past.source.lengths[row])
+            assert torch.equal(past.memories[0].keys[row, :, :length], sources[number])
+        held = held or (past.caches[0].keys.data_ptr() if turn == 5 else None)
+        assert held is None or past.caches[0].keys.data_ptr() == held
+        if turn % 5 == 0:
+            past, _ = feed(past, lambda example, beam: 1.0)
 
 
 @pytest.mark.parametrize("beams", [1, 3])

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from regard.decoding import batching
+from regard.decoding import tables
 from regard.decoding.beam import Beam, search
 from regard.decoding.generate import generate
 from regard.decoding.sampling import Sampler
@@ -90,12 +90,17 @@ def test_batch_mates_change_nothing(case, beams):
     same(together, alone)
 
 
-@pytest.mark.parametrize("leaving", [0.0, 0.5, 1.0])
-def test_when_done_examples_leave_changes_nothing(case, leaving, monkeypatch):
+@pytest.mark.parametrize("moved", [False, True])
+def test_where_the_examples_that_go_on_are_moved_changes_nothing(case, moved, monkeypatch):
     beam = Beam(beams=3, nbest=2)
     usual = search(case.model, case.every(), beam, limit=8, eos=case.eos)
     greedy = generate(case.model, case.every(), limit=8, eos=case.eos)
-    monkeypatch.setattr(batching, "LEAVING", leaving)
+
+    def reverse(going):
+        rows = [row for row, goes in enumerate(going) if goes]
+        return rows[::-1] if moved else rows
+
+    monkeypatch.setattr(tables, "close_gaps", reverse)
     same(search(case.model, case.every(), beam, limit=8, eos=case.eos), usual)
     same(generate(case.model, case.every(), limit=8, eos=case.eos), greedy)
 
