@@ -119,8 +119,9 @@ def measure(name: str, run: Callable[..., Any], args: argparse.Namespace, ready:
 def compare(args: argparse.Namespace) -> list[dict]:
     """The fast path beside the plain one on real sentences, with the trained model that comes with Regard."""
     import regard
+    from regard.decoding.batch import stream
     from regard.decoding.beam import Searching
-    from regard.decoding.engine import Group, stream
+    from regard.decoding.lane import Group
 
     translator = regard.load(device=args.device)
     lines = gzip.decompress(SAMPLE.read_bytes()).decode().splitlines()

@@ -14,8 +14,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from regard.decoding.batch import stream
 from regard.decoding.constraints import Constraint
-from regard.decoding.engine import Group, stream
+from regard.decoding.lane import Group
 from regard.decoding.ledger import Beam, Ledger
 from regard.decoding.ranking import DEAD, Chosen, Front, advance, rank
 from regard.decoding.stepper import Hypothesis, Stepper, limits
@@ -26,7 +27,7 @@ STANDARD = Beam()
 
 @dataclass(frozen=True)
 class Searching:
-    """Tokens chosen by beam search, as a policy of the engine."""
+    """Tokens chosen by beam search, as a policy of a lane."""
 
     beam: Beam
     eos: int

@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from regard.decoding.batch import seated, stream
 from regard.decoding.constraints import Constraint, Forbid, Goal, constrain
-from regard.decoding.engine import Failure, Group, seated, stream
+from regard.decoding.lane import Failure, Group
 from regard.decoding.ledger import Numbers, Round
 from regard.decoding.ranking import Chosen, Front, Ranked
 from regard.decoding.sampling import Sampler, draw, noise
@@ -23,7 +24,7 @@ UNWRITTEN = Hypothesis([], 0.0, [], False, 0.0)
 
 @dataclass(frozen=True)
 class Drawing:
-    """Tokens chosen one at a time, the best or as a sampler draws them, as a policy of the engine."""
+    """Tokens chosen one at a time, the best or as a sampler draws them, as a policy of a lane."""
 
     beams: int
     eos: int
@@ -160,15 +161,15 @@ def trickle(
     """
     policy = Drawing(1, -1 if eos is None else eos, pick, tuple(constraints))
     group = policy.group(inputs, [limit])
-    with seated(model, group, policy) as engine:
-        told, book = 0, engine.book
+    with seated(model, group, policy) as lane:
+        told, book = 0, lane.book
         assert isinstance(book, Drafts)
-        while engine.busy:
-            engine.advance()
+        while lane.busy:
+            lane.advance()
             stages = book.stages(0, told)
             told += len(stages)
             yield from stages
-        for answers in engine.finished().values():
+        for answers in lane.finished().values():
             if isinstance(answers, Failure):
                 raise FloatingPointError(answers.reason)
 

@@ -4,10 +4,11 @@ import pytest
 import torch
 
 from regard.decoding import tables
+from regard.decoding.batch import stream
 from regard.decoding.beam import Beam, Searching, search
 from regard.decoding.constraints import Forbid, Force, MinimumLength, NoRepeat, Prefix
-from regard.decoding.engine import Group, stream
 from regard.decoding.generate import generate
+from regard.decoding.lane import Group
 from regard.decoding.sampling import Sampler
 from regard.models.inference import FusedDecoder
 from regard.models.transformer import Transformer, TransformerConfig

@@ -20,11 +20,12 @@ from regard.data.language_names import LANGUAGES
 from regard.data.normalise import TextConfig, recorded
 from regard.data.tokenizers import Tokenizer
 from regard.decoding import constraints
+from regard.decoding.batch import BrokenScores, Finished, stream
 from regard.decoding.batching import by_length, by_width, padded, round_up
-from regard.decoding.engine import BrokenScores, Finished, Group, stream
 from regard.decoding.forbidden import holds_phrase
 from regard.decoding.generate import seeded_noise
 from regard.decoding.graphs import uncollected
+from regard.decoding.lane import Group
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores

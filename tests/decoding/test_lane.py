@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regard.decoding import tables
+from regard.decoding.batch import BrokenScores, stream
 from regard.decoding.beam import Beam, Searching, search
 from regard.decoding.constraints import Forbid, Force, MinimumLength, NoRepeat, Prefix
-from regard.decoding.engine import NOT_NUMBERS, BrokenScores, Engine, Group, stream
 from regard.decoding.generate import Drawing, generate, trickle
 from regard.decoding.graphs import Graph
+from regard.decoding.lane import NOT_NUMBERS, Group, Lane
 from regard.decoding.sampling import Sampler
 from regard.decoding.stepper import Fixed, Replayable
 from regard.models.inference import FusedDecoder
@@ -132,19 +133,19 @@ def test_examples_that_take_the_rows_of_others_get_their_own_answers(pair, beam,
         same(answers, search(model, group.inputs, beam, limit=group.limit, eos=0, constraints=RULES[rules]))
 
 
-def served(engine, groups, chance, *, rounds=200):
+def served(lane, groups, chance, *, rounds=200):
     """The answers of examples that come one after the other while others are on their way."""
     found, waiting = {}, list(enumerate(groups))
     tickets = {}
     for _ in range(rounds):
-        while waiting and engine.free >= len(waiting[0][1].limit) and chance.random() < 0.5:
+        while waiting and lane.free >= len(waiting[0][1].limit) and chance.random() < 0.5:
             number, group = waiting.pop(0)
-            tickets |= {ticket: (number, place) for place, ticket in enumerate(engine.seat(group))}
-        engine.advance()
-        found |= {tickets[ticket]: answers for ticket, answers in engine.finished().items()}
-        if not waiting and not engine.busy:
+            tickets |= {ticket: (number, place) for place, ticket in enumerate(lane.seat(group))}
+        lane.advance()
+        found |= {tickets[ticket]: answers for ticket, answers in lane.finished().items()}
+        if not waiting and not lane.busy:
             return found
-    raise AssertionError("the engine never came to an end")
+    raise AssertionError("the lane never came to an end")
 
 
 @pytest.mark.unchecked
@@ -160,8 +161,8 @@ def test_who_joins_in_the_middle_is_answered_as_if_alone(pair, beam, sizes, rule
     groups = [Group(inputs(model, size, 6, chance), [chance.randint(1, 12) for _ in range(size)]) for size in sizes]
     alone = [search(model, each.inputs, beam, limit=each.limit, eos=0, constraints=RULES[rules]) for each in groups]
     for served_by in pair:
-        engine = Engine.of(served_by, Searching(beam, 0, RULES[rules]), rows=4, longest=12)
-        found = served(engine, groups, chance)
+        lane = Lane.of(served_by, Searching(beam, 0, RULES[rules]), rows=4, longest=12)
+        found = served(lane, groups, chance)
         for number, answers in enumerate(alone):
             same([found[number, place] for place in range(len(answers))], answers)
 
@@ -171,17 +172,17 @@ def test_who_leaves_frees_a_row_and_changes_nothing_for_the_others(pair, fast):
     model, chance = pair[0], Random(2)
     first, second = (Group(inputs(model, size, 5, chance), [12] * size) for size in (3, 2))
     policy = Searching(Beam(beams=2), -1)
-    engine = Engine.of(pair[fast], policy, rows=3, longest=12)
-    a, b, c = engine.seat(first)
-    engine.advance()
-    assert engine.free == 0
-    engine.leave([a, c])
-    assert engine.free == 2
-    d, e = engine.seat(second)
+    lane = Lane.of(pair[fast], policy, rows=3, longest=12)
+    a, b, c = lane.seat(first)
+    lane.advance()
+    assert lane.free == 0
+    lane.leave([a, c])
+    assert lane.free == 2
+    d, e = lane.seat(second)
     found = {}
-    while engine.busy:
-        engine.advance()
-        found |= engine.finished()
+    while lane.busy:
+        lane.advance()
+        found |= lane.finished()
     assert found.keys() == {b, d, e}
     alone = [search(model, group.inputs, Beam(beams=2), limit=12, eos=None) for group in (first, second)]
     same([found[b], found[d], found[e]], [alone[0][1], *alone[1]])
@@ -210,11 +211,11 @@ def beginning(given, *tokens):
     return source, *given[1:]
 
 
-def drained(engine):
+def drained(lane):
     found = {}
-    while engine.busy:
-        engine.advance()
-        found |= engine.finished()
+    while lane.busy:
+        lane.advance()
+        found |= lane.finished()
     return found
 
 
@@ -227,18 +228,18 @@ def test_whom_the_model_cannot_read_is_not_seated_and_changes_nothing_for_the_ot
     chance = Random(2)
     first, second = (beginning(inputs(pair[0], 2, 5, chance), *tokens) for tokens in ((1, 2), (3, 4)))
     model = Poisoned(pair[fast])  # which rows do not keep alive
-    engine = Engine.of(model, policy, rows=4, longest=12)
-    a, b = engine.seat(Group(first, [12, 9]))
-    engine.advance()
+    lane = Lane.of(model, policy, rows=4, longest=12)
+    a, b = lane.seat(Group(first, [12, 9]))
+    lane.advance()
     with pytest.raises(ValueError, match="7 cannot be read"):
-        engine.seat(Group(beginning(second, 3, 7), [5, 5]))
+        lane.seat(Group(beginning(second, 3, 7), [5, 5]))
     with pytest.raises(ValueError, match="13 tokens where rows have room for 12"):
-        engine.seat(Group(second, [5, 13]))
+        lane.seat(Group(second, [5, 13]))
     with pytest.raises(ValueError, match="3 examples for 2 free rows"):
-        engine.seat(Group(beginning(inputs(pair[0], 3, 5, chance), 1, 2, 3), [5, 5, 5]))
-    assert engine.free == 2
-    c, d = engine.seat(Group(second, [5, 12]))
-    found = drained(engine)
+        lane.seat(Group(beginning(inputs(pair[0], 3, 5, chance), 1, 2, 3), [5, 5, 5]))
+    assert lane.free == 2
+    c, d = lane.seat(Group(second, [5, 12]))
+    found = drained(lane)
     assert found.keys() == {a, b, c, d}
     alone = [stream(pair[0], [Group(*group)], policy)[0] for group in ((first, [12, 9]), (second, [5, 12]))]
     same([found[ticket] for ticket in (a, b, c, d)], [*alone[0], *alone[1]])
@@ -249,9 +250,9 @@ def test_whom_the_model_cannot_read_is_not_seated_and_changes_nothing_for_the_ot
 def test_scores_that_are_not_numbers_are_the_failure_of_their_row_alone(pair, fast, policy):
     given = beginning(inputs(pair[0], 3, 5, Random(2)), 1, 8, 3)
     model = Poisoned(pair[fast])
-    engine = Engine.of(model, policy, rows=3, longest=12)
-    a, b, c = engine.seat(Group(given, [12, 12, 9]))
-    found = drained(engine)
+    lane = Lane.of(model, policy, rows=3, longest=12)
+    a, b, c = lane.seat(Group(given, [12, 12, 9]))
+    found = drained(lane)
     assert found.pop(b) == NOT_NUMBERS
     [alone] = stream(pair[0], [Group(beginning(given, 1, 2, 3), [12, 12, 9])], policy)
     same([found[a], found[c]], [alone[0], alone[2]])
@@ -266,17 +267,17 @@ def test_scores_that_are_not_numbers_are_the_failure_of_their_row_alone(pair, fa
 @pytest.mark.parametrize("policy", [Searching(Beam(beams=3), -1), Drawing(2, -1)], ids=["search", "greedy"])
 def test_what_is_read_between_two_steps_grows_into_the_answer(pair, fast, policy):
     model = pair[0]
-    engine = Engine.of(pair[fast], policy, rows=2, longest=20)
-    [ticket] = engine.seat(Group(inputs(model, 1, 5, Random(4)), [20]))
+    lane = Lane.of(pair[fast], policy, rows=2, longest=20)
+    [ticket] = lane.seat(Group(inputs(model, 1, 5, Random(4)), [20]))
     lengths = []
-    while engine.busy:
-        engine.advance()
-        lengths.append(len(engine.read(ticket)[0].tokens))
+    while lane.busy:
+        lane.advance()
+        lengths.append(len(lane.read(ticket)[0].tokens))
     assert lengths == sorted(lengths)
     assert len(set(lengths)) > 2
-    assert engine.read(ticket) == engine.finished()[ticket]
+    assert lane.read(ticket) == lane.finished()[ticket]
     with pytest.raises(KeyError, match="ticket"):
-        engine.read(ticket)
+        lane.read(ticket)
 
 
 @pytest.mark.parametrize("pick", [None, {"temperature": 0.9}], ids=["greedy", "drawn"])

@@ -1,13 +1,9 @@
-"""The inner loop of everything that writes: examples are seated, all of them advance, and who is done leaves.
-
-`search`, `generate` and `stream` are loops over it; a server seats, advances and reads between two steps of its own.
-"""
+"""Rows in which examples are decoded together by one policy: they are seated, all advance, and who is done leaves."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -18,10 +14,7 @@ from torch import Tensor
 
 from regard.decoding.ledger import Book, Numbers, Round
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
-from regard.decoding.tables import Fixed, Growing, Policy, Seating, away, borrow
-
-TOLD = 32  # answers that are passed on at a time while the device is busy
-MOST_UNTOLD = 512  # answers that wait for the device to be busy
+from regard.decoding.tables import Fixed, Growing, Policy, Seating
 
 
 class Group(NamedTuple):
@@ -41,16 +34,7 @@ class Failure(NamedTuple):
 NOT_NUMBERS = Failure("scores are not numbers: the model's weights are not finite, or its precision cannot hold them")
 
 
-class BrokenScores(FloatingPointError):
-    """Some of the examples of a search have no answers; those of all others were found and told."""
-
-    def __init__(self, failed: Sequence[tuple[int, int]]) -> None:
-        super().__init__(NOT_NUMBERS.reason)
-        self.failed = list(failed)
-        """The group and the place of each."""
-
-
-class Engine:
+class Lane:
     """So many rows in which examples are decoded together; each is known by the ticket it was given."""
 
     def __init__(
@@ -66,8 +50,8 @@ class Engine:
         self._done: dict[int, list[Hypothesis] | Failure] = {}
 
     @classmethod
-    def of(cls, model: Stepper, policy: Policy, *, rows: int, longest: int) -> Engine:
-        """An engine with rows of its own, for answers of at most `longest` tokens."""
+    def of(cls, model: Stepper, policy: Policy, *, rows: int, longest: int) -> Lane:
+        """A lane with rows of its own, for answers of at most `longest` tokens."""
         if isinstance(model, Replayable):
             table = Fixed(model, policy, rows=rows, longest=longest)
             return cls(table, policy.book([1] * rows, longest), longest=longest)
@@ -219,98 +203,3 @@ def _find_broken(score: Numbers, stuck: Numbers, going: Numbers) -> Numbers | No
         return None
     broken = going & (np.isnan(score).any(1) | (~np.isfinite(best) & ~stuck.any(1)))
     return broken if broken.any() else None
-
-
-class Finished(NamedTuple):
-    """The answers to one example: which group it was in, and at which place."""
-
-    group: int
-    place: int
-    hypotheses: list[Hypothesis]
-
-
-def stream(
-    model: Stepper,
-    groups: Sequence[Group],
-    policy: Policy,
-    *,
-    rows: int | None = None,
-    hear: Callable[[Sequence[Finished]], None] | None = None,
-) -> list[list[list[Hypothesis]]]:
-    """The answers to each group's examples; where states are fixed, `rows` at a time, the widest group first.
-
-    With states that grow, one group follows the other. `hear` is told of answers as soon as they are finished. Scores
-    that are not numbers are an error in the end, when all other examples of their group are done.
-    """
-    found: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
-    examples = sum(len(group.limit) for group in groups)
-    if not examples:
-        return found
-    if not isinstance(model, Replayable):
-        first = 0
-        for number, group in enumerate(groups):
-            growing, longest = Growing(model, policy), max(group.limit, default=1)
-            engine = Engine(growing, policy.book(group.limit), longest=longest, first=first, examples=examples)
-            found[number], first = _serve(engine, [group], hear, number)[0], first + len(group.limit)
-        return found
-    most = max([rows or 1, *(len(group.limit) for group in groups)])
-    longest = max(max(group.limit) for group in groups if group.limit)
-    widths = tuple(int(np.prod(each.shape[1:])) for each in groups[0].inputs)
-    table = borrow(model, policy, rows=most, longest=longest, widths=widths)
-    with table.lock:
-        book = policy.book([1] * table.rows, table.longest)
-        return _serve(Engine(table, book, longest=table.longest, examples=examples), groups, hear)
-
-
-@contextmanager
-def seated(model: Stepper, group: Group, policy: Policy) -> Iterator[Engine]:
-    """An engine in which one group sits, for whoever advances it; left in the middle, it leaves nothing behind."""
-    rows, longest = len(group.limit), max(group.limit)
-    if not isinstance(model, Replayable):
-        engine = Engine.of(model, policy, rows=rows, longest=longest)
-        engine.seat(group)
-        yield engine
-        return
-    widths = tuple(int(np.prod(each.shape[1:])) for each in group.inputs)
-    with away(model, policy, rows=rows, longest=longest, widths=widths) as table:
-        engine = Engine(table, policy.book([1] * table.rows, table.longest), longest=table.longest)
-        engine.seat(group)
-        yield engine
-
-
-def _serve(
-    engine: Engine, groups: Sequence[Group], hear: Callable[[Sequence[Finished]], None] | None = None, first: int = 0
-) -> list[list[list[Hypothesis]]]:
-    """Seat the groups, numbered from `first`, as rows become free, and collect the answers of who is done."""
-    found: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
-    places: dict[int, tuple[int, int]] = {}
-    waiting = deque(enumerate(groups))
-    unheard: deque[Finished] = deque()
-    failed: list[tuple[int, int]] = []
-
-    def pass_on() -> bool:
-        """Tell of some answers; False if there are none to tell of."""
-        some = [unheard.popleft() for _ in range(min(TOLD, len(unheard)))]
-        if hear is not None and some:
-            hear(some)
-        return bool(some)
-
-    while waiting or engine.busy:
-        while waiting and len(waiting[0][1].limit) <= engine.free:
-            number, group = waiting.popleft()
-            places |= {ticket: (number, place) for place, ticket in enumerate(engine.seat(group))}
-        engine.advance(waiting=bool(waiting), meanwhile=pass_on)
-        while len(unheard) > MOST_UNTOLD:
-            pass_on()
-        for ticket, answers in engine.finished().items():
-            number, place = places.pop(ticket)
-            if isinstance(answers, Failure):
-                failed.append((first + number, place))
-                continue
-            found[number][place] = answers
-            unheard.append(Finished(first + number, place, answers))
-    while pass_on():
-        pass
-    if failed:
-        raise BrokenScores(failed)
-    return found

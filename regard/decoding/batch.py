@@ -1,0 +1,121 @@
+"""Lists of examples decoded to their end, as many at a time as there are rows; answers in the order of the lists."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+
+from regard.decoding.lane import NOT_NUMBERS, Failure, Group, Lane
+from regard.decoding.stepper import Hypothesis, Replayable, Stepper
+from regard.decoding.tables import Growing, Policy, away, borrow
+
+TOLD = 32  # answers that are passed on at a time while the device is busy
+MOST_UNTOLD = 512  # answers that wait for the device to be busy
+
+
+class BrokenScores(FloatingPointError):
+    """Some of the examples of a search have no answers; those of all others were found and told."""
+
+    def __init__(self, failed: Sequence[tuple[int, int]]) -> None:
+        super().__init__(NOT_NUMBERS.reason)
+        self.failed = list(failed)
+        """The group and the place of each."""
+
+
+class Finished(NamedTuple):
+    """The answers to one example: which group it was in, and at which place."""
+
+    group: int
+    place: int
+    hypotheses: list[Hypothesis]
+
+
+def stream(
+    model: Stepper,
+    groups: Sequence[Group],
+    policy: Policy,
+    *,
+    rows: int | None = None,
+    hear: Callable[[Sequence[Finished]], None] | None = None,
+) -> list[list[list[Hypothesis]]]:
+    """The answers to each group's examples; where states are fixed, `rows` at a time, the widest group first.
+
+    With states that grow, one group follows the other. `hear` is told of answers as soon as they are finished. Scores
+    that are not numbers are an error in the end, when all other examples of their group are done.
+    """
+    found: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
+    examples = sum(len(group.limit) for group in groups)
+    if not examples:
+        return found
+    if not isinstance(model, Replayable):
+        first = 0
+        for number, group in enumerate(groups):
+            growing, longest = Growing(model, policy), max(group.limit, default=1)
+            lane = Lane(growing, policy.book(group.limit), longest=longest, first=first, examples=examples)
+            found[number], first = _serve(lane, [group], hear, number)[0], first + len(group.limit)
+        return found
+    most = max([rows or 1, *(len(group.limit) for group in groups)])
+    longest = max(max(group.limit) for group in groups if group.limit)
+    widths = tuple(int(np.prod(each.shape[1:])) for each in groups[0].inputs)
+    table = borrow(model, policy, rows=most, longest=longest, widths=widths)
+    with table.lock:
+        book = policy.book([1] * table.rows, table.longest)
+        return _serve(Lane(table, book, longest=table.longest, examples=examples), groups, hear)
+
+
+@contextmanager
+def seated(model: Stepper, group: Group, policy: Policy) -> Iterator[Lane]:
+    """A lane in which one group sits, for whoever advances it; left in the middle, it leaves nothing behind."""
+    rows, longest = len(group.limit), max(group.limit)
+    if not isinstance(model, Replayable):
+        lane = Lane.of(model, policy, rows=rows, longest=longest)
+        lane.seat(group)
+        yield lane
+        return
+    widths = tuple(int(np.prod(each.shape[1:])) for each in group.inputs)
+    with away(model, policy, rows=rows, longest=longest, widths=widths) as table:
+        lane = Lane(table, policy.book([1] * table.rows, table.longest), longest=table.longest)
+        lane.seat(group)
+        yield lane
+
+
+def _serve(
+    lane: Lane, groups: Sequence[Group], hear: Callable[[Sequence[Finished]], None] | None = None, first: int = 0
+) -> list[list[list[Hypothesis]]]:
+    """Seat the groups, numbered from `first`, as rows become free, and collect the answers of who is done."""
+    found: list[list[list[Hypothesis]]] = [[[] for _ in group.limit] for group in groups]
+    places: dict[int, tuple[int, int]] = {}
+    waiting = deque(enumerate(groups))
+    unheard: deque[Finished] = deque()
+    failed: list[tuple[int, int]] = []
+
+    def pass_on() -> bool:
+        """Tell of some answers; False if there are none to tell of."""
+        some = [unheard.popleft() for _ in range(min(TOLD, len(unheard)))]
+        if hear is not None and some:
+            hear(some)
+        return bool(some)
+
+    while waiting or lane.busy:
+        while waiting and len(waiting[0][1].limit) <= lane.free:
+            number, group = waiting.popleft()
+            places |= {ticket: (number, place) for place, ticket in enumerate(lane.seat(group))}
+        lane.advance(waiting=bool(waiting), meanwhile=pass_on)
+        while len(unheard) > MOST_UNTOLD:
+            pass_on()
+        for ticket, answers in lane.finished().items():
+            number, place = places.pop(ticket)
+            if isinstance(answers, Failure):
+                failed.append((first + number, place))
+                continue
+            found[number][place] = answers
+            unheard.append(Finished(first + number, place, answers))
+    while pass_on():
+        pass
+    if failed:
+        raise BrokenScores(failed)
+    return found
