@@ -14,9 +14,10 @@ from torch import Tensor
 from regard.decoding.batch import seated, stream
 from regard.decoding.constraints import Constraint, Forbid, Goal, constrain
 from regard.decoding.lane import Failure, Group
-from regard.decoding.ledger import Numbers, Round
+from regard.decoding.ledger import Beam, Numbers, Round
 from regard.decoding.ranking import Chosen, Front, Ranked
-from regard.decoding.sampling import Sampler, draw, noise
+from regard.decoding.rules import OwnDistributions
+from regard.decoding.sampling import Distribution, Sampler, draw, noise
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper, limits
 
 UNWRITTEN = Hypothesis([], 0.0, [], False, 0.0)
@@ -28,7 +29,7 @@ class Drawing:
 
     beams: int
     eos: int
-    pick: Sampler | None = None
+    pick: Distribution | OwnDistributions | None = None
     constraints: Sequence[Constraint] = ()
     reorders: ClassVar[bool] = False
     memory: dict[Any, Tensor] = field(default_factory=dict, repr=False, compare=False)
@@ -43,7 +44,8 @@ class Drawing:
     @property
     def key(self) -> tuple[Any, ...]:
         """All that the device knows of it."""
-        return "draw", self.beams, self.eos, self.pick and self.pick.warping, list(self.constraints)
+        drawn = self.pick.warping if isinstance(self.pick, Distribution) else self.pick
+        return "draw", self.beams, self.eos, drawn, list(self.constraints)
 
     @property
     def draws(self) -> bool:
@@ -61,7 +63,7 @@ class Drawing:
             value, tokens = scores.max(-1)
         else:
             assert front.noise is not None
-            tokens = draw(self.pick.warp(scores), front.noise)
+            tokens = draw(self.pick.warp(scores, front.rows), front.noise)
             value = _at(scores, tokens)
         stuck = value.isneginf()
         total = torch.where(stuck, front.total, front.total + value - logits.logsumexp(-1))
@@ -71,7 +73,8 @@ class Drawing:
     @property
     def free(self) -> bool:
         """Whether no more is forbidden than some tokens everywhere."""
-        return all(isinstance(each, Forbid) and each.always is not None for each in self.constraints)
+        single = all(isinstance(each, Forbid) and each.always is not None for each in self.constraints)
+        return single and not isinstance(self.pick, OwnDistributions)
 
     def choices(self, vocab: int) -> int:
         """One for each answer."""
@@ -81,6 +84,7 @@ class Drawing:
         """The same in one go by kernels."""
         from regard.decoding.draws import Seats, Warping, draw
 
+        assert not isinstance(self.pick, OwnDistributions), "kernels draw all rows from one distribution"
         seats = Seats(lines.total, lines.tokens, lines.length, lines.noise, self._forbidden(logits))
         draw(logits, seats, record, clock, None if self.pick is None else Warping(*self.pick.warping))
 
@@ -102,7 +106,7 @@ class Drawing:
 
     def group(self, inputs: Sequence[Any], limit: Sequence[int]) -> Group:
         """Examples with the random numbers that their own generators give."""
-        return Group(inputs, limit, None if self.pick is None else self.pick.noise(limit, self.beams))
+        return Group(inputs, limit, self.pick.noise(limit, self.beams) if isinstance(self.pick, Sampler) else None)
 
 
 def seeded_noise(policy: Any, limits: Sequence[int], seeds: Sequence[int]) -> Float[Tensor, "batch beam room"] | None:
@@ -189,8 +193,9 @@ class Drafts:
         self._answers = [[UNWRITTEN] * samples for _ in range(rows)]
         self.admit(np.arange(rows), limits)
 
-    def admit(self, rows: Numbers, limits: Sequence[int]) -> None:
-        """Give rows to new examples."""
+    def admit(self, rows: Numbers, limits: Sequence[int], beams: Sequence[Beam] = ()) -> None:
+        """Give rows to new examples, for which there is nothing to search."""
+        assert not beams, "samples are not searched for"
         self.limit[rows], self.length[rows], self.going[rows] = limits, 0, True
         self._open[rows] = True
         for row in rows.tolist():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from regard.decoding.ledger import Book, Numbers, Round
+from regard.decoding.ledger import Beam, Book, Numbers, Round
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
 from regard.decoding.tables import Fixed, Growing, Policy, Seating
 
@@ -23,6 +22,8 @@ class Group(NamedTuple):
     inputs: Sequence[Any]
     limit: Sequence[int]
     noise: Float[Tensor, "batch beam room"] | None = None
+    beams: Sequence[Beam] = ()
+    """How each is searched for, where they do not all want the same."""
 
 
 class Failure(NamedTuple):
@@ -42,7 +43,8 @@ class Lane:
     ) -> None:
         self.table, self.book, self.longest, self.examples = table, book, longest, examples
         book.going[:] = False
-        self._tickets = count(first)
+        self.upcoming = first
+        """The ticket that the next example will be given."""
         self._owner: dict[int, int] = {}  # row -> ticket
         self._turn = np.zeros(len(book.going), dtype=np.int64)  # how many had the row before
         self._launched = np.zeros(len(book.going), dtype=np.int64)
@@ -79,16 +81,17 @@ class Lane:
                 f"an answer of {max(group.limit)} tokens where rows have room for {self.longest}: ask for less"
             )
         taken = [row for row in range(len(self.book.going)) if row not in self._owner][: len(group.limit)]
-        rows, tickets = np.array(taken, dtype=np.int64), [next(self._tickets) for _ in taken]
+        rows, tickets = np.array(taken, dtype=np.int64), [self.upcoming + place for place in range(len(taken))]
         if not taken:
             return []
         known = tickets[-1] + 1 if self.examples is None else self.examples
         new = Seating(rows, group.inputs, np.array(tickets), known, max(group.limit), group.noise)
         ranked = self.table.seat(new)  # the model reads them, or refuses
+        self.upcoming += len(taken)
         self._owner |= dict(zip(taken, tickets, strict=True))
         self._turn[rows] += 1
         self._launched[rows] = 1
-        self.book.admit(rows, group.limit)
+        self.book.admit(rows, group.limit, group.beams)
         self._send(ranked, rows)
         return tickets
 

@@ -18,31 +18,6 @@ from regard.decoding.stepper import Hypothesis
 Numbers = np.ndarray
 
 
-@runtime_checkable
-class Book(Protocol):
-    """What the host keeps of examples, a row for each: told what each round ranked, it knows who is done."""
-
-    beams: int
-    limit: Numbers
-    going: Numbers
-
-    def admit(self, rows: Numbers, limits: Sequence[int]) -> None:
-        """Give rows to new examples."""
-        ...
-
-    def record(self, rows: Numbers, ranked: Round) -> None:
-        """Take in what a round ranked for these rows."""
-        ...
-
-    def answers(self, rows: Numbers) -> list[list[Hypothesis]]:
-        """The answers of each row that is done."""
-        ...
-
-    def so_far(self, row: int) -> list[Hypothesis]:
-        """What a row that is still going has written."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class Beam:
     """How wide to search, what to prefer and when to stop."""
@@ -75,6 +50,31 @@ class Beam:
     def normalized(self, score: float, length: int) -> float:
         """The score that hypotheses are ranked by; the end token counts as one of the length."""
         return score / max(length, 1) ** self.length_penalty
+
+
+@runtime_checkable
+class Book(Protocol):
+    """What the host keeps of examples, a row for each: told what each round ranked, it knows who is done."""
+
+    beams: int
+    limit: Numbers
+    going: Numbers
+
+    def admit(self, rows: Numbers, limits: Sequence[int], beams: Sequence[Beam] = ()) -> None:
+        """Give rows to new examples; each may have its own way to search, as wide as that of the others."""
+        ...
+
+    def record(self, rows: Numbers, ranked: Round) -> None:
+        """Take in what a round ranked for these rows."""
+        ...
+
+    def answers(self, rows: Numbers) -> list[list[Hypothesis]]:
+        """The answers of each row that is done."""
+        ...
+
+    def so_far(self, row: int) -> list[Hypothesis]:
+        """What a row that is still going has written."""
+        ...
 
 
 class Round(NamedTuple):
@@ -130,11 +130,20 @@ class Ledger:
         self._kept: list[list[_Answer]] = [[] for _ in limits]
         self._endings = np.zeros(rows, dtype=np.int64)
         self._least = np.full(rows, np.nan)  # what the last of the answers is worth, once all are finished
-        self._divisors = np.array([max(size, 1) ** beam.length_penalty for size in range(longest + 2)])
+        self._how = [beam] * rows
+        self._nbest, self._enough = np.full(rows, beam.nbest), np.full(rows, beam.enough)
+        self._divisors = np.tile(_divide_lengths(beam.length_penalty, longest + 2), (rows, 1))
         self.admit(np.arange(rows), limits)
 
-    def admit(self, rows: Numbers, limits: Sequence[int]) -> None:
-        """Give rows to new examples."""
+    def admit(self, rows: Numbers, limits: Sequence[int], beams: Sequence[Beam] = ()) -> None:
+        """Give rows to new examples; each may have its own way to search, as wide as that of the others."""
+        for row, beam in zip(rows.tolist(), beams or [self.beam] * len(rows), strict=True):
+            if beam is self._how[row]:
+                continue
+            if beam.beams != self.beams:
+                raise ValueError(f"{beam.beams} beams in a row of {self.beams}: seat it among others of its width")
+            self._how[row], self._nbest[row], self._enough[row] = beam, beam.nbest, beam.enough
+            self._divisors[row] = _divide_lengths(beam.length_penalty, self._divisors.shape[1])
         self.limit[rows], self.length[rows], self.going[rows] = limits, 0, True
         self._total[rows], self._progress[rows] = 0.0, 0
         self._endings[rows], self._least[rows] = 0, np.nan
@@ -203,11 +212,11 @@ class Ledger:
         at, place = np.nonzero((ranked.token[:, best] == self.eos) & (ranked.score[:, best] > DEAD))
         owners = rows[at]
         np.add.at(self._endings, owners, 1)
-        worth = ranked.score[at, place] / self._divisors[self.length[owners] + 1]
+        worth = ranked.score[at, place] / self._divisors[owners, self.length[owners] + 1]
         for number in np.flatnonzero(~(worth <= self._least[owners])).tolist():
             row, beam = int(owners[number]), int(ranked.parent[at[number], place[number]])
             score = float(ranked.score[at[number], place[number]])
-            self._add(row, _Answer.of(self.beam, score, beam, int(self.length[row]), finished=True))
+            self._add(row, _Answer.of(self._how[row], score, beam, int(self.length[row]), finished=True))
 
     def _collect_stuck(self, rows: Numbers, stuck: Numbers) -> None:
         """What can neither end nor go on is an answer as it is."""
@@ -217,15 +226,16 @@ class Ledger:
 
     def _collect_full(self, rows: Numbers, total: Numbers) -> None:
         """What has no room to go on; of equal progress and length, the best are enough."""
-        count = self.beam.beams if self._progress[rows].any() else self.beam.nbest
-        for row, beam in np.argwhere(total[:, :count] > DEAD).tolist():
-            row = int(rows[row])
+        counts = np.where(self._progress[rows].any(1), self.beams, self._nbest[rows])
+        full = (total > DEAD) & (np.arange(self.beams) < counts[:, None])
+        for place, beam in np.argwhere(full).tolist():
+            row = int(rows[place])
             self._add(row, self._as_it_is(row, beam, fed=False))
 
     def _as_it_is(self, row: int, beam: int, *, fed: bool) -> _Answer:
         """A live hypothesis as an answer; its newest token may not have been fed."""
         score, size = float(self._total[row, beam]), int(self.length[row])
-        return _Answer.of(self.beam, score, beam, size, progress=int(self._progress[row, beam]), fed=fed)
+        return _Answer.of(self._how[row], score, beam, size, progress=int(self._progress[row, beam]), fed=fed)
 
     def _add(self, row: int, answer: _Answer) -> None:
         """Keep an answer if it is among the best; an unfinished one is a last resort, however probable."""
@@ -233,14 +243,19 @@ class Ledger:
         kept.append(answer)
         if len(kept) > 1:
             kept.sort(key=lambda each: each[:3], reverse=True)
-            del kept[self.beam.nbest :]
-        if len(kept) == self.beam.nbest and kept[-1].finished:
+            del kept[self._how[row].nbest :]
+        if len(kept) == self._how[row].nbest and kept[-1].finished:
             self._least[row] = kept[-1].normalized
 
     def _could_gain(self, rows: Numbers, best: Numbers) -> Numbers:
         """Whether a live hypothesis, the best of which has this score, may still change the answers."""
         limit, length, least = self.limit[rows], self.length[rows], self._least[rows]
         # No token adds to a score and the penalty is monotone: the next length or the last one promises most.
-        hope = np.maximum(best / self._divisors[length + 1], best / self._divisors[limit])
-        undecided = np.isnan(least) | ((self._endings[rows] < self.beam.enough) & (hope > least))
+        hope = np.maximum(best / self._divisors[rows, length + 1], best / self._divisors[rows, limit])
+        undecided = np.isnan(least) | ((self._endings[rows] < self._enough[rows]) & (hope > least))
         return (best > DEAD) & (length < limit) & undecided
+
+
+def _divide_lengths(penalty: float, sizes: int) -> Numbers:
+    """What a score is divided by, for every length below `sizes`."""
+    return np.array([max(size, 1) ** penalty for size in range(sizes)])

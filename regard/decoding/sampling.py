@@ -16,8 +16,8 @@ Logits = Float[Tensor, "*batch vocab"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampler:
-    """Draws tokens at random; without settings, from the model's own distribution."""
+class Distribution:
+    """What tokens are drawn from; without settings, the model's own distribution."""
 
     temperature: float = 1.0
     """Above 1 flattens the distribution, below 1 sharpens it."""
@@ -27,8 +27,6 @@ class Sampler:
     """Only the fewest best tokens that together have this probability."""
     min_p: float | None = None
     """Only tokens at least this probable, relative to the best one."""
-    generator: torch.Generator | Sequence[torch.Generator]
-    """One for a batch; or one for each example, whose answers then do not depend on the batch it is in."""
 
     def __post_init__(self) -> None:
         """Refuse what no distribution could follow."""
@@ -46,12 +44,20 @@ class Sampler:
         """What the distribution depends on."""
         return self.temperature, self.top_k, self.top_p, self.min_p
 
-    def warp(self, logits: Logits) -> Logits:
-        """The logits of the distribution to draw from."""
+    def warp(self, logits: Logits, rows: Int[Tensor, "batch"] | None = None) -> Logits:
+        """The logits of the distribution to draw from, which is the same for all rows."""
         logits = logits if self.temperature == 1 else temperature(logits, self.temperature)
         logits = logits if self.top_k is None else top_k(logits, self.top_k)
         logits = logits if self.top_p is None else top_p(logits, self.top_p)
         return logits if self.min_p is None else min_p(logits, self.min_p)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampler(Distribution):
+    """Draws tokens at random; without settings, from the model's own distribution."""
+
+    generator: torch.Generator | Sequence[torch.Generator]
+    """One for a batch; or one for each example, whose answers then do not depend on the batch it is in."""
 
     def noise(self, room: Sequence[int], samples: int) -> Float[Tensor, "batch beam longest"]:
         """Uniform numbers for examples with so much room, those of an example from its own stream."""

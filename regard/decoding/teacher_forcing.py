@@ -73,24 +73,50 @@ class Teacher:
             yield number, torch.cat(parts)
 
 
-@torch.no_grad()
+class Reading:
+    """Given continuations of beginnings, read a token at a time by any model; a beginning is read once (KV cache)."""
+
+    def __init__(self, model: Any, inputs: Sequence[Tensor], written: Sequence[Sequence[Sequence[int]]]) -> None:
+        """Read the beginnings, and know the scores of the first tokens."""
+        beams, longest = max(map(len, written)), max(len(ids) for some in written for ids in some)
+        tokens = torch.zeros(len(written), beams, longest, dtype=torch.int64)
+        for row, some in enumerate(written):
+            for beam, ids in enumerate(some):
+                tokens[row, beam, : len(ids)] = torch.tensor(ids, dtype=torch.int64)
+        self.model, self.written = model, written
+        self._tokens = tokens.to(inputs[0].device)
+        self._columns: list[Tensor] = []
+        with torch.no_grad():
+            logits, self._state = model.start(*inputs, beams=beams, limit=longest)
+            self._take(logits)
+
+    @property
+    def done(self) -> bool:
+        """Whether all tokens have their scores."""
+        return len(self._columns) == self._tokens.shape[2]
+
+    @torch.no_grad()
+    def advance(self) -> None:
+        """Feed the next token of every continuation."""
+        logits, self._state = self.model.step(self._tokens[:, :, len(self._columns) - 1], self._state)
+        self._take(logits)
+
+    def scores(self) -> list[list[list[float]]]:
+        """The log-probability of each token of every continuation."""
+        found = torch.stack(self._columns, -1).tolist()
+        return [[found[n][m][: len(ids)] for m, ids in enumerate(some)] for n, some in enumerate(self.written)]
+
+    def _take(self, logits: Float[Tensor, "batch beam vocab"]) -> None:
+        precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        chosen = precise.gather(-1, self._tokens[:, :, len(self._columns), None])[..., 0]
+        self._columns.append(chosen - precise.logsumexp(-1))
+
+
 def continued(
     model: Any, inputs: Sequence[Tensor], written: Sequence[Sequence[Sequence[int]]]
 ) -> list[list[list[float]]]:
-    """Log-probabilities of the tokens of several continuations of each beginning, which is read once (KV cache)."""
-    beams, longest = max(map(len, written)), max(len(ids) for some in written for ids in some)
-    tokens = torch.zeros(len(written), beams, longest, dtype=torch.int64)
-    for row, some in enumerate(written):
-        for beam, ids in enumerate(some):
-            tokens[row, beam, : len(ids)] = torch.tensor(ids, dtype=torch.int64)
-    tokens = tokens.to(inputs[0].device)
-    logits, state = model.start(*inputs, beams=beams, limit=longest - 1)
-    columns = []
-    for place in range(longest):
-        if place:
-            logits, state = model.step(tokens[:, :, place - 1], state)
-        precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        chosen = precise.gather(-1, tokens[:, :, place, None])[..., 0]
-        columns.append(chosen - precise.logsumexp(-1))
-    found = torch.stack(columns, -1).tolist()
-    return [[found[n][m][: len(ids)] for m, ids in enumerate(some)] for n, some in enumerate(written)]
+    """Log-probabilities of the tokens of several continuations of each beginning."""
+    reading = Reading(model, inputs, written)
+    while not reading.done:
+        reading.advance()
+    return reading.scores()

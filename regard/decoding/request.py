@@ -1,0 +1,114 @@
+"""What a caller asks a model to write: everything that may differ between two answers belongs to the request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from regard.decoding.batching import round_up
+from regard.decoding.constraints import Constraint
+from regard.decoding.ledger import Beam
+from regard.decoding.sampling import Distribution
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling(Distribution):
+    """Draw each next token at random."""
+
+    samples: int = 1
+    """Answers, each drawn by itself."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no draw could give."""
+        super().__post_init__()
+        if self.samples < 1:
+            raise ValueError(f"{self.samples} samples: ask for at least 1")
+
+
+@dataclass(frozen=True)
+class Score:
+    """Write nothing; say how probable given answers are, token by token."""
+
+    targets: Sequence[Sequence[int]]
+
+    def __post_init__(self) -> None:
+        """Refuse answers without tokens."""
+        if not self.targets or not all(self.targets):
+            raise ValueError("an answer of no tokens has no score: give at least one token in each target")
+
+
+How = Beam | Sampling | Score
+STANDARD = Beam()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Request:
+    """One example, and how it is to be answered."""
+
+    inputs: tuple[Tensor, ...]
+    """What the model's `start` takes, without the axis of the batch: tokens, how many there are, features."""
+    limit: int
+    """The most tokens of an answer, its end included."""
+    how: How = STANDARD
+    rules: tuple[Constraint, ...] = ()
+    """What the answer must, or must not, contain."""
+    seed: int = 0
+    """What random numbers are drawn from."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be answered."""
+        if self.limit < 1:
+            raise ValueError(f"limit {self.limit} leaves no room for a single token: give at least 1")
+        if not self.inputs or any(each.dim() and not len(each) for each in self.inputs):
+            raise ValueError("a request without input: give a source or a beginning of at least one token")
+
+    @property
+    def prompt(self) -> int:
+        """Tokens that the answer begins with: the last input that is a row of tokens."""
+        return next((len(each) for each in reversed(self.inputs) if each.dim() == 1), 0)
+
+    @property
+    def source(self) -> int:
+        """Tokens or regions that the answer is about: all other inputs."""
+        rows = [len(each) for each in self.inputs if each.dim()]
+        return sum(rows) - self.prompt
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """What requests must share to be read together; a row of tokens may be padded if its length comes after it."""
+        return tuple(
+            (0,) if padded else tuple(each.shape) for each, padded in zip(self.inputs, self.padded, strict=True)
+        )
+
+    @property
+    def padded(self) -> list[bool]:
+        """Which inputs may be padded."""
+        return [
+            bool(each.dim()) and place + 1 < len(self.inputs) and not self.inputs[place + 1].dim()
+            for place, each in enumerate(self.inputs)
+        ]
+
+
+def stack_inputs(
+    requests: Sequence[Request], step: int = 1, *, least: int = 0, most: int | None = None
+) -> tuple[Tensor, ...]:
+    """Return the inputs of requests of the same shapes as one batch.
+
+    Rows of tokens are padded at their end to a multiple of `step` up to `most` tokens, and to `least` of them.
+    """
+    columns = zip(*(request.inputs for request in requests), strict=True)
+    return tuple(
+        _pad(column, step, least, most) if padded else torch.stack(list(column))
+        for column, padded in zip(columns, requests[0].padded, strict=True)
+    )
+
+
+def _pad(rows: Sequence[Tensor], step: int, least: int, most: int | None) -> Tensor:
+    batch = pad_sequence(list(rows), batch_first=True)
+    size = round_up(batch.shape[1], step)
+    missing = max(least, batch.shape[1], size if most is None else min(size, most)) - batch.shape[1]
+    return torch.cat([batch, batch.new_zeros(len(batch), missing, *batch.shape[2:])], 1) if missing else batch

@@ -1,0 +1,135 @@
+"""Settings of which every example in a lane has its own, known by its number: rules, and distributions to draw from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from regard.decoding.constraints import ABSENT, Constraint, Goal
+from regard.decoding.sampling import Distribution
+
+Setting = TypeVar("Setting")
+Rules = tuple[Constraint, ...]
+
+
+def has_goals(rules: Rules) -> bool:
+    """Whether some rule takes steps to fulfil."""
+    return any(isinstance(rule, Goal) for rule in rules)
+
+
+class OwnRules:
+    """A rule for a lane that asks the rules of each example."""
+
+    def __init__(self) -> None:
+        self.rules: dict[int, Rules] = {}
+
+    def check(self, examples: int, vocab: int) -> None:
+        """Refuse rules that do not fit the vocabulary."""
+        for rules in _distinct(self.rules.values()):
+            for rule in rules:
+                rule.check(1, vocab)
+
+    def forbid(self, scores: Tensor, written: Tensor, rows: Tensor, eos: int) -> None:
+        """Set to -inf, in place, what may not follow."""
+        for rules, places in split_by_setting(self.rules, rows):
+            if not rules:
+                continue
+            own = scores if places is None else scores[places]
+            text = written if places is None else written[places]
+            for rule in rules:
+                rule.forbid(own, text, _alone(text), eos)
+            if places is not None:
+                scores[places] = own
+
+
+class OwnGoals(OwnRules):
+    """The same where some rules take steps to fulfil."""
+
+    def progress(self, written: Tensor, tokens: Tensor, rows: Tensor) -> Tensor:
+        """How far along each answer would be with one more token."""
+        found = torch.zeros_like(tokens)
+        for goal, places in self._goals(rows):
+            text = written[places]
+            found[places] += goal.progress(text, tokens[places], _alone(text))
+        return found
+
+    def wanted(self, written: Tensor, rows: Tensor) -> Tensor:
+        """Tokens that would bring an answer further, negative where there is none."""
+        parts = [torch.full((*written.shape[:2], 0), ABSENT)]
+        for goal, places in self._goals(rows):
+            text = written[places]
+            tokens = goal.wanted(text, _alone(text))
+            part = torch.full((*written.shape[:2], tokens.shape[-1]), ABSENT)
+            part[places] = tokens
+            parts.append(part)
+        return torch.cat(parts, -1)
+
+    def _goals(self, rows: Tensor) -> Iterator[tuple[Goal, Tensor]]:
+        for rules, places in split_by_setting(self.rules, rows):
+            everywhere = torch.arange(len(rows)) if places is None else places
+            yield from ((rule, everywhere) for rule in rules if isinstance(rule, Goal))
+
+
+class OwnDistributions:
+    """What a lane draws from: the distribution that each example wants."""
+
+    def __init__(self) -> None:
+        self.distributions: dict[int, Distribution] = {}
+
+    def warp(self, logits: Tensor, rows: Tensor) -> Tensor:
+        """The logits of the distributions to draw from."""
+        warped: Tensor | None = None
+        for distribution, places in split_by_setting(self.distributions, rows):
+            if places is None:
+                return distribution.warp(logits)
+            warped = torch.empty_like(logits) if warped is None else warped
+            warped[places] = distribution.warp(logits[places])
+        return logits if warped is None else warped
+
+
+def split_by_setting(settings: Mapping[int, Setting], rows: Tensor) -> Iterator[tuple[Setting, Tensor | None]]:
+    """Yield every setting with the places of the rows that have it; None if all have the same.
+
+    Settings are the same if they are the same object.
+    """
+    numbers = rows.tolist()
+    if not numbers:
+        return
+    places: dict[int, list[int]] = {}
+    for place, number in enumerate(numbers):
+        places.setdefault(id(settings[number]), []).append(place)
+    for own in places.values():
+        everywhere = len(own) == len(numbers)
+        yield settings[numbers[own[0]]], None if everywhere else torch.tensor(own, device=rows.device)
+
+
+class Shared:
+    """Settings that are equal are one object, however many requests bring them."""
+
+    def __init__(self) -> None:
+        self._known: list[Any] = []
+
+    def one(self, setting: Setting, same: Callable[[Any, Any], bool] = lambda one, other: one == other) -> Setting:
+        """Return an equal setting that was met before, or this one."""
+        for known in self._known:
+            if type(known) is type(setting) and same(known, setting):
+                return known  # type: ignore[no-any-return]
+        self._known.append(setting)
+        return setting
+
+    def forget(self, used: Sequence[Any]) -> None:
+        """Keep only those settings that are still used."""
+        ids = {id(each) for each in used}
+        self._known = [each for each in self._known if id(each) in ids]
+
+
+def _alone(text: Tensor) -> Tensor:
+    """The number of each of these examples in a rule that is for one."""
+    return torch.zeros(len(text), dtype=torch.int64, device=text.device)
+
+
+def _distinct(settings: Any) -> list[Any]:
+    return list({id(each): each for each in settings}.values())
