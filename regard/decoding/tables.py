@@ -30,6 +30,7 @@ from regard.decoding.threads import products, worth
 
 SPAN = 8  # rounds between two looks of the host
 KEPT = 6  # tables that a model keeps for searches of the same kind
+TABLES = Lock()  # whoever changes which tables a model keeps
 STARTS = 32  # shapes of new examples for which a table keeps a graph
 
 
@@ -329,17 +330,17 @@ class Fixed:
 def borrow(model: Replayable, policy: Policy, *, rows: int, longest: int, widths: tuple[int, ...]) -> Fixed:
     """A table of an earlier search with the same policy and enough room, or a new one; the model keeps the latest."""
     rows = few(rows)
-    for table in sorted(model.tables, key=lambda table: table.longest):
-        if table.rows == rows and table.longest >= longest and table.serves(policy, widths):
-            model.tables.remove(table)
-            break
-    else:
-        room = 64 if rows <= 16 else 32  # few rows are cheap: one table for texts of many lengths
-        table = Fixed(model, policy, rows=rows, longest=round_up(longest, room))
-        table.widths = widths
-        model.tables[:] = [each for each in model.tables if not table.replaces(each)]
-    model.tables.append(table)
-    del model.tables[:-KEPT]
+    with TABLES:
+        for table in sorted(model.tables, key=lambda table: table.longest):
+            if table.rows == rows and table.longest >= longest and table.serves(policy, widths):
+                model.tables.remove(table)
+                break
+        else:
+            room = 64 if rows <= 16 else 32  # few rows are cheap: one table for texts of many lengths
+            table = Fixed(model, policy, rows=rows, longest=round_up(longest, room))
+            table.widths = widths
+            model.tables[:] = [each for each in model.tables if not table.replaces(each)]
+        _put_back(model, table)
     return table
 
 
@@ -348,12 +349,18 @@ def away(model: Replayable, policy: Policy, *, rows: int, longest: int, widths: 
     """A borrowed table that no other search can find meanwhile: whoever holds it may pause for as long as they like."""
     table = borrow(model, policy, rows=rows, longest=longest, widths=widths)
     with table.lock:
-        model.tables[:] = [each for each in model.tables if each is not table]
+        with TABLES:
+            model.tables[:] = [each for each in model.tables if each is not table]
         try:
             yield table
         finally:
-            model.tables.append(table)
-            del model.tables[:-KEPT]
+            with TABLES:
+                _put_back(model, table)
+
+
+def _put_back(model: Replayable, table: Fixed) -> None:
+    """Let other searches find a table, the latest of which the model keeps."""
+    model.tables[:] = [*(each for each in model.tables if each is not table), table][-KEPT:]
 
 
 def few(rows: int) -> int:

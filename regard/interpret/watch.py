@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
@@ -78,7 +79,8 @@ class Seen:
 def watch(model: nn.Module, *, only: Collection[str] | None = None) -> Iterator[Seen]:
     """Collect the weights of every attention that runs inside the block, or only of those named; none is an error.
 
-    Watched attention takes the explicit path, and compiled models run eagerly meanwhile in every thread of the process.
+    Only this thread is watched: others may use the model, and nothing is seen of what they do. Watched attention takes
+    the explicit path, and compiled models run eagerly meanwhile in every thread of the process.
     """
     seen = Seen()
     taps = {name.removesuffix(".weights"): tap for name, tap in model.named_modules() if isinstance(tap, Tap)}
@@ -100,8 +102,11 @@ def watch(model: nn.Module, *, only: Collection[str] | None = None) -> Iterator[
 
 
 def _collector(seen: Seen, name: str) -> Any:
+    watching = threading.get_ident()
+
     def collect(_: nn.Module, arguments: tuple[Any, ...], weights: Tensor) -> None:
-        seen.looks.setdefault(name, []).append(Look(weights.detach(), arguments[1]))
+        if threading.get_ident() == watching:
+            seen.looks.setdefault(name, []).append(Look(weights.detach(), arguments[1]))
 
     return collect
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import replace
+from threading import RLock
 from typing import Any, NamedTuple
 
 import torch
@@ -205,11 +206,13 @@ class Ready:
     Compiling kernels and capturing graphs takes seconds, which a few sentences do not bring in again: the first
     `ENOUGH` examples are left to the model itself, unless one request brings so many, or `warm` is called. The copy,
     its tables and its graphs belong to this object and die with it; when the weights change it takes them over in
-    place. A model that is watched generates as it is, since neither has attention weights to show.
+    place. A model that is watched generates as it is, since neither has attention weights to show. Threads may ask at
+    once: the copy is made once, and who comes meanwhile waits for it.
     """
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
+        self._lock = RLock()
         self._examples = 0
         self._lean: FusedDecoder | LeanDecoder | None = None
         self._stamp: Any = None
@@ -217,6 +220,10 @@ class Ready:
 
     def __call__(self, examples: int) -> Any:
         """What writes so many examples more."""
+        with self._lock:
+            return self._choose(examples)
+
+    def _choose(self, examples: int) -> Any:
         self._examples += examples
         first = next(self.model.parameters())
         copied = pays(first.device)
@@ -243,7 +250,8 @@ class Ready:
 
     def give_up(self, reason: str) -> None:
         """Leave everything to the model itself, and say why."""
-        self._refused, self._lean = True, None
+        with self._lock:
+            self._refused, self._lean = True, None
         warnings.warn(f"generating without the fast path, which does not know this model: {reason}", stacklevel=3)
 
     def _made(self, first: Tensor, *, copied: bool) -> FusedDecoder | LeanDecoder | None:

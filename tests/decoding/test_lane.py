@@ -2,6 +2,7 @@
 
 import gc
 import math
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from weakref import ref
 
@@ -390,3 +391,16 @@ def test_what_is_called_again_reads_what_it_is_given():
     double = Graph(lambda x: 2 * x, torch.device("cpu"))
     for value in (1.0, 2.0, 3.0, 4.0):
         assert double(torch.full((3,), value)).tolist() == [2 * value] * 3
+
+
+def test_threads_that_search_at_once_get_what_each_gets_alone(pair):
+    model, lean = pair[0], FusedDecoder(pair[0])
+    cases = [(inputs(model, 2, 5, Random(seed)), Beam(beams=1 + seed % 3)) for seed in range(8)]
+    alone = [search(model, given, beam, limit=12, eos=0) for given, beam in cases]
+    for _ in range(3):
+        with ThreadPoolExecutor(4) as pool:
+            together = list(pool.map(lambda case: search(lean, case[0], case[1], limit=12, eos=0), cases))
+        for found, expected in zip(together, alone, strict=True):
+            same(found, expected)
+    assert len(lean.tables) <= tables.KEPT
+    assert not any(table.lock.locked() for table in lean.tables)

@@ -1,5 +1,7 @@
 """Watching: named weights, padding and slots removed, the same for rows, batches, steps and winning beams."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -164,3 +166,23 @@ def test_a_compiled_model_is_watched_too(model: Transformer):
     with watch(model) as seen:
         compiled(source, target, layouts=(sources, targets))
     assert "encoder.0.attention" in seen
+
+
+def test_what_other_threads_do_meanwhile_is_not_seen(model: Transformer):
+    (source, sources), (target, targets) = grid(tokens(SOURCES)), grid(tokens(TARGETS))
+    with watch(model) as alone:
+        model(source, target, layouts=(sources, targets))
+
+    def others() -> None:
+        model(source[:1], target[:1], layouts=(Grid(sources.lengths[:1], 6), Grid(targets.lengths[:1], 5)))
+
+    with watch(model) as seen, ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda _: others(), range(4)))
+        model(source, target, layouts=(sources, targets))
+        list(pool.map(lambda _: others(), range(4)))
+    assert {name: len(looks) for name, looks in seen.looks.items()} == dict.fromkeys(alone, 1)
+    for name in alone:
+        for one, other in zip(seen[name], alone[name], strict=True):
+            assert torch.equal(one, other)
+    with pytest.raises(ValueError, match="nothing was seen"), watch(model), ThreadPoolExecutor(1) as pool:
+        pool.submit(others).result()

@@ -1,6 +1,8 @@
 """A lean model says step by step what the model says, whatever the model is made of."""
 
+import time
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -273,3 +275,22 @@ def test_the_copy_dies_with_its_owner(everywhere):
     held = weakref.ref(ready(1)), weakref.ref(ready(1).tables[0])
     del ready
     assert [each() for each in held] == [None, None]
+
+
+def test_threads_that_ask_at_once_share_one_copy(monkeypatch):
+    made, model = [], make()
+
+    class Slow(FusedDecoder):
+        def __init__(self, *given):
+            made.append(given)
+            time.sleep(0.05)
+            super().__init__(*given)
+
+    monkeypatch.setattr(lean, "FusedDecoder", Slow)
+    monkeypatch.setattr(lean, "pays", lambda device: True)
+    ready = Ready(model)
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: ready(lean.ENOUGH), range(8)))
+    assert len(made) == 1
+    assert {id(each) for each in answers} == {id(answers[0])}
+    assert isinstance(answers[0], Slow)
