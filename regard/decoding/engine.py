@@ -18,6 +18,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, groupby
 from typing import Any, NamedTuple
 
+import torch
+from torch import Tensor
+
 from regard.decoding.batching import round_up
 from regard.decoding.beam import Searching
 from regard.decoding.generate import Drawing, seeded_noise
@@ -26,7 +29,7 @@ from regard.decoding.ledger import Beam
 from regard.decoding.request import Request, Sampling, Score, stack_inputs
 from regard.decoding.rules import OwnDistributions, OwnGoals, OwnRules, Rules, Shared, has_goals
 from regard.decoding.sampling import Distribution
-from regard.decoding.stepper import Hypothesis, Replayable, Stepper
+from regard.decoding.stepper import Hypothesis, Measured, Replayable, Stepper
 from regard.decoding.tables import Growing, Policy
 from regard.decoding.teacher_forcing import Reading
 
@@ -49,10 +52,15 @@ class Engine:
         rows: int = ROWS,
         source: int | None = None,
         prompt: int | None = None,
+        device: torch.device | None = None,
     ) -> None:
-        """Prepare for answers of at most `longest` tokens to sources and prompts of these sizes, or of any."""
+        """Prepare for answers of at most `longest` tokens to sources and prompts of these sizes, or of any.
+
+        Inputs are brought to the device where the model runs, if it is named or the model knows it.
+        """
         self.model, self.eos, self.longest, self.rows = model, -1 if eos is None else eos, longest, rows
         self.source, self.prompt = source, prompt
+        self.device = model.device if isinstance(model, Replayable) else device
         self._tickets, self._round = count(), 0
         self._lanes: dict[Any, _Queue] = {}
         self._scores: dict[int, tuple[Request, Reading | None]] = {}
@@ -82,6 +90,14 @@ class Engine:
             else:
                 self._find_queue(request).waiting.append(_Waiting(ticket, request, self._round))
         return tickets
+
+    def measure(self, request: Request) -> int | None:
+        """Return how many bytes a request takes while it is answered; None if the model does not say."""
+        if not isinstance(self.model, Measured):
+            return None
+        how = request.how
+        beams = how.beams if isinstance(how, Beam) else how.samples if isinstance(how, Sampling) else len(how.targets)
+        return self.model.row_bytes(beams=beams, written=request.limit, prompt=request.prompt, read=request.source)
 
     def step(self) -> None:
         """Read some of those that wait, and go a round on with everybody."""
@@ -121,6 +137,11 @@ class Engine:
         for ticket in tickets:
             self._scores.pop(ticket, None)
             self._done.pop(ticket, None)
+
+    def stack(self, requests: Sequence[Request], step: int = 1, **sizes: Any) -> tuple[Tensor, ...]:
+        """Return the inputs of requests as one batch where the model runs."""
+        batch = stack_inputs(requests, step, **sizes)
+        return batch if self.device is None else tuple(each.to(self.device, non_blocking=True) for each in batch)
 
     def _check_thread(self) -> None:
         thread = threading.get_ident()
@@ -180,7 +201,7 @@ class Engine:
             assert isinstance(request.how, Score)
             try:
                 if reading is None:
-                    reading = Reading(self.model, stack_inputs([request]), [request.how.targets])
+                    reading = Reading(self.model, self.stack([request]), [request.how.targets])
                     self._scores[ticket] = request, reading
                 else:
                     reading.advance()
@@ -222,8 +243,9 @@ class _Waiting(NamedTuple):
 class _Queue:
     """A lane, the requests that wait for its rows, and the settings of those that have some."""
 
-    def __init__(self, lane: Lane, policy: Policy, size: int) -> None:
+    def __init__(self, engine: Engine, lane: Lane, policy: Policy, size: int) -> None:
         self.lane, self.policy, self.size = lane, policy, size
+        self._stack = engine.stack
         self.waiting: deque[_Waiting] = deque()
         self.seats: dict[int, int] = {}  # ticket of the engine -> of the lane
         self._laid_out = False  # whether memory was laid out by the first that were read
@@ -244,9 +266,10 @@ class _Queue:
             assert isinstance(how, Sampling)
             policy = Drawing(how.samples, engine.eos, how if fixed else OwnDistributions(), constraints)
         if fixed:
-            return cls(Lane.of(model, policy, rows=engine.rows, longest=engine.longest), policy, size)
+            lane = Lane.of(model, policy, rows=engine.rows, longest=engine.longest)
+            return cls(engine, lane, policy, size)
         book = policy.book([1] * engine.rows, engine.longest)
-        return cls(Lane(Growing(model, policy), book, longest=engine.longest), policy, size)
+        return cls(engine, Lane(Growing(model, policy), book, longest=engine.longest), policy, size)
 
     @property
     def busy(self) -> bool:
@@ -267,7 +290,7 @@ class _Queue:
         beams = [request.how for request in requests if isinstance(request.how, Beam)]
         try:  # what lies in fixed rows is laid out by the first that are read, and replayed in few shapes
             step, least = (STEP if self.size else 1), (0 if self._laid_out else self.size)
-            inputs = stack_inputs(requests, step, least=least, most=self.size or None)
+            inputs = self._stack(requests, step, least=least, most=self.size or None)
             seats = self.lane.seat(Group(inputs, limits, noise, beams))
         except Exception as reason:  # whatever a model refuses is the end of that request alone
             self._forget(range(number, number + len(group)))

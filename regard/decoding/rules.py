@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import torch
@@ -13,6 +14,7 @@ from regard.decoding.sampling import Distribution
 
 Setting = TypeVar("Setting")
 Rules = tuple[Constraint, ...]
+REMEMBERED = 64  # settings that later ones are compared with
 
 
 def has_goals(rules: Rules) -> bool:
@@ -107,23 +109,18 @@ def split_by_setting(settings: Mapping[int, Setting], rows: Tensor) -> Iterator[
 
 
 class Shared:
-    """Settings that are equal are one object, however many requests bring them."""
+    """Settings that are equal are one object, however many of the latest requests bring them."""
 
     def __init__(self) -> None:
-        self._known: list[Any] = []
+        self._known: deque[Any] = deque(maxlen=REMEMBERED)
 
-    def one(self, setting: Setting, same: Callable[[Any, Any], bool] = lambda one, other: one == other) -> Setting:
+    def one(self, setting: Setting) -> Setting:
         """Return an equal setting that was met before, or this one."""
         for known in self._known:
-            if type(known) is type(setting) and same(known, setting):
+            if type(known) is type(setting) and known == setting:
                 return known  # type: ignore[no-any-return]
         self._known.append(setting)
         return setting
-
-    def forget(self, used: Sequence[Any]) -> None:
-        """Keep only those settings that are still used."""
-        ids = {id(each) for each in used}
-        self._known = [each for each in self._known if id(each) in ids]
 
 
 def _alone(text: Tensor) -> Tensor:

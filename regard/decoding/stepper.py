@@ -67,6 +67,15 @@ class Replayable(Stepper, Protocol):
         ...
 
 
+@runtime_checkable
+class Measured(Stepper, Protocol):
+    """A model that says beforehand how much memory an example takes."""
+
+    def row_bytes(self, *, beams: int, written: int, prompt: int = 0, read: int = 0) -> int:
+        """Return the memory of an answer of `written` tokens that goes on from a prompt and is about what was read."""
+        ...
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """One answer of a search."""

@@ -268,6 +268,23 @@ class Stack:
     bias: Float[Tensor, "vocab"] | None = None
     """What is added to the logits, if anything is."""
 
+    def row_bytes(self, *, beams: int, written: int, prompt: int = 0, read: int = 0) -> int:
+        """Return the memory of the keys and values of one example.
+
+        Each beam holds those of its answer of `written` tokens; those of the prompt and of what was read are shared.
+        """
+        numbers = 0
+        for block in self.blocks:
+            numbers += (beams * written + prompt) * _remembered(block.attention)
+            if isinstance(block, DecoderBlock):
+                numbers += read * _remembered(block.cross)
+        return numbers * self.prediction.element_size()
+
+
+def _remembered(attention: Any) -> int:
+    """Numbers that an attention keeps of every token: a key and a value."""
+    return int(attention.key.out_features + attention.value.out_features)
+
 
 def check_length(positions: Positions, tokens: int, what: str = "a sequence", *, before: int = 0) -> None:
     """Refuse a sequence that ends beyond a table of positions, of which `before` are not for tokens.

@@ -86,7 +86,7 @@ class EncoderDecoder(Tied):
 
     def _read(self, source: Int[Tensor, "batch source"], grid: Grid) -> Float[Tensor, "batch source width"]:
         """Encode a batch; on a CPU, where padding costs as much as tokens, as a packed row if there is any."""
-        if source.device.type != "cpu" or int(grid.lengths.min()) == grid.longest:
+        if source.device.type != "cpu" or bool((grid.lengths == grid.longest).all()):
             return self.encode(source, grid)
         row = Row.of(grid.lengths)
         features = self.encode(source[grid.filled], row)

@@ -69,11 +69,9 @@ class FusedDecoder:
         """Where it runs."""
         return self.stack.prediction.device
 
-    def row_bytes(self, *, beams: int, written: int, read: int = 0) -> int:
-        """Return the memory of the keys and values of one row, for answers of `written` tokens to `read` tokens."""
-        past = sum(layer.attention.key.out_features for layer in self.layers) * beams * written
-        source = sum(layer.cross.key.out_features for layer in self.layers if layer.cross is not None) * read
-        return 2 * (past + source) * self.stack.prediction.element_size()
+    def row_bytes(self, *, beams: int, written: int, prompt: int = 0, read: int = 0) -> int:
+        """Return the memory of the keys and values of one row."""
+        return self.stack.row_bytes(beams=beams, written=written, prompt=prompt, read=read)
 
     def count_rows(self, most: int, row_bytes: int) -> int:
         """Return how many rows a search may have: `most`, or as few as keep within a share of the device's memory."""

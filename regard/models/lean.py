@@ -39,6 +39,10 @@ class LeanDecoder:
         """Those of the model."""
         return self.model.parameters()
 
+    def row_bytes(self, *, beams: int, written: int, prompt: int = 0, read: int = 0) -> int:
+        """Return the memory of the keys and values of one row."""
+        return self.stack.row_bytes(beams=beams, written=written, prompt=prompt, read=read)
+
     def start(self, *inputs: Tensor, beams: int, limit: int) -> tuple[Float[Tensor, "batch beam vocab"], DecoderState]:
         """Read the inputs and the beginning of the target, as the model does."""
         with self._own_precision():

@@ -19,6 +19,7 @@ from regard.decoding.request import Request, Sampling, Score
 from regard.decoding.sampling import Sampler
 from regard.decoding.teacher_forcing import continued
 from regard.models.inference import FusedDecoder
+from regard.models.lean import LeanDecoder
 from regard.models.transformer import Transformer, TransformerConfig
 from tests.decoding.steppers import Writer
 from tests.decoding.test_lane import SHAPE, VOCAB, Poisoned, same, sharp
@@ -288,3 +289,18 @@ def test_an_engine_without_work_holds_no_rows(pair):
         drain(engine)
         assert not engine._lanes
         assert not engine._scores
+
+
+def test_the_memory_of_a_request_is_known_before_it_has_any(pair):
+    model, lean = pair
+    request = plain(model, Random(8), how=Beam(beams=3))
+    if isinstance(model, Writer):
+        assert Engine(model, eos=0, longest=LONGEST).measure(request) is None  # it does not say
+    for each in (LeanDecoder(model), lean):
+        engine = Engine(each, eos=0, longest=LONGEST)
+        _, state = each.start(*(part[None] for part in request.inputs), beams=3, limit=LONGEST)
+        held = sum(part.nbytes for group in (*state.caches, *state.memories) for part in group)
+        assert engine.measure(request) == held
+        twice = replace(request, how=Sampling(samples=6))
+        assert engine.measure(twice) > held
+        assert engine.measure(replace(request, how=Score([[1]] * 3))) == held
