@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+import regard
 from regard.cli import run
 from regard.cli.translate import LITTLE, place
 from regard.shipped import models
+from regard.tasks.translation.documents.entities import ENTITY
 
 MODEL = models()["en-fr"].path
 ROOM = int(LITTLE / ((MODEL / "model.safetensors").stat().st_size / 1e6))
@@ -125,6 +127,29 @@ def test_entities_in_plain_text_come_back(tmp_path, capsys):
     assert "5&nbsp;km" in distance
     assert tired.startswith("Je suis fatigué")
     assert error == ""
+
+
+ENTITIES = [
+    "AT&amp;T is a company.",
+    "Bread &amp; butter is good.",
+    "&amp;",
+    "It is 5&nbsp;km from here.",
+    "I am tired.",
+]
+
+
+def test_entities_in_plain_text_come_back_from_python_as_from_the_command(tmp_path, capsys):
+    (tmp_path / "in.txt").write_text("\n".join(ENTITIES) + "\n", encoding="utf-8")
+    answers = regard.load("en-fr").translate(ENTITIES, to="fr")
+    assert translated(capsys, "-i", str(tmp_path / "in.txt"))[0].splitlines() == answers
+    for text, answer in zip(ENTITIES, answers, strict=True):
+        assert ENTITY.findall(answer) == ENTITY.findall(text)
+        assert "&" not in ENTITY.sub("", answer)
+
+
+def test_entities_on_several_lines_of_one_text_come_back():
+    answer = regard.load("en-fr").translate("I am tired.\nAT&amp;T is here.", to="fr")
+    assert "\nAT&amp;T est" in answer
 
 
 def test_a_name_that_says_nothing_is_reported(tmp_path, capsys):

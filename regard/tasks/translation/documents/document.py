@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from regard.data.tokenizers import WORD
 from regard.decoding.forbidden import holds_phrase
 from regard.tasks.translation.alignment import links
+from regard.tasks.translation.documents.entities import Markers, encode_text
 from regard.tasks.translation.documents.glossary import Match, Terms
 from regard.tasks.translation.documents.markup import Marked, cut, parse
 from regard.tasks.translation.documents.tag_placement import diagonal, occurrences, restore
@@ -44,6 +45,14 @@ def translate(
     marked = [part for document in documents for part in document if isinstance(part, Marked)]
     answers = iter(restored(translator, marked, to=to, decoding=decoding, terms=terms))
     return ["".join(part if isinstance(part, str) else next(answers) for part in document) for document in documents]
+
+
+def translate_entities(translator: Translator, texts: Sequence[str], *, to: str | None, **settings: Any) -> list[str]:
+    """Translate lines of plain text in which characters are written as entities, such as AT&amp;T."""
+    markers = [Markers() for _ in texts]
+    written = [encode_text(text, one) for text, one in zip(texts, markers, strict=True)]
+    answers = translate(translator, written, html=True, to=to, **settings)
+    return [one.restore(answer) for answer, one in zip(answers, markers, strict=True)]
 
 
 def restored(
