@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from regard.cli.lines import lines_of, note
 from regard.cli.table_files import is_named_table, is_unnamed_table, sample_columns
-from regard.config.words import nearest
+from regard.config.words import nearest, quantity
 from regard.data.line_report import LineReport
 from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, records, suffix, text_at, value_at
 from regard.tasks.labels.layout import LABELS, SAMPLE, TEXTS, cells, delimiter_of, pair_among
@@ -222,7 +222,7 @@ def _cells_of(path: str, layout: Layout) -> Iterator[str]:
             yield row[layout.place].strip()
         else:
             remedy = "put quotation marks around the text, or correct the line"
-            raise ValueError(f"{path}:{line}: {len(row)} cells under {layout.width} columns: {remedy}")
+            raise ValueError(f"{path}:{line}: {quantity(len(row), 'cell')} under {layout.width} columns: {remedy}")
 
 
 def _json_texts(
