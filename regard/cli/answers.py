@@ -16,7 +16,7 @@ from typing import Any
 import typer
 
 from regard.cli.grammar import options
-from regard.cli.lines import PICTURES, arguments, blocks, count_formulas, tell_formulas, writable
+from regard.cli.lines import PICTURES, arguments, blocks, count_formulas, note, tell_formulas, writable
 from regard.cli.resumable import Draft, drafted, identity
 
 BLOCK = 1024  # inputs answered at a time
@@ -120,7 +120,10 @@ def tabular(name: str) -> bool:
 def given_inputs(
     trained: Any, asked: Asked, done: int = 0, *, size: int | None = None
 ) -> Iterator[tuple[list[str], list[Any]]]:
-    """Blocks of inputs that are not answered yet beside how they were written; None for a blank line."""
+    """Blocks of inputs that are not answered yet beside how they were written; None for a blank line.
+
+    What is read of a table is said once the first of them are answered: a refusal is a line of its own.
+    """
     if asked.file is not None and hasattr(trained, "read"):  # a table is more than its lines
         if asked.column is not None:
             raise ValueError(f"--column {asked.column}: {trained.name} is {trained.kind}, leave it out")
@@ -135,7 +138,12 @@ def given_inputs(
         return
     if asked.texts and any(not text.strip() for text in asked.texts):
         raise ValueError("one of the texts is empty: there is nothing to answer in it")
-    reads = file_texts(trained, asked) if asked.file is not None else typed(trained, asked.texts or ["-"])
+    notes: list[str] = []
+    reads = (
+        file_texts(trained, asked, tell=notes.append)
+        if asked.file is not None
+        else typed(trained, asked.texts or ["-"])
+    )
     first = next(reads, None)
     if first is None:
         given = getattr(trained, "option", "inputs")
@@ -143,14 +151,19 @@ def given_inputs(
     size = 1 << 62 if getattr(trained, "together", False) else size or BLOCK
     for block in blocks(islice(chain([first], reads), done, None), size):
         yield block, [trained.parse(text) if text.strip() else None for text in block]
+        for said in notes:
+            note(said)
+        notes.clear()
 
 
-def file_texts(trained: Any, asked: Asked, *, usual: Sequence[str] = ()) -> Iterator[str]:
+def file_texts(
+    trained: Any, asked: Asked, *, usual: Sequence[str] = (), tell: Callable[[str], None] = note
+) -> Iterator[str]:
     """Return the texts of the file that was named: its lines, or a column of a table, by a `usual` name or another."""
     from regard.cli.text_column import read_texts
 
     assert asked.file is not None
-    return read_texts(asked.file, trained=trained, column=asked.column, usual=usual)
+    return read_texts(asked.file, trained=trained, column=asked.column, usual=usual, tell=tell)
 
 
 def typed(trained: Any, texts: list[str], *, option: str | None = "-i") -> Iterator[str]:

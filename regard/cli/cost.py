@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.cli.grammar import Json
+from regard.config.words import quantity
 
 if TYPE_CHECKING:
     from regard.cost import Estimate, Plan
@@ -104,8 +105,12 @@ def _planned(found: Estimate, plan: Plan) -> str:
     """The training in a line."""
     lengths = found.lengths
     long = f"{lengths.source:,}" if lengths.source == lengths.target else f"{lengths.source:,} and {lengths.target:,}"
-    step = f"{found.batch:,} sequences of {long} tokens" if found.tokens > 1 else f"{found.batch:,} examples"
-    amount = f"{plan.steps:,} steps of" if plan.tokens is None else f"{plan.tokens:,} tokens in steps of"
+    step = (
+        f"{quantity(found.batch, 'sequence')} of {long} tokens"
+        if found.tokens > 1
+        else quantity(found.batch, "example")
+    )
+    amount = f"{quantity(plan.steps, 'step')} of" if plan.tokens is None else f"{plan.tokens:,} tokens in steps of"
     return f"{amount} {step}"
 
 

@@ -12,6 +12,7 @@ from regard.cli.file_options import NamedFiles, takes_files
 from regard.cli.grammar import Json, group
 from regard.cli.progress import announce
 from regard.cli.train import sort
+from regard.config.words import quantity
 
 data = group("Check your data exactly as training will read it; make some.")
 make = group("Make data to train on.")
@@ -146,9 +147,9 @@ def digits(
 
     _folder(out)
     known = None if glyphs is None else str(glyphs)
-    with announce(f"drawing {count:,} pictures to learn from and {max(1, count // 10):,} to test on"):
+    with announce(f"drawing {quantity(count, 'picture')} to learn from and {max(1, count // 10):,} to test on"):
         written = digits.write(out, count=count, size=size, digits=known, seed=seed)
-    print(f"{written}: {count:,} pictures to learn from")
+    print(f"{written}: {quantity(count, 'picture')} to learn from")
 
 
 def _folder(path: Path) -> None:

@@ -16,7 +16,7 @@ from regard.cli.classify import of_graphs
 from regard.cli.grammar import Device, named
 from regard.cli.lines import PICTURES, guessed, writable
 from regard.cli.progress import announce
-from regard.cli.views import PAGES, View, judged, links, show, show_made
+from regard.cli.views import PAGES, View, check_attention, judged, links, show, show_made
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -92,6 +92,7 @@ def explain(
         if other := [name for name, value in given.items() if value]:
             raise ValueError(f"{other[0]} is for translators: {trained.name} is {trained.kind}, leave it out")
         asked = {} if about is None else {"about": about}
+        check_attention(trained, attention)
         together = hasattr(trained, "joined")  # several files hold the input
         trace = trained.look(trained.parse(shlex.join(texts) if together and len(texts) > 1 else _only(lines)), **asked)
         show(trace, view, output=output, step=step, gold=None, extra={})
@@ -101,6 +102,7 @@ def explain(
         measure(trained, to, output, interventions=interventions, as_json=as_json)
     else:
         text = _only(lines)
+        check_attention(trained, attention)
         to = to or guessed(trained, [text])  # a model of one direction is not asked for it; the measures are
         trace = trained.look(text, to=to if trained.languages or not measured else None)
         page = output is not None and output.suffix.lower() in PAGES

@@ -130,6 +130,11 @@ def counted(count: int, name: str) -> str:
     return quantity(count, name)
 
 
+def note(text: str) -> None:
+    """Print a line about the work to stderr."""
+    print(f"regard: {text}", file=sys.stderr)
+
+
 def say(text: str) -> None:
     """Print a line whose reader may have gone away without ending anything."""
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Timer
@@ -12,7 +11,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-LINE_SECONDS = 10.0  # between two plain lines
+from regard.data.progress import LINE_SECONDS, Countdown
 
 
 @contextmanager
@@ -37,7 +36,7 @@ class CountedProgress:
 
     def __init__(self, what: str) -> None:
         self.what = what
-        self._began = self._spoke = time.monotonic()
+        self._countdown = Countdown(what)
         self._bar: Progress | None = None
         self._console = Console(stderr=True)
 
@@ -52,10 +51,8 @@ class CountedProgress:
         """Show how many of how many are done."""
         if self._console.is_terminal:
             self._draw(done, total)
-        elif 0 < done < total and time.monotonic() - self._spoke >= LINE_SECONDS:
-            self._spoke = time.monotonic()
-            left = (self._spoke - self._began) * (total - done) / max(done, 1)
-            print(f"regard: {done:,} of {total:,} {self.what}, {left:,.0f} s left", file=sys.stderr, flush=True)
+        elif (line := self._countdown.line(done, total, seconds=LINE_SECONDS)) is not None:
+            print(f"regard: {line}", file=sys.stderr, flush=True)
 
     def _draw(self, done: int, total: int) -> None:
         if self._bar is None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from regard.cli.lines import ESCAPED, writer
 from regard.config.paths import real_path
+from regard.config.words import quantity
 
 EVERY = 60.0  # seconds between two lines about progress where there is no terminal
 CHUNK = 1 << 20
@@ -64,12 +65,15 @@ def drafted(path: Path | None, *, source: Path | None, asked: Any) -> Iterator[D
 
         draft = Draft(write, done, head, keep)
         if done:
-            print(f"regard: continuing {path} after {done:,} lines", file=sys.stderr)
+            print(f"regard: continuing {path} after {quantity(done, 'line')}", file=sys.stderr)
         try:
             yield draft
         except BaseException:
             if draft.done:
-                print(f"regard: {aside} has {draft.done:,} lines: the same command continues it", file=sys.stderr)
+                print(
+                    f"regard: {aside} has {quantity(draft.done, 'line')}: the same command continues it",
+                    file=sys.stderr,
+                )
             else:
                 aside.unlink(missing_ok=True)
             raise

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from regard.cli.lines import lines_of
+from regard.cli.lines import lines_of, note
 from regard.cli.table_files import is_named_table, is_unnamed_table, sample_columns
-from regard.config.words import nearest
+from regard.config.words import nearest, quantity
 from regard.data.line_report import LineReport
 from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, records, suffix, text_at, value_at
 from regard.tasks.labels.layout import LABELS, SAMPLE, TEXTS, cells, delimiter_of, pair_among
@@ -46,9 +45,14 @@ def plain_lines(path: Path) -> Iterator[str]:
 
 
 def read_texts(
-    path: Path, *, trained: Any = None, column: str | None = None, usual: Sequence[str] = ()
+    path: Path,
+    *,
+    trained: Any = None,
+    column: str | None = None,
+    usual: Sequence[str] = (),
+    tell: Callable[[str], None] = note,
 ) -> Iterator[str]:
-    """Return the texts of a file: its lines, or the cells of one column of a table, which is said on stderr.
+    """Return the texts of a file: its lines, or the cells of one column of a table, and `tell` which.
 
     The column is the one asked for, the one of the training file, or one with a `usual` name. A file in which none can
     be found is refused.
@@ -62,12 +66,13 @@ def read_texts(
         if column is not None and not rows:
             raise ValueError(f"--column {column}: {path} is no table (.csv, .tsv, .jsonl), leave it out")
         if column is None and not is_unnamed_table(delimiter, rows, expected, usual):
-            _report_whole_lines(path, delimiter, rows, words=hasattr(trained, "word_files"))
+            if whole := _describe_whole_lines(path, delimiter, rows, words=hasattr(trained, "word_files")):
+                tell(whole)
             return lines_of(path)
     if suffix(path.name) in JSON_SUFFIXES:
-        return _json_texts(str(path), column, expected, usual)
+        return _json_texts(str(path), column, expected, usual, tell)
     layout = find_column(str(path), column=column, expected=expected, usual=usual)
-    _report(str(path), layout)
+    tell(f"{path}: {_describe(layout)}")
     return _cells_of(str(path), layout)
 
 
@@ -167,37 +172,34 @@ def _labels_begin_below(first: Sequence[str], rows: Sequence[Sequence[str]], exp
     return not _has_label(first, expected) and below > len(rows) / 2
 
 
-def _report(path: str, layout: Layout) -> None:
-    """Say on stderr which column is read and what is left out."""
+def _describe(layout: Layout) -> str:
+    """Say which column is read and what is left out."""
     others = [name for index, name in enumerate(layout.heading) if index != layout.place and name]
     called = repr(layout.heading[layout.place]) if layout.heading else f"{layout.place + 1} of {layout.width}"
     how = f", {layout.reason}" if layout.reason else ""
     if layout.width == 1:
-        said = (
+        return (
             f"reading its only column {called}{how}; the heading is left out"
             if layout.heading
             else "reading its only column, the first line too; if that is a heading, name it with --column"
         )
-    elif layout.heading:
+    if layout.heading:
         plural = "column" if len(others) == 1 else "columns"
-        said = f"reading the column {called}{how}; the heading and the {plural} {_listed(others)} are left out"
-    else:
-        rest = "the other is" if layout.width == 2 else "the others are"
-        said = f"reading column {called}{how}, the first line too; {rest} left out"
-    print(f"regard: {path}: {said}", file=sys.stderr)
+        return f"reading the column {called}{how}; the heading and the {plural} {_listed(others)} are left out"
+    rest = "the other is" if layout.width == 2 else "the others are"
+    return f"reading column {called}{how}, the first line too; {rest} left out"
 
 
-def _report_whole_lines(path: Path, delimiter: str, rows: Sequence[Sequence[str]], *, words: bool) -> None:
+def _describe_whole_lines(path: Path, delimiter: str, rows: Sequence[Sequence[str]], *, words: bool) -> str:
     """Say that lines with tabs between columns are texts as a whole; stop where these are words with their tags."""
     if delimiter != "\t" or len(rows) < 2:
-        return
+        return ""
     if words:
         raise ValueError(f"{path} has a word in each line: give a file with a sentence in each line (.txt)")
     width = len(rows[0])
-    print(
-        f"regard: {path}: its lines are read whole, though all have {width} columns between tabs: "
-        f"--column {_example((), rows)} reads one of them",
-        file=sys.stderr,
+    return (
+        f"{path}: its lines are read whole, though all have {width} columns between tabs: "
+        f"--column {_example((), rows)} reads one of them"
     )
 
 
@@ -220,10 +222,12 @@ def _cells_of(path: str, layout: Layout) -> Iterator[str]:
             yield row[layout.place].strip()
         else:
             remedy = "put quotation marks around the text, or correct the line"
-            raise ValueError(f"{path}:{line}: {len(row)} cells under {layout.width} columns: {remedy}")
+            raise ValueError(f"{path}:{line}: {quantity(len(row), 'cell')} under {layout.width} columns: {remedy}")
 
 
-def _json_texts(path: str, column: str | None, expected: TextColumn, usual: Sequence[str]) -> Iterator[str]:
+def _json_texts(
+    path: str, column: str | None, expected: TextColumn, usual: Sequence[str], tell: Callable[[str], None]
+) -> Iterator[str]:
     """Yield the text of every line of JSON."""
     _refuse_whole_json(path)
     tally = LineReport()
@@ -233,7 +237,7 @@ def _json_texts(path: str, column: str | None, expected: TextColumn, usual: Sequ
     if field is not None:
         others = [name for name in first if name != field] if isinstance(first, dict) else []
         rest = f"; {_listed(others)} {'is' if len(others) == 1 else 'are'} left out" if others else ""
-        print(f"regard: {path}: reading {field!r} of each line{rest}", file=sys.stderr)
+        tell(f"{path}: reading {field!r} of each line{rest}")
 
     def take(line: str) -> str:
         record = _record(line)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -145,8 +144,6 @@ def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen
             to = to or guessed(translator, block)
             speaking = ["" if is_copied(text) else text for text in block]
             answers = translator.answers(speaking, to=to, first=draft.done, **chosen)  # each line has a seed of its own
-            if copies:
-                answers = _keep_entities(translator, speaking, answers, to, chosen)
             for text, spoken, answer in zip(block, speaking, answers, strict=True):
                 write(text, answer if spoken else Answer(remove_phrases(text, decoding.forbid), 0.0))
                 copied += not spoken and bool(text.strip())
@@ -164,19 +161,6 @@ def _answer(translator: Translator, lines: Iterator[str], to: str | None, chosen
         print(f"regard: {describe_unfinished(unfinished)}", file=sys.stderr)
     for code, lines_of_it in strangers.most_common():
         print(f"regard: {counted(lines_of_it, 'line')}: {translator.stranger(code)}", file=sys.stderr)
-
-
-def _keep_entities(
-    translator: Translator, texts: Sequence[str], answers: Sequence[Answer], to: str | None, chosen: dict[str, Any]
-) -> list[Answer]:
-    """The answers, those to lines with entities (AT&amp;T) made again so that these come back."""
-    from regard.tasks.translation.documents.document_files import translate_entities
-    from regard.tasks.translation.documents.entities import has_entity
-
-    places = [place for place, text in enumerate(texts) if "\n" not in text and has_entity(text)]
-    made = translate_entities(translator, [texts[place] for place in places], to=to, **chosen) if places else []
-    found = dict(zip(places, made, strict=True))
-    return [replace(answer, text=found.get(place, answer.text)) for place, answer in enumerate(answers)]
 
 
 def _documents(

@@ -64,7 +64,20 @@ def show_made(trained: Any, labels: list[str], seed: int, view: View, *, output:
         raise ValueError(f"--seed is for generators of pictures: {trained.name} is {trained.kind}, leave it out")
     if len(labels) > 1:
         raise ValueError(f"give one label to explain, not {len(labels)}")
+    check_attention(trained, view.attention)
     show(trained.look(*labels, seed=seed), view, output=output, step=None, gold=None, extra={})
+
+
+def check_attention(trained: Any, name: str | None) -> None:
+    """Refuse a name that no weights of a model will have before it looks; one without attention says so itself."""
+    from regard.interpret.trace import unknown_weights
+    from regard.interpret.watch import attention_names
+
+    if name is None or trained.model is None:  # vectors of words have no network
+        return
+    known = trained.attention_names() if hasattr(trained, "attention_names") else attention_names(trained.model)
+    if known and name not in known:
+        raise unknown_weights(name, known)
 
 
 def matrix(trace: Trace, view: View) -> str:

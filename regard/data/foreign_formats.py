@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 SAVE_PAIRS = "export it as tab-separated text, one pair in each line (docs/commands/train.md has a command for it)"
@@ -37,22 +38,43 @@ BY_BEGINNING = {
 ARCHIVE = b"PK\x03\x04"
 ARRAYS = (".npz", ".npy")  # archives that other readers open
 MARKUP = {b"<tmx": BY_SUFFIX[".tmx"], b"<!doctype tmx": BY_SUFFIX[".tmx"], b"<xliff": BY_SUFFIX[".xliff"]}
+PAGE = ("a web page (HTML), whose tags would be learnt", SAVE_TEXT)
+PAGE_BEGINNINGS = ("<!doctype html", "<html")
 MARKS_LEARNT = {
     **dict.fromkeys((".po", ".pot"), ("a catalogue of messages (PO), whose keywords would be learnt", SAVE_MESSAGES)),
     **dict.fromkeys(
         (".srt", ".vtt"),
         ("subtitles, whose numbers and times would be learnt", "keep only their lines of text, in a .txt file"),
     ),
+    **dict.fromkeys((".html", ".htm", ".xhtml", ".shtml", ".mhtml", ".mht"), PAGE),
     ".xml": ("XML, whose tags would be learnt", SAVE_TEXT),
     ".ipynb": ("a notebook, whose JSON would be learnt", "export it, as jupyter nbconvert --to markdown does"),
 }
 """Text between marks that nobody wants a language model to write."""
 
 
-def describe_marks(name: str) -> str | None:
-    """Return why a file is no plain text to learn from and what to do, by its name; None if it may be some."""
+def describe_marks(name: str, beginning: str = "") -> str | None:
+    """Return why a file is no plain text to learn from, by its name or its beginning, and what to do.
+
+    None if it may be plain text.
+    """
     known = MARKS_LEARNT.get(Path(name.removesuffix(".gz")).suffix.lower())
+    if known is None and beginning.lstrip("\ufeff \t\r\n").lower().startswith(PAGE_BEGINNINGS):
+        known = PAGE
     return None if known is None else f"{name} is {known[0]}: {known[1]}"
+
+
+def describe_marked_folder(folder: Path) -> str | None:
+    """Return why a folder holds no plain text to learn from, if all its files are such; None if one may be some."""
+    reason = None
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            marks = None if name.startswith(".") else describe_marks(str(Path(place) / name))
+            if marks is None and not name.startswith("."):
+                return None
+            reason = reason or marks
+    return reason
 
 
 def refuse_foreign_format(name: str, beginning: bytes) -> None:

@@ -202,7 +202,10 @@ def text_file_at(name: str, *, told: bool) -> dict[str, Any] | None:
         if told:
             raise ValueError(marks)
         return None
-    return text_file(Glimpse.at(name, told=told)) or ({"path": name} if told else None)
+    look = Glimpse.at(name, told=told)
+    if (marks := describe_marks(name, "\n".join(look.lines[:MARKUP_LINES]))) is not None:
+        raise ValueError(marks)
+    return text_file(look) or ({"path": name} if told else None)
 
 
 def is_folder(name: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from regard.config.words import quantity
 from regard.data.encodings import hint_of
 
 NOT_UTF8 = "invalid UTF-8"
@@ -115,7 +116,11 @@ class LineReport:
 
     def lines(self, files: Sequence[str], *, unit: str = "pair") -> list[str]:
         """In words, one line a matter; a sentence is made of several lines, whatever else of one."""
-        kept = f"sentences in {self.read:,} lines" if unit == "sentence" else f"of {self.read:,} {unit}s kept"
+        kept = (
+            f"{'sentence' if self.kept == 1 else 'sentences'} in {quantity(self.read, 'line')}"
+            if unit == "sentence"
+            else f"of {quantity(self.read, unit)} kept"
+        )
         words = [f"{together(files)}: {self.kept:,} {kept}"]
         words += [f"  refused: {text}" for text in said(self.refused, files)]
         dropped = said(self.dropped, files, unit=unit)

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from regard.config.ranges import Column, Positive
 from regard.config.resuming import Free, Warned
+from regard.config.words import quantity
 from regard.data import line_report
 from regard.data.binary_files import HEAD, refuse_binary
 from regard.data.csv_records import LARGEST_CELL, cells, find_delimiter
@@ -278,7 +279,7 @@ def _rows(corpus: Corpus) -> Iterator[tuple[bytes | None, ...]]:
         if over in row:
             counts = [count + (line is not over) + sum(1 for _ in side) for line, side in zip(row, sides, strict=True)]
             raise ValueError(
-                f"{corpus.source} has {counts[0]} lines but {corpus.target} has {counts[1]}: "
+                f"{corpus.source} has {quantity(counts[0], 'line')} but {corpus.target} has {counts[1]}: "
                 "give files in which line n translates line n"
             )
         yield row  # type: ignore[misc]

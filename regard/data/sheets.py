@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from regard.config.words import nearest
+from regard.config.words import nearest, quantity
 from regard.data.csv_records import separator_in
 from regard.data.readers import LINE, lines
 
@@ -85,7 +85,9 @@ def cells(name: str) -> Iterator[tuple[str, list[str]]]:
     try:
         for row in reader:
             if len(row) not in (0, len(header)):
-                raise ValueError(f"{place}: {len(row)} cells under {len(header)} columns: correct the line")
+                raise ValueError(
+                    f"{place}: {quantity(len(row), 'cell')} under {quantity(len(header), 'column')}: correct the line"
+                )
             if row:
                 yield place, row
             place = f"{name}:{reader.line_num + begins}"  # where the next row begins: a quoted cell may go over lines

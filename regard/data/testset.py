@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from regard.config.words import quantity
 from regard.data.encodings import hint
 from regard.data.line_report import LineReport
 from regard.data.readers import LINE, Corpus, csv_cells, lines
@@ -21,7 +22,7 @@ def read(corpus: Corpus) -> list[Pair]:
         sources, references = (texts(name) for name in corpus.files)
         if len(sources) != len(references):
             raise ValueError(
-                f"{corpus.source} has {len(sources)} lines but {corpus.target} has {len(references)}: "
+                f"{corpus.source} has {quantity(len(sources), 'line')} but {corpus.target} has {len(references)}: "
                 "give files in which line n translates line n"
             )
         pairs = list(zip(sources, references, strict=True))
@@ -39,7 +40,8 @@ def answers(name: str, count: int) -> list[str]:
     """The answers in a file, one for each of so many sources."""
     found = texts(name)
     if len(found) != count:
-        raise ValueError(f"{name} has {len(found)} lines for {count} sources: give one answer per line, in their order")
+        sizes = f"{quantity(len(found), 'line')} for {quantity(count, 'source')}"
+        raise ValueError(f"{name} has {sizes}: give one answer per line, in their order")
     return found
 
 
@@ -76,7 +78,9 @@ def _csv_pairs(corpus: Corpus) -> list[Pair]:
 def _columns(corpus: Corpus, number: int, cells: Sequence[str]) -> Pair:
     source, target = corpus.columns
     if len(cells) < max(source, target):
-        raise ValueError(f"{corpus.path}:{number}: {len(cells)} columns, wanted column {max(source, target)}")
+        raise ValueError(
+            f"{corpus.path}:{number}: {quantity(len(cells), 'column')}, wanted column {max(source, target)}"
+        )
     return cells[source - 1], cells[target - 1]
 
 

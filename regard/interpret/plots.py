@@ -28,6 +28,9 @@ WIDE = 0.095  # inches that a letter of a title takes, on average
 WORDS = 16  # of a caption
 LINES = 12  # of those that look, at most
 SIDEWAYS = 26  # characters of a label beside a picture, in a line
+LINE, COLUMN = 0.36, 0.42  # inches of a line and a column of a matrix
+LONGEST = 12.0  # inches of a side of a matrix; a longer one has narrower lines and fewer labels
+CLOSEST = 0.2  # inches between two labels
 COLOURS = ("#ffb000", "#64b5ff", "#ff6f91", "#7ee081")  # of boxes
 
 
@@ -43,11 +46,13 @@ def alignment(
     from matplotlib.figure import Figure
 
     rows, columns = weights.shape
-    figure = Figure(figsize=(max(3.5, 0.42 * columns + 1.8), max(2.5, 0.36 * rows + 1.4)), layout="constrained")
+    height, width = min(LINE * rows, LONGEST), min(COLUMN * columns, LONGEST)
+    figure = Figure(figsize=(max(3.5, width + 1.8), max(2.5, height + 1.4)), layout="constrained")
     axes = figure.add_subplot()
     shown = axes.imshow(weights.float().numpy(), cmap="cividis", vmin=0.0, vmax=max(float(weights.max()), 1e-6))
-    axes.set_xticks(range(columns), [_visible(key) for key in keys], rotation=60, ha="left", rotation_mode="anchor")
-    axes.set_yticks(range(rows), [_visible(query) for query in queries])
+    axes.set_aspect("auto" if LONGEST in (height, width) else "equal")
+    axes.set_xticks(*_thin_labels(keys, width / columns), rotation=60, ha="left", rotation_mode="anchor")
+    axes.set_yticks(*_thin_labels(queries, height / rows))
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.set_xlabel(SIDES.get(sides[1], sides[1]))
@@ -326,6 +331,14 @@ def _entitle(figure: Figure, title: str) -> None:
     lines = [line for text in title.split("\n") for line in textwrap.wrap(text, room) or [""]]
     if title:
         figure.suptitle("\n".join(lines), fontsize=10, parse_math=False)
+
+
+def _thin_labels(texts: Sequence[str], inches: float) -> tuple[list[int], list[str]]:
+    """Places and labels on an axis with so many inches for each: all of them, or every second, fifth, tenth ..."""
+    steps = (1, 2, 5, 10, 20, 50, 100, 200, 500)
+    step = next((step for step in steps if step * inches >= CLOSEST), steps[-1])
+    places = list(range(0, len(texts), step))
+    return places, [_visible(texts[place]) for place in places]
 
 
 def _visible(text: str) -> str:

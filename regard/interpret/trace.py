@@ -51,7 +51,7 @@ class Trace:
             if one.name == name:
                 return one
         if name is not None:
-            raise ValueError(f"no weights called {name}; there are {', '.join(one.name for one in self.weights)}")
+            raise unknown_weights(name, [one.name for one in self.weights])
         across = [one for one in self.weights if one.name.endswith("cross")]
         return (across or list(self.weights))[-1]
 
@@ -104,6 +104,11 @@ class Trace:
         from regard.interpret import page
 
         return page.frame(self)
+
+
+def unknown_weights(name: str, known: Sequence[str]) -> ValueError:
+    """Return the error for a name that no weights have."""
+    return ValueError(f"no weights called {name}; there are {', '.join(known)}")
 
 
 def load(path: Path) -> Trace:

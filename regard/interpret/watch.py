@@ -83,7 +83,7 @@ def watch(model: nn.Module, *, only: Collection[str] | None = None) -> Iterator[
     the explicit path, and compiled models run eagerly meanwhile in every thread of the process.
     """
     seen = Seen()
-    taps = {name.removesuffix(".weights"): tap for name, tap in model.named_modules() if isinstance(tap, Tap)}
+    taps = _taps(model)
     for name in only or ():
         if name not in taps:
             raise KeyError(f"no attention called {name} in this model; there are {', '.join(taps)}")
@@ -99,6 +99,15 @@ def watch(model: nn.Module, *, only: Collection[str] | None = None) -> Iterator[
         raise ValueError("nothing was seen: this model has no attention")
     if not seen.looks:
         raise ValueError("nothing was seen: no attention of this model ran while it was watched")
+
+
+def attention_names(model: nn.Module) -> list[str]:
+    """Return the names of a model's attentions, by which their weights can be watched."""
+    return list(_taps(model))
+
+
+def _taps(model: nn.Module) -> dict[str, Tap]:
+    return {name.removesuffix(".weights"): tap for name, tap in model.named_modules() if isinstance(tap, Tap)}
 
 
 def _collector(seen: Seen, name: str) -> Any:

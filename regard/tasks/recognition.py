@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from regard.config.words import nearest
-from regard.data.foreign_formats import describe_marks
+from regard.data.encodings import find
+from regard.data.foreign_formats import describe_marked_folder, describe_marks
 from regard.data.glimpse import is_folder
 from regard.tasks import TASKS
 from regard.training.task import Claim, Given
@@ -40,6 +41,8 @@ def understood(given: Given) -> tuple[str, Claim]:
     if not fitting:
         raise ValueError(f"--{given.kind} is not for {wanted}: give --{asked[str(wanted)].takes}, or leave it out")
     if folder := next((name for name in given.files if is_folder(name)), None):
+        if given.kind in (None, "text") and (marks := describe_marked_folder(find(folder))) is not None:
+            raise ValueError(marks)
         if not given.told:
             reads = dict.fromkeys(f"--{task.takes}" for task in asked.values() if getattr(task, "folders", False))
             raise ValueError(f"{folder} is a folder: say what its files hold with {' or '.join(reads)}")

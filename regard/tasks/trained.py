@@ -61,8 +61,9 @@ class Trained(Protocol):
     time. Where it draws inputs for itself, `drawn(length)` gives some as text; where an answer can be drawn,
     `picture(given)` does. Where models of other tasks can be used in the same way, `serves(model)`, a class method,
     tells it by the settings of one. Where its evaluation says by itself which examples it was trained on, it says
-    `remembers = True`. `load` sets `learnt_from`, the digests of the files it was trained on. A language model that
-    can be prompted is also what `tasks/gaps.py` says.
+    `remembers = True`. Where `look` shows other weights than those of all attentions, `attention_names()` names them.
+    `load` sets `learnt_from`, the digests of the files it was trained on. A language model that can be prompted is also
+    what `tasks/gaps.py` says.
     """
 
     task: ClassVar[str]

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from regard.checkpoint import render, replace
+from regard.data.progress import Countdown
 
 Number = int | float
 SHOWN = 2  # samples on the terminal; the run folder has them all
@@ -47,6 +48,7 @@ class Log:
         self._bar = _bar(self.console) if self.console.is_terminal and not quiet else None
         self._task = self._bar.add_task("", total=1.0, text="") if self._bar else None
         self._values = self._best = ""
+        self._countdown: Countdown | None = None
         self._safe, self._begun = step, begun
 
     def __enter__(self) -> Log:
@@ -75,6 +77,18 @@ class Log:
     def note(self, text: str) -> None:
         """One sentence."""
         self._say(text)
+
+    def prepare(self, what: str, done: int, total: int) -> None:
+        """So many of so many things are done before training can go on: the bar, or a line now and then."""
+        if self._bar and self._task is not None:
+            text = f"{done:,} of {total:,} {what}" if done < total else ""
+            self._bar.update(self._task, completed=done / total if done < total else 0.0, text=text)
+        if self._countdown is None or self._countdown.what != what:
+            self._countdown = Countdown(what)
+        if (line := self._countdown.line(done, total)) is not None:
+            self._say(line, terminal=self._bar is None)
+        if done >= total:
+            self._countdown = None
 
     def advance(self, step: int, share: float) -> None:
         """A step is done; `share` of the whole run lies behind."""
@@ -171,6 +185,9 @@ class Silence(Log):
 
     def begin(self, *, step: int, tensorboard: bool, anew: bool) -> None:
         """Nothing is written."""
+
+    def prepare(self, what: str, done: int, total: int) -> None:
+        """Nothing is shown."""
 
     def rewind(self, step: int, values: Mapping[str, Number]) -> None:
         """Nothing was written."""

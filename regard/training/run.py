@@ -23,6 +23,7 @@ from regard.checkpoint import Checkpoint, CheckpointError
 from regard.config.resuming import Verdict
 from regard.data.encodings import check_name
 from regard.data.normalise import recorded
+from regard.data.progress import listen
 from regard.models import modern
 from regard.training import distributed, provenance
 from regard.training import parent as parents
@@ -123,7 +124,8 @@ class Run:
             return
         try:
             begun = bool(self.fingerprints)
-            with Log(self.folder, quiet=quiet, tensorboard=tensorboard, step=self.step, begun=begun) as log:
+            log = Log(self.folder, quiet=quiet, tensorboard=tensorboard, step=self.step, begun=begun)
+            with log, listen(log.prepare):
                 try:
                     yield log
                 except BaseException as error:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,28 @@ def test_data_is_checked_as_what_it_is_said_to_hold(desk, capsys):
         assert seen in told
     assert run(["data", "check", "--pairs", "pairs.tsv", "--text", "pairs.tsv"]) == 1
     assert "--pairs and --text contradict each other" in capsys.readouterr().err
+
+
+PLURAL = re.compile(
+    r"\b(?<!\.)1 (?:good |grey |colour )?(?:pair|line|text|label|cell|column|row|question|picture|step)s\b"
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "text"),
+    [
+        (["data", "check", "--pairs"], "pairs.tsv", "a house\tune maison\n"),
+        (["data", "check", "--labelled"], "labels.tsv", "a film\tgood\n"),
+        (["data", "check", "--questions"], "asked.jsonl", '{"question": "a?", "context": "b", "answers": []}\n'),
+        (["train", "--table"], "table.csv", "a,b,c\n1,2,3\n1\n"),
+        (["evaluate", "en-fr", "--device", "cpu"], "tested.tsv", "a house\n"),
+        (["fill", "encoder", "--device", "cpu", "-i"], "texts.csv", "id,text\n1\n"),
+    ],
+)
+def test_one_of_something_is_not_counted_in_the_plural(tmp_path, capsys, words, name, text):
+    file = tmp_path / name
+    file.write_text(text, encoding="utf-8")
+    run([*words, str(file)])
+    said = "".join(capsys.readouterr())
+    assert re.search(r"\b1 \w", said)
+    assert PLURAL.findall(said) == []

@@ -110,6 +110,21 @@ def test_explain_shows_where_it_looked_or_says_that_there_is_nothing(task, cases
 
 
 @pytest.mark.parametrize("task", TASKS)
+def test_explain_refuses_an_attention_that_a_model_has_not_before_it_looks(task, cases, tmp_path, capsys, monkeypatch):
+    case = cases[task]
+    if not case.looks:
+        return
+    model, given, trace = str(case.model), case.inputs[0], tmp_path / "trace.json"
+    said(capsys, "explain", model, given, "-o", trace)
+    known = [weights["name"] for weights in json.loads(trace.read_text(encoding="utf-8"))["weights"]]
+    monkeypatch.setattr(type(recipe.load(case.model, device="cpu")), "look", None)
+    assert run(["explain", model, given, "--attention", "grad-cam"]) == 1
+    error = capsys.readouterr().err
+    assert (error.count("\n"), "no weights called grad-cam; there are " in error) == (1, True)
+    assert set(error.strip().partition("there are ")[2].split(", ")) >= set(known)
+
+
+@pytest.mark.parametrize("task", TASKS)
 def test_the_cost_of_a_trained_model_has_exactly_its_parameters(task, cases, capsys):
     told = json.loads(said(capsys, "cost", cases[task].model, "--json", "-s", "length=8"))
     trained = recipe.load(cases[task].model, device="cpu")

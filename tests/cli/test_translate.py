@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+import regard
 from regard.cli import run
 from regard.cli.translate import LITTLE, place
 from regard.shipped import models
+from regard.tasks.translation.documents.entities import ENTITY
 
 MODEL = models()["en-fr"].path
 ROOM = int(LITTLE / ((MODEL / "model.safetensors").stat().st_size / 1e6))
@@ -108,7 +110,7 @@ def test_a_page_is_html_by_its_name(tmp_path, capsys):
 
 def test_a_page_keeps_its_line_ends_its_mark_and_the_signs_of_its_scripts(tmp_path):
     before = (
-        b"\xef\xbb\xbf<!DOCTYPE html>\r\n<script>\r\nx = '\xe2\x80\xa6';\r\n</script>\r\n<p title='it\xe2\x80\x99s'>"
+        b"\xef\xbb\xbf<!DOCTYPE html>\r\n<script>\r\nx = '\xe2\x80\xa6';\r\n</script>\r\n<p class='it\xe2\x80\x99s'>"
     )
     (tmp_path / "page.html").write_bytes(before + b"I am tired.</p>\r\n")
     assert run(["translate", "--to", "fr", "-i", str(tmp_path / "page.html"), "-o", str(tmp_path / "b.html")]) == 0
@@ -125,6 +127,43 @@ def test_entities_in_plain_text_come_back(tmp_path, capsys):
     assert "5&nbsp;km" in distance
     assert tired.startswith("Je suis fatigué")
     assert error == ""
+
+
+@pytest.mark.parametrize("name", ["page.html", "page.htm", "-"])
+def test_attributes_that_people_read_are_translated_and_the_language_is_named(tmp_path, capsys, name):
+    image = '<img src="a.png" alt="The black cat" title=\'It is "open" today\'>'
+    page = f'<html lang="en">\n<p>I am tired.{image}</p>\n</html>\n'
+    words = ["--html", page]
+    if name != "-":
+        (tmp_path / name).write_text(page, encoding="utf-8")
+        words = ["-i", str(tmp_path / name)]
+    text, _ = translated(capsys, *words)
+    assert text.startswith('<html lang="fr">\n<p>Je suis fatigué.<img src="a.png" alt="Le chat noir" title=\'')
+    assert "It is" not in text
+    assert text.rstrip().endswith("'></p>\n</html>")
+
+
+ENTITIES = [
+    "AT&amp;T is a company.",
+    "Bread &amp; butter is good.",
+    "&amp;",
+    "It is 5&nbsp;km from here.",
+    "I am tired.",
+]
+
+
+def test_entities_in_plain_text_come_back_from_python_as_from_the_command(tmp_path, capsys):
+    (tmp_path / "in.txt").write_text("\n".join(ENTITIES) + "\n", encoding="utf-8")
+    answers = regard.load("en-fr").translate(ENTITIES, to="fr")
+    assert translated(capsys, "-i", str(tmp_path / "in.txt"))[0].splitlines() == answers
+    for text, answer in zip(ENTITIES, answers, strict=True):
+        assert ENTITY.findall(answer) == ENTITY.findall(text)
+        assert "&" not in ENTITY.sub("", answer)
+
+
+def test_entities_on_several_lines_of_one_text_come_back():
+    answer = regard.load("en-fr").translate("I am tired.\nAT&amp;T is here.", to="fr")
+    assert "\nAT&amp;T est" in answer
 
 
 def test_a_name_that_says_nothing_is_reported(tmp_path, capsys):

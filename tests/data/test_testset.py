@@ -40,9 +40,9 @@ def test_what_does_not_fit_is_named(files, tmp_path: Path):
     empty.write_text("", encoding="utf-8")
     with pytest.raises(ValueError, match=r"test\.fr has 3 lines but .*short\.en has 1"):
         read(Corpus(source=source, target=str(short)))
-    with pytest.raises(ValueError, match=r"short\.en has 1 lines for 3 sources"):
+    with pytest.raises(ValueError, match=r"short\.en has 1 line for 3 sources"):
         answers(str(short), 3)
-    with pytest.raises(ValueError, match=r"wrong\.tsv:2: 1 columns"):
+    with pytest.raises(ValueError, match=r"wrong\.tsv:2: 1 column"):
         read(Corpus(path=str(wrong)))
     with pytest.raises(ValueError, match="is empty"):
         read(Corpus(path=str(empty)))

@@ -213,3 +213,15 @@ def test_no_text_is_written_under_a_name_that_promises_something_else(capsys, tm
         assert "choose .txt, .csv or .jsonl" in told
     assert "translations are written as text: choose txt" in complaint(capsys, "translate", "Hello.", "-o", "x.pdf")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_table_is_reported_in_one_line_whether_it_is_answered_or_refused(tmp_path, capsys):
+    model = ["fill", "encoder", "--device", "cpu", "-i"]
+    filled = write(tmp_path / "filled.csv", "ID;text\n1;The [MASK] is old.\n2;I live in [MASK].\n")
+    assert run([*model, filled]) == 0
+    said = "reading the column 'text'; the heading and the column ID are left out"
+    assert capsys.readouterr().err == f"regard: {filled}: {said}\n"
+    whole = write(tmp_path / "whole.csv", "ID;text\n1;The [MASK] is old.\n2;I live in Boston.\n")
+    assert "no gap in 'I live in Boston.': write [MASK]" in complaint(capsys, *model, whole)
+    lines = write(tmp_path / "whole.jsonl", '{"text": "I live in Boston.", "id": "1"}\n')
+    assert "no gap in 'I live in Boston.': write [MASK]" in complaint(capsys, *model, lines)

@@ -76,6 +76,8 @@ def test_texts_of_such_a_table_are_used_without_it(tiny_models, capsys):
     [
         ("fr.po", "fr.po is a catalogue of messages (PO), whose keywords would be learnt: export it as tab-separated"),
         ("film.srt", "film.srt is subtitles, whose numbers and times would be learnt: keep only their lines of text"),
+        ("page.html", "page.html is a web page (HTML), whose tags would be learnt: save it as plain text (UTF-8)"),
+        ("page.HTM", "page.HTM is a web page (HTML), whose tags would be learnt: save it as plain text (UTF-8)"),
         ("page.xml", "page.xml is XML, whose tags would be learnt: save it as plain text"),
         ("work.ipynb", "work.ipynb is a notebook, whose JSON would be learnt: export it, as jupyter nbconvert"),
     ],
@@ -85,6 +87,19 @@ def test_texts_of_such_a_table_are_used_without_it(tiny_models, capsys):
 )
 def test_text_between_marks_is_not_trained_on(capsys, name, said, command):
     assert said in complaint(capsys, *command, save(name, "a line of it\nanother line of it\n" * 30))
+
+
+@pytest.mark.parametrize("command", [["train"], ["train", "--text"], ["train", "--masked"], ["train", "--pairs"]])
+def test_web_pages_in_a_folder_in_pairs_or_under_another_name_are_not_trained_on(tmp_path, capsys, command):
+    page = "<!DOCTYPE html>\n<html><body>\n" + "<p>a line of it</p>\n" * 30 + "</body></html>\n"
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    names = [save(f"pages/{name}", page) for name in ("fr.html", "en.html")]
+    why = "is a web page (HTML), whose tags would be learnt: save it as plain text (UTF-8)"
+    assert why in complaint(capsys, *command, *names)
+    if "--pairs" not in command:
+        assert why in complaint(capsys, *command, str(folder))
+        assert f"saved.txt {why}" in complaint(capsys, *command, save("saved.txt", page))
 
 
 @pytest.mark.parametrize("command", [["translate", "--to", "fr"], ["embed"]])

@@ -1,6 +1,7 @@
 """Traces and pictures: what is saved is what is read, and pixels equal numbers."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -85,3 +86,21 @@ def test_the_pixels_of_an_alignment_are_its_numbers(example: Trace, tmp_path: Pa
 def test_a_position_table_is_drawn_place_by_feature():
     figure = plots.positions(sinusoidal(50, 32), title="sinusoidal")
     assert figure.axes[0].images[0].get_array().shape == (50, 32)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(25, 128), (128, 25), (128, 128), (500, 300), (40, 40), (3, 4)])
+def test_labels_of_a_large_matrix_do_not_overlap(rows, columns):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    places = [str(place) for place in range(max(rows, columns))]
+    figure = plots.alignment(torch.rand(rows, columns), queries=places[:rows], keys=places[:columns])
+    FigureCanvasAgg(figure).draw()
+    axes = figure.axes[0]
+    assert max(figure.get_size_inches()) <= 15
+    for axis, along, count in ((axes.xaxis, "x0", columns), (axes.yaxis, "y0", rows)):
+        boxes = [label.get_window_extent() for label in axis.get_ticklabels()]
+        starts = sorted(getattr(box, along) for box in boxes)
+        assert min(b - a for a, b in pairwise(starts)) >= min(12, *(box.height for box in boxes))
+        texts = [label.get_text() for label in axis.get_ticklabels()]
+        assert texts == places[:count] if count <= 40 else 10 <= len(texts) < count
+        assert [int(text) for text in texts] == list(axis.get_ticklocs())

@@ -59,6 +59,19 @@ def test_a_bar_that_fits_eighty_columns_on_a_terminal(tmp_path: Path) -> None:
     assert "evaluation: loss 2.9" in text
 
 
+def test_the_bar_shows_what_is_prepared_before_training_goes_on(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("regard.data.progress.LINE_SECONDS", 0.0)
+    heard = io.StringIO()
+    console = Console(file=heard, force_terminal=True, width=80)
+    with Log(tmp_path, console=console) as log:
+        log.prepare("pictures read", 256, 1024)
+        log._bar.refresh()
+        log.prepare("pictures read", 1024, 1024)
+    assert "256 of 1,024 pictures read" in heard.getvalue()
+    lines = (tmp_path / "train.log").read_text(encoding="utf-8").splitlines()
+    assert [line.partition(" 256")[1] for line in lines] == [" 256"]
+
+
 def test_everything_goes_to_the_files_and_quiet_means_only_there(tmp_path: Path, capsys) -> None:
     told(tmp_path, terminal=False)
     with Log(tmp_path, quiet=True) as log:

@@ -20,6 +20,7 @@ from regard.data import cache as caches
 from regard.data.findings import Finding, told
 from regard.data.pictures.decoding import Fit, Look, Resample, Unusable, below, decoded, from_array, look, quiet
 from regard.data.pictures.shelves import Shelf
+from regard.data.progress import report
 
 VERSION = 4  # of what decoding makes of a file and says of it
 PIECE = 256  # pictures decoded at a time
@@ -281,6 +282,7 @@ def _build(builder: caches.Builder, shelf: Shelf, shape: Shape) -> None:
                 builder.add("marks", np.array([_mark(pixels) for _, pixels, _ in good], np.int64))
                 builder.add("numbers", np.array([number for number, _, _ in good], np.int64))
                 builder.add("sides", np.array([side for _, _, side in good], np.int64))
+            report("pictures read", numbers.stop, len(shelf))
     for places in odd.values():
         places.sort()  # threads found them in any order
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from regard.config.paths import real_path
 from regard.config.resuming import Free
+from regard.config.words import quantity
 from regard.data.encodings import find
 from regard.data.pictures import idx
 from regard.data.pictures.decoding import NO_PICTURE, OTHERS, SUFFIXES
@@ -157,7 +158,11 @@ def _folder(root: Path, *, labelled: bool = True) -> Shelf:
     if not paths and not refused and not labelled:
         raise ValueError(f"{root} holds no pictures: name a folder with PNG, JPEG or WebP files")
     if not paths and not refused:
-        found = f"{len(loose)} pictures but no folders for classes" if loose else "no pictures in folders of their own"
+        found = (
+            f"{quantity(len(loose), 'picture')} but no folders for classes"
+            if loose
+            else "no pictures in folders of their own"
+        )
         raise ValueError(f"{root} has {found}: put the pictures of each class into a folder named after it")
     notes = [f"{_some(empty)}: no picture, so this class is not learnt: add some or remove it"] if empty else []
     if loose:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.config.paths import real_path
-from regard.config.words import nearest
+from regard.config.words import nearest, quantity
 from regard.data.pictures.decoding import SUFFIXES
 from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, suffix, value_at
 from regard.data.sheets import UNREADABLE, has_separator_line, text_lines
@@ -49,7 +49,9 @@ def table_rows(name: str, refused: list[tuple[str, str]]) -> Iterator[tuple[str,
     try:
         for row in reader:
             if row and len(row) != len(head):
-                refused.append((place, f"{len(row)} cells under {len(head)} columns: correct the line"))
+                refused.append(
+                    (place, f"{quantity(len(row), 'cell')} under {quantity(len(head), 'column')}: correct the line")
+                )
             elif row:
                 yield place, dict(zip(head, row, strict=True))
             place = f"{name}:{reader.line_num + begins}"

@@ -16,6 +16,7 @@ from torch import Tensor
 from regard import config
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Length
+from regard.config.words import quantity
 from regard.data.line_report import LineReport
 from regard.data.normalise import recorded
 from regard.data.readers import lines, suffix
@@ -268,7 +269,9 @@ def _questions_of_table(name: str) -> list[Question]:
     found = []
     for line, row in rows[headed:]:
         if not max(places) < len(row) <= len(first):
-            raise ValueError(f"{name}:{line}: {len(row)} cells under {len(first)} columns: correct the line")
+            raise ValueError(
+                f"{name}:{line}: {quantity(len(row), 'cell')} under {quantity(len(first), 'column')}: correct the line"
+            )
         found.append(files.asked({"question": row[places[0]], "context": row[places[1]]}, f"{name}:{line}"))
     if not found:
         raise ValueError(f"{name} holds no question below its heading: give a file with at least one")

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from regard.config.ranges import Length, Whole
 from regard.config.resuming import Free, Warned
+from regard.config.words import quantity
 from regard.data.holdout import sentence
 from regard.data.line_report import together
 from regard.data.readers import SURROGATES, Refusal, lines, suffix
@@ -146,7 +147,7 @@ class Tally:
     @property
     def lines(self) -> list[str]:
         """In words, one line a matter."""
-        kept = f"{self.file}: {self.read - self.refused:,} of {self.read:,} questions kept"
+        kept = f"{self.file}: {self.read - self.refused:,} of {quantity(self.read, 'question')} kept"
         return [kept, *([f"  refused: {self.told}"] if self.refused else []), *(f"  {note}" for note in self.notes)]
 
     @property

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from regard import config as settings
+from regard.config.words import quantity
 from regard.data import cache as caches
 from regard.data.readers import digest, suffix
 from regard.data.tokenizers import Tokenizer
@@ -77,8 +78,9 @@ def prepare(
     summary = [*kept.notes, *(line for some in tallies.values() for each in some for line in each.lines)]
     summary += facts["notes"]
     summary.append(
-        f"{facts['questions']:,} questions to train on, in {len(train):,} windows; {len(valid):,} held out; "
-        f"answers of at most {facts['answer']:,} tokens, {own.vocab:,} tokens"
+        f"{quantity(facts['questions'], 'question')} to train on, in {quantity(len(train), 'window')}; "
+        f"{len(valid):,} held out; "
+        f"answers of at most {quantity(facts['answer'], 'token')}, {own.vocab:,} tokens"
     )
     return Prepared(own, train, valid, facts["answer"], report, summary, known is None)
 
@@ -102,7 +104,7 @@ def _write(
     builder.add("valid", _bytes(valid.questions))
     lost = indexed["lost"]
     some = ", ".join(lost[:SHOWN]) + ", ..." * (len(lost) > SHOWN)
-    told = [f"{len(lost):,} answers have no tokens and are not learnt ({some})"] if lost else []
+    told = [f"{quantity(len(lost), 'answer')} without tokens not learnt ({some})"] if lost else []
     sets = {"train": found, **({"valid": valid} if config.valid else {})}
     builder.facts |= {
         "how": settings.plain(own.how),

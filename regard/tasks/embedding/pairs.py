@@ -11,6 +11,7 @@ from jaxtyping import UInt64
 
 from regard.config.ranges import Batch, Count, Part, Some
 from regard.config.resuming import Free, Warned
+from regard.config.words import quantity
 from regard.data.holdout import sentence
 from regard.data.line_report import HELD, LineReport
 from regard.data.readers import Corpus, digest
@@ -123,7 +124,7 @@ def parted(data: MatchingData) -> Sides:
     train = found.chosen(kept.tolist())
     named = [*zip(data.train, tallies, strict=True), *zip(data.valid, others, strict=True)]
     summary = [line for corpus, tally in named for line in tally.lines(corpus.files)]
-    summary.append(f"{len(train):,} pairs to train on, {len(valid):,} held out")
+    summary.append(f"{quantity(len(train), 'pair')} to train on, {len(valid):,} held out")
     digests = [[digest(name) for name in corpus.files] for corpus in (*data.train, *data.valid)]
     report: dict[str, Any] = {"pairs": {"train": len(train), "valid": len(valid)}, "digests": digests}
     return Sides(train, valid, summary, report)

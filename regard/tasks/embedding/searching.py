@@ -20,6 +20,7 @@ from jaxtyping import Float, Int, UInt64
 
 from regard import config
 from regard.checkpoint import fingerprint
+from regard.config.words import quantity
 from regard.data.cache import hold_lock
 from regard.data.dedup import key
 from regard.data.encodings import hint
@@ -146,7 +147,7 @@ class _Builder:
             report(f"{unfinished} ended in a damaged block, which is embedded again")
         resumed = sum(map(len, known.keys)) - kept_before
         if resumed:
-            report(f"{self.place}: resuming after {resumed:,} lines")
+            report(f"{self.place}: resuming after {quantity(resumed, 'line')}")
         distinct, first_lines = np.unique(lines.keys, return_index=True)
         missing = np.sort(first_lines[known.find(distinct) < 0])
         if len(missing) > BLOCK_LINES:

@@ -121,8 +121,8 @@ def read(config: GraphConfig, known: NodeGraph | None = None) -> NodeGraph:
         graph = replace(graph, parts=_drawn(graph, config))
     notes = list(graph.notes)
     if (unknown := np.flatnonzero(graph.labels < 0)).size:
-        told = f"{len(unknown):,} nodes have no label ({graph.name(int(unknown[0]))} first)"
-        notes.append(f"{told}: they are looked at, not learnt from; label them to learn from them")
+        told = f"{quantity(len(unknown), 'node')} without a label ({graph.name(int(unknown[0]))} first)"
+        notes.append(f"{told}: looked at, not learnt from; label what is to be learnt from")
     features = graph.features.scaled() if config.scale else graph.features
     return replace(graph, features=features, scaled=config.scale, directed=config.directed, notes=notes)
 

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from regard.attention.masks import Mask, neighbours
+from regard.config.words import quantity
 from regard.models.sparse import Sparse
 
 PARTS = ("train", "valid", "test")
@@ -155,7 +156,7 @@ def joined(
     pairs = pairs[~loops]
     once = np.unique(pairs, axis=0)
     if len(once) < len(pairs):
-        notes.append(f"{len(pairs) - len(once):,} edges left out that were there already")
+        notes.append(f"{quantity(len(pairs) - len(once), 'repeated edge')} left out")
     if not directed:
         both = np.unique(np.concatenate([once, once[:, ::-1]]), axis=0)
         if twice := 2 * len(once) - len(both):
@@ -163,8 +164,8 @@ def joined(
         once = both
     alone = np.setdiff1d(np.arange(nodes), once)
     if alone.size:
-        told = f"{len(alone):,} nodes have no edge ({named(int(alone[0]))} first)"
-        notes.append(f"{told}: their own features decide; give them edges, or leave them out")
+        told = f"{quantity(len(alone), 'node')} without an edge ({named(int(alone[0]))} first)"
+        notes.append(f"{told}: their own features alone decide; give them edges, or leave them out")
     return once, notes
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.config.words import quantity
 from regard.data.findings import Finding, Lengths, told
 from regard.data.line_report import places
 from regard.tasks.labels import batches, files, formats
@@ -59,8 +60,9 @@ class Report:
         """One sentence: whether this can be trained on."""
         if self.problems:
             return f"cannot be trained on: {'; '.join(self.problems)}"
-        sizes = f"{self.kept['train']:,} {self.unit}s to learn from, {self.kept['valid']:,} to measure on"
-        return f"can be trained on: {sizes}{f', {len(self.labels):,} labels' if self.labels else ''}"
+        sizes = f"{quantity(self.kept['train'], self.unit)} to learn from, {self.kept['valid']:,} to measure on"
+        labels = f", {quantity(len(self.labels), 'label')}" if self.labels else ""
+        return f"can be trained on: {sizes}{labels}"
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
@@ -84,7 +86,8 @@ class Report:
 
     def _counts(self) -> Iterator[tuple[str, str]]:
         for corpus in self.corpora:
-            yield corpus["set"], f"{corpus['file']}: {corpus['good']:,} good {self.unit}s in {corpus['read']:,} lines"
+            good = quantity(corpus["good"], f"good {self.unit}")
+            yield corpus["set"], f"{corpus['file']}: {good} in {quantity(corpus['read'], 'line')}"
             if corpus["layout"]:
                 yield "  layout", corpus["layout"]
             for reason, found in corpus["refused"].items():
@@ -92,7 +95,7 @@ class Report:
         for label, counts in list(self.labels.items())[:SHOWN]:
             yield f"label {label}", ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
         if len(self.labels) > SHOWN:
-            yield "", f"and {len(self.labels) - SHOWN:,} more labels"
+            yield "", f"and {quantity(len(self.labels) - SHOWN, 'more label')}"
 
     def _oddities(self) -> Iterator[tuple[str, str]]:
         for unit, found in self.lengths.items():
@@ -107,7 +110,7 @@ class Report:
             yield "read in part", told(self.cut)
         if self.rare:
             some = ", ".join(self.rare[:SHOWN]) + ", ..." * (len(self.rare) > SHOWN)
-            yield f"fewer than {RARE} to learn from", f"{len(self.rare):,} labels: {some}"
+            yield f"fewer than {RARE} to learn from", f"{quantity(len(self.rare), 'label')}: {some}"
 
 
 def check(config: AnyConfig, tokenizer: ReadingConfig | None = None) -> Report:

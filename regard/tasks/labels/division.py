@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from regard.config.words import quantity
 from regard.data.holdout import sentence
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
@@ -86,9 +87,12 @@ def divide(data: LabelsConfig, tested: float) -> Division:
     known = {sentence(words) for example in held.examples for words in example.words}
     kept = [example for example in train.examples if not any(sentence(words) in known for words in example.words)]
     both = len(train.examples) - len(kept)
-    summary = [*found.summary, f"{len(kept):,} texts to learn from, {len(held.examples):,} held out for the scores"]
+    summary = [
+        *found.summary,
+        f"{quantity(len(kept), 'text')} to learn from, {len(held.examples):,} held out for the scores",
+    ]
     if both:
-        summary.append(f"{both:,} texts are on both sides and are not learnt from")
+        summary.append(f"{'1 text is' if both == 1 else f'{both:,} texts are'} on both sides and not learnt from")
     if not kept:
         raise ValueError(f"{' and '.join(found.files)}: all texts are also held out: give other ones to learn from")
     files.numbered(held, files.classes(_of(train, kept)))

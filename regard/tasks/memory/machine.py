@@ -17,7 +17,7 @@ from regard.checkpoint import Checkpoint
 from regard.config.ranges import Small
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
-from regard.interpret.watch import watch
+from regard.interpret.watch import attention_names, watch
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.tasks.inputs import InputKind, list_inputs
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 CHUNK = 64  # sequences read at a time
 DIGITS = 4  # of a weight in JSON
+HEADS = ("write", "read")
 SEQUENCE = InputKind("a sequence", "sequences", lambda given: isinstance(given, (str, Asked)))
 
 
@@ -134,6 +135,10 @@ class Machine:
             name or self.name, self.task, metrics, examples, measures=measures, unit="sequence", counted="bits right"
         )
 
+    def attention_names(self) -> list[str]:
+        """Return the names of what `look` shows: the heads that write and those that read, if there are any."""
+        return [*HEADS] if attention_names(self.model) else []
+
     def look(self, given: Asked | str, **options: Any) -> Trace:
         """Where every head looked at every step."""
         asked = self.parse(given) if isinstance(given, str) else given
@@ -182,7 +187,7 @@ class Machine:
         with watch(self.model) as seen:
             logits = self._logits(batch)
         found = {name.rpartition(".")[2]: seen[name][0].cpu() for name in seen}
-        return logits, {kind: found[kind] for kind in ("write", "read")}
+        return logits, {kind: found[kind] for kind in HEADS}
 
     @torch.no_grad()
     def _logits(self, batch: Sequences) -> Tensor:

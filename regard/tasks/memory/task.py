@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from regard import config
 from regard.attention.hardware import device_of
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.config.words import quantity
 from regard.models.ntm import NTMConfig
 from regard.models.per_step import PerStepConfig
 from regard.tasks.card import card
@@ -55,7 +56,7 @@ class Memory:
         self.rows = recipe.training.steps * recipe.training.accumulate  # nothing comes twice: the run is one epoch
         self.valid = measured_on(data)
         self.features = data.batch * recipe.model.width * 4
-        self.notes = [f"{sum(map(len, self.valid)):,} sequences to measure on"]
+        self.notes = [f"{quantity(sum(map(len, self.valid)), 'sequence')} to measure on"]
 
     @staticmethod
     def prepare(recipe: MemoryRecipe, known: Any = None) -> SequencesConfig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -151,6 +152,12 @@ class OmicsClassifier:
             unit="sample",
             counted="probability of the right class",
         )
+
+    def attention_names(self) -> list[str]:
+        """Return the names of what `look` shows: pairs of omics (MOMA) or the attention of all (DeePROG)."""
+        if not isinstance(self.model, MOMA):
+            return ["attention"]
+        return [f"{by} to {at}" for by, at in permutations(self.omics.names, 2)]
 
     def look(self, given: Samples, **options: Any) -> Trace:
         """Classify a sample and keep the attention between its modules (MOMA) or its omics (DeePROG)."""

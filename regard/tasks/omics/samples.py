@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from regard.config.words import nearest
+from regard.config.words import nearest, quantity
 from regard.data.packing import number, shuffled
 from regard.data.readers import digest
 from regard.tasks.omics import files
@@ -87,10 +87,10 @@ class Prepared:
         """How many samples there are, of what, and which omics some of them lack."""
         omics = ", ".join(f"{name} ({size})" for name, size in zip(self.omics.names, self.omics.sizes, strict=True))
         held = f"{len(self.valid):,} held out" if self.apart else "none held out: scores are those of training"
-        lines = [f"{len(self.train):,} samples with {omics}, {held}"]
+        lines = [f"{quantity(len(self.train), 'sample')} with {omics}, {held}"]
         for name, there in zip(self.omics.names, self.train.present.T, strict=True):
             if lacking := int((~there).sum()):
-                lines.append(f"{lacking:,} samples lack {name}: masked")
+                lines.append(f"{quantity(lacking, 'sample')} without {name}: masked")
         if self.strangers:
             lines.append(f"{len(self.strangers):,} labelled but in no table, such as {self.strangers[0]!r}: left out")
         return lines

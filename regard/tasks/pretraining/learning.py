@@ -111,7 +111,8 @@ class Pretraining:
         self.features = data.context * data.windows * recipe.model.width
         self.source = self.drawn()
         self.rows = self.source.rows
-        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {data.windows} windows of {data.context:,} tokens"]
+        windows = quantity(data.windows, "window")
+        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {windows} of {data.context:,} tokens"]
 
     def drawn(self) -> Any:
         """The rows to learn from."""

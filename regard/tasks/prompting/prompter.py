@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from regard.config.words import quantity
 from regard.metrics.scores import Scores
 from regard.tasks.gaps import FillsGaps, Gap
 from regard.tasks.prompting import evaluation, files
@@ -139,7 +140,11 @@ class Prompter:
             found = evaluation.chosen(called, examples, self.weigh(given, places))
         else:
             found = evaluation.written(called, examples, self.write(given, places), self.template)
-        notes = [f"{left:,} texts left out: their labels have no answer"] if left else []
+        notes = (
+            [f"{quantity(left, 'text')} left out: no answer for {'its label' if left == 1 else 'their labels'}"]
+            if left
+            else []
+        )
         return replace(found, notes=[*found.notes, *notes])
 
     def weigh(self, given: Sequence[Texts], places: Sequence[str]) -> Weighed:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
+from regard.config.words import quantity
 from regard.data.glimpse import is_number
 from regard.data.sheets import Sheet
 
@@ -96,7 +97,7 @@ class TableColumn:
         rows = self.bad_rows
         cell = self.cells[rows[0]]
         what = f"{cell[:40]!r}" if cell else "an empty cell"
-        others = f" (and {len(rows) - 1:,} cells more)" if len(rows) > 1 else ""
+        others = f" (and {quantity(len(rows) - 1, 'cell')} more)" if len(rows) > 1 else ""
         return ValueError(
             f"{self.places[rows[0]]}: {what} in column {self.name} is no number{others}: correct it, or {remedy}"
         )

@@ -16,6 +16,7 @@ from jaxtyping import Float
 
 from regard.config.ranges import Batch, Seed, Some
 from regard.config.resuming import Free, Warned
+from regard.config.words import quantity
 from regard.data.packing import number, shuffled
 from regard.data.readers import digest
 from regard.data.sheets import LARGEST, Sheet, known_in, number_in
@@ -122,7 +123,8 @@ class Tables:
     def summary(self) -> list[str]:
         """What is learnt from what, how much there is of it, and what was left out."""
         inputs = ", ".join(self.columns.inputs)
-        first = f"{len(self.train):,} rows to learn {self.columns.target} from {inputs}, {len(self.valid):,} held out"
+        rows = quantity(len(self.train), "row")
+        first = f"{rows} to learn {self.columns.target} from {inputs}, {len(self.valid):,} held out"
         return [first, *(f"  {note}" for note in self.notes)]
 
     def row(self, row: int, *, batch: int, seed: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from regard.decoding.forbidden import holds_phrase
 from regard.tasks.translation.alignment import CodedPair, WordLooks, average_looks, encode_pairs, find_crossing
 from regard.tasks.translation.documents import document as documents
+from regard.tasks.translation.documents.entities import has_entity
 from regard.tasks.translation.documents.markup import PLACEHOLDER, Span, cut
 from regard.tasks.translation.documents.tag_placement import occurrences
 from regard.tasks.translation.lost_names import Risk, find_lost_names
@@ -74,6 +75,21 @@ def shield(text: str) -> Shielded:
 def copies(decoding: DecodingConfig) -> bool:
     """Whether answers must have what the source has: not where they are drawn, or their words are given."""
     return not (decoding.copy == "none" or decoding.sample or decoding.prefix or decoding.force)
+
+
+def keep_entities(
+    translator: Translator, texts: Sequence[str], answers: Sequence[Answer], to: str | None, decoding: DecodingConfig
+) -> list[Answer]:
+    """Return the answers, those to texts with entities such as AT&amp;T written again so that these come back."""
+    places = (
+        [place for place, text in enumerate(texts) if "\n" not in text and has_entity(text)] if copies(decoding) else []
+    )
+    if not places:
+        return list(answers)
+    own = translator.like(decoding)
+    written = documents.translate_entities(own, [texts[place] for place in places], to=to)
+    translations = dict(zip(places, written, strict=True))
+    return [replace(answer, text=translations.get(place, answer.text)) for place, answer in enumerate(answers)]
 
 
 class Restoration:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from regard.config.words import quantity
 from regard.interpret import sidebyside
 from regard.metrics.lengths import Bucket, by_length, ratio
 from regard.metrics.overlap import Score
@@ -103,7 +104,7 @@ class Evaluation:
         told.append(("length ratio", f"{self.ratio:.3f}"))
         if self.likelihood is not None:
             own = self.likelihood
-            rest = f" ({own.passed_over} pairs too long for it)" if own.passed_over else ""
+            rest = f" ({quantity(own.passed_over, 'pair')} too long for it)" if own.passed_over else ""
             told.append(("perplexity", f"{own.perplexity:.3f} a token, {own.per_character:.3f} a character{rest}"))
         if self.seconds is not None:
             told.append(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from regard.config.words import quantity
 from regard.data.findings import Finding, Lengths, told
 
 OVER = (2, 3, 5, 9)  # times as long on one side: how many pairs are beyond each
@@ -54,7 +55,8 @@ class Report:
         """One sentence: whether this can be trained on."""
         if self.problems:
             return f"cannot be trained on: {'; '.join(self.problems)}"
-        return f"can be trained on: {self.kept['train']:,} pairs for training, {self.kept['valid']:,} for validation"
+        pairs = quantity(self.kept["train"], "pair")
+        return f"can be trained on: {pairs} for training, {self.kept['valid']:,} for validation"
 
     def plain(self) -> dict[str, Any]:
         """As JSON."""
@@ -94,7 +96,10 @@ class Report:
         for corpus in self.corpora:
             tag = f", tag {corpus['tag']}" if corpus["tag"] else ""
             names = " and ".join(corpus["files"])
-            yield f"{corpus['set']}{tag}", f"{names}: {corpus['good']:,} good pairs in {corpus['read']:,} lines"
+            yield (
+                f"{corpus['set']}{tag}",
+                f"{names}: {quantity(corpus['good'], 'good pair')} in {quantity(corpus['read'], 'line')}",
+            )
             for reason, found in corpus["refused"].items():
                 yield "  refused", told(Finding(**found), reason)
         for tag, counts in self.tags.items():

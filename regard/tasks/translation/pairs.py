@@ -19,6 +19,7 @@ from torch import Tensor
 from regard.attention.masks import Row
 from regard.config.ranges import Batch, Count, Part, Range, Some
 from regard.config.resuming import Free, Warned
+from regard.config.words import quantity
 from regard.data import cache as caches
 from regard.data import languages, shards
 from regard.data.line_report import LineReport
@@ -245,7 +246,7 @@ class Prepared:
     @property
     def summary(self) -> list[str]:
         """The report in lines."""
-        sizes = f"{len(self.train):,} pairs to train on, {len(self.valid):,} held out"
+        sizes = f"{quantity(len(self.train), 'pair')} to train on, {len(self.valid):,} held out"
         return [
             *self.notes,
             *self.train.summary,

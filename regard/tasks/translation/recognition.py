@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regard.config.paths import real_path
+from regard.data.foreign_formats import describe_marks
 from regard.data.glimpse import TABLES, Column, Glimpse, same_length
 from regard.data.pair_headings import language_columns
 from regard.data.readers import JSON_SUFFIXES, suffix
@@ -63,6 +64,8 @@ def _beside(files: Sequence[str], *, told: bool) -> bool:
     """Whether two files hold a text each, line n of the second translating line n of the first."""
     if len(files) != 2 or any(suffix(name) in (*JSON_SUFFIXES, *TABLES, *TAGGED) for name in files):
         return False
+    if (marks := next(filter(None, map(describe_marks, files)), None)) is not None:
+        raise ValueError(marks)
     looks = [Glimpse.at(name, told=told) for name in files]
     if not all(look.is_plain for look in looks):
         return False

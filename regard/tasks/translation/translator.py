@@ -33,7 +33,7 @@ from regard.models.inference import Ready
 from regard.tasks.inputs import TEXT, check_input, list_inputs
 from regard.tasks.trained import Workload, described, revived
 from regard.tasks.translation.answers import Answer, describe_unfinished, rejoined, remove_forbidden, upper, worded
-from regard.tasks.translation.copying import Restoration, copies
+from regard.tasks.translation.copying import Restoration, copies, keep_entities
 from regard.tasks.translation.looking import trace_answer, trace_steps
 from regard.tasks.translation.lost_names import Lexicon
 from regard.tasks.translation.options import DecodingConfig, TranslationOptions
@@ -188,7 +188,7 @@ class Translator:
             for place, piece in enumerate(plan)
             if piece.text
         ]
-        found = iter(self._faithful(wanted, to, decoding, seeds))
+        found = iter(keep_entities(self, wanted, self._faithful(wanted, to, decoding, seeds), to, decoding))
         whole = [rejoined(plan, [next(found) for piece in plan if piece.text]) for plan in plans]
         if not self.reads:
             return whole

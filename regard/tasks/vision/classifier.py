@@ -21,8 +21,9 @@ from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.pictures.scatter import ScatterConfig
 from regard.data.pictures.shelves import PictureFile
 from regard.interpret.items import Item
-from regard.interpret.maps import field
+from regard.interpret.maps import field, methods
 from regard.interpret.trace import Trace
+from regard.interpret.watch import attention_names
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import PICTURE, list_inputs
 from regard.tasks.trained import NoOptions, chosen, described, revived
@@ -190,6 +191,10 @@ class PictureClassifier:
         from regard.tasks.vision.looking import traced
 
         return traced(self, given, about)
+
+    def attention_names(self) -> list[str]:
+        """Return the names of what `look` shows: every attention, then every kind of map."""
+        return [*attention_names(self.model), *methods(self.model)]
 
     def opened(self, pictures: Sequence[Given]) -> UInt8[Tensor, "pictures channels size size"]:
         """Pictures as the model's bytes; one that is none is named."""

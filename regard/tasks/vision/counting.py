@@ -20,6 +20,7 @@ from torch.nn import functional as F
 from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.config.words import quantity
 from regard.data import images
 from regard.data.examples import Examples
 from regard.interpret.trace import Trace
@@ -66,7 +67,10 @@ class Counting(Drawing):
     def __init__(self, recipe: CountingRecipe, albums: Albums, model: Any, *, fixed: bool = False) -> None:
         super().__init__(recipe, albums, model)
         self.features *= recipe.data.frames
-        self.notes = [f"{len(self.valid):,} sequences of {recipe.data.frames} frames held out", *self.yardsticks()]
+        self.notes = [
+            f"{quantity(len(self.valid), 'sequence')} of {quantity(recipe.data.frames, 'frame')} held out",
+            *self.yardsticks(),
+        ]
 
     @staticmethod
     def sized(recipe: CountingRecipe, albums: Albums) -> CountingRecipe:

@@ -17,6 +17,7 @@ from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Positive
 from regard.config.resuming import Fingerprinted, Fixed
+from regard.config.words import quantity
 from regard.data import images
 from regard.data.examples import Examples
 from regard.interpret.trace import Trace
@@ -78,7 +79,10 @@ class Localisation(Drawing):
 
     def __init__(self, recipe: LocalisationRecipe, albums: Albums, model: Any, *, fixed: bool = False) -> None:
         super().__init__(recipe, albums, model)
-        self.notes = [f"{len(self.valid):,} pictures held out", f"without looking: {self.blind():.3f} mean IoU"]
+        self.notes = [
+            f"{quantity(len(self.valid), 'picture')} held out",
+            f"without looking: {self.blind():.3f} mean IoU",
+        ]
 
     @staticmethod
     def sized(recipe: LocalisationRecipe, albums: Albums) -> LocalisationRecipe:

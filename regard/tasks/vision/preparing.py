@@ -14,7 +14,7 @@ from jaxtyping import Bool, Int, UInt8
 
 from regard.config.ranges import Batch, Count, Part, Positive, Range, Seed, Some
 from regard.config.resuming import Free, Warned
-from regard.config.words import nearest
+from regard.config.words import nearest, quantity
 from regard.data.findings import Finding, told
 from regard.data.packing import number, shuffled
 from regard.data.pictures import shortcut as shortcuts
@@ -316,9 +316,9 @@ def _head(train: Side, valid: Side, classes: Sequence[str], shape: Shape) -> lis
     """How many pictures of what."""
     counts = Counter(train.labels.tolist())
     some = ", ".join(f"{classes[label]} {counts[label]:,}" for label in range(len(classes))[:SHOWN])
-    kind = "grey" if shape.channels == 1 else "colour"
+    pictures = quantity(len(train), f"{'grey' if shape.channels == 1 else 'colour'} picture")
     return [
-        f"{len(train):,} {kind} pictures of {shape.size} x {shape.size} to learn {len(classes):,} classes from, "
+        f"{pictures} of {shape.size} x {shape.size} to learn {len(classes):,} classes from, "
         f"{len(valid):,} to measure on",
         f"classes: {some}{', ...' * (len(classes) > SHOWN)}",
     ]

@@ -74,7 +74,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 
 def test_a_folder_without_classes_says_what_to_do(tmp_path: Path) -> None:
     Image.fromarray(draw("red", 9)).save(tmp_path / "a.png")
-    with pytest.raises(ValueError, match="1 pictures but no folders for classes: put the pictures of each class into"):
+    with pytest.raises(ValueError, match="1 picture but no folders for classes: put the pictures of each class into"):
         shelf_of(tmp_path)
 
 

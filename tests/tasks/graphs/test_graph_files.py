@@ -37,7 +37,7 @@ def test_tables_become_a_graph(tmp_path: Path):
     assert graph.labels[6] == -1
     assert len(graph.parts["valid"]) == 10
     assert not np.intersect1d(graph.parts["train"], graph.parts["valid"]).size
-    told = "8 nodes have no label (n6 first): they are looked at, not learnt from; label them to learn from them"
+    told = "8 nodes without a label (n6 first): looked at, not learnt from; label what is to be learnt from"
     assert told in found.summary
     assert tabled(tmp_path, seed=0).report == tabled(tmp_path, seed=0).report
     assert tabled(tmp_path, seed=1).report != tabled(tmp_path, seed=0).report
@@ -79,14 +79,14 @@ def test_edges_may_be_given_one_way_or_both_twice_or_as_loops(tmp_path: Path):
     assert {(int(k), int(q)) for q, k in zip(query, key, strict=True) if q != k} == set(small.pairs())
     odd = tabled(tmp_path, edges=edges + "n3,n3\nn0,n2\nn0,n2\n")
     assert "1 loops left out (n3 first): every node looks at itself anyway" in odd.summary
-    assert any("edges left out that were there already" in line for line in odd.summary)
+    assert any("repeated edge" in line for line in odd.summary)
     assert any("edges.csv:154: the first edge that is listed a second time" in line for line in odd.summary)
     bare = tabled(tmp_path, edges=edges.partition("\n")[2])  # without a header
     assert np.array_equal(bare.graph.edges, once.graph.edges)
 
 
 def test_nodes_without_an_edge_are_told(tmp_path: Path):
-    told = "57 nodes have no edge (n3 first): their own features decide; give them edges, or leave them out"
+    told = "57 nodes without an edge (n3 first): their own features alone decide; give them edges, or leave them out"
     assert told in tabled(tmp_path, edges="a,b\nn0,n1\nn1,n2\n").summary
 
 
@@ -99,7 +99,7 @@ EDGES = "a,b\nn0,n1\n"
     [
         ("a,b\nn0,n1\nn0,n9\n", NODES, "edges.csv:3: an edge to 'n9', which is no node of"),
         ("a\nn0\n", NODES, "edges.csv:1: an edge needs two columns"),
-        ("a,b\nn0\n", NODES, "edges.csv:2: 1 cells under 2 columns"),
+        ("a,b\nn0\n", NODES, "edges.csv:2: 1 cell under 2 columns"),
         (EDGES, "id,label\nn0,red\n", "has no column of features beside id and label: add some"),
         (EDGES, "name,label,a\nn0,red,1\n", "has no column id; there are name, label, a: rename one, or say which"),
         (EDGES, "id,labels,a\nn0,red,1\n", "has no column label, did you mean labels? rename one, or say which it is"),

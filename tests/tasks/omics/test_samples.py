@@ -36,7 +36,7 @@ def test_a_sample_that_an_omic_lacks_is_masked_and_does_not_move_its_scale(tmp_p
     cohorts.write(tmp_path, lacking={"protein": 10})
     found = prepared(tmp_path, held=0)
     assert found.train.present[:, 2].tolist() == [True] * 30 + [False] * 10
-    assert "10 samples lack protein: masked" in found.summary
+    assert "10 samples without protein: masked" in found.summary
     protein = found.train.values[:30, -4:]
     np.testing.assert_allclose(found.omics.means[-4:], protein.mean(0))
     np.testing.assert_allclose(found.omics.deviations[-4:], protein.std(0))

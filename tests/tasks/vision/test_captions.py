@@ -99,6 +99,21 @@ def test_regions_of_a_frozen_encoder_are_computed_once_and_are_those_it_would_co
     assert varied.batch(0).seen.dtype == torch.uint8, "varied pictures are read every time"
 
 
+def test_a_run_says_how_far_it_is_while_pictures_are_read_and_encoded(photos, tmp_path, monkeypatch):
+    monkeypatch.setenv("REGARD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("regard.data.progress.LINE_SECONDS", 0.0)
+    monkeypatch.setattr("regard.data.pictures.album.PIECE", 5)
+    monkeypatch.setattr("regard.tasks.vision.captions.regions.CHUNK", 4)
+    asked = settings(photos, model={"tuned": False})
+    recipe.train(asked, out=tmp_path / "run", quiet=True)
+    said = (tmp_path / "run" / "train.log").read_text(encoding="utf-8")
+    assert re.search(r" 5 of \d+ pictures read, \d+ s left\n", said)
+    assert re.search(r" 4 of \d+ pictures read by the frozen encoder, \d+ s left\n", said)
+    assert said.index("pictures read,") < said.index("step 1 of")
+    recipe.train(asked, out=tmp_path / "again", quiet=True)
+    assert "s left\n" not in (tmp_path / "again" / "train.log").read_text(encoding="utf-8").partition("step 1 of")[0]
+
+
 def test_regions_of_mirrored_pictures_are_kept_beside_the_others(photos, monkeypatch):
     parent = recipe.train(settings(photos), out=photos / "run", overwrite=True, quiet=True).best
     frozen = {**settings(photos), "model": {"tuned": False}, "augment": {"flip": True}}

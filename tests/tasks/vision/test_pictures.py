@@ -111,7 +111,7 @@ def test_where_no_picture_can_be_read_the_reasons_are_told(photos: Path) -> None
     with pytest.raises(ValueError, match=r"a.csv: no usable picture: 2 no file but a pipe.*: .*a.csv:2, 3"):
         prepare(config(table, size=None))
     table.write_text("path,label\nphotos/red/00.png\n")
-    with pytest.raises(ValueError, match=r"1 cells under 2 columns: correct the line: .*a.csv:2"):
+    with pytest.raises(ValueError, match=r"1 cell under 2 columns: correct the line: .*a.csv:2"):
         prepare(config(table, size=None))
 
 

@@ -6,9 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from regard.data.language_names import LANGUAGES
 from regard.data.tokenizers import WORD
 from regard.decoding.forbidden import holds_phrase
 from regard.tasks.translation.alignment import links
+from regard.tasks.translation.documents.attributes import find_values, write_values
+from regard.tasks.translation.documents.entities import Markers, encode_text
 from regard.tasks.translation.documents.glossary import Match, Terms
 from regard.tasks.translation.documents.markup import Marked, cut, parse
 from regard.tasks.translation.documents.tag_placement import diagonal, occurrences, restore
@@ -40,10 +43,41 @@ def translate(
     decoding = translator.settings(**{**settings, "sample": False, "nbest": 1})
     to = translator.language(texts, to)
     tidy = translator.source.how.tidy
+    if html:
+        texts = _translate_attributes(translator, texts, to, decoding, terms=terms, names=names)
     documents = [parse(text, names=names, tidy=tidy) if html else [cut(tidy(text), names=names)] for text in texts]
     marked = [part for document in documents for part in document if isinstance(part, Marked)]
     answers = iter(restored(translator, marked, to=to, decoding=decoding, terms=terms))
     return ["".join(part if isinstance(part, str) else next(answers) for part in document) for document in documents]
+
+
+def _translate_attributes(
+    translator: Translator,
+    texts: Sequence[str],
+    to: str | None,
+    decoding: DecodingConfig,
+    *,
+    terms: Terms | None,
+    names: Sequence[str],
+) -> list[str]:
+    """HTML texts with the attributes translated that people read, and the language of the answer named."""
+    values = [find_values(text, names=names, tidy=translator.source.how.tidy) for text in texts]
+    marked = [value.marked for found in values for value in found]
+    answers = iter(restored(translator, marked, to=to, decoding=decoding, terms=terms))
+    language = to if to is not None else (translator.trained_direction or (None,))[-1]
+    language = language if language in LANGUAGES else None
+    return [
+        write_values(text, found, [next(answers) for _ in found], language)
+        for text, found in zip(texts, values, strict=True)
+    ]
+
+
+def translate_entities(translator: Translator, texts: Sequence[str], *, to: str | None, **settings: Any) -> list[str]:
+    """Translate lines of plain text in which characters are written as entities, such as AT&amp;T."""
+    markers = [Markers() for _ in texts]
+    written = [encode_text(text, one) for text, one in zip(texts, markers, strict=True)]
+    answers = translate(translator, written, html=True, to=to, **settings)
+    return [one.restore(answer) for answer, one in zip(answers, markers, strict=True)]
 
 
 def restored(

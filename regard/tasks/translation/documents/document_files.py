@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from regard.data.language_names import LANGUAGES
 from regard.data.readers import suffix
 from regard.tasks.translation.documents import document
-from regard.tasks.translation.documents.entities import Markers, encode_text
 from regard.tasks.translation.documents.markdown import split_markdown
 from regard.tasks.translation.documents.text_formats import Part, copied_lines, split_subtitles
 
@@ -95,14 +94,6 @@ def split_document(lines: Sequence[str], form: str) -> list[Part]:
     if form == "subtitles":
         return list(split_subtitles(lines))
     return list(split_markdown(lines, jsx=form == "MDX"))
-
-
-def translate_entities(translator: Translator, texts: Sequence[str], *, to: str | None, **settings: Any) -> list[str]:
-    """Translate lines of plain text in which characters are written as entities, such as AT&amp;T."""
-    markers = [Markers() for _ in texts]
-    written = [encode_text(text, one) for text, one in zip(texts, markers, strict=True)]
-    answers = document.translate(translator, written, html=True, to=to, **settings)
-    return [one.restore(answer) for answer, one in zip(answers, markers, strict=True)]
 
 
 def translate_parts(

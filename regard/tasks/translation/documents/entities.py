@@ -14,6 +14,8 @@ OWN = re.compile(r"<(?P<end>/?)m(?P<number>\d+)>|<code id=(?P<code>\d+)></code>|
 EMPTY = re.compile(r"<m(?P<number>\d+)>(?P<inner>\s*)</m(?P=number)>")
 NEXT_WORD = re.compile(r"(?P<between>\s*)(?P<word>\w[\w'’-]*)")
 LAST_WORD = re.compile(r"(?P<word>\w[\w'’-]*)(?P<between>\s*)$")
+LONE_SIGN = re.compile(r"<m(?P<number>\d+)>(?P<between>\s*)(?:&amp;|[\w'’-]+)?(?P<rest>[^<>]*)</m(?P=number)>")
+"""What a lone `&amp;` has become in a translation: itself or a word for it, with the words that follow if any."""
 
 
 @dataclass
@@ -26,11 +28,19 @@ class Markers:
     """Characters and the entities they were written as."""
     blanks: set[int] = field(default_factory=set)
     """Numbers of the marks that are blanks, such as `&nbsp;`."""
+    signs: set[int] = field(default_factory=set)
+    """Numbers of the marks that are a lone `&amp;`, which a translator reads and may answer with a word."""
 
     def keep(self, text: str) -> str:
         """Return the tag of what is copied as a word of the sentence."""
         self.marks.append((text, ""))
         return f"<code id={len(self.marks) - 1}></code>"
+
+    def keep_sign(self, text: str) -> str:
+        """Return the tags around a sign that is read, and written as it was in place of its translation."""
+        opening, closing = self.wrap(text, "")
+        self.signs.add(len(self.marks) - 1)
+        return f"{opening}{text}{closing}"
 
     def place(self, text: str) -> str:
         """Return the tag of what is copied and is no word of the sentence."""
@@ -46,8 +56,15 @@ class Markers:
         """Return such HTML, once it is translated, with everything its tags stand for."""
         for number in self.blanks:
             html = re.sub(rf" ?<wbr id={number}> ?", f"<wbr id={number}>", html)
+        if self.signs:
+            html = LONE_SIGN.sub(self._put_sign, html)
         parts = re.split(r"(<code id=\d+></code>|<[^<>]*>)", _fill_empty(html))
         return "".join(self._mark(part) if at % 2 else self._spell(unescape(part)) for at, part in enumerate(parts))
+
+    def _put_sign(self, match: re.Match[str]) -> str:
+        if int(match["number"]) not in self.signs:
+            return match[0]
+        return f"{match['between']}<code id={match['number']}></code>{match['rest']}"
 
     def _mark(self, tag: str) -> str:
         match = OWN.fullmatch(tag)
@@ -62,7 +79,7 @@ class Markers:
 
 def has_entity(text: str) -> bool:
     """True if a text has a character written as an entity."""
-    return any(_is_entity(match[0]) for match in ENTITY.finditer(text))
+    return "&" in text and any(_is_entity(match[0]) for match in ENTITY.finditer(text))
 
 
 def encode_text(text: str, markers: Markers) -> str:
@@ -113,8 +130,9 @@ def _encode_run(run: str, markers: Markers) -> str:
 def _encode_word(pieces: list[str], markers: Markers) -> str:
     """Return one word with its entities as HTML."""
     entities = [piece for piece in pieces if _is_entity(piece)]
-    alone = pieces == ["&amp;"]
-    if alone or all(map(_is_read, entities)):
+    if pieces == ["&amp;"]:
+        return markers.keep_sign(pieces[0])
+    if all(map(_is_read, entities)):
         markers.entities |= {unescape(entity): entity for entity in entities}
         return "".join(piece if _is_entity(piece) else escape(piece, quote=False) for piece in pieces)
     return markers.place(pieces[0]) if len(pieces) == 1 else markers.keep("".join(pieces))

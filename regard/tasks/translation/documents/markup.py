@@ -5,8 +5,9 @@ at, and put back by the alignment of words (`tag_placement.py`). Placeholders (`
 code and formulas become stand-ins such as X1 in the sentence, so that its grammar survives, and return verbatim,
 each exactly once, whether or not the translator kept its stand-in.
 
-Not touched: attributes (`alt`, `title`), the contents of script, style, pre, textarea and anything marked
-`translate="no"`, and what is inside placeholders (the branches of a plural in braces are not translated).
+Attributes that are translated (`alt`, `title`) are found in `attributes.py`. Not touched: all others, the contents of
+script, style, pre, textarea and anything marked `translate="no"`, and what is inside placeholders (the branches of a
+plural in braces are not translated).
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ BLOCK = _listed(  # no sentence goes on from one of these to the next
     nav noscript ol optgroup option p pre search section select summary table tbody td textarea tfoot th thead title
     tr ul"""
 )
+UNSPOKEN = _listed("script style")  # nobody reads their attributes
 OPAQUE = _listed("script style pre textarea svg template iframe object video audio canvas")  # kept as they are
 NOUNS = _listed("code kbd samp var math tt")  # kept as they are too, but a sentence needs a word for them
 UNTRANSLATED = re.compile(
@@ -129,6 +131,24 @@ def parse(text: str, *, names: Sequence[str] = (), tidy: Callable[[str], str] = 
         if token is not None:
             parts.append(token.raw)
     return [part for part in parts if part != ""]
+
+
+def parse_value(text: str, *, names: Sequence[str] = ()) -> Marked:
+    """The value of an attribute, as it is written in HTML, with its placeholders replaced by stand-ins."""
+    return _marked(list(_kept(text)), names, html=True)
+
+
+def find_start_tags(text: str) -> Iterator[re.Match[str]]:
+    """Yield the start tags of an HTML text, apart from those that are not to be translated, or are inside of such."""
+    place = 0
+    while match := FORMULA.search(text, place):
+        place = match.end()
+        if match["formula"] or not match["name"]:
+            continue
+        place = match.start() + len(_tag(text, match).raw)
+        untouched = match["name"].lower() in UNSPOKEN or UNTRANSLATED.search(match["rest"]) is not None
+        if not match["end"] and not untouched:
+            yield match
 
 
 @dataclass(frozen=True)

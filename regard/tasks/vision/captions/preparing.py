@@ -14,6 +14,7 @@ from jaxtyping import Int, UInt8
 
 from regard.config.ranges import Batch, Length, Part, Positive, Range, Seed, Some
 from regard.config.resuming import Free, Warned
+from regard.config.words import quantity
 from regard.data.findings import Finding, told
 from regard.data.packing import buckets, number, shuffled
 from regard.data.pictures.album import PREPARATION, Album, Shape, album, joined, shape_of
@@ -219,7 +220,8 @@ def prepare(
         name: {"pictures": len(side), "captions": sum(map(len, side.texts)), "fingerprint": side.fingerprint}
         for name, side in sides.items()
     }
-    counts = f"{len(train):,} pictures with {report['train']['captions']:,} captions to learn from"
+    captions = quantity(sum(map(len, train.texts)), "caption")
+    counts = f"{quantity(len(train), 'picture')} with {captions} to learn from"
     head = f"{counts}, {len(valid):,} to measure on, {tokenizer.vocab:,} tokens"
     more = [] if valid.album is train.album else valid.album.summary
     lines = [head, *train.album.summary, *more, *notes]

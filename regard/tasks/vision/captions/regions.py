@@ -20,6 +20,7 @@ from regard import config
 from regard.attention.hardware import device_of
 from regard.data import cache as caches
 from regard.data.pictures.augment import Augment
+from regard.data.progress import report
 from regard.tasks.vision.captions.preparing import Captioned
 
 CHUNK = 64  # pictures read at a time
@@ -66,11 +67,13 @@ class Kept:
     @torch.no_grad()
     def _build(self, builder: caches.Builder) -> None:
         device = device_of(self.model)
+        total = (1 + self.mirrored) * len(self.side)
         for turn, first in product(range(1 + self.mirrored), range(0, len(self.side), CHUNK)):
             chosen = np.arange(first, min(first + CHUNK, len(self.side)))
             pixels = torch.from_numpy(self.side.pixels(chosen)).to(device)
             seen = self.model.regions(self.scaling.plain(pixels.flip(-1) if turn else pixels))
             builder.add("regions", seen.float().clamp(-LARGEST, LARGEST).half().cpu().numpy())
+            report("pictures read by the frozen encoder", turn * len(self.side) + first + len(chosen), total)
 
     @cached_property
     def _moved(self) -> Tensor | None:

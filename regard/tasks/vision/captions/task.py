@@ -20,6 +20,7 @@ from regard.attention.masks import Grid
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Amount, Count, Share, Small, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
+from regard.config.words import quantity
 from regard.data.pictures.album import PREPARATION, enlarged, remembered
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.tokenizers import TokenizerConfig
@@ -152,7 +153,7 @@ class Captions:
         mirrored = {"train": self.mirrored, "valid": False}
         sides = self._sides.items() if kept else ()
         self.kept = {side: Kept(model, own, self.augment, mirrored=mirrored[side]) for side, own in sides}
-        self.notes = [f"an epoch has {self.rows:,} rows of {data.batch:,} captions"]
+        self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {quantity(data.batch, 'caption')}"]
         self.notes += enlarged(getattr(recipe.model.encoder, "patch", 0), *(own.album for own in self._sides.values()))
         if kept:
             regions, features = recipe.model.read

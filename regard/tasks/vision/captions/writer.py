@@ -28,7 +28,7 @@ from regard.decoding.beam import Beam, search
 from regard.decoding.stepper import Hypothesis
 from regard.interpret.items import Item, Weights, tokens
 from regard.interpret.trace import Trace
-from regard.interpret.watch import watch
+from regard.interpret.watch import attention_names, watch
 from regard.metrics import gender
 from regard.metrics.captions import NOTE, judged
 from regard.metrics.scores import Judged, Scores
@@ -161,6 +161,10 @@ class CaptionWriter:
         names, notes = [side.name(n) for n in range(len(side))], [f"{settings.beams} beams", *side.album.summary]
         notes += enlarged(self.patch, side.album) + met(side.album, self.data.get("learnt"))
         return scored(name or self.name, names, answers, side.texts, notes=notes)
+
+    def attention_names(self) -> list[str]:
+        """Return the names of what `look` shows: the attentions of the decoder."""
+        return [name for name in attention_names(self.model) if name.startswith("decoder.")]
 
     def look(self, given: Given, **options: Any) -> Trace:
         """Write about one picture and keep where the winning beam looked before each word."""

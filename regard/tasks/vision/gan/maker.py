@@ -141,6 +141,10 @@ class PictureMaker:
             raise ValueError(f"count {count}: a distribution needs two pictures at least, better thousands")
         return scored(self, files, classifier=classifier, train=train, count=count, seed=seed, name=name or self.name)
 
+    def attention_names(self) -> list[str]:
+        """Return the names of what `look` shows: the attention of the generator, if it has one."""
+        return [] if self.model.generator.attention is None else [ATTENTION]
+
     def look(self, given: str | None = None, *, seed: int = 0) -> Trace:
         """Make a picture and keep where five of its places looked; the label is chosen by the seed if not given."""
         if self.model.generator.attention is None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from regard.config.ranges import Batch, Count, Part, Range, Seed, Some
 from regard.config.resuming import Free, Warned
+from regard.config.words import quantity
 from regard.data.pictures.album import ALLOWED, Shape, album, first_looks, joined, shape_of
 from regard.data.pictures.decoding import Fit
 from regard.data.pictures.shelves import PictureFile, Shelf, shelve
@@ -95,9 +96,9 @@ def prepare(config: PixelsConfig, known: Mapping[str, Any] | None = None) -> Pre
         part: {"files": [file.path for file in files], "pictures": len(side), "fingerprint": side.fingerprint}
         for part, (files, side) in groups.items()
     }
-    kind = "grey" if shape.channels == 1 else "colour"
+    pictures = quantity(len(train), f"{'grey' if shape.channels == 1 else 'colour'} picture")
     summary = [
-        f"{len(train):,} {kind} pictures of {shape.size} x {shape.size} to learn from, {len(valid):,} to measure on",
+        f"{pictures} of {shape.size} x {shape.size} to learn from, {len(valid):,} to measure on",
         f"a picture is {alphabet.places:,} tokens, each of them {alphabet.phrase}",
         *train.album.summary,
         *([f"left out of training: {both}"] if both else []),

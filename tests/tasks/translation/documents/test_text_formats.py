@@ -169,10 +169,13 @@ def test_headers_notes_and_settings_of_webvtt_are_copied():
     [
         (
             "The house &amp; the car.",
-            "The house &amp; the car.",
-            "La maison &amp; la voiture.",
+            "The house <m0>&amp;</m0> the car.",
+            "La maison <m0>et</m0> la voiture.",
             "La maison &amp; la voiture.",
         ),
+        ("one &amp; two", "one <m0>&amp;</m0> two", "un <m0>et le</m0> deux", "un &amp; le deux"),
+        ("&amp; so", "<m0>&amp;</m0> so", "<m0>&amp; donc</m0>", "&amp; donc"),
+        ("R &amp; D", "R <m0>&amp;</m0> D", "R D <m0></m0>", "R D &amp;"),
         ("&lt;3 is nice.", "<code id=0></code> is nice.", "<code id=0></code> est bon.", "&lt;3 est bon."),
         (
             "AT&amp;T &copy; 5&nbsp;km",
