@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from html import unescape
 from typing import TYPE_CHECKING, NamedTuple
 
 from regard.decoding.forbidden import holds_phrase
 from regard.tasks.translation.alignment import CodedPair, WordLooks, average_looks, encode_pairs, find_crossing
 from regard.tasks.translation.documents import document as documents
-from regard.tasks.translation.documents.entities import has_entity
+from regard.tasks.translation.documents.entities import find_spelling, has_entity
 from regard.tasks.translation.documents.markup import PLACEHOLDER, Span, cut
 from regard.tasks.translation.documents.tag_placement import occurrences
 from regard.tasks.translation.lost_names import Risk, find_lost_names
@@ -41,6 +42,8 @@ class Shielded(NamedTuple):
     original: str
     placeholders: Mapping[str, str]
     """Each stand-in with what it stands for."""
+    characters: Mapping[str, str] = {}
+    """Characters with the entities that they were written as."""
     wordless: bool = False
     """Whether there is nothing to translate in it."""
 
@@ -48,9 +51,9 @@ class Shielded(NamedTuple):
         """Return an answer with its placeholders; one whose stand-in is not there exactly once stays lost."""
         if self.wordless:
             return replace(answer, text=self.original, alternatives=(), unfinished=0)
-        if not self.placeholders:
+        if not self.placeholders and not self.characters:
             return answer
-        text = answer.text
+        text = "".join(self.characters.get(char, char) for char in answer.text) if self.characters else answer.text
         for stand_in, placeholder in self.placeholders.items():
             places = occurrences(stand_in, text)
             if len(places) == 1:
@@ -60,16 +63,24 @@ class Shielded(NamedTuple):
 
 
 def shield(text: str) -> Shielded:
-    """Put stand-ins for placeholders: addresses take many tokens, and few of them come through whole."""
+    """Put stand-ins for placeholders: addresses take many tokens, and few of them come through whole.
+
+    Words with entities such as AT&amp;T are placeholders too; other entities are read as the characters they are.
+    """
     if not SPOKEN.search(text):
         return Shielded(".", text, {}, wordless=True)
     spans = [match.span() for match in PLACEHOLDER.finditer(text)] if SIGNS.search(text) else []
+    spelling = find_spelling(text) if has_entity(text) else None
+    if spelling is not None:
+        apart = [span for span in spans if all(span[1] <= begin or end <= span[0] for begin, end in spelling.words)]
+        spans = sorted([*apart, *spelling.words])
+    characters = {} if spelling is None else spelling.characters
     if not spans:
-        return Shielded(text, text, {})
+        return Shielded(unescape(text) if characters else text, text, {}, characters)
     marked = cut(text, names=documents.NAMES, spans=spans)
     if not marked.plain:
         return Shielded(".", text, {}, wordless=True)
-    return Shielded(marked.plain, text, marked.kept)
+    return Shielded(unescape(marked.plain) if characters else marked.plain, text, marked.kept, characters)
 
 
 def copies(decoding: DecodingConfig) -> bool:
@@ -80,10 +91,11 @@ def copies(decoding: DecodingConfig) -> bool:
 def keep_entities(
     translator: Translator, texts: Sequence[str], answers: Sequence[Answer], to: str | None, decoding: DecodingConfig
 ) -> list[Answer]:
-    """Return the answers, those to texts with entities such as AT&amp;T written again so that these come back."""
-    places = (
-        [place for place, text in enumerate(texts) if "\n" not in text and has_entity(text)] if copies(decoding) else []
-    )
+    """Return the answers, those to texts with entities that copying does not bring back translated as HTML."""
+    if not copies(decoding):
+        return list(answers)
+    marked = (place for place, text in enumerate(texts) if "\n" not in text and has_entity(text))
+    places = [place for place in marked if find_spelling(texts[place]) is None]
     if not places:
         return list(answers)
     own = translator.like(decoding)

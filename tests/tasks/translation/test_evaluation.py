@@ -84,7 +84,7 @@ def test_pairs_longer_than_the_model_are_counted_and_left_out_of_the_perplexity(
     assert (found.texts, found.passed_over) == (1, 1)
     assert likelihood(translator, [endless], ["x"]) is None
     told = dict(evaluate(translator, [PAIRS[0], (endless, "x")], beams=1, ratio=0.1).lines())
-    assert "1 pairs too long" in told["perplexity"]
+    assert "1 pair too long" in told["perplexity"]
 
 
 def test_the_worst_come_first_and_a_perfect_answer_last(other):

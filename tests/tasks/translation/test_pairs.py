@@ -300,7 +300,7 @@ def test_reports_count_and_place_what_was_refused(corpus, tmp_path):
     ("source", "target", "complaint"),
     [
         ("", "", "is empty"),
-        ("a\n", "a\nb\n", "1 lines but .* 2"),
+        ("a\n", "a\nb\n", "1 line but .* 2"),
         ("\n\n", "\n\n", "2 of 2 lines"),
         ("a\n", "b\n", "no pair is left for train.*held out"),
         ("a b c d e f\n" * 9, "x\n" * 9, "no pair is left for train"),

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape, unescape
+from typing import NamedTuple
 
 ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 RUN = re.compile(rf"(?:\w|(?<=\d)[.,](?=\d)|(?<=;)[%‰°€$£]|{ENTITY.pattern})+")
 """Words, numbers and the entities that stand in them or touch them."""
+TAG = r"&lt;/?[A-Za-z](?:(?!&[lg]t;).){0,300}&gt;"
+CHUNK = re.compile(rf"(?:{TAG}|\S)+(?<![.,:!?)])")
+"""What stands between blanks, blanks within tags that are written as entities aside, without the stop after it."""
 OWN = re.compile(r"<(?P<end>/?)m(?P<number>\d+)>|<code id=(?P<code>\d+)></code>|<wbr id=(?P<point>\d+)>")
 EMPTY = re.compile(r"<m(?P<number>\d+)>(?P<inner>\s*)</m(?P=number)>")
 NEXT_WORD = re.compile(r"(?P<between>\s*)(?P<word>\w[\w'’-]*)")
@@ -90,6 +95,38 @@ def encode_text(text: str, markers: Markers) -> str:
             written += [escape(text[place : run.start()], quote=False), _encode_run(run[0], markers)]
             place = run.end()
     return "".join([*written, escape(text[place:], quote=False)])
+
+
+class Spelling(NamedTuple):
+    """How the entities of a text come back from a translation: words that are copied whole, characters spelt again."""
+
+    words: list[tuple[int, int]]
+    """Where words stand that are to be copied, such as `AT&amp;T`."""
+    characters: dict[str, str]
+    """Letters and punctuation, each with the entity it was written as."""
+
+
+def find_spelling(text: str) -> Spelling | None:
+    """Return what copying and spelling bring back; None if some entity is neither, such as a sign or a blank."""
+    words: list[tuple[int, int]] = []
+    characters: dict[str, str] = {}
+    for chunk in CHUNK.finditer(text):
+        entities = [match[0] for match in ENTITY.finditer(chunk[0]) if _is_entity(match[0])]
+        if not entities:
+            continue
+        if all(map(_is_read, entities)):
+            characters |= {unescape(entity): entity for entity in entities}
+        elif entities[0] == chunk[0] or any(map(_is_blank, entities)) or not _closes_tags(entities):
+            return None
+        else:
+            words.append(chunk.span())
+    return Spelling(words, characters)
+
+
+def _closes_tags(entities: Sequence[str]) -> bool:
+    """Whether the angle brackets in a word are those of whole tags, or of none."""
+    characters = [unescape(entity) for entity in entities]
+    return characters.count("<") == characters.count(">")
 
 
 def _is_entity(text: str) -> bool:
