@@ -21,6 +21,7 @@ import torch
 
 import regard
 from regard import checkpoint, config, recipe
+from regard.decoding.exchange import Desk, run_exchange
 from regard.metrics.scores import Scores
 from regard.tasks import TASKS
 from regard.tasks.trained import Answer, Trained
@@ -144,11 +145,29 @@ def used(line: Line, place: Path) -> dict[str, Any]:
         "faces": [isinstance(model, Trained), isinstance(scores, Scores), *(isinstance(a, Answer) for a in answers)],
         "answers": [[str(a) for a in answers], [str(a) for a in again.answer(inputs)]],
         "plain": [a.plain() for a in answers],
+        "exchanged": exchanged(model, inputs),
         "scores": scores.metrics,
         "task": [model.task, scores.task],
         "looked": looked(model, inputs[0]),
         "card": (place / "whole" / "best" / "README.md").read_text(encoding="utf-8"),
     }
+
+
+def exchanged(model: Any, inputs: list[Any]) -> list[list[str]]:
+    """The same answers by exchanges: where the model writes, one for all and one for each, over the same engine."""
+    engine = model.make_engine()
+    if engine is None:
+        return [[str(a) for a in run_exchange(None, model.exchange(inputs))]]
+    desk = Desk(engine)
+    asked = [desk.open(model.exchange(some)) for some in (inputs, *([each] for each in inputs))]
+    while desk.busy:
+        desk.step()
+    outcomes = desk.collect()
+    for outcome in outcomes.values():
+        if outcome.error is not None:
+            raise outcome.error
+    first, *others = ([str(a) for a in outcomes[number].answer] for number in asked)
+    return [first, [alone for [alone] in others]]
 
 
 def looked(model: Any, given: Any) -> dict[str, Any]:

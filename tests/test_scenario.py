@@ -22,6 +22,8 @@ from tests.scenario import SHARED
 from tests.tasks.every import ROOT, Line, lines
 from tests.training.test_distributed import similar
 
+WRITING = {"captions", "causal-lm", "language", "span-corruption", "text-to-text", "translation"}  # token by token
+
 CLOSE = 1e-5  # numbers added up in another order
 
 
@@ -119,6 +121,11 @@ def test_a_trained_model_has_one_face_and_answers_as_if_it_had_never_been_killed
     assert len(whole) == len(seen["plain"]) == len(table[task].inputs)
     assert whole == resumed
     assert all(isinstance(plain, dict) and plain for plain in seen["plain"])
+
+
+def test_answers_are_the_same_when_somebody_else_writes_for_many_askers(task: str, seen: dict[str, Any]) -> None:
+    assert all(answers == seen["answers"][0] for answers in seen["exchanged"])
+    assert len(seen["exchanged"]) == (2 if task in WRITING else 1)
 
 
 def test_a_trained_model_is_scored(task: str, seen: dict[str, Any]) -> None:

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from regard import config, models
 from regard.checkpoint import Checkpoint
+from regard.decoding.engine import ROWS, Engine
+from regard.decoding.exchange import Exchange
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 
@@ -86,11 +88,31 @@ class Trained(Protocol):
     def answer(self, inputs: Sequence[Any], **options: Any) -> Sequence[Any]:
         """An answer for each input, in their order."""
 
+    def exchange(self, inputs: Sequence[Any], **options: Any) -> Exchange[Sequence[Any]]:
+        """The same, with somebody else to write: yields requests, is sent hypotheses, returns answers."""
+
+    def make_engine(self, *, rows: int = ROWS) -> Engine | None:
+        """What answers its requests; None if its exchanges have none."""
+
     def evaluate(self, *files: str | Path, **options: Any) -> Scores:
         """How good it is on files like those it was trained on."""
 
     def look(self, given: Any, **options: Any) -> Trace:
         """Answer one input and keep where every attention looked; a model that has none says so in a line."""
+
+
+class DirectAnswers:
+    """A trained model that has nothing written token by token: its exchange answers at once."""
+
+    answer: Callable[..., Sequence[Any]]
+
+    def exchange(self, inputs: Sequence[Any], **options: Any) -> Exchange[Sequence[Any]]:
+        """Answer without asking for anything."""
+        yield from ()
+        return self.answer(inputs, **options)
+
+    def make_engine(self, *, rows: int = ROWS) -> None:
+        """Nothing is asked of an engine."""
 
 
 @dataclass(frozen=True)

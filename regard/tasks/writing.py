@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import log
 from typing import Annotated, Any, ClassVar
 
 import torch
+from torch import Tensor
 
 from regard import config
 from regard.attention.hardware import device_of
 from regard.config.ranges import Amount, Count, Length, Part, Range, Seed
 from regard.data.tokenizers import Tokenizer
+from regard.decoding.beam import Beam
 from regard.decoding.constraints import Constraint
+from regard.decoding.engine import ROWS, Engine
+from regard.decoding.exchange import Exchange
 from regard.decoding.generate import generate, trickle
+from regard.decoding.request import Request, Sampling
 from regard.decoding.sampling import Sampler
 from regard.metrics.likelihood import perplexity
 from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
-from regard.models.inference import Ready
+from regard.models.inference import ENOUGH, Ready
 from regard.tasks.trained import Workload, described
 
 TIMED = 100  # tokens written to measure speed
+LONGEST = 4096  # tokens asked for at once where a model has no limit of its own
+PIECE = 16  # where a text may end at a stop sequence
 BROKEN = "\N{REPLACEMENT CHARACTER}"  # how part of a character reads
 
 
@@ -43,6 +50,12 @@ class SamplingConfig:
     """How many of them."""
     seed: Seed = 0
     """Random seed."""
+
+    def build_how(self) -> Beam | Sampling:
+        """Return the way in which one of them is written."""
+        if self.temperature == 0:
+            return Beam(beams=1)
+        return Sampling(temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, min_p=self.min_p)
 
     def sampler(self) -> Sampler | None:
         """How tokens are drawn; None where the likeliest is taken."""
@@ -193,6 +206,40 @@ class Writes:
         """One continuation of every beginning; options are those of `WritingConfig`."""
         return [self.write(prompt, **{**options, "samples": 1})[0] for prompt in inputs]
 
+    def exchange(self, inputs: Sequence[str], **options: Any) -> Exchange[list[Text]]:
+        """The same, with somebody else to write, all beginnings side by side.
+
+        A text that ends before a stop sequence is asked for in pieces, for each of which numbers are drawn anew.
+        """
+        begun = [_Begun.of(self, self.how(prompt, {**options, "samples": 1})) for prompt in inputs]
+        while going := [one for one in begun if one.left and not one.draft.finished]:
+            requests = [self._request(one) for one in going]
+            answers = yield requests
+            for one, request, [best] in zip(going, requests, answers, strict=True):
+                before = one.draft
+                one.draft = Draft((*before.tokens, *best.tokens), before.score + best.score, best.finished)
+                one.left -= request.limit
+                if one.how.stop and one.how.stop in self._added(one.tokens, one.draft):
+                    one.left = 0
+        return [self._text(one.tokens, one.draft, one.how.stop) for one in begun]
+
+    def make_engine(self, *, rows: int = ROWS) -> Engine:
+        """Return an engine for texts as long as the model can hold."""
+        room = LONGEST if self.context is None else self.context - 1
+        return Engine(self.ready(ENOUGH), eos=self.eos, longest=room, rows=rows, prompt=room, device=self.device)
+
+    def inputs(self, window: Sequence[int]) -> tuple[Tensor, ...]:
+        """What the model starts from, without the axis of the batch."""
+        return (torch.tensor(window),)
+
+    def _request(self, one: _Begun) -> Request:
+        """Ask for as much of a text as fits behind what the model reads of it."""
+        window = self._window([*one.tokens, *one.draft.tokens])
+        limit = min(one.left, self._room(window), PIECE if one.how.stop else LONGEST)
+        seed = int(torch.randint(2**63 - 1, (1,), generator=one.seeds))
+        rules = (self.unreadable,)
+        return Request(inputs=self.inputs(window), limit=limit, how=one.how.build_how(), rules=rules, seed=seed)
+
     def workloads(self, inputs: Sequence[str], batches: Sequence[int]) -> Iterator[Workload]:
         """What to time: texts that go on from the first input, by one and by many."""
         weights = sum(parameter.nbytes for parameter in self.model.parameters())
@@ -304,6 +351,22 @@ class Writes:
 
     def _evaluating(self) -> _Evaluating:
         return _Evaluating(self.model)
+
+
+@dataclass
+class _Begun:
+    """A text on its way: its beginning, what is written of it, how many tokens are left, and where seeds come from."""
+
+    tokens: list[int]
+    how: WritingConfig
+    left: int
+    seeds: torch.Generator
+    draft: Draft = field(default_factory=Draft)
+
+    @classmethod
+    def of(cls, writer: Writes, how: WritingConfig) -> _Begun:
+        """Before anything is written."""
+        return cls(writer.begin(how.prompt), how, how.length, torch.Generator().manual_seed(how.seed))
 
 
 class _Evaluating:

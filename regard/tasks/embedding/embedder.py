@@ -34,7 +34,7 @@ from regard.tasks.embedding.pairs import read
 from regard.tasks.embedding.pooling import EmbeddingConfig, pooled, scaled
 from regard.tasks.embedding.scoring import measured, scored
 from regard.tasks.inputs import TEXT, check_files, check_input, list_inputs
-from regard.tasks.trained import chosen, described, revived
+from regard.tasks.trained import DirectAnswers, chosen, described, revived
 
 BODIES = ("bert", "gpt")
 BUDGET = 1 << 11  # tokens read at a time
@@ -59,7 +59,7 @@ class Embedding:
         return {"text": self.text, "embedding": listed(self.vector)}
 
 
-class Embedder:
+class Embedder(DirectAnswers):
     """Turns texts into vectors: reads each with all blocks of a model and pools the vectors of its tokens."""
 
     task: ClassVar[str] = "matching"

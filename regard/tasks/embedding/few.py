@@ -33,7 +33,7 @@ from regard.tasks.labels.evaluation_files import TrainedLayout
 from regard.tasks.labels.files import Found, LabelledFile
 from regard.tasks.labels.labeller import Verdict
 from regard.tasks.labels.recorded import record_columns, recorded_column
-from regard.tasks.trained import NoOptions, TextColumn, chosen, described
+from regard.tasks.trained import DirectAnswers, NoOptions, TextColumn, chosen, described
 
 HEAD = "head.safetensors"
 LONG = 300  # characters of a text that are shown
@@ -78,7 +78,7 @@ class Learnt:
     """Whether the body is no longer what it was."""
 
 
-class FewShot:
+class FewShot(DirectAnswers):
     """Says what a text is: the vector that a model gives it, and a linear head."""
 
     task: ClassVar[str] = "few-shot"

@@ -27,7 +27,7 @@ from regard.tasks.graphs import files as graphs
 from regard.tasks.graphs.files import GraphConfig
 from regard.tasks.graphs.graph import NodeGraph, revived
 from regard.tasks.inputs import NODE, list_inputs
-from regard.tasks.trained import NoOptions, chosen, described
+from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described
 from regard.tasks.trained import revived as awake
 
 Control = Literal["equal", "none"]
@@ -77,7 +77,7 @@ class Measured:
         return {"loss": lost, "accuracy": self.labels.accuracy, "f1": self.labels.f1}
 
 
-class NodeClassifier:
+class NodeClassifier(DirectAnswers):
     """Says of which class a node is."""
 
     task: ClassVar[str] = "node-classification"

@@ -39,7 +39,7 @@ from regard.tasks.labels.recorded import recorded_column
 from regard.tasks.labels.scoring import scores
 from regard.tasks.labels.tagged import COLUMNS, TaggedFile
 from regard.tasks.labels.task import AnyReaderConfig, Measured, Reader, measure
-from regard.tasks.trained import NoOptions, TextColumn, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, NoOptions, TextColumn, chosen, described, revived
 
 BUDGET = 1 << 14  # tokens read at a time, padding included
 CLASS = "<class>"
@@ -84,7 +84,7 @@ class Tagged:
         return {"words": self.words, "tags": self.tags, "probabilities": chances}
 
 
-class Labels:
+class Labels(DirectAnswers):
     """What a classifier and a tagger in use share."""
 
     file: ClassVar[type[AnyFile]]

@@ -24,7 +24,7 @@ from regard.tasks.inputs import InputKind, list_inputs
 from regard.tasks.memory.sequences import LONGEST, TEST, Sequences, SequencesConfig, fresh, laid_out
 from regard.tasks.memory.spelling import Asked, parse, spelled, typed
 from regard.tasks.memory.task import errors, fits
-from regard.tasks.trained import NoOptions, blind, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, NoOptions, blind, chosen, described, revived
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,7 +59,7 @@ class Remembered:
         return told | looks
 
 
-class Machine:
+class Machine(DirectAnswers):
     """Answers with what it has read, by a trained model."""
 
     task: ClassVar[str] = "remembering"

@@ -28,7 +28,7 @@ from regard.models.omics import MOMA
 from regard.tasks.omics import importance as importances
 from regard.tasks.omics import samples as joining
 from regard.tasks.omics.samples import Omics, Samples
-from regard.tasks.trained import NoOptions, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described, revived
 
 OMICS = "omics.json"
 
@@ -63,7 +63,7 @@ class Feature:
     """The same by MOMA's vectors along attended modules; None: the model has no modules."""
 
 
-class OmicsClassifier:
+class OmicsClassifier(DirectAnswers):
     """Tells the classes of samples with a trained model."""
 
     task: ClassVar[str] = "omics"

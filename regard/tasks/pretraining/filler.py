@@ -32,7 +32,7 @@ from regard.tasks.pretraining.gaps import PromptedBERT
 from regard.tasks.pretraining.learning import Reader, measured
 from regard.tasks.pretraining.masking import MaskedBatch, MaskedRows
 from regard.tasks.pretraining.tokenising import encode_parts
-from regard.tasks.trained import chosen
+from regard.tasks.trained import DirectAnswers, chosen
 from regard.training.task import Spread, alone
 
 GAP = re.compile(  # how a gap is typed, whatever the model calls it; a line to write on is three strokes or more
@@ -86,7 +86,7 @@ class Guesses:
         return {"loss": nats / scored, "accuracy": right / scored, "bits_per_byte": nats / log(2) / max(size, 1)}
 
 
-class Filler(PromptedBERT, Reader):
+class Filler(PromptedBERT, Reader, DirectAnswers):
     """Fills gaps with a trained model."""
 
     task: ClassVar[str] = "masked-lm"

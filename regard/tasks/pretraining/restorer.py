@@ -16,7 +16,10 @@ from regard.config.ranges import Length, Range
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order, padded
 from regard.decoding.beam import Beam, search
-from regard.decoding.constraints import Forbid
+from regard.decoding.constraints import Constraint, Forbid
+from regard.decoding.engine import ROWS, Engine
+from regard.decoding.exchange import Exchange
+from regard.decoding.request import Request
 from regard.interpret.items import Weights, axes, tokens
 from regard.interpret.steps import Steps, inside, predictions
 from regard.interpret.trace import Trace
@@ -24,7 +27,7 @@ from regard.interpret.watch import watch
 from regard.metrics.likelihood import perplexity
 from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
-from regard.models.inference import Ready
+from regard.models.inference import ENOUGH, Ready
 from regard.models.t5 import T5
 from regard.tasks.inputs import TEXT, check_input, list_inputs
 from regard.tasks.pretraining.corpus import read
@@ -89,6 +92,35 @@ class Restorer(PromptedT5, Reader):
         batches = by_length([len(ids) for ids in read_as], budget=BUDGET)
         found = [self._searched([read_as[number] for number in batch], how) for batch in batches]
         return [self._restored(text, best) for text, best in zip(inputs, in_order(batches, found), strict=True)]
+
+    def exchange(self, inputs: Sequence[str], **options: Any) -> Exchange[list[Restored]]:
+        """The same, with somebody else to search."""
+        how: RestoringConfig = chosen(self, options)
+        inputs = list_inputs(inputs, TEXT, verb=self.verb)
+        begin, rules = torch.tensor([self.tokenizer.filler]), tuple(self._rules())
+        requests = [
+            Request(
+                inputs=(torch.tensor(ids), torch.tensor(len(ids)), begin),
+                limit=how.length,
+                how=Beam(beams=how.beams),
+                rules=rules,
+            )
+            for ids in map(self._encode, inputs)
+        ]
+        found = (yield requests) if requests else []
+        return [self._restored(text, best) for text, [best, *_] in zip(inputs, found, strict=True)]
+
+    def make_engine(self, *, rows: int = ROWS) -> Engine:
+        """Return an engine for texts and answers as long as the model reads."""
+        size = self.model.config.context
+        return Engine(
+            self.ready(ENOUGH),
+            eos=self.tokenizer.role("end"),
+            longest=size,
+            rows=rows,
+            source=size,
+            device=self.device,
+        )
 
     def restore(self, text: str, **options: Any) -> Restored:
         """What stands in the gaps of a text."""
@@ -167,16 +199,20 @@ class Restorer(PromptedT5, Reader):
         prompt = torch.full((len(texts), 1), self.tokenizer.filler)
         inputs = [each.to(self.device) for each in (source, lengths, prompt)]
         model: Any = self.model if plain else self.ready(len(texts))
-        strange = range(self.tokenizer.vocab, self.model.config.vocab)  # counted by the model, unknown to the tokenizer
         found = search(
             model,
             inputs,
             Beam(beams=how.beams),
             limit=how.length,
             eos=self.tokenizer.role("end"),
-            constraints=[Forbid([[token] for token in strange])] if strange else [],
+            constraints=self._rules(),
         )
         return [best for best, *_ in found]
+
+    def _rules(self) -> list[Constraint]:
+        """Tokens that the model counts and the tokenizer does not know are never written."""
+        strange = range(self.tokenizer.vocab, self.model.config.vocab)
+        return [Forbid([[token] for token in strange])] if strange else []
 
     def _restored(self, text: str, best: Any) -> Restored:
         names = self.tokenizer.pieces(best.tokens)

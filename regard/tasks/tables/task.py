@@ -34,7 +34,7 @@ from regard.tasks.inputs import ROW, check_files, check_path, list_inputs
 from regard.tasks.tables import files as tables
 from regard.tasks.tables.files import Columns, Rows, TableConfig, Tables
 from regard.tasks.tables.recognition import recognise
-from regard.tasks.trained import NoOptions, blind, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, NoOptions, blind, chosen, described, revived
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace, power
@@ -191,7 +191,7 @@ class Prediction:
         return {"value": self.value, **sure}
 
 
-class Predictor:
+class Predictor(DirectAnswers):
     """Predicts a column with a trained model."""
 
     task: ClassVar[str] = "regression"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,14 +17,12 @@ from regard.interpret.items import tokens
 from regard.interpret.watch import Seen, watch
 from regard.interpret.words import merge, units
 from regard.tasks.translation.documents.tag_placement import strongest
+from regard.tasks.translation.search import Searcher
 from regard.tasks.translation.teacher_forcing import teacher
-
-if TYPE_CHECKING:
-    from regard.tasks.translation.translator import Translator
 
 
 def links(
-    translator: Translator,
+    translator: Searcher,
     sources: Sequence[str],
     answers: Sequence[str],
     *,
@@ -48,7 +46,7 @@ def links(
 
 
 def looks(
-    translator: Translator, read: Sequence[list[int]], written: Sequence[list[int]], *, attention: str | None = None
+    translator: Searcher, read: Sequence[list[int]], written: Sequence[list[int]], *, attention: str | None = None
 ) -> Iterator[tuple[int, Float[Tensor, "heads written read"]]]:
     """(number, where each head looks in the source as it writes each token and the end), in any order.
 
@@ -96,14 +94,14 @@ class CodedPair(NamedTuple):
     answer_words: list[int]
 
 
-def encode_pairs(translator: Translator, sources: Sequence[str], answers: Sequence[str]) -> list[CodedPair]:
+def encode_pairs(translator: Searcher, sources: Sequence[str], answers: Sequence[str]) -> list[CodedPair]:
     """Encode sources and answers that were written elsewhere, without tags and ends."""
     read = translator.source.encode_words(sources)
     written = translator.target.encode_words(answers, written=True)
     return [CodedPair(*source, *answer) for source, answer in zip(read, written, strict=True)]
 
 
-def average_looks(translator: Translator, pairs: Sequence[CodedPair], *, to: str | None = None) -> list[WordLooks]:
+def average_looks(translator: Searcher, pairs: Sequence[CodedPair], *, to: str | None = None) -> list[WordLooks]:
     """Where the words of answers look among those of their sources, heads averaged, batch by batch."""
     tag, end = translator.tag(to), translator.source.role("end")
     teaching = replace(teacher(translator), model=translator.ready.reader())

@@ -9,7 +9,7 @@ from regard.decoding import constraints
 from regard.decoding.beam import Beam, Searching
 from regard.decoding.forbidden import Forbidden
 from regard.decoding.generate import Drawing
-from regard.decoding.sampling import Sampler
+from regard.decoding.request import Sampling
 from regard.tasks.translation.options import DecodingConfig
 
 
@@ -17,16 +17,22 @@ def build_policy(
     decoding: DecodingConfig, target: Tokenizer, vocab: int, rules: Sequence[constraints.Constraint] = ()
 ) -> Searching | Drawing:
     """Return how tokens are chosen; `vocab` counts the tokens of the model, `rules` are obeyed besides the settings."""
-    wanted, end = (*build_constraints(decoding, target, vocab), *rules), target.role("end")
+    how, wanted = build_how(decoding), (*build_rules(decoding, target, vocab), *rules)
+    if isinstance(how, Beam):
+        return Searching(how, target.role("end"), wanted)
+    return Drawing(how.samples, target.role("end"), how, wanted)
+
+
+def build_how(decoding: DecodingConfig) -> Beam | Sampling:
+    """Return the beam search, or the sampling, that the settings ask for."""
     if not decoding.sample:
         beams = max(decoding.beams, decoding.nbest)
-        beam = Beam(beams=beams, nbest=decoding.nbest, length_penalty=decoding.length_penalty)
-        return Searching(beam, end, wanted)
+        return Beam(beams=beams, nbest=decoding.nbest, length_penalty=decoding.length_penalty)
     filters = {name: getattr(decoding, name) for name in ("temperature", "top_k", "top_p", "min_p")}
-    return Drawing(decoding.nbest, end, Sampler(**filters, generator=()), wanted)
+    return Sampling(samples=decoding.nbest, **filters)
 
 
-def build_constraints(decoding: DecodingConfig, target: Tokenizer, vocab: int) -> list[constraints.Constraint]:
+def build_rules(decoding: DecodingConfig, target: Tokenizer, vocab: int) -> tuple[constraints.Constraint, ...]:
     """Return what the settings demand of an answer, in tokens."""
     wanted: list[constraints.Constraint] = []
     if target.begin is None:  # then pad begins an answer, and never stands in it
@@ -43,4 +49,4 @@ def build_constraints(decoding: DecodingConfig, target: Tokenizer, vocab: int) -
         wanted.append(constraints.NoRepeat(decoding.no_repeat))
     if decoding.minimum:
         wanted.append(constraints.MinimumLength(decoding.minimum))
-    return wanted
+    return tuple(wanted)

@@ -12,6 +12,7 @@ import torch
 from regard import config
 from regard.checkpoint import Checkpoint
 from regard.data.readers import prefixed
+from regard.decoding.exchange import Exchange
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores, Table
 from regard.metrics.significance import averaged
@@ -82,6 +83,12 @@ class Respondent(Translator):
         found = self.answers(asked, **options)
         return [Reply(text, one.text, one.score) for text, one in zip(inputs, found, strict=True)]
 
+    def exchange(self, inputs: Sequence[str], *, ask: str | None = None, **options: Any) -> Exchange[Any]:
+        """The same, with somebody else to search."""
+        inputs = list_inputs(inputs, TEXT, verb=self.verb)
+        found = yield from super().exchange([self.asked(text, ask) for text in inputs], **options)
+        return [Reply(text, one.text, one.score) for text, one in zip(inputs, found, strict=True)]
+
     def asked(self, text: str, ask: str | None = None) -> str:
         """A text behind the prefix that says what is asked, unless it has one."""
         known = [prefix for prefix in self.prefixes if prefix]
@@ -96,7 +103,7 @@ class Respondent(Translator):
 
     def encode_many(self, texts: Sequence[str], to: str | None = None) -> list[list[int]]:
         """Token ids of texts as the model reads them; of one that is too long, the beginning."""
-        most = min(self.decoding.longest, self._context) - 1
+        most = min(self.decoding.longest, self.context) - 1
         return [[*ids[:most], self.end] for ids in self.source.encode_many(texts)]
 
     def evaluate(

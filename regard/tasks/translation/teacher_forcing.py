@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from jaxtyping import Float
 from torch import Tensor
 
 from regard.decoding.teacher_forcing import Teacher
 from regard.metrics.likelihood import perplexity
-
-if TYPE_CHECKING:
-    from regard.tasks.translation.translator import Translator
+from regard.tasks.translation.search import Searcher
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class Likelihood:
 
 
 def likelihood(
-    translator: Translator, sources: Sequence[str], targets: Sequence[str], *, to: str | None = None
+    translator: Searcher, sources: Sequence[str], targets: Sequence[str], *, to: str | None = None
 ) -> Likelihood | None:
     """How probable the model finds these translations, each read as one piece; None when not one of them fits it."""
     read = [
@@ -68,19 +65,19 @@ def likelihood(
     )
 
 
-def teacher(translator: Translator) -> Teacher:
+def teacher(translator: Searcher) -> Teacher:
     """The translator's model, told the answers."""
     return Teacher(translator.model, begin=translator.begin, end=translator.end)
 
 
 def forced(
-    translator: Translator, read: Sequence[list[int]], written: Sequence[list[int]]
+    translator: Searcher, read: Sequence[list[int]], written: Sequence[list[int]]
 ) -> Iterator[tuple[int, Float[Tensor, "written"]]]:
     """(number, log-probability of each written token and of the end) for every pair of token ids, in any order."""
     return teacher(translator).scores(read, written)
 
 
-def choices(translator: Translator, read: list[int], written: list[int], *, top: int) -> list[list[tuple[int, float]]]:
+def choices(translator: Searcher, read: list[int], written: list[int], *, top: int) -> list[list[tuple[int, float]]]:
     """At each place of a translation, and at its end, the likeliest next tokens with their probabilities."""
     told = teacher(translator)
     [(_, features)] = told.features([read], [written])

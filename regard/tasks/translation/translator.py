@@ -3,41 +3,33 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import torch
-from torch import Tensor
 
 from regard import config
-from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
-from regard.data import languages, sentences, truecase
+from regard.data import languages, sentences
 from regard.data.encodings import encode_text
 from regard.data.language_names import LANGUAGES
 from regard.data.normalise import TextConfig, recorded
 from regard.data.tokenizers import Tokenizer
-from regard.decoding import constraints
-from regard.decoding.batch import BrokenScores, Finished, stream
-from regard.decoding.batching import by_length, by_width, padded, round_up
-from regard.decoding.forbidden import holds_phrase
-from regard.decoding.generate import seeded_noise
+from regard.decoding.exchange import Exchange
 from regard.decoding.graphs import uncollected
-from regard.decoding.lane import Group
-from regard.decoding.stepper import Hypothesis, Replayable, Stepper
+from regard.decoding.stepper import Hypothesis
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.models.inference import Ready
 from regard.tasks.inputs import TEXT, check_input, list_inputs
 from regard.tasks.trained import Workload, described, revived
-from regard.tasks.translation.answers import Answer, describe_unfinished, rejoined, remove_forbidden, upper, worded
-from regard.tasks.translation.copying import Restoration, copies, keep_entities
+from regard.tasks.translation.answers import Answer, describe_unfinished, worded
 from regard.tasks.translation.looking import trace_answer, trace_steps
 from regard.tasks.translation.lost_names import Lexicon
 from regard.tasks.translation.options import DecodingConfig, TranslationOptions
-from regard.tasks.translation.policy import build_policy
+from regard.tasks.translation.pipeline import Pipeline
+from regard.tasks.translation.search import Searcher
 
 if TYPE_CHECKING:
     from regard.interpret.steps import Steps
@@ -48,7 +40,7 @@ STEP = 16  # lengths of sentences read together are multiples of it, so that a G
 WARMING = 3  # searches after which a GPU replays a step
 
 
-class Translator:
+class Translator(Searcher):
     """Translates text with a trained model."""
 
     task: ClassVar[str] = "translation"
@@ -69,12 +61,7 @@ class Translator:
         ready: Ready | None = None,
         reads: Sequence[str] = (),
     ):
-        self.model = model
-        self.ready = Ready(model) if ready is None else ready
-        self.source, self.target = tokenizers
-        self.begin, self.end = self.target.opening, self.target.role("end")
-        self.decoding = decoding
-        self.name = name
+        super().__init__(model, tokenizers, decoding, name, ready=ready)
         self.reads = tuple(reads)
         """The languages that it reads, where its card says so."""
         self.lexicon = Lexicon(self.source)
@@ -87,11 +74,6 @@ class Translator:
         found = cls(revived(checkpoint, device), read_tokenizers(checkpoint), decoding, name=name, reads=reads)
         found.trained_direction = checkpoint.config.get("languages")
         return found
-
-    @property
-    def languages(self) -> list[str]:
-        """Target languages to choose from; none when there is only one."""
-        return list(self.source.tags)
 
     def direction(self, text: str) -> str | None:
         """The language to translate into, of two the one that a text is less like; None if they are not known."""
@@ -179,24 +161,34 @@ class Translator:
         with uncollected():
             return self._answers(texts, self.language(texts, to), first, decoding)
 
+    def exchange(
+        self, inputs: Sequence[str], *, to: str | None = None, first: int = 0, **settings: Any
+    ) -> Exchange[list[Answer]]:
+        """Answer as `answers` does, with somebody else to search: yields requests, is sent hypotheses, returns answers.
+
+        So one engine can serve many askers.
+        """
+        decoding = self.settings(**settings) if settings else self.decoding
+        texts = list_inputs(inputs, TEXT, verb=self.verb)
+        pipeline = Pipeline(self, texts, self.language(texts, to), decoding, first=first)
+        read = self.encode_many(pipeline.read, pipeline.to)
+        if read:
+            hypotheses = yield self.make_requests(read, decoding, pipeline.seeds)
+            answers = worded(self.target, hypotheses, drawn=decoding.sample)
+            pipeline.hear(dict(enumerate(answers)))
+        return pipeline.finish()
+
     def _answers(self, texts: Sequence[str], to: str | None, first: int, decoding: DecodingConfig) -> list[Answer]:
-        plans = self.plan_many(texts, decoding)
-        wanted = [piece.text for plan in plans for piece in plan if piece.text]
-        seeds = [
-            hash((decoding.seed, number, place))
-            for number, plan in enumerate(plans, start=first)
-            for place, piece in enumerate(plan)
-            if piece.text
-        ]
-        found = iter(keep_entities(self, wanted, self._faithful(wanted, to, decoding, seeds), to, decoding))
-        whole = [rejoined(plan, [next(found) for piece in plan if piece.text]) for plan in plans]
-        if not self.reads:
-            return whole
-        foreign = languages.foreign_many(texts, self.reads)
-        return [
-            answer if answer.kept or code is None else replace(answer, foreign=code)
-            for code, answer in zip(foreign, whole, strict=True)
-        ]
+        """Answers of a list that is known from the beginning, heard while the search goes on."""
+        pipeline = Pipeline(self, texts, to, decoding, first=first)
+
+        def hear(numbers: Iterable[int], hypotheses: Sequence[Sequence[Hypothesis]]) -> None:
+            answers = worded(self.target, hypotheses, drawn=decoding.sample)
+            pipeline.hear(dict(zip(numbers, answers, strict=True)))
+
+        if pipeline.read:
+            self.search_all(self.encode_many(pipeline.read, to), decoding, pipeline.seeds, hear)
+        return pipeline.finish()
 
     def warm_up(self) -> None:
         """Prepare for many requests: compile kernels and capture graphs now instead of during the first of them."""
@@ -234,159 +226,10 @@ class Translator:
         tidy = [self.source.how.tidy(text) for text in texts]
         if not decoding.split or decoding.force or decoding.prefix:
             return [sentences.whole(text) for text in tidy]
-        most = min(decoding.longest, self._context) - 2
+        most = min(decoding.longest, self.context) - 2
         return sentences.split_to_fit(
             tidy, lambda parts: list(map(len, self.source.encode_many(parts, most=most))), most
         )
-
-    @property
-    def _context(self) -> int:
-        return self.model.config.context
-
-    def encode(self, text: str, to: str | None = None) -> list[int]:
-        """Token ids of a sentence as the model reads it: the tag of the language asked for, the text, the end."""
-        return self.encode_many([text], to)[0]
-
-    def encode_many(self, texts: Sequence[str], to: str | None = None) -> list[list[int]]:
-        """Token ids of sentences as the model reads them."""
-        tag, end, room = self.tag(to), self.source.role("end"), self._context - 1
-        found = [[*tag, *ids, end] for ids in self.source.encode_many(texts)]
-        longest = max(map(len, found), default=0) - 1
-        if longest > room:
-            raise ValueError(f"{longest} tokens in one sentence, the model reads {room}: split the text")
-        return found
-
-    def tag(self, to: str | None = None) -> list[int]:
-        """What asks for a language: one token, or none where there is nothing to choose."""
-        if to is None:
-            if len(self.languages) > 1:
-                raise ValueError(f"say which language to translate to: {', '.join(self.languages)}")
-            return [self.source.tag(name) for name in self.languages]
-        if not self.languages:
-            raise ValueError(f"this model has only one direction: leave out the language {to}")
-        return [self.source.tag(to)]
-
-    def _faithful(
-        self, texts: Sequence[str], to: str | None, decoding: DecodingConfig, seeds: Sequence[int]
-    ) -> list[Answer]:
-        """Answers for sentences: those in capitals read in small letters, what must be copied copied."""
-        free = not (decoding.prefix or decoding.force)
-        if free and decoding.keep and to is not None:
-            guesses = languages.identify_many(texts)
-            done = {
-                place
-                for place, guess in enumerate(guesses)
-                if guess is not None and guess.surely(to) and not holds_phrase(texts[place], decoding.forbid)
-            }
-            if done:
-                rest = [place for place in range(len(texts)) if place not in done]
-                own = replace(decoding, keep=False)
-                found = self._faithful([texts[place] for place in rest], to, own, [seeds[place] for place in rest])
-                answers = dict(zip(rest, found, strict=True))
-                return [answers[n] if n in answers else Answer(text, 0.0, kept=1) for n, text in enumerate(texts)]
-        read = [truecase.truecased(text, self.source) if free and decoding.truecase else text for text in texts]
-        if not copies(decoding):
-            found = self._search(read, to, decoding, seeds)
-        else:
-            restoration = Restoration(self, read, to, decoding)
-            self._search(restoration.texts, to, decoding, seeds, hear=restoration.examine)
-            found = [remove_forbidden(answer, decoding.forbid) for answer in restoration.finish()]
-        return [upper(answer) if own != text else answer for own, text, answer in zip(read, texts, found, strict=True)]
-
-    def _search(
-        self,
-        texts: Sequence[str],
-        to: str | None,
-        decoding: DecodingConfig,
-        seeds: Sequence[int],
-        hear: Callable[[Mapping[int, Answer]], None] | None = None,
-    ) -> list[Answer]:
-        """Answers for sentences, decoded in batches of similar length; `hear` is told of them as they are finished."""
-        answers: dict[int, Answer] = {}
-
-        def take(numbers: Iterable[int], hypotheses: Sequence[Sequence[Hypothesis]]) -> None:
-            new = dict(zip(numbers, worded(self.target, hypotheses, drawn=decoding.sample), strict=True))
-            answers.update(new)
-            if hear is not None:
-                hear(new)
-
-        read, model, left = (
-            self.encode_many(texts, to) if texts else [],
-            self.ready(len(texts)),
-            list(range(len(texts))),
-        )
-        if isinstance(model, Replayable) and read:
-            left = self._replay(model, read, decoding, seeds, take)
-            model = self.model
-        copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
-        for places in by_length([len(read[number]) for number in left], budget=max(1, decoding.tokens // copies)):
-            batch = [left[place] for place in places]
-            take(batch, self.hypotheses(read, batch, decoding, seeds, model))
-        return [answers[number] for number in range(len(texts))]
-
-    def _replay(
-        self,
-        model: Any,
-        read: Sequence[list[int]],
-        decoding: DecodingConfig,
-        seeds: Sequence[int],
-        take: Callable[[Iterable[int], Sequence[Sequence[Hypothesis]]], None],
-    ) -> list[int]:
-        """Search on a GPU in half precision, sentences taking the rows of those that are done.
-
-        Return the numbers of those whose scores half precision cannot hold.
-        """
-        policy = build_policy(decoding, self.target, len(self.model.prediction))
-        batches = by_width([len(ids) for ids in read], room=decoding.tokens, most=BATCH, step=STEP)
-        groups = []
-        for batch in batches:
-            own = [read[number] for number in batch]
-            inputs = self._inputs(own, model.device, min(round_up(len(own[0]), STEP), self._context))
-            limits = self._limits(read, batch, decoding)
-            groups.append(Group(inputs, limits, seeded_noise(policy, limits, [seeds[number] for number in batch])))
-        written = max(max(group.limit) for group in groups)
-        size = model.row_bytes(beams=policy.beams, written=written, read=len(read[batches[0][0]]))
-
-        def hear(finished: Sequence[Finished]) -> None:
-            take([batches[each.group][each.place] for each in finished], [each.hypotheses for each in finished])
-
-        try:
-            stream(model, groups, policy, rows=min(model.count_rows(ROWS, size), len(read)), hear=hear)
-        except BrokenScores as error:
-            if len(error.failed) > len(read) / 2:
-                self.ready.give_up("half precision cannot hold its scores")
-            return [batches[group][place] for group, place in error.failed]
-        return []
-
-    def hypotheses(
-        self,
-        read: Sequence[list[int]],
-        numbers: Sequence[int],
-        decoding: DecodingConfig,
-        seeds: Sequence[int] | None = None,
-        model: Stepper | None = None,
-        *,
-        rules: Sequence[constraints.Constraint] = (),
-    ) -> list[list[Hypothesis]]:
-        """The search itself, over the token ids of the sentences with these numbers, under further rules if any."""
-        own = [read[number] for number in numbers]
-        inputs = self._inputs(own, device_of(self.model))
-        policy = build_policy(decoding, self.target, len(self.model.prediction), rules)
-        limits = self._limits(read, numbers, decoding)
-        seeds = [hash((decoding.seed, number)) if seeds is None else seeds[number] for number in numbers]
-        return stream(model or self.model, [Group(inputs, limits, seeded_noise(policy, limits, seeds))], policy)[0]
-
-    def _inputs(
-        self, read: Sequence[list[int]], device: torch.device, longest: int | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Token ids as what a translation model starts from: source, lengths, prompt."""
-        source, lengths = padded(read, self.source.filler, longest)
-        prompt = torch.full((len(read), 1), self.begin)
-        return source.to(device), lengths.to(device), prompt.to(device)
-
-    def _limits(self, read: Sequence[list[int]], numbers: Sequence[int], decoding: DecodingConfig) -> list[int]:
-        """The most tokens of each answer."""
-        return [min(self._context - 1, int(decoding.ratio * len(read[number])) + 10) for number in numbers]
 
 
 def read_tokenizers(checkpoint: Checkpoint) -> tuple[Tokenizer, Tokenizer]:

@@ -26,7 +26,7 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import attention_names
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import PICTURE, list_inputs
-from regard.tasks.trained import NoOptions, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described, revived
 from regard.tasks.vision import preparing, scattering
 from regard.tasks.vision.opening import Given, called, opened, patches, unfolded
 from regard.tasks.vision.scoring import measured, scores
@@ -66,7 +66,7 @@ class Sight:
         }
 
 
-class PictureClassifier:
+class PictureClassifier(DirectAnswers):
     """Says what a picture shows."""
 
     task: ClassVar[str] = "pictures"

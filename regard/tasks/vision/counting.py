@@ -29,7 +29,7 @@ from regard.metrics.significance import averaged
 from regard.models.detector import CounterConfig, CountPerFrame
 from regard.tasks.card import card
 from regard.tasks.inputs import PICTURE, list_inputs
-from regard.tasks.trained import blind, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, blind, chosen, described, revived
 from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
 from regard.tasks.vision.drawn import FramesConfig
 from regard.training.loop import TrainingConfig
@@ -141,7 +141,7 @@ class Count:
         return {"count": self.count, "probability": round(self.probability, 6)}
 
 
-class Counter:
+class Counter(DirectAnswers):
     """Counts digits in frames with a trained model."""
 
     task: ClassVar[str] = "counting"

@@ -27,7 +27,7 @@ from regard.metrics.significance import averaged
 from regard.models.detector import ClassAndBox, LocatorConfig
 from regard.tasks.card import card
 from regard.tasks.inputs import PICTURE, list_inputs
-from regard.tasks.trained import blind, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, blind, chosen, described, revived
 from regard.tasks.vision import drawn
 from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
 from regard.tasks.vision.drawn import PictureConfig
@@ -163,7 +163,7 @@ class Place:
         return {"label": self.label, "probability": round(self.probability, 6), "box": list(self.box)}
 
 
-class Locator:
+class Locator(DirectAnswers):
     """Finds digits with a trained model."""
 
     task: ClassVar[str] = "localisation"

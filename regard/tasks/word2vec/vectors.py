@@ -21,7 +21,7 @@ from regard.metrics.scores import Scores
 from regard.metrics.vectors import nearest, solve, spearman, unit
 from regard.tasks.card import card
 from regard.tasks.inputs import WORD, check_input
-from regard.tasks.trained import blind, chosen
+from regard.tasks.trained import DirectAnswers, blind, chosen
 from regard.tasks.word2vec.word_benchmarks import Judged, Question
 
 VOCABULARY = "vocabulary.tsv"
@@ -75,7 +75,7 @@ class Neighbours:
         return {"word": self.word, "near": [{"word": word, "cosine": cosine} for word, cosine in self.near]}
 
 
-class WordVectors:
+class WordVectors(DirectAnswers):
     """Words, most frequent first, and a vector for each."""
 
     task: ClassVar[str] = "word2vec"

@@ -25,6 +25,9 @@ from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.tokenizers import Tokenizer
 from regard.decoding import constraints
 from regard.decoding.beam import Beam, search
+from regard.decoding.engine import ROWS, Engine
+from regard.decoding.exchange import Exchange
+from regard.decoding.request import Request
 from regard.decoding.stepper import Hypothesis
 from regard.interpret.items import Item, Weights, tokens
 from regard.interpret.trace import Trace
@@ -32,7 +35,7 @@ from regard.interpret.watch import attention_names, watch
 from regard.metrics import gender
 from regard.metrics.captions import NOTE, judged
 from regard.metrics.scores import Judged, Scores
-from regard.models.inference import Ready, pays
+from regard.models.inference import ENOUGH, Ready, pays
 from regard.tasks.inputs import PICTURE, list_inputs
 from regard.tasks.trained import blind, described, revived
 from regard.tasks.vision.captions.files import CaptionFile
@@ -136,6 +139,41 @@ class CaptionWriter:
             captions = self.written(self.regions(some, fast=True), settings)
             found += [replace(one, picture=called(each)) for one, each in zip(captions, some, strict=True)]
         return found
+
+    def exchange(self, inputs: Sequence[Given], **options: Any) -> Exchange[list[Caption]]:
+        """The same, with somebody else to search; pictures are read here, some at a time."""
+        settings = self.settings(**options)
+        inputs = list_inputs(inputs, PICTURE, verb=self.verb)
+        found: list[Hypothesis] = []
+        for first in range(0, len(inputs), settings.batch):
+            regions = self.regions(list(inputs[first : first + settings.batch]), fast=True)
+            best = yield from self._ask(regions, settings)
+            silent = [number for number, one in enumerate(best) if not one.tokens]
+            if silent and not settings.minimum:
+                again = yield from self._ask(regions[silent], replace(settings, minimum=1))
+                best = [again[silent.index(n)] if n in silent else one for n, one in enumerate(best)]
+            found += best
+        captions = (Caption(self.tokenizer.decode(best.tokens), best.score) for best in found)
+        return [replace(one, picture=called(each)) for one, each in zip(captions, inputs, strict=True)]
+
+    def make_engine(self, *, rows: int = ROWS) -> Engine:
+        """Return an engine for captions of any length that the model knows."""
+        model = self.model if self.ready is None else self.ready(ENOUGH)
+        longest = self.model.config.context
+        return Engine(model, eos=self.tokenizer.role("end"), longest=longest, rows=rows, device=device_of(self.model))
+
+    def _ask(
+        self, regions: Float[Tensor, "picture region features"], settings: CaptionOptions
+    ) -> Exchange[list[Hypothesis]]:
+        """Ask for the best hypothesis of each picture."""
+        beam = Beam(beams=settings.beams, length_penalty=settings.length_penalty)
+        prompt, rules = torch.tensor([self.tokenizer.opening]), tuple(self._constraints(settings))
+        requests = [
+            Request(inputs=(picture, prompt), limit=settings.longest, how=beam, rules=rules)
+            for picture in regions.unbind()
+        ]
+        found = (yield requests) if requests else []
+        return [best for best, *_ in found]
 
     def caption(self, pictures: Given | Sequence[Given], **options: Any) -> list[str]:
         """Captions: of files, folders of them, or arrays (height, width) or (height, width, 3)."""

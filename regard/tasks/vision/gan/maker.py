@@ -22,7 +22,7 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import LABEL, list_inputs
-from regard.tasks.trained import blind, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, blind, chosen, described, revived
 from regard.tasks.vision.gan.task import as_bytes
 from regard.tasks.vision.opening import patches
 
@@ -61,7 +61,7 @@ class Made:
         return {"label": self.label, "seed": self.seed, "number": self.number, "picture": shown.tolist()}
 
 
-class PictureMaker:
+class PictureMaker(DirectAnswers):
     """Makes pictures of what it has seen."""
 
     task: ClassVar[str] = "gan"

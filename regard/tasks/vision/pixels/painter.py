@@ -25,7 +25,7 @@ from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
 from regard.models.inference import Ready
 from regard.tasks.inputs import PICTURE, check_input
-from regard.tasks.trained import chosen, described, revived
+from regard.tasks.trained import DirectAnswers, chosen, described, revived
 from regard.tasks.vision.opening import Given, called, unfolded
 from regard.tasks.vision.pixels import controls, preparing
 from regard.tasks.vision.pixels.task import as_file, chunks, nats
@@ -71,7 +71,7 @@ class Drawn:
         return {**told, "pixels": self.pixels.tolist()}
 
 
-class Painter:
+class Painter(DirectAnswers):
     """Writes pictures pixel by pixel."""
 
     task: ClassVar[str] = "pixels"

@@ -1,0 +1,139 @@
+"""Answering as an exchange: a generator yields requests, is sent hypotheses, and returns its answers.
+
+One engine serves many such askers, each of which goes on as soon as its own requests are answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from regard.config.words import quantity
+from regard.decoding.engine import Engine
+from regard.decoding.lane import Failure
+from regard.decoding.request import Request
+from regard.decoding.stepper import Hypothesis
+
+Answer = TypeVar("Answer")
+Exchange = Generator[list[Request], list[list[Hypothesis]], Answer]
+
+
+def run_exchange(engine: Engine | None, exchange: Exchange[Answer]) -> Answer:
+    """Drive one exchange to its end, and return what it answers; without an engine it may ask for nothing."""
+    if engine is None:
+        return _run_alone(exchange)
+    desk = Desk(engine)
+    number = desk.open(exchange)
+    while desk.busy:
+        desk.step()
+    outcome = desk.collect()[number]
+    if isinstance(outcome.error, Exception):
+        raise outcome.error
+    return outcome.answer  # type: ignore[no-any-return]
+
+
+def _run_alone(exchange: Exchange[Answer]) -> Answer:
+    try:
+        requests = next(exchange)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    asked = quantity(len(requests), "request")
+    raise ValueError(f"{asked} and no engine to answer: give one, as make_engine makes it")
+
+
+@dataclass
+class Outcome:
+    """How an exchange ended: with its answer, or with what it raised."""
+
+    answer: Any = None
+    error: Exception | None = None
+
+
+@dataclass
+class _Open:
+    """An exchange that waits for hypotheses: the tickets of its requests, and those that were answered."""
+
+    exchange: Exchange[Any]
+    tickets: list[int]
+    hypotheses: dict[int, list[Hypothesis]] = field(default_factory=dict)
+
+
+class Desk:
+    """Any number of exchanges over one engine; the thread that owns the engine owns it too."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._open: dict[int, _Open] = {}
+        self._askers: dict[int, int] = {}  # ticket -> exchange
+        self._outcomes: dict[int, Outcome] = {}
+        self._opened = 0
+
+    @property
+    def busy(self) -> bool:
+        """Whether any exchange goes on."""
+        return bool(self._open)
+
+    def open(self, exchange: Exchange[Any]) -> int:
+        """Begin an exchange; its number."""
+        number, self._opened = self._opened, self._opened + 1
+        self._open[number] = _Open(exchange, [])
+        self._go_on(number, lambda: next(exchange))
+        return number
+
+    def step(self) -> None:
+        """Let the engine go a round on, and everybody whose requests are all answered."""
+        self.engine.step()
+        for ticket, hypotheses in self.engine.collect().items():
+            number = self._askers.pop(ticket, None)
+            if number is None:
+                continue
+            if isinstance(hypotheses, Failure):
+                self._fail(number, FloatingPointError(hypotheses.reason))
+                continue
+            one = self._open[number]
+            one.hypotheses[ticket] = hypotheses
+            if len(one.hypotheses) == len(one.tickets):
+                answered = [one.hypotheses[each] for each in one.tickets]
+                self._go_on(number, partial(one.exchange.send, answered))
+
+    def collect(self) -> dict[int, Outcome]:
+        """Return how the exchanges ended that ended since the last time, by number."""
+        outcomes, self._outcomes = self._outcomes, {}
+        return outcomes
+
+    def cancel(self, number: int) -> None:
+        """Call an exchange off; nothing more is heard of it."""
+        one = self._open.pop(number, None)
+        if one is not None:
+            self._call_off(one)
+            one.exchange.close()
+        self._outcomes.pop(number, None)
+
+    def _fail(self, number: int, error: Exception) -> None:
+        """Tell an exchange that a request failed: it may ask for something else, or answer all the same."""
+        one = self._open[number]
+        self._call_off(one)
+        self._go_on(number, lambda: one.exchange.throw(error))
+
+    def _go_on(self, number: int, resume: Callable[[], list[Request]]) -> None:
+        """Let an exchange go on to what it asks next, and submit that; or keep how it ended."""
+        one = self._open[number]
+        try:
+            requests = resume()
+            while not requests:
+                requests = one.exchange.send([])
+            one.tickets, one.hypotheses = self.engine.submit(requests), {}
+            self._askers |= dict.fromkeys(one.tickets, number)
+        except StopIteration as end:
+            del self._open[number]
+            self._outcomes[number] = Outcome(end.value)
+        except Exception as reason:  # of whoever asks, or of a request that does not fit: theirs alone
+            del self._open[number]
+            self._outcomes[number] = Outcome(error=reason)
+
+    def _call_off(self, one: _Open) -> None:
+        self.engine.cancel([ticket for ticket in one.tickets if ticket not in one.hypotheses])
+        for ticket in one.tickets:
+            self._askers.pop(ticket, None)

@@ -1,0 +1,99 @@
+"""Texts on their way through a translator: cut into sentences, made readable, and put together again once answered.
+
+What happens to a text, in this order: it is cut into sentences; sentences that are in the language asked for are left
+as they are; those in capitals are read in small letters; what must be copied is shielded. The model answers what is
+left. Then what an answer lost is put back, capitals come back, and the sentences stand in the white space of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from regard.data import languages, truecase
+from regard.decoding.forbidden import holds_phrase
+from regard.tasks.translation.answers import Answer, rejoined, remove_forbidden, upper
+from regard.tasks.translation.copying import Restoration, copies, keep_entities
+
+if TYPE_CHECKING:
+    from regard.tasks.translation.options import DecodingConfig
+    from regard.tasks.translation.translator import Translator
+
+
+class Pipeline:
+    """Texts to translate: says what the model is to read, hears its answers, and gives back translations."""
+
+    def __init__(
+        self, translator: Translator, texts: Sequence[str], to: str | None, decoding: DecodingConfig, *, first: int = 0
+    ) -> None:
+        self.translator, self.texts, self.to, self.decoding = translator, texts, to, decoding
+        self.plans = translator.plan_many(texts, decoding)
+        self.sentences = [piece.text for plan in self.plans for piece in plan if piece.text]
+        free = not (decoding.prefix or decoding.force)
+        self.kept = self._find_kept() if free and decoding.keep and to is not None else frozenset()
+        self.asked = [number for number in range(len(self.sentences)) if number not in self.kept]
+        """The sentences that are translated, by number."""
+        given = [self.sentences[number] for number in self.asked]
+        self.given = given
+        self.cased = (
+            [truecase.truecased(text, translator.source) for text in given] if free and decoding.truecase else given
+        )
+        seeds = [
+            hash((decoding.seed, number, place))
+            for number, plan in enumerate(self.plans, start=first)
+            for place, piece in enumerate(plan)
+            if piece.text
+        ]
+        self.seeds = [seeds[number] for number in self.asked]
+        """What each of them is drawn from."""
+        self._restoration = Restoration(translator, self.cased, to, decoding) if copies(decoding) else None
+        self._answers: dict[int, Answer] = {}
+
+    @property
+    def read(self) -> list[str]:
+        """What the model is to read."""
+        return self.cased if self._restoration is None else self._restoration.texts
+
+    def hear(self, answers: Mapping[int, Answer]) -> None:
+        """Take in answers by the places of what was read, some or all of them."""
+        if self._restoration is None:
+            self._answers.update(answers)
+        else:
+            self._restoration.examine(answers)
+
+    def finish(self) -> list[Answer]:
+        """Return the translations, once all answers were heard."""
+        answered = dict(zip(self.asked, self._finish_sentences(), strict=True))
+        sentences = [
+            answered[n] if n in answered else Answer(text, 0.0, kept=1) for n, text in enumerate(self.sentences)
+        ]
+        found = iter(keep_entities(self.translator, self.sentences, sentences, self.to, self.decoding))
+        whole = [rejoined(plan, [next(found) for piece in plan if piece.text]) for plan in self.plans]
+        if not self.translator.reads:
+            return whole
+        foreign = languages.foreign_many(self.texts, self.translator.reads)
+        return [
+            answer if answer.kept or code is None else replace(answer, foreign=code)
+            for code, answer in zip(foreign, whole, strict=True)
+        ]
+
+    def _find_kept(self) -> frozenset[int]:
+        """Sentences that are surely in the language asked for already, and have nothing that may not be written."""
+        assert self.to is not None
+        return frozenset(
+            number
+            for number, guess in enumerate(languages.identify_many(self.sentences))
+            if guess is not None
+            and guess.surely(self.to)
+            and not holds_phrase(self.sentences[number], self.decoding.forbid)
+        )
+
+    def _finish_sentences(self) -> list[Answer]:
+        """The answers to what was asked, mended, and in capitals where the sentences were."""
+        if self._restoration is None:
+            answers = [self._answers[place] for place in range(len(self.asked))]
+        else:
+            answers = [remove_forbidden(answer, self.decoding.forbid) for answer in self._restoration.finish()]
+        sides = zip(self.cased, self.given, answers, strict=True)
+        return [upper(answer) if cased != given else answer for cased, given, answer in sides]
