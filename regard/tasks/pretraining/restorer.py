@@ -37,6 +37,7 @@ from regard.tasks.pretraining.spans import SpanBatch, SpanRows
 from regard.tasks.pretraining.tokenising import encode_parts
 from regard.tasks.trained import chosen
 
+LONGEST = 512  # tokens of an answer that an engine has room for, where the model reads less
 BUDGET = 1 << 12  # tokens read at a time
 SENTINEL = re.compile(r"(<extra_id_\d+>)")
 
@@ -111,12 +112,12 @@ class Restorer(PromptedT5, Reader):
         return [self._restored(text, best) for text, [best, *_] in zip(inputs, found, strict=True)]
 
     def make_engine(self, *, rows: int = ROWS) -> Engine:
-        """Return an engine for texts and answers as long as the model reads."""
+        """Return an engine for texts as long as the model reads; answers have no limit of their own."""
         size = self.model.config.context
         return Engine(
             self.ready(ENOUGH),
             eos=self.tokenizer.role("end"),
-            longest=size,
+            longest=max(size, LONGEST),
             rows=rows,
             source=size,
             device=self.device,
