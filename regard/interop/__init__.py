@@ -12,6 +12,7 @@ from torch import Tensor
 
 from regard.checkpoint import WEIGHTS
 from regard.config.paths import real_path
+from regard.config.registry import Registry
 from regard.config.words import nearest, shown
 from regard.data.tokenizers import Tokenizer
 from regard.data.tokenizers.units import Kind, UnitsConfig
@@ -22,81 +23,22 @@ from regard.interop.fields import Fields
 from regard.interop.heads import ENCODERS, body_of, outlined, stripped
 
 UNITS: dict[str, Kind] = {"BPE": "bpe", "WordPiece": "bpe", "Unigram": "unigram", "WordLevel": "words"}
-Door = Callable[[], type[Family]]
 
 
-def _gpt2() -> type[Family]:
-    from regard.interop.gpt import GPT2
-
-    return GPT2
-
-
-def _gpt1() -> type[Family]:
-    from regard.interop.gpt import GPT1
-
-    return GPT1
-
-
-def _bloom() -> type[Family]:
-    from regard.interop.gpt import Bloom
-
-    return Bloom
-
-
-def _llama() -> type[Family]:
-    from regard.interop.gpt import Llama
-
-    return Llama
-
-
-def _bert() -> type[Family]:
-    from regard.interop.bert import Bert
-
-    return Bert
-
-
-def _distilbert() -> type[Family]:
-    from regard.interop.bert import DistilBert
-
-    return DistilBert
-
-
-def _roberta() -> type[Family]:
-    from regard.interop.bert import Roberta
-
-    return Roberta
-
-
-def _camembert() -> type[Family]:
-    from regard.interop.bert import Camembert
-
-    return Camembert
-
-
-def _t5() -> type[Family]:
-    from regard.interop.t5 import T5
-
-    return T5
-
-
-def _marian() -> type[Family]:
-    from regard.interop.marian import Marian
-
-    return Marian
-
-
-FAMILIES: dict[str, Door] = {
-    "gpt2": _gpt2,
-    "openai-gpt": _gpt1,
-    "bloom": _bloom,
-    "llama": _llama,
-    "bert": _bert,
-    "distilbert": _distilbert,
-    "roberta": _roberta,
-    "camembert": _camembert,
-    "t5": _t5,
-    "marian": _marian,
-}
+FAMILIES: Mapping[str, type[Family]] = Registry(
+    {
+        "gpt2": "regard.interop.gpt:GPT2",
+        "openai-gpt": "regard.interop.gpt:GPT1",
+        "bloom": "regard.interop.gpt:Bloom",
+        "llama": "regard.interop.gpt:Llama",
+        "bert": "regard.interop.bert:Bert",
+        "distilbert": "regard.interop.bert:DistilBert",
+        "roberta": "regard.interop.bert:Roberta",
+        "camembert": "regard.interop.bert:Camembert",
+        "t5": "regard.interop.t5:T5",
+        "marian": "regard.interop.marian:Marian",
+    }
+)
 """Every family by the `model_type` of its config.json; where a model of ours fits several, the first is written."""
 
 
@@ -145,7 +87,7 @@ def beside(place: str | Path, base: Found) -> Found:
     if not folder.is_dir():
         raise ValueError(f"{folder}: no such folder")
     try:
-        shape, tensors = adapters.read(folder, base.shape, FAMILIES[base.kind](), base.tensors)
+        shape, tensors = adapters.read(folder, base.shape, FAMILIES[base.kind], base.tensors)
     except ValueError as error:
         raise ValueError(_placed(folder, error)) from None
     own = folders.is_there(folder / "tokenizer.json")
@@ -179,7 +121,7 @@ def _read_llama2c(path: Path, kind: str | None) -> Found:
         raise ValueError(f"{path}: a file of llama2.c is of type llama, not {kind}: leave out --type")
     fields, tensors = llama2c.weights(path)
     origin = f"Imported from `{path.name}`, a file of llama2.c."
-    return _found(FAMILIES["llama"](), Fields(fields, path.name), lambda: tensors, path.parent, origin)
+    return _found(FAMILIES["llama"], Fields(fields, path.name), lambda: tensors, path.parent, origin)
 
 
 def _found(
@@ -217,7 +159,7 @@ def family_for(shape: Any, kind: str | None = None) -> type[Family]:
     if kind is not None and kind not in FAMILIES:
         raise ValueError(f"unknown type {kind!r}{nearest(kind, FAMILIES)}")
     reasons = []
-    for family in (door() for name, door in FAMILIES.items() if kind in (None, name)):
+    for family in (FAMILIES[name] for name in FAMILIES if kind in (None, name)):
         if isinstance(shape, family.model):
             if (reason := family.lacking(shape)) is None:
                 return family
@@ -310,7 +252,7 @@ def _family(found: Mapping[str, Any], kind: str | None, folder: Path) -> type[Fa
         raise ValueError(f"{folder}: config.json has no model_type, say it by --type: one of {known}")
     if not isinstance(name, str) or name not in FAMILIES:
         raise ValueError(f"{folder}: model_type {shown(name)} cannot be read{nearest('', FAMILIES)}")
-    return FAMILIES[name]()
+    return FAMILIES[name]
 
 
 def _tokenizer(text: str) -> Tokenizer:

@@ -14,6 +14,8 @@ from torch import nn
 
 import regard
 from regard import checkpoint, config, models
+from regard.config import words
+from regard.config.registry import Registry
 from regard.models import MODELS, RENAMED, build, config_of, modern, revive
 from regard.models.word2vec import Word2VecConfig
 
@@ -70,6 +72,24 @@ def test_every_model_is_here_under_one_name():
         name for source in sources for name in re.findall(r'^    name: Literal\["(.+?)"\]', source, re.MULTILINE)
     ]
     assert sorted(written) == sorted(MODELS)
+
+
+def test_a_name_is_looked_up_without_an_import_and_what_it_stands_for_with_one():
+    own = Registry(
+        {"pair": "regard.config.words:nearest,shown", "one": "regard.config.registry:Registry", "gone": "regard.no:It"}
+    )
+    assert list(own) == ["pair", "one", "gone"]
+    assert "gone" in own
+    assert "other" not in own
+    assert own["pair"] == (words.nearest, words.shown)
+    assert own["one"] is Registry
+    with pytest.raises(ModuleNotFoundError):
+        own["gone"]
+    with pytest.raises(KeyError):
+        own["other"]
+    assert own.get("other") is None
+    with pytest.raises(ValueError, match="os:system is no part of regard"):
+        Registry({"bad": "os:system"})
 
 
 @every

@@ -1,0 +1,31 @@
+"""Registries: literal tables of names and of what they stand for, which is imported when somebody asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+
+class Registry(Mapping[str, Any]):
+    """Objects by their names: `"gpt": "regard.models.gpt:GPT,GPTConfig"` is a pair, with one name it is that object."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        """Refuse what lies outside the package: names may come from files, what they stand for may not."""
+        if strange := [place for place in places.values() if not place.startswith("regard.")]:
+            raise ValueError(f"{strange[0]} is no part of regard")
+        self.places = places
+
+    def __getitem__(self, name: str) -> Any:
+        module, _, names = self.places[name].partition(":")
+        found = tuple(getattr(import_module(module), each) for each in names.split(","))
+        return found if len(found) > 1 else found[0]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.places  # without an import
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
