@@ -21,7 +21,7 @@ import torch
 
 import regard
 from regard import checkpoint, config, recipe
-from regard.decoding.exchange import Desk, run_exchange
+from regard.decoding.exchange import ExchangeLoop, run_exchange
 from regard.metrics.scores import Scores
 from regard.tasks import TASKS
 from regard.tasks.trained import Answer, Trained
@@ -158,11 +158,11 @@ def exchanged(model: Any, inputs: list[Any]) -> list[list[str]]:
     engine = model.make_engine()
     if engine is None:
         return [[str(a) for a in run_exchange(None, model.exchange(inputs))]]
-    desk = Desk(engine)
-    asked = [desk.open(model.exchange(some)) for some in (inputs, *([each] for each in inputs))]
-    while desk.busy:
-        desk.step()
-    outcomes = desk.collect()
+    loop = ExchangeLoop(engine)
+    asked = [loop.open(model.exchange(some)) for some in (inputs, *([each] for each in inputs))]
+    while loop.busy:
+        loop.step()
+    outcomes = loop.collect()
     for outcome in outcomes.values():
         if outcome.error is not None:
             raise outcome.error

@@ -70,7 +70,7 @@ class DecoderState:
     source: Grid | None = None
     numbered: int = 0
     """How many examples had a number before some of them left; that of one that left is not given again."""
-    reserve: Reserve | None = None
+    storage: CacheStorage | None = None
     """Memory with room for more examples, of which caches and memories are the first rows."""
 
     @property
@@ -91,8 +91,8 @@ class DecoderState:
     def keep(self, rows: Int[Tensor, "kept"]) -> DecoderState:
         """Only these examples go on. Those that change their place are moved, all others stay where they are."""
         where = self.where
-        reserve = self.reserve or Reserve.of(self, rows=len(where.taken))
-        reserve.move(rows, used=where.room + where.longest * where.beams)
+        storage = self.storage or CacheStorage.allocate(self, rows=len(where.taken))
+        storage.reorder_rows(rows, used=where.room + where.longest * where.beams)
         taken = where.taken[rows]
         kept = replace(
             where,
@@ -100,13 +100,13 @@ class DecoderState:
             taken=taken,
             prompt=where.prompt[rows],
             example=where.example[rows],
-            longest=_largest(taken, where.longest),
+            longest=_find_longest(taken, where.longest),
         )
         source = None
         if self.source is not None:
             lengths = self.source.lengths[rows]
-            source = Grid(lengths, _largest(lengths, self.source.longest))
-        return reserve.first(kept, source, self.known)
+            source = Grid(lengths, _find_longest(lengths, self.source.longest))
+        return storage.view_rows(kept, source, self.known)
 
     def join(self, other: DecoderState) -> DecoderState:
         """The examples of another past appended, each at its own position; their numbers go on from ours."""
@@ -128,14 +128,14 @@ class DecoderState:
         if self.source is not None and other.source is not None:
             lengths = torch.cat([self.source.lengths, other.source.lengths])
             source = Grid(lengths, max(self.source.longest, other.source.longest))
-        reserve = self.reserve
-        if reserve is None or not reserve.holds(where, source):
-            reserve = Reserve.of(self, rows=_spare(len(where.taken)), where=where, source=source)
-        reserve.write(len(mine.taken), other)
-        return reserve.first(where, source, self.known + other.known)
+        storage = self.storage
+        if storage is None or not storage.fits(where, source):
+            storage = CacheStorage.allocate(self, rows=_round_capacity(len(where.taken)), where=where, source=source)
+        storage.write_rows(len(mine.taken), other)
+        return storage.view_rows(where, source, self.known + other.known)
 
 
-class Reserve(NamedTuple):
+class CacheStorage(NamedTuple):
     """The memory of a past with room for more: the examples that are there take its first rows."""
 
     caches: tuple[LayerCache, ...]
@@ -145,18 +145,20 @@ class Reserve(NamedTuple):
     beams: int
 
     @classmethod
-    def of(cls, past: DecoderState, *, rows: int, where: Stepping | None = None, source: Grid | None = None) -> Reserve:
-        """Memory with the examples of a past, and room for so many rows laid out like `where` that look at `source`."""
+    def allocate(
+        cls, past: DecoderState, *, rows: int, where: Stepping | None = None, source: Grid | None = None
+    ) -> CacheStorage:
+        """Allocate `rows` rows laid out like `where` that look at `source`, and copy the examples of a past there."""
         where = where or past.where
         size = where.room + where.beams * where.slots.shape[2]
         longest = 0 if past.source is None else max(past.source.longest, 0 if source is None else source.longest)
-        caches = (_hold(cache, rows, size) for cache in past.caches)
-        memories = (_hold(memory, rows, -(-longest // 16) * 16) for memory in past.memories)
-        reserve = cls(tuple(LayerCache(*each) for each in caches), tuple(memories), where.room, where.beams)
-        reserve.write(0, past)
-        return reserve
+        caches = (_allocate_like(cache, rows, size) for cache in past.caches)
+        memories = (_allocate_like(memory, rows, -(-longest // 16) * 16) for memory in past.memories)
+        storage = cls(tuple(LayerCache(*each) for each in caches), tuple(memories), where.room, where.beams)
+        storage.write_rows(0, past)
+        return storage
 
-    def holds(self, where: Stepping, source: Grid | None) -> bool:
+    def fits(self, where: Stepping, source: Grid | None) -> bool:
         """Whether these examples find room."""
         size, longest = self.room + self.beams * where.slots.shape[2], 0 if source is None else source.longest
         return (
@@ -166,19 +168,25 @@ class Reserve(NamedTuple):
             and all(longest <= memory.keys.shape[2] for memory in self.memories)
         )
 
-    def write(self, first: int, past: DecoderState) -> None:
-        """Copy the examples of a past into the rows from `first` on."""
+    def write_rows(self, first: int, past: DecoderState) -> None:
+        """Copy the examples of a past into the rows from `first` on.
+
+        What others left there is wiped out: nobody looks at it, but what is not a number spoils a sum all the same.
+        """
         where = past.where
         rows, used = slice(first, first + len(where.taken)), where.longest * where.beams
         for cache, new in zip(self.caches, past.caches, strict=True):
             for held, fresh in zip(cache, new, strict=True):
                 held[rows, :, : where.room] = fresh[:, :, : where.room]
+                held[rows, :, where.room : self.room] = 0
                 held[rows, :, self.room : self.room + used] = fresh[:, :, where.room : where.room + used]
+                held[rows, :, self.room + used :] = 0
         for memory, read in zip(self.memories, past.memories, strict=True):
             for held, fresh in zip(memory, read, strict=True):
                 held[rows, :, : fresh.shape[2]] = fresh
+                held[rows, :, fresh.shape[2] :] = 0
 
-    def move(self, rows: Int[Tensor, "kept"], used: int) -> None:
+    def reorder_rows(self, rows: Int[Tensor, "kept"], used: int) -> None:
         """Let the examples of these rows be the first ones, in this order."""
         places = torch.arange(len(rows), device=rows.device)
         moved = (rows != places).nonzero()[:, 0]
@@ -188,7 +196,7 @@ class Reserve(NamedTuple):
         for held in (*(each[:, :, :used] for cache in self.caches for each in cache), *chain(*self.memories)):
             held[moved] = held[origins]
 
-    def first(self, where: Stepping, source: Grid | None, numbered: int) -> DecoderState:
+    def view_rows(self, where: Stepping, source: Grid | None, numbered: int) -> DecoderState:
         """The past of as many examples as there are, in the first rows."""
         count, longest = len(where.taken), 0 if source is None else source.longest
         caches = tuple(LayerCache(*(held[:count] for held in cache)) for cache in self.caches)
@@ -210,7 +218,7 @@ class StaticDecoderState(DecoderState):
         ahead = torch.arange(where.slots.shape[2], device=where.slots.device) >= where.taken[:, None, None]
         slots = torch.where(ahead, _own(where), where.slots)
         where = replace(where, slots=slots, taken=where.taken.clone(), longest=slots.shape[2], even=False)
-        return cls(where, past.caches, past.memories, past.source, past.numbered, past.reserve)
+        return cls(where, past.caches, past.memories, past.source, past.numbered, past.storage)
 
     def advance(self) -> StaticDecoderState:
         """Ready for one more token of every beam; a row at its limit stays there."""
@@ -250,7 +258,10 @@ class StaticDecoderState(DecoderState):
         return StaticDecoderState.of(DecoderState(where, tuple(caches), tuple(memories), source))
 
     def put(self, rows: Int[Tensor, "taken"], other: StaticDecoderState) -> None:
-        """The examples of another past, which has written nothing yet, take these rows; it may have less room."""
+        """The examples of another past, which has written nothing yet, take these rows; it may have less room.
+
+        What others left there is wiped out, as it may hold what is not a number.
+        """
         mine, theirs = self.where, other.where
         assert theirs.room <= mine.room, f"a prompt of {theirs.room} tokens in a row for {mine.room}"
         mine.taken.index_copy_(0, rows, theirs.taken)
@@ -259,9 +270,11 @@ class StaticDecoderState(DecoderState):
         for cache, fresh in zip(self.caches, other.caches, strict=True):
             for held, new in zip(cache, fresh, strict=True):
                 held[:, :, : theirs.room].index_copy_(0, rows, new[:, :, : theirs.room])
+                held[:, :, theirs.room :].index_fill_(0, rows, 0.0)
         for memory, read in zip(self.memories, other.memories, strict=True):
             for held, new in zip(memory, read, strict=True):
                 held[:, :, : new.shape[2]].index_copy_(0, rows, new)
+                held[:, :, new.shape[2] :].index_fill_(0, rows, 0.0)
         if self.source is not None and other.source is not None:
             self.source.lengths.index_copy_(0, rows, other.source.lengths)
 
@@ -271,16 +284,16 @@ def _own(where: Stepping) -> Int[Tensor, "batch beam limit"]:
     return torch.arange(where.beams, device=where.slots.device)[:, None].expand_as(where.slots)
 
 
-def _hold(old: KeyValues, rows: int, size: int) -> KeyValues:
+def _allocate_like(old: KeyValues, rows: int, size: int) -> KeyValues:
     """Nothing yet, for so many rows of so many keys and values like these."""
     return KeyValues(*(each.new_zeros(rows, each.shape[1], size, each.shape[3]) for each in old))
 
 
-def _spare(rows: int) -> int:
+def _round_capacity(rows: int) -> int:
     """Room for so many rows and for others to come, so that memory is seldom moved."""
     return 1 << (rows - 1).bit_length()
 
 
-def _largest(sizes: Int[Tensor, "batch"], known: int) -> int:
+def _find_longest(sizes: Int[Tensor, "batch"], known: int) -> int:
     """The largest of these sizes where asking does not wait for a device; otherwise what it was known to be."""
     return int(sizes.max()) if sizes.device.type == "cpu" and len(sizes) else known

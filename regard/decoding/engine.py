@@ -27,11 +27,11 @@ from regard.decoding.generate import Drawing, seeded_noise
 from regard.decoding.lane import Failure, Group, Lane
 from regard.decoding.ledger import Beam
 from regard.decoding.request import Request, Sampling, Score, stack_inputs
-from regard.decoding.rules import OwnDistributions, OwnGoals, OwnRules, Rules, Shared, has_goals
+from regard.decoding.rules import Interner, RowDistributions, RowGoals, RowRules, Rules, has_goals
 from regard.decoding.sampling import Distribution
 from regard.decoding.stepper import Hypothesis, Measured, Replayable, Stepper
 from regard.decoding.tables import Growing, Policy
-from regard.decoding.teacher_forcing import Reading
+from regard.decoding.teacher_forcing import TargetScorer
 
 ROWS = 64  # requests of a kind that are decoded at the same time
 TOGETHER = 16  # requests that are read at once, whoever else is being decoded
@@ -63,9 +63,9 @@ class Engine:
         self.device = model.device if isinstance(model, Replayable) else device
         self._tickets, self._round = count(), 0
         self._lanes: dict[Any, _Queue] = {}
-        self._scores: dict[int, tuple[Request, Reading | None]] = {}
+        self._scores: dict[int, tuple[Request, TargetScorer | None]] = {}
         self._done: dict[int, Answers] = {}
-        self._rules, self._distributions = Shared(), Shared()
+        self._rules, self._distributions = Interner(), Interner()
         self._thread: int | None = None
 
     @property
@@ -165,7 +165,7 @@ class Engine:
     def _find_queue(self, request: Request) -> _Queue:
         """The lane for requests like this one, made if there is none."""
         fixed, how = isinstance(self.model, Replayable), request.how
-        rules: Rules = self._rules.one(request.rules)
+        rules: Rules = self._rules.intern(request.rules)
         kind = id(rules) if fixed else (bool(rules) + has_goals(rules))
         sizes: Any = ()
         if fixed:  # memory is laid out once, for so much
@@ -181,7 +181,7 @@ class Engine:
         return self._lanes[key]
 
     def _read_waiting(self, queue: _Queue) -> None:
-        """Seat those that wait, many together: reading them takes about as long as reading one."""
+        """Seat those that wait, many together: scorer them takes about as long as scorer one."""
         while queue.waiting and queue.lane.free:
             soon = queue.waiting[0].since + DELAY > self._round
             if queue.lane.busy and soon and len(queue.waiting) < TOGETHER:
@@ -197,22 +197,22 @@ class Engine:
 
     def _advance_scores(self) -> None:
         """Go a token on with all whose answers are given."""
-        for ticket, (request, reading) in list(self._scores.items()):
+        for ticket, (request, scorer) in list(self._scores.items()):
             assert isinstance(request.how, Score)
             try:
-                if reading is None:
-                    reading = Reading(self.model, self.stack([request]), [request.how.targets])
-                    self._scores[ticket] = request, reading
+                if scorer is None:
+                    scorer = TargetScorer(self.model, self.stack([request]), [request.how.targets])
+                    self._scores[ticket] = request, scorer
                 else:
-                    reading.advance()
+                    scorer.advance()
             except Exception as reason:  # whatever a model refuses is the end of this request alone
                 del self._scores[ticket]
                 self._done[ticket] = Failure(str(reason))
                 continue
-            if reading.done:
+            if scorer.done:
                 del self._scores[ticket]
-                [scores] = reading.scores()
-                self._done[ticket] = [_as_hypothesis(*each) for each in zip(request.how.targets, scores, strict=True)]
+                [scores] = scorer.scores()
+                self._done[ticket] = [_make_hypothesis(*each) for each in zip(request.how.targets, scores, strict=True)]
 
     def _drop_idle(self) -> None:
         """Let go of the memory of lanes that have no work; a device keeps a few, since making one takes long."""
@@ -221,13 +221,13 @@ class Engine:
         for key in idle[: max(0, len(idle) - kept)]:
             del self._lanes[key]
         if not self._lanes:
-            self._rules, self._distributions = Shared(), Shared()
+            self._rules, self._distributions = Interner(), Interner()
 
 
 Answers = list[Hypothesis] | Failure
 
 
-def _as_hypothesis(tokens: Sequence[int], scores: Sequence[float]) -> Hypothesis:
+def _make_hypothesis(tokens: Sequence[int], scores: Sequence[float]) -> Hypothesis:
     """A given answer as if it had been written."""
     return Hypothesis(list(tokens), sum(scores), [], False, sum(scores))
 
@@ -249,22 +249,22 @@ class _Queue:
         self.waiting: deque[_Waiting] = deque()
         self.seats: dict[int, int] = {}  # ticket of the engine -> of the lane
         self._laid_out = False  # whether memory was laid out by the first that were read
-        self.rules: OwnRules | None = next((each for each in policy.constraints if isinstance(each, OwnRules)), None)
+        self.rules: RowRules | None = next((each for each in policy.constraints if isinstance(each, RowRules)), None)
         own = policy.pick if isinstance(policy, Drawing) else None
-        self.distributions = own if isinstance(own, OwnDistributions) else None
+        self.distributions = own if isinstance(own, RowDistributions) else None
 
     @classmethod
     def of(cls, engine: Engine, request: Request, rules: Rules, size: int) -> _Queue:
         """A lane for requests like this one."""
         model, how, fixed = engine.model, request.how, isinstance(engine.model, Replayable)
-        own: Rules = (OwnGoals() if has_goals(rules) else OwnRules(),) if rules else ()
+        own: Rules = (RowGoals() if has_goals(rules) else RowRules(),) if rules else ()
         constraints = rules if fixed else own
         policy: Policy
         if isinstance(how, Beam):
             policy = Searching(how, engine.eos, constraints)
         else:
             assert isinstance(how, Sampling)
-            policy = Drawing(how.samples, engine.eos, how if fixed else OwnDistributions(), constraints)
+            policy = Drawing(how.samples, engine.eos, how if fixed else RowDistributions(), constraints)
         if fixed:
             lane = Lane.of(model, policy, rows=engine.rows, longest=engine.longest)
             return cls(engine, lane, policy, size)
@@ -276,15 +276,15 @@ class _Queue:
         """Whether anybody waits or is being answered."""
         return bool(self.waiting) or self.lane.busy
 
-    def seat(self, group: Sequence[_Waiting], rules: Shared, distributions: Shared) -> dict[int, Answers]:
-        """Read requests; those that cannot be read are failures. Only if reading fails is it done one by one."""
-        number, requests = self.lane.upcoming, [each.request for each in group]
+    def seat(self, group: Sequence[_Waiting], rules: Interner, distributions: Interner) -> dict[int, Answers]:
+        """Read requests; those that cannot be read are failures. Only if scorer fails is it done one by one."""
+        number, requests = self.lane.next_ticket, [each.request for each in group]
         for place, request in enumerate(requests):
             if self.rules is not None:
-                self.rules.rules[number + place] = rules.one(request.rules)
+                self.rules.rules[number + place] = rules.intern(request.rules)
             if self.distributions is not None:
                 assert isinstance(request.how, Distribution)
-                self.distributions.distributions[number + place] = distributions.one(request.how)
+                self.distributions.distributions[number + place] = distributions.intern(request.how)
         limits = [request.limit for request in requests]
         noise = seeded_noise(self.policy, limits, [request.seed for request in requests])
         beams = [request.how for request in requests if isinstance(request.how, Beam)]

@@ -24,11 +24,11 @@ def run_exchange(engine: Engine | None, exchange: Exchange[Answer]) -> Answer:
     """Drive one exchange to its end, and return what it answers; without an engine it may ask for nothing."""
     if engine is None:
         return _run_alone(exchange)
-    desk = Desk(engine)
-    number = desk.open(exchange)
-    while desk.busy:
-        desk.step()
-    outcome = desk.collect()[number]
+    loop = ExchangeLoop(engine)
+    number = loop.open(exchange)
+    while loop.busy:
+        loop.step()
+    outcome = loop.collect()[number]
     if isinstance(outcome.error, Exception):
         raise outcome.error
     return outcome.answer  # type: ignore[no-any-return]
@@ -60,13 +60,13 @@ class _Open:
     hypotheses: dict[int, list[Hypothesis]] = field(default_factory=dict)
 
 
-class Desk:
+class ExchangeLoop:
     """Any number of exchanges over one engine; the thread that owns the engine owns it too."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._open: dict[int, _Open] = {}
-        self._askers: dict[int, int] = {}  # ticket -> exchange
+        self._owners: dict[int, int] = {}  # ticket -> exchange
         self._outcomes: dict[int, Outcome] = {}
         self._opened = 0
 
@@ -86,7 +86,7 @@ class Desk:
         """Let the engine go a round on, and everybody whose requests are all answered."""
         self.engine.step()
         for ticket, hypotheses in self.engine.collect().items():
-            number = self._askers.pop(ticket, None)
+            number = self._owners.pop(ticket, None)
             if number is None:
                 continue
             if isinstance(hypotheses, Failure):
@@ -125,7 +125,7 @@ class Desk:
             while not requests:
                 requests = one.exchange.send([])
             one.tickets, one.hypotheses = self.engine.submit(requests), {}
-            self._askers |= dict.fromkeys(one.tickets, number)
+            self._owners |= dict.fromkeys(one.tickets, number)
         except StopIteration as end:
             del self._open[number]
             self._outcomes[number] = Outcome(end.value)
@@ -136,4 +136,4 @@ class Desk:
     def _call_off(self, one: _Open) -> None:
         self.engine.cancel([ticket for ticket in one.tickets if ticket not in one.hypotheses])
         for ticket in one.tickets:
-            self._askers.pop(ticket, None)
+            self._owners.pop(ticket, None)

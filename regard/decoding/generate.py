@@ -16,7 +16,7 @@ from regard.decoding.constraints import Constraint, Forbid, Goal, constrain
 from regard.decoding.lane import Failure, Group
 from regard.decoding.ledger import Beam, Numbers, Round
 from regard.decoding.ranking import Chosen, Front, Ranked
-from regard.decoding.rules import OwnDistributions
+from regard.decoding.rules import RowDistributions
 from regard.decoding.sampling import Distribution, Sampler, draw, noise
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper, limits
 
@@ -29,7 +29,7 @@ class Drawing:
 
     beams: int
     eos: int
-    pick: Distribution | OwnDistributions | None = None
+    pick: Distribution | RowDistributions | None = None
     constraints: Sequence[Constraint] = ()
     reorders: ClassVar[bool] = False
     memory: dict[Any, Tensor] = field(default_factory=dict, repr=False, compare=False)
@@ -74,7 +74,7 @@ class Drawing:
     def free(self) -> bool:
         """Whether no more is forbidden than some tokens everywhere."""
         single = all(isinstance(each, Forbid) and each.always is not None for each in self.constraints)
-        return single and not isinstance(self.pick, OwnDistributions)
+        return single and not isinstance(self.pick, RowDistributions)
 
     def choices(self, vocab: int) -> int:
         """One for each answer."""
@@ -84,7 +84,7 @@ class Drawing:
         """The same in one go by kernels."""
         from regard.decoding.draws import Seats, Warping, draw
 
-        assert not isinstance(self.pick, OwnDistributions), "kernels draw all rows from one distribution"
+        assert not isinstance(self.pick, RowDistributions), "kernels draw all rows from one distribution"
         seats = Seats(lines.total, lines.tokens, lines.length, lines.noise, self._forbidden(logits))
         draw(logits, seats, record, clock, None if self.pick is None else Warping(*self.pick.warping))
 

@@ -43,7 +43,7 @@ class Lane:
     ) -> None:
         self.table, self.book, self.longest, self.examples = table, book, longest, examples
         book.going[:] = False
-        self.upcoming = first
+        self.next_ticket = first
         """The ticket that the next example will be given."""
         self._owner: dict[int, int] = {}  # row -> ticket
         self._turn = np.zeros(len(book.going), dtype=np.int64)  # how many had the row before
@@ -81,13 +81,13 @@ class Lane:
                 f"an answer of {max(group.limit)} tokens where rows have room for {self.longest}: ask for less"
             )
         taken = [row for row in range(len(self.book.going)) if row not in self._owner][: len(group.limit)]
-        rows, tickets = np.array(taken, dtype=np.int64), [self.upcoming + place for place in range(len(taken))]
+        rows, tickets = np.array(taken, dtype=np.int64), [self.next_ticket + place for place in range(len(taken))]
         if not taken:
             return []
         known = tickets[-1] + 1 if self.examples is None else self.examples
         new = Seating(rows, group.inputs, np.array(tickets), known, max(group.limit), group.noise)
         ranked = self.table.seat(new)  # the model reads them, or refuses
-        self.upcoming += len(taken)
+        self.next_ticket += len(taken)
         self._owner |= dict(zip(taken, tickets, strict=True))
         self._turn[rows] += 1
         self._launched[rows] = 1

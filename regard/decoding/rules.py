@@ -22,7 +22,7 @@ def has_goals(rules: Rules) -> bool:
     return any(isinstance(rule, Goal) for rule in rules)
 
 
-class OwnRules:
+class RowRules:
     """A rule for a lane that asks the rules of each example."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class OwnRules:
 
     def forbid(self, scores: Tensor, written: Tensor, rows: Tensor, eos: int) -> None:
         """Set to -inf, in place, what may not follow."""
-        for rules, places in split_by_setting(self.rules, rows):
+        for rules, places in group_rows(self.rules, rows):
             if not rules:
                 continue
             own = scores if places is None else scores[places]
@@ -47,7 +47,7 @@ class OwnRules:
                 scores[places] = own
 
 
-class OwnGoals(OwnRules):
+class RowGoals(RowRules):
     """The same where some rules take steps to fulfil."""
 
     def progress(self, written: Tensor, tokens: Tensor, rows: Tensor) -> Tensor:
@@ -70,12 +70,12 @@ class OwnGoals(OwnRules):
         return torch.cat(parts, -1)
 
     def _goals(self, rows: Tensor) -> Iterator[tuple[Goal, Tensor]]:
-        for rules, places in split_by_setting(self.rules, rows):
+        for rules, places in group_rows(self.rules, rows):
             everywhere = torch.arange(len(rows)) if places is None else places
             yield from ((rule, everywhere) for rule in rules if isinstance(rule, Goal))
 
 
-class OwnDistributions:
+class RowDistributions:
     """What a lane draws from: the distribution that each example wants."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class OwnDistributions:
     def warp(self, logits: Tensor, rows: Tensor) -> Tensor:
         """The logits of the distributions to draw from."""
         warped: Tensor | None = None
-        for distribution, places in split_by_setting(self.distributions, rows):
+        for distribution, places in group_rows(self.distributions, rows):
             if places is None:
                 return distribution.warp(logits)
             warped = torch.empty_like(logits) if warped is None else warped
@@ -92,7 +92,7 @@ class OwnDistributions:
         return logits if warped is None else warped
 
 
-def split_by_setting(settings: Mapping[int, Setting], rows: Tensor) -> Iterator[tuple[Setting, Tensor | None]]:
+def group_rows(settings: Mapping[int, Setting], rows: Tensor) -> Iterator[tuple[Setting, Tensor | None]]:
     """Yield every setting with the places of the rows that have it; None if all have the same.
 
     Settings are the same if they are the same object.
@@ -108,13 +108,13 @@ def split_by_setting(settings: Mapping[int, Setting], rows: Tensor) -> Iterator[
         yield settings[numbers[own[0]]], None if everywhere else torch.tensor(own, device=rows.device)
 
 
-class Shared:
+class Interner:
     """Settings that are equal are one object, however many of the latest requests bring them."""
 
     def __init__(self) -> None:
         self._known: deque[Any] = deque(maxlen=REMEMBERED)
 
-    def one(self, setting: Setting) -> Setting:
+    def intern(self, setting: Setting) -> Setting:
         """Return an equal setting that was met before, or this one."""
         for known in self._known:
             if type(known) is type(setting) and known == setting:

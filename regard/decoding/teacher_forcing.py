@@ -73,7 +73,7 @@ class Teacher:
             yield number, torch.cat(parts)
 
 
-class Reading:
+class TargetScorer:
     """Given continuations of beginnings, read a token at a time by any model; a beginning is read once (KV cache)."""
 
     def __init__(self, model: Any, inputs: Sequence[Tensor], written: Sequence[Sequence[Sequence[int]]]) -> None:
@@ -112,11 +112,11 @@ class Reading:
         self._columns.append(chosen - precise.logsumexp(-1))
 
 
-def continued(
+def score_continuations(
     model: Any, inputs: Sequence[Tensor], written: Sequence[Sequence[Sequence[int]]]
 ) -> list[list[list[float]]]:
     """Log-probabilities of the tokens of several continuations of each beginning."""
-    reading = Reading(model, inputs, written)
-    while not reading.done:
-        reading.advance()
-    return reading.scores()
+    scorer = TargetScorer(model, inputs, written)
+    while not scorer.done:
+        scorer.advance()
+    return scorer.scores()

@@ -66,7 +66,7 @@ def drawn(shape: dict[str, Any], *, hidden: int = 24, decoder: int = 2, std: flo
     return model
 
 
-def continued(settings: dict[str, Any], batch: int, beams: int, limit: int) -> None:
+def score_continuations(settings: dict[str, Any], batch: int, beams: int, limit: int) -> None:
     """A GPT says with kernels, step by step, what it says without them."""
     sizes = {"vocab": 41, "width": 24, "heads": 2, "hidden": 40, "depth": 1, "context": 64, "dropout": 0.0}
     model = GPT(GPTConfig(**sizes, **settings)).eval()
@@ -99,7 +99,7 @@ def run() -> None:
         chance = random.Random(batch)
         compare(model, batch, beams, longest=6, limit=[chance.randint(1, 4) for _ in range(batch)])
     for number, settings in enumerate(TEXTS):
-        continued(settings, *((1, 1, 2), (2, 2, 1), (9, 2, 1), (1, 3, 1))[number])
+        score_continuations(settings, *((1, 1, 2), (2, 2, 1), (9, 2, 1), (1, 3, 1))[number])
     sizes = {"vocab": 41, "width": 16, "depth": 8, "heads": 4, "hidden": 24, "encoder": 1, "decoder": 2}
     reader = T5(T5Config(**sizes, buckets=8, furthest=6, gated=True, activation="gelu_tanh")).eval()
     for parameter in reader.parameters():

@@ -8,7 +8,7 @@ import torch
 
 from regard.decoding.beam import Beam, search
 from regard.decoding.engine import Engine
-from regard.decoding.exchange import Desk, run_exchange
+from regard.decoding.exchange import ExchangeLoop, run_exchange
 from regard.decoding.request import Request, Score
 from tests.decoding.test_lane import VOCAB, Poisoned, pair
 from tests.decoding.test_requests import LONGEST, example
@@ -35,12 +35,12 @@ def in_turns(rounds):
     return found
 
 
-def finish(desk):
+def finish(loop):
     for _ in range(500):
-        if not desk.busy:
-            return desk.collect()
-        desk.step()
-    raise AssertionError("the desk never came to an end")
+        if not loop.busy:
+            return loop.collect()
+        loop.step()
+    raise AssertionError("the loop never came to an end")
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -50,12 +50,12 @@ def test_every_asker_gets_what_it_would_get_alone(pair, seed):
         [[request(model, chance) for _ in range(chance.randint(0, 3))] for _ in range(chance.randint(0, 3))]
         for _ in range(6)
     ]
-    desk = Desk(Engine(model, eos=0, longest=LONGEST, rows=4))
+    loop = ExchangeLoop(Engine(model, eos=0, longest=LONGEST, rows=4))
     numbers = []
     for rounds in askers:
-        numbers.append(desk.open(in_turns(rounds)))
-        desk.step()
-    outcomes = finish(desk)
+        numbers.append(loop.open(in_turns(rounds)))
+        loop.step()
+    outcomes = finish(loop)
     for number, rounds in zip(numbers, askers, strict=True):
         expected = [[best(model, asked) for asked in requests] for requests in rounds]
         assert outcomes[number].error is None
@@ -76,10 +76,10 @@ def test_a_request_that_fails_is_thrown_into_its_own_exchange(pair):
             return str(reason), again.tokens
 
     poisoned = Poisoned(model)
-    desk = Desk(Engine(poisoned, eos=0, longest=LONGEST))
-    patient, strict = desk.open(forgiving()), desk.open(in_turns([[good, unread, good]]))
-    other = desk.open(in_turns([[good], [good]]))
-    outcomes = finish(desk)
+    loop = ExchangeLoop(Engine(poisoned, eos=0, longest=LONGEST))
+    patient, strict = loop.open(forgiving()), loop.open(in_turns([[good, unread, good]]))
+    other = loop.open(in_turns([[good], [good]]))
+    outcomes = finish(loop)
     assert outcomes[patient].answer == ("7 cannot be read", best(model, good))
     assert isinstance(outcomes[strict].error, FloatingPointError)
     assert outcomes[other].answer == [[best(model, good)]] * 2
@@ -90,9 +90,9 @@ def test_a_request_that_fails_is_thrown_into_its_own_exchange(pair):
 def test_what_does_not_fit_ends_the_exchange_that_asked_for_it(pair):
     model, chance = pair[0], Random(5)
     good = request(model, chance)
-    desk = Desk(Engine(model, eos=0, longest=LONGEST))
-    long, well = desk.open(in_turns([[replace(good, limit=99)]])), desk.open(in_turns([[good]]))
-    outcomes = finish(desk)
+    loop = ExchangeLoop(Engine(model, eos=0, longest=LONGEST))
+    long, well = loop.open(in_turns([[replace(good, limit=99)]])), loop.open(in_turns([[good]]))
+    outcomes = finish(loop)
     assert "99 tokens where there is room for" in str(outcomes[long].error)
     assert outcomes[well].answer == [[best(model, good)]]
 
@@ -108,15 +108,15 @@ def test_an_exchange_that_is_called_off_frees_its_rows(pair):
             closed.append(True)
 
     engine = Engine(model, eos=None, longest=LONGEST, rows=2)
-    desk = Desk(engine)
-    off, on = desk.open(asking()), desk.open(in_turns([[good]]))
-    desk.step()
-    desk.cancel(off)
+    loop = ExchangeLoop(engine)
+    off, on = loop.open(asking()), loop.open(in_turns([[good]]))
+    loop.step()
+    loop.cancel(off)
     assert closed == [True]
-    outcomes = finish(desk)
+    outcomes = finish(loop)
     assert outcomes.keys() == {on}
     assert not engine.busy
-    desk.cancel(on)  # over already
+    loop.cancel(on)  # over already
 
 
 def test_who_asks_for_nothing_needs_no_engine(pair):

@@ -17,7 +17,7 @@ from regard.decoding.generate import generate
 from regard.decoding.lane import NOT_NUMBERS, Failure
 from regard.decoding.request import Request, Sampling, Score
 from regard.decoding.sampling import Sampler
-from regard.decoding.teacher_forcing import continued
+from regard.decoding.teacher_forcing import score_continuations
 from regard.models.inference import FusedDecoder
 from regard.models.lean import LeanDecoder
 from regard.models.transformer import Transformer, TransformerConfig
@@ -78,7 +78,7 @@ def alone(model, request):
     """What the plain loops give for one request."""
     given, asked = [each[None] for each in request.inputs], {"limit": request.limit, "eos": 0}
     if isinstance(request.how, Score):
-        [scores] = continued(model, given, [request.how.targets])
+        [scores] = score_continuations(model, given, [request.how.targets])
         return [sum(each) for each in scores]
     if isinstance(request.how, Beam):
         return search(model, given, request.how, **asked, constraints=request.rules)[0]
@@ -198,6 +198,42 @@ def test_one_that_fails_is_a_failure_of_its_own(pair, fast):
             agree(request, answers, alone(model, request))
     [again] = engine.submit([good[0]])
     agree(good[0], drain(engine)[again], alone(model, good[0]))
+
+
+class Burning(Poisoned):
+    """A model whose keys and values are not numbers for texts that begin with token 8."""
+
+    def start(self, *inputs, **settings):
+        logits, state = super().start(*inputs, **settings)
+        for row in (inputs[0][:, 0] == 8).nonzero()[:, 0].tolist():
+            for held in (*state.caches, *state.memories):
+                for each in held:
+                    each[row] = math.nan
+        return logits, state
+
+    def step(self, *given):
+        return self.model.step(*given)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_who_takes_the_row_of_one_without_numbers_is_not_affected(pair, fast):
+    chance, model = Random(9), pair[0]
+    engine = Engine(burning := Burning(pair[fast]), eos=None, longest=LONGEST, rows=2, source=6, prompt=6)
+    assert burning is engine.model
+    company = plain(model, chance)
+    long, short = (example(model, Random(seed), first=first, width=6) for seed, first in ((1, 8), (3, 1)))
+    for _ in range(3):
+        [kept, broken] = engine.submit([company, plain(model, chance, inputs=long)])
+        found = {}
+        while broken not in found:
+            engine.step()
+            found |= engine.collect()
+        assert found[broken] == NOT_NUMBERS
+        [after] = engine.submit([plain(model, chance, inputs=short)])
+        found |= drain(engine)
+        for ticket, request in ((kept, company), (after, plain(model, chance, inputs=short))):
+            given = [each[None] for each in request.inputs]
+            same([found[ticket]], search(model, given, request.how, limit=LONGEST, eos=None))
 
 
 @pytest.mark.parametrize("fast", [False, True])

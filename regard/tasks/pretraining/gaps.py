@@ -19,7 +19,7 @@ from regard.attention.masks import Row
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order, padded
 from regard.decoding.generate import generate
-from regard.decoding.teacher_forcing import continued
+from regard.decoding.teacher_forcing import score_continuations
 from regard.tasks.gaps import Gap
 from regard.tasks.pretraining.tokenising import encode_ends, encode_parts
 
@@ -94,7 +94,7 @@ class PromptedGPT(Prompted):
         for batch in batches:
             tokens, lengths = padded([parts[n][0] for n in batch], self.tokenizer.filler)
             inputs = [each.to(device_of(self.model)) for each in (tokens, lengths)]
-            found.append(continued(self.model, inputs, [parts[n][1] for n in batch]))
+            found.append(score_continuations(self.model, inputs, [parts[n][1] for n in batch]))
         return in_order(batches, found)
 
     @torch.no_grad()
@@ -203,7 +203,7 @@ class PromptedT5(Prompted):
             source, lengths = padded([sources[n] for n in batch], own.filler)
             prompt = torch.tensor([[own.filler, self._sentinel(SENTINEL)]] * len(batch))
             inputs = [each.to(device) for each in (source, lengths, prompt)]
-            found.append(continued(self.model, inputs, [answers[n] for n in batch]))
+            found.append(score_continuations(self.model, inputs, [answers[n] for n in batch]))
         return in_order(batches, found)
 
     def complete(self, gaps: Sequence[Gap], *, length: int, stop: str = "") -> list[str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Pipeline:
-    """Texts to translate: says what the model is to read, hears its answers, and gives back translations."""
+    """Texts to translate: prepares what the model reads, takes its answers, and gives back translations."""
 
     def __init__(
         self, translator: Translator, texts: Sequence[str], to: str | None, decoding: DecodingConfig, *, first: int = 0
@@ -32,30 +32,29 @@ class Pipeline:
         self.sentences = [piece.text for plan in self.plans for piece in plan if piece.text]
         free = not (decoding.prefix or decoding.force)
         self.kept = self._find_kept() if free and decoding.keep and to is not None else frozenset()
-        self.asked = [number for number in range(len(self.sentences)) if number not in self.kept]
+        self.pending = [number for number in range(len(self.sentences)) if number not in self.kept]
         """The sentences that are translated, by number."""
-        given = [self.sentences[number] for number in self.asked]
-        self.given = given
-        self.cased = (
-            [truecase.truecased(text, translator.source) for text in given] if free and decoding.truecase else given
-        )
+        self.originals = [self.sentences[number] for number in self.pending]
+        self.truecased = self.originals
+        if free and decoding.truecase:
+            self.truecased = [truecase.truecased(text, translator.source) for text in self.originals]
         seeds = [
             hash((decoding.seed, number, place))
             for number, plan in enumerate(self.plans, start=first)
             for place, piece in enumerate(plan)
             if piece.text
         ]
-        self.seeds = [seeds[number] for number in self.asked]
+        self.seeds = [seeds[number] for number in self.pending]
         """What each of them is drawn from."""
-        self._restoration = Restoration(translator, self.cased, to, decoding) if copies(decoding) else None
+        self._restoration = Restoration(translator, self.truecased, to, decoding) if copies(decoding) else None
         self._answers: dict[int, Answer] = {}
 
     @property
-    def read(self) -> list[str]:
+    def model_inputs(self) -> list[str]:
         """What the model is to read."""
-        return self.cased if self._restoration is None else self._restoration.texts
+        return self.truecased if self._restoration is None else self._restoration.texts
 
-    def hear(self, answers: Mapping[int, Answer]) -> None:
+    def add_answers(self, answers: Mapping[int, Answer]) -> None:
         """Take in answers by the places of what was read, some or all of them."""
         if self._restoration is None:
             self._answers.update(answers)
@@ -63,8 +62,8 @@ class Pipeline:
             self._restoration.examine(answers)
 
     def finish(self) -> list[Answer]:
-        """Return the translations, once all answers were heard."""
-        answered = dict(zip(self.asked, self._finish_sentences(), strict=True))
+        """Return the translations, once all answers are there."""
+        answered = dict(zip(self.pending, self._finish_sentences(), strict=True))
         sentences = [
             answered[n] if n in answered else Answer(text, 0.0, kept=1) for n, text in enumerate(self.sentences)
         ]
@@ -92,8 +91,8 @@ class Pipeline:
     def _finish_sentences(self) -> list[Answer]:
         """The answers to what was asked, mended, and in capitals where the sentences were."""
         if self._restoration is None:
-            answers = [self._answers[place] for place in range(len(self.asked))]
+            answers = [self._answers[place] for place in range(len(self.pending))]
         else:
             answers = [remove_forbidden(answer, self.decoding.forbid) for answer in self._restoration.finish()]
-        sides = zip(self.cased, self.given, answers, strict=True)
-        return [upper(answer) if cased != given else answer for cased, given, answer in sides]
+        sides = zip(self.truecased, self.originals, answers, strict=True)
+        return [upper(answer) if truecased != original else answer for truecased, original, answer in sides]

@@ -28,7 +28,7 @@ from regard.tasks.translation.policy import build_how, build_policy, build_rules
 
 ROWS, BATCH = 512, 64  # most sentences side by side on a GPU, and most that are read together there
 STEP = 16  # lengths of sentences read together are multiples of it, so that a GPU can replay the work
-Hear = Callable[[Iterable[int], Sequence[Sequence[Hypothesis]]], None]
+OnFinished = Callable[[Iterable[int], Sequence[Sequence[Hypothesis]]], None]
 
 
 class Searcher:
@@ -85,16 +85,18 @@ class Searcher:
             raise ValueError(f"this model has only one direction: leave out the language {to}")
         return [self.source.tag(to)]
 
-    def search_all(self, read: Sequence[list[int]], decoding: DecodingConfig, seeds: Sequence[int], hear: Hear) -> None:
-        """Search for answers to all sources; `hear` is told of them by their numbers as soon as they are finished."""
+    def search_all(
+        self, read: Sequence[list[int]], decoding: DecodingConfig, seeds: Sequence[int], on_finished: OnFinished
+    ) -> None:
+        """Search for answers to all sources; `on_finished` gets them, with their numbers, as soon as they are there."""
         model, left = self.ready(len(read)), list(range(len(read)))
         if isinstance(model, Replayable) and read:
-            left = self._search_in_rows(model, read, decoding, seeds, hear)
+            left = self._search_in_rows(model, read, decoding, seeds, on_finished)
             model = self.model
         copies = decoding.nbest if decoding.sample else max(decoding.beams, decoding.nbest)
         for places in by_length([len(read[number]) for number in left], budget=max(1, decoding.tokens // copies)):
             batch = [left[place] for place in places]
-            hear(batch, self.hypotheses(read, batch, decoding, seeds, model))
+            on_finished(batch, self.hypotheses(read, batch, decoding, seeds, model))
 
     def _search_in_rows(
         self,
@@ -102,7 +104,7 @@ class Searcher:
         read: Sequence[list[int]],
         decoding: DecodingConfig,
         seeds: Sequence[int],
-        hear: Hear,
+        on_finished: OnFinished,
     ) -> list[int]:
         """Search on a GPU in half precision, sentences taking the rows of those that are done.
 
@@ -119,11 +121,11 @@ class Searcher:
         written = max(max(group.limit) for group in groups)
         size = model.row_bytes(beams=policy.beams, written=written, read=len(read[batches[0][0]]))
 
-        def tell(finished: Sequence[Finished]) -> None:
-            hear([batches[each.group][each.place] for each in finished], [each.hypotheses for each in finished])
+        def pass_on(finished: Sequence[Finished]) -> None:
+            on_finished([batches[each.group][each.place] for each in finished], [each.hypotheses for each in finished])
 
         try:
-            stream(model, groups, policy, rows=min(model.count_rows(ROWS, size), len(read)), hear=tell)
+            stream(model, groups, policy, rows=min(model.count_rows(ROWS, size), len(read)), hear=pass_on)
         except BrokenScores as error:
             if len(error.failed) > len(read) / 2:
                 self.ready.give_up("half precision cannot hold its scores")

@@ -171,23 +171,23 @@ class Translator(Searcher):
         decoding = self.settings(**settings) if settings else self.decoding
         texts = list_inputs(inputs, TEXT, verb=self.verb)
         pipeline = Pipeline(self, texts, self.language(texts, to), decoding, first=first)
-        read = self.encode_many(pipeline.read, pipeline.to)
+        read = self.encode_many(pipeline.model_inputs, pipeline.to)
         if read:
             hypotheses = yield self.make_requests(read, decoding, pipeline.seeds)
             answers = worded(self.target, hypotheses, drawn=decoding.sample)
-            pipeline.hear(dict(enumerate(answers)))
+            pipeline.add_answers(dict(enumerate(answers)))
         return pipeline.finish()
 
     def _answers(self, texts: Sequence[str], to: str | None, first: int, decoding: DecodingConfig) -> list[Answer]:
         """Answers of a list that is known from the beginning, heard while the search goes on."""
         pipeline = Pipeline(self, texts, to, decoding, first=first)
 
-        def hear(numbers: Iterable[int], hypotheses: Sequence[Sequence[Hypothesis]]) -> None:
+        def add_answers(numbers: Iterable[int], hypotheses: Sequence[Sequence[Hypothesis]]) -> None:
             answers = worded(self.target, hypotheses, drawn=decoding.sample)
-            pipeline.hear(dict(zip(numbers, answers, strict=True)))
+            pipeline.add_answers(dict(zip(numbers, answers, strict=True)))
 
-        if pipeline.read:
-            self.search_all(self.encode_many(pipeline.read, to), decoding, pipeline.seeds, hear)
+        if pipeline.model_inputs:
+            self.search_all(self.encode_many(pipeline.model_inputs, to), decoding, pipeline.seeds, add_answers)
         return pipeline.finish()
 
     def warm_up(self) -> None:
