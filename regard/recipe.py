@@ -14,7 +14,7 @@ from regard import checkpoint, config, models, shipped
 from regard.config.merging import chosen_before, merged
 from regard.config.words import list_scores, nearest, quantity, shown
 from regard.data.encodings import find
-from regard.tasks import DEFAULT, FACES, TASKS
+from regard.tasks import DEFAULT, FACES, TASKS, USES
 from regard.tasks.inputs import check_path, list_tasks
 from regard.tasks.recognition import introduced, understood
 from regard.tasks.trained import usage_line
@@ -310,7 +310,7 @@ def load_for_prompts(directory: str | Path, *, device: str = "auto") -> Any:
 
 def able(verb: str) -> tuple[str, ...]:
     """The tasks whose trained models can do this: write, fill, translate ..."""
-    return tuple(name for name, face in FACES.items() if face.verb == verb)
+    return tuple(name for name, (own, _) in USES.items() if own == verb)
 
 
 def _serves(face: Any, model: Any) -> bool:
@@ -323,9 +323,9 @@ def _misfit(directory: str | Path, name: str, wanted: Sequence[str]) -> NoReturn
     asked, own = (
         (TASKS[task][0] if task in TASKS else FACES[task]).usage.partition(" {folder}")[0] for task in (wanted[0], name)
     )
-    *others, last = dict.fromkeys(FACES[task].kind for task in wanted)
+    *others, last = dict.fromkeys(USES[task][1] for task in wanted)
     needed = f"{', '.join(others)} or {last}" if others else last
-    raise ValueError(f"{directory} is {FACES[name].kind}; {asked} needs {needed} (try {own})")
+    raise ValueError(f"{directory} is {USES[name][1]}; {asked} needs {needed} (try {own})")
 
 
 def _fitting(found: checkpoint.Checkpoint, kind: type) -> None:

@@ -164,6 +164,6 @@ def test_one_wrong_bit_in_any_file_of_a_checkpoint_is_found(task: str, seen: dic
 
 
 def test_a_task_without_a_line_is_not_done(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TASKS, "prophecy", (object, object))
+    monkeypatch.setitem(TASKS.places, "prophecy", "regard.tasks.prophecy:Prophecy")
     with pytest.raises(AssertionError, match=r"no line for prophecy: add one to tests/tasks/every\.py"):
         lines(tmp_path)

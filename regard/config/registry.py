@@ -8,18 +8,25 @@ from typing import Any
 
 
 class Registry(Mapping[str, Any]):
-    """Objects by their names: `"gpt": "regard.models.gpt:GPT,GPTConfig"` is a pair, with one name it is that object."""
+    """Objects by their names.
+
+    `"gpt": "regard.models.gpt:GPT"` is one object; with more names behind commas, or more places behind blanks, a name
+    stands for a tuple of them.
+    """
 
     def __init__(self, places: Mapping[str, str]) -> None:
         """Refuse what lies outside the package: names may come from files, what they stand for may not."""
-        if strange := [place for place in places.values() if not place.startswith("regard.")]:
+        every = (place for some in places.values() for place in some.split())
+        if strange := [place for place in every if not place.startswith("regard.")]:
             raise ValueError(f"{strange[0]} is no part of regard")
         self.places = places
 
     def __getitem__(self, name: str) -> Any:
-        module, _, names = self.places[name].partition(":")
-        found = tuple(getattr(import_module(module), each) for each in names.split(","))
-        return found if len(found) > 1 else found[0]
+        found: list[Any] = []
+        for place in self.places[name].split():
+            module, _, names = place.partition(":")
+            found += [getattr(import_module(module), each) for each in names.split(",")]
+        return tuple(found) if len(found) > 1 else found[0]
 
     def __contains__(self, name: object) -> bool:
         return name in self.places  # without an import

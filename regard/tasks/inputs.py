@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -148,17 +148,13 @@ def _note_overlap(scores: Any, trained: Any, files: Sequence[str]) -> Any:
     return note_overlap(scores, trained.learnt_from, files)
 
 
-def explain_missing(verbs: Mapping[str, str]) -> Callable[[Any, str], NoReturn]:
-    """A `__getattr__` that says of the verb of another kind of model what is needed for it; `verbs` tells that."""
-
-    def missing(trained: Any, name: str) -> NoReturn:
-        kind = type(trained)
-        if name not in verbs:
-            raise AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
-        called = vars(trained).get("name", kind.__name__)
-        raise AttributeError(f"{called} is {kind.kind}; {name} needs {verbs[name]} (try {kind.verb})")
-
-    return missing
+def explain_missing(trained: Any, name: str, uses: Iterable[tuple[str, str]]) -> AttributeError:
+    """Say of the verb of another kind of model what is needed for it; `uses` are verbs and kinds of all models."""
+    kind, kinds = type(trained), dict(reversed(list(uses)))  # the first of a verb is the usual one
+    if name not in kinds:
+        return AttributeError(f"{kind.__name__!r} object has no attribute {name!r}")
+    called = vars(trained).get("name", kind.__name__)
+    return AttributeError(f"{called} is {kind.kind}; {name} needs {kinds[name]} (try {kind.verb})")
 
 
 def _check_name(item: Any, kind: InputKind, *, verb: str) -> None:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, runtime_checkable
 
 from regard import config, models
 from regard.checkpoint import Checkpoint
@@ -14,6 +14,8 @@ from regard.decoding.engine import ROWS, Engine
 from regard.decoding.exchange import Exchange
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
+from regard.tasks import USES
+from regard.tasks.inputs import accept_lists, explain_missing
 
 SENTENCES = (
     "The man in the red coat walks slowly along the river with his two dogs.",
@@ -101,7 +103,22 @@ class Trained(Protocol):
         """Answer one input and keep where every attention looked; a model that has none says so in a line."""
 
 
-class DirectAnswers:
+class Face:
+    """What all trained models have in common: `evaluate` takes lists of files too, and what one lacks is explained."""
+
+    kind: ClassVar[str]
+    verb: ClassVar[str]
+
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if "evaluate" in vars(cls):
+            cls.evaluate = accept_lists(vars(cls)["evaluate"])  # type: ignore[attr-defined]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise explain_missing(self, name, USES.values())
+
+
+class DirectAnswers(Face):
     """A trained model that has nothing written token by token: its exchange answers at once."""
 
     answer: Callable[..., Sequence[Any]]

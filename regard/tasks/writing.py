@@ -26,7 +26,7 @@ from regard.metrics.likelihood import perplexity
 from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
 from regard.models.inference import ENOUGH, Ready
-from regard.tasks.trained import Workload, described
+from regard.tasks.trained import Face, Workload, described
 
 TIMED = 100  # tokens written to measure speed
 LONGEST = 4096  # tokens asked for at once where a model has no limit of its own
@@ -155,7 +155,7 @@ class Draft:
     finished: bool = False
 
 
-class Writes:
+class Writes(Face):
     """A language model in use; who inherits says how a text is turned into tokens, and what the model can hold."""
 
     verb: ClassVar[str] = "write"

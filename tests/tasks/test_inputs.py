@@ -1,5 +1,7 @@
 """What Python hands to a model is checked: one sentence says what is wrong with it, in the words of Python."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 
 import regard
 from regard.config.python_names import KINDS, name_as_in_python, python_call
-from regard.tasks import FACES, TASKS
+from regard.tasks import FACES, TASKS, USES
 from regard.tasks.inputs import LABEL, NODE, PAIR, PICTURE, QUESTION, ROW, SENTENCE, TEXT, check_input, list_inputs
 
 PIXELS = np.zeros((4, 4), np.uint8)
@@ -181,6 +183,14 @@ def test_the_verb_of_another_kind_of_model_says_what_it_needs():
     assert not hasattr(translator, "write")
     for face in FACES.values():
         assert not hasattr(object.__new__(face), "nothing"), "also before it has a name"
+
+
+def test_what_models_do_is_known_without_importing_them():
+    assert {name: (face.verb, face.kind) for name, face in FACES.items()} == USES
+    assert [*USES] == [*TASKS, "few-shot"]
+    code = "import sys, regard.tasks as t; print('torch' in sys.modules, t.USES['translation'], 'gan' in t.TASKS)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False ('translate', 'a translator') True\n"
 
 
 def test_other_names_of_the_target_language_lead_to_ours():

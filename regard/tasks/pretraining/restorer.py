@@ -35,7 +35,7 @@ from regard.tasks.pretraining.gaps import PromptedT5
 from regard.tasks.pretraining.learning import Reader, lost, measured
 from regard.tasks.pretraining.spans import SpanBatch, SpanRows
 from regard.tasks.pretraining.tokenising import encode_parts
-from regard.tasks.trained import chosen
+from regard.tasks.trained import Face, chosen
 
 LONGEST = 512  # tokens of an answer that an engine has room for, where the model reads less
 BUDGET = 1 << 12  # tokens read at a time
@@ -69,7 +69,7 @@ class Restored:
         return {"text": self.text, "answer": self.answer, "spans": self.spans, "score": round(self.score, 6)}
 
 
-class Restorer(PromptedT5, Reader):
+class Restorer(PromptedT5, Reader, Face):
     """Answers a text with a text."""
 
     task: ClassVar[str] = "span-corruption"

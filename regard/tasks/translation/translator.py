@@ -23,7 +23,7 @@ from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.models.inference import Ready
 from regard.tasks.inputs import TEXT, check_input, list_inputs
-from regard.tasks.trained import Workload, described, revived
+from regard.tasks.trained import Face, Workload, described, revived
 from regard.tasks.translation.answers import Answer, describe_unfinished, worded
 from regard.tasks.translation.looking import trace_answer, trace_steps
 from regard.tasks.translation.lost_names import Lexicon
@@ -40,7 +40,7 @@ STEP = 16  # lengths of sentences read together are multiples of it, so that a G
 WARMING = 3  # searches after which a GPU replays a step
 
 
-class Translator(Searcher):
+class Translator(Face, Searcher):
     """Translates text with a trained model."""
 
     task: ClassVar[str] = "translation"

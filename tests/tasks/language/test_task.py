@@ -13,10 +13,9 @@ import regard
 from regard import checkpoint, recipe
 from regard.data.tokenizers.units import UnitsConfig
 from regard.models.lstm import RecurrentLM, RecurrentLMConfig
-from regard.tasks import TASKS
 from regard.tasks.language.streams import StreamConfig, prepare
 from regard.tasks.language.task import Language, LanguageRecipe
-from regard.tasks.language.writer import CARRIED, Writer, surprise
+from regard.tasks.language.writer import CARRIED, surprise
 from regard.training.loop import TrainingConfig
 from regard.training.task import Task
 from tests.documents import ROOT
@@ -30,11 +29,6 @@ SETTINGS = {
     "training": {"steps": 60, "log": 20, "evaluate": 20, "save": 10, "device": "cpu", "tensorboard": False},
     "writing": {"prompt": "the ", "length": 10},
 }
-
-
-@pytest.fixture(autouse=True)
-def registered(monkeypatch):
-    monkeypatch.setitem(TASKS, "language", (Language, Writer))
 
 
 def train(out, *changes: str, **how):

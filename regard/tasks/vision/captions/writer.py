@@ -37,7 +37,7 @@ from regard.metrics.captions import NOTE, judged
 from regard.metrics.scores import Judged, Scores
 from regard.models.inference import ENOUGH, Ready, pays
 from regard.tasks.inputs import PICTURE, list_inputs
-from regard.tasks.trained import blind, described, revived
+from regard.tasks.trained import Face, blind, described, revived
 from regard.tasks.vision.captions.files import CaptionFile
 from regard.tasks.vision.captions.preparing import read
 from regard.tasks.vision.captions.removing import curves
@@ -86,7 +86,7 @@ class Caption:
         return {"picture": self.picture, "caption": self.text, "score": round(self.score, 6)}
 
 
-class CaptionWriter:
+class CaptionWriter(Face):
     """Writes captions about pictures."""
 
     task: ClassVar[str] = "captions"
