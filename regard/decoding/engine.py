@@ -83,12 +83,13 @@ class Engine:
         self._check_thread()
         for request in requests:
             self._check_size(request)
+        queues = [None if isinstance(request.how, Score) else self._find_queue(request) for request in requests]
         tickets = [next(self._tickets) for _ in requests]
-        for ticket, request in zip(tickets, requests, strict=True):
-            if isinstance(request.how, Score):
+        for ticket, request, queue in zip(tickets, requests, queues, strict=True):
+            if queue is None:
                 self._scores[ticket] = request, None
             else:
-                self._find_queue(request).waiting.append(_Waiting(ticket, request, self._round))
+                queue.waiting.append(_Waiting(ticket, request, self._round))
         return tickets
 
     def measure(self, request: Request) -> int | None:
@@ -181,7 +182,7 @@ class Engine:
         return self._lanes[key]
 
     def _read_waiting(self, queue: _Queue) -> None:
-        """Seat those that wait, many together: scorer them takes about as long as scorer one."""
+        """Seat those that wait, many together: reading them takes about as long as reading one."""
         while queue.waiting and queue.lane.free:
             soon = queue.waiting[0].since + DELAY > self._round
             if queue.lane.busy and soon and len(queue.waiting) < TOGETHER:
@@ -277,7 +278,7 @@ class _Queue:
         return bool(self.waiting) or self.lane.busy
 
     def seat(self, group: Sequence[_Waiting], rules: Interner, distributions: Interner) -> dict[int, Answers]:
-        """Read requests; those that cannot be read are failures. Only if scorer fails is it done one by one."""
+        """Read requests; those that cannot be read are failures. Only if reading fails is it done one by one."""
         number, requests = self.lane.next_ticket, [each.request for each in group]
         for place, request in enumerate(requests):
             if self.rules is not None:
