@@ -13,30 +13,26 @@ An engine belongs to one thread. An answer does not depend on who else is there.
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count, groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from regard.decoding.batching import round_up
-from regard.decoding.beam import Searching
-from regard.decoding.generate import Drawing, seeded_noise
-from regard.decoding.lane import Failure, Group, Lane
+from regard.decoding.lane import Failure
 from regard.decoding.ledger import Beam
+from regard.decoding.queues import Answers, Decoder, LaneQueue, Waiting, WatchedSearch
 from regard.decoding.request import Request, Sampling, Score, stack_inputs
-from regard.decoding.rules import Interner, RowDistributions, RowGoals, RowRules, Rules, has_goals
-from regard.decoding.sampling import Distribution
-from regard.decoding.stepper import Hypothesis, Measured, Replayable, Stepper
-from regard.decoding.tables import Growing, Policy
+from regard.decoding.rules import Interner, Rules, has_goals
+from regard.decoding.stepper import Hypothesis, Measured, Replayable, Stepper, Watcher
 from regard.decoding.teacher_forcing import TargetScorer
 
 ROWS = 64  # requests of a kind that are decoded at the same time
 TOGETHER = 16  # requests that are read at once, whoever else is being decoded
 DELAY = 3  # rounds that a request waits at most for others to be read with, if there are rows for it
-STEP, SIZE = 16, 64  # of which the tokens of a batch, and the room of a lane, are multiples on a device that replays
+SIZE = 64  # on a device that replays, the room of a lane is a multiple of it
 IDLE = 4  # lanes without work that are kept where making one takes long
 
 
@@ -53,17 +49,22 @@ class Engine:
         source: int | None = None,
         prompt: int | None = None,
         device: torch.device | None = None,
+        watch: Callable[[], Watcher] | None = None,
     ) -> None:
         """Prepare for answers of at most `longest` tokens to sources and prompts of these sizes, or of any.
 
-        Inputs are brought to the device where the model runs, if it is named or the model knows it.
+        Inputs are brought to the device where the model runs, if it is named or the model knows it. `watch` makes what
+        collects the weights of attention, for requests that ask for them.
         """
         self.model, self.eos, self.longest, self.rows = model, -1 if eos is None else eos, longest, rows
         self.source, self.prompt = source, prompt
         self.device = model.device if isinstance(model, Replayable) else device
+        self._decoder = Decoder(model, self.eos, longest, rows, self.stack)
         self._tickets, self._round = count(), 0
-        self._lanes: dict[Any, _Queue] = {}
+        self._lanes: dict[Any, LaneQueue] = {}
         self._scores: dict[int, tuple[Request, TargetScorer | None]] = {}
+        self._watch = watch
+        self._watched: dict[int, tuple[Request, WatchedSearch | None]] = {}
         self._done: dict[int, Answers] = {}
         self._rules, self._distributions = Interner(), Interner()
         self._thread: int | None = None
@@ -71,7 +72,7 @@ class Engine:
     @property
     def busy(self) -> bool:
         """Whether any request is waiting or being answered."""
-        return bool(self._scores) or any(queue.busy for queue in self._lanes.values())
+        return bool(self._scores or self._watched) or any(queue.busy for queue in self._lanes.values())
 
     @property
     def waiting(self) -> int:
@@ -83,13 +84,16 @@ class Engine:
         self._check_thread()
         for request in requests:
             self._check_size(request)
-        queues = [None if isinstance(request.how, Score) else self._find_queue(request) for request in requests]
+        alone = [request.weights or isinstance(request.how, Score) for request in requests]
+        queues = [None if apart else self._find_queue(each) for each, apart in zip(requests, alone, strict=True)]
         tickets = [next(self._tickets) for _ in requests]
         for ticket, request, queue in zip(tickets, requests, queues, strict=True):
-            if queue is None:
+            if request.weights:
+                self._watched[ticket] = request, None
+            elif queue is None:
                 self._scores[ticket] = request, None
             else:
-                queue.waiting.append(_Waiting(ticket, request, self._round))
+                queue.waiting.append(Waiting(ticket, request, self._round))
         return tickets
 
     def measure(self, request: Request) -> int | None:
@@ -110,6 +114,7 @@ class Engine:
                 queue.lane.advance(waiting=bool(queue.waiting))
             self._done |= queue.collect()
         self._advance_scores()
+        self._advance_watched()
         self._drop_idle()
 
     def peek(self, ticket: int) -> Answers:
@@ -120,7 +125,11 @@ class Engine:
         for queue in self._lanes.values():
             if ticket in queue.seats:
                 return queue.lane.read(queue.seats[ticket])
-        if ticket in self._scores or any(ticket == each.ticket for each in self._everyone_waiting()):
+        if (
+            ticket in self._scores
+            or ticket in self._watched
+            or any(ticket == each.ticket for each in self._everyone_waiting())
+        ):
             return []
         raise KeyError(f"no request has ticket {ticket}: it was never given, or its answers were collected")
 
@@ -137,6 +146,7 @@ class Engine:
             queue.cancel(set(tickets))
         for ticket in tickets:
             self._scores.pop(ticket, None)
+            self._watched.pop(ticket, None)
             self._done.pop(ticket, None)
 
     def stack(self, requests: Sequence[Request], step: int = 1, **sizes: Any) -> tuple[Tensor, ...]:
@@ -160,10 +170,12 @@ class Engine:
         for name, size, most in limits:
             if most is not None and size > most:
                 raise ValueError(f"{name} of {size} tokens where there is room for {most}: give a shorter one")
+        if request.weights and self._watch is None:
+            raise ValueError("this engine cannot tell where attention looked: make one with watch=")
         if has_goals(request.rules) and not isinstance(request.how, Beam):
             raise ValueError("forced phrases cannot be aimed at one token at a time: use a beam search")
 
-    def _find_queue(self, request: Request) -> _Queue:
+    def _find_queue(self, request: Request) -> LaneQueue:
         """The lane for requests like this one, made if there is none."""
         fixed, how = isinstance(self.model, Replayable), request.how
         rules: Rules = self._rules.intern(request.rules)
@@ -178,10 +190,10 @@ class Engine:
             assert isinstance(how, Sampling)
             key = "draw", how.samples, kind, sizes, how.warping if fixed else None
         if key not in self._lanes:
-            self._lanes[key] = _Queue.of(self, request, rules, sizes[0] if sizes else 0)
+            self._lanes[key] = LaneQueue.of(self._decoder, request, rules, sizes[0] if sizes else 0)
         return self._lanes[key]
 
-    def _read_waiting(self, queue: _Queue) -> None:
+    def _read_waiting(self, queue: LaneQueue) -> None:
         """Seat those that wait, many together: reading them takes about as long as reading one."""
         while queue.waiting and queue.lane.free:
             soon = queue.waiting[0].since + DELAY > self._round
@@ -192,7 +204,7 @@ class Engine:
             for _, alike in groupby(group, key=lambda each: each.request.shapes):
                 self._done |= queue.seat(list(alike), self._rules, self._distributions)
 
-    def _everyone_waiting(self) -> Iterator[_Waiting]:
+    def _everyone_waiting(self) -> Iterator[Waiting]:
         for queue in self._lanes.values():
             yield from queue.waiting
 
@@ -215,6 +227,24 @@ class Engine:
                 [scores] = scorer.scores()
                 self._done[ticket] = [_make_hypothesis(*each) for each in zip(request.how.targets, scores, strict=True)]
 
+    def _advance_watched(self) -> None:
+        """Go a round on with all whose attention is watched, each by itself."""
+        for ticket, (request, search) in list(self._watched.items()):
+            try:
+                if search is None:
+                    assert self._watch is not None
+                    search = WatchedSearch(self._decoder, request, self._watch())
+                    self._watched[ticket] = request, search
+                else:
+                    search.advance()
+            except Exception as reason:  # whatever a model refuses is the end of this request alone
+                del self._watched[ticket]
+                self._done[ticket] = Failure(str(reason))
+                continue
+            if search.answers is not None:
+                del self._watched[ticket]
+                self._done[ticket] = search.answers
+
     def _drop_idle(self) -> None:
         """Let go of the memory of lanes that have no work; a device keeps a few, since making one takes long."""
         kept = IDLE if isinstance(self.model, Replayable) else 0
@@ -225,105 +255,6 @@ class Engine:
             self._rules, self._distributions = Interner(), Interner()
 
 
-Answers = list[Hypothesis] | Failure
-
-
 def _make_hypothesis(tokens: Sequence[int], scores: Sequence[float]) -> Hypothesis:
     """A given answer as if it had been written."""
     return Hypothesis(list(tokens), sum(scores), [], False, sum(scores))
-
-
-class _Waiting(NamedTuple):
-    """A request that has no row yet, and the round in which it came."""
-
-    ticket: int
-    request: Request
-    since: int
-
-
-class _Queue:
-    """A lane, the requests that wait for its rows, and the settings of those that have some."""
-
-    def __init__(self, engine: Engine, lane: Lane, policy: Policy, size: int) -> None:
-        self.lane, self.policy, self.size = lane, policy, size
-        self._stack = engine.stack
-        self.waiting: deque[_Waiting] = deque()
-        self.seats: dict[int, int] = {}  # ticket of the engine -> of the lane
-        self._laid_out = False  # whether memory was laid out by the first that were read
-        self.rules: RowRules | None = next((each for each in policy.constraints if isinstance(each, RowRules)), None)
-        own = policy.pick if isinstance(policy, Drawing) else None
-        self.distributions = own if isinstance(own, RowDistributions) else None
-
-    @classmethod
-    def of(cls, engine: Engine, request: Request, rules: Rules, size: int) -> _Queue:
-        """A lane for requests like this one."""
-        model, how, fixed = engine.model, request.how, isinstance(engine.model, Replayable)
-        own: Rules = (RowGoals() if has_goals(rules) else RowRules(),) if rules else ()
-        constraints = rules if fixed else own
-        policy: Policy
-        if isinstance(how, Beam):
-            policy = Searching(how, engine.eos, constraints)
-        else:
-            assert isinstance(how, Sampling)
-            policy = Drawing(how.samples, engine.eos, how if fixed else RowDistributions(), constraints)
-        if fixed:
-            lane = Lane.of(model, policy, rows=engine.rows, longest=engine.longest)
-            return cls(engine, lane, policy, size)
-        book = policy.book([1] * engine.rows, engine.longest)
-        return cls(engine, Lane(Growing(model, policy), book, longest=engine.longest), policy, size)
-
-    @property
-    def busy(self) -> bool:
-        """Whether anybody waits or is being answered."""
-        return bool(self.waiting) or self.lane.busy
-
-    def seat(self, group: Sequence[_Waiting], rules: Interner, distributions: Interner) -> dict[int, Answers]:
-        """Read requests; those that cannot be read are failures. Only if reading fails is it done one by one."""
-        number, requests = self.lane.next_ticket, [each.request for each in group]
-        for place, request in enumerate(requests):
-            if self.rules is not None:
-                self.rules.rules[number + place] = rules.intern(request.rules)
-            if self.distributions is not None:
-                assert isinstance(request.how, Distribution)
-                self.distributions.distributions[number + place] = distributions.intern(request.how)
-        limits = [request.limit for request in requests]
-        noise = seeded_noise(self.policy, limits, [request.seed for request in requests])
-        beams = [request.how for request in requests if isinstance(request.how, Beam)]
-        try:  # what lies in fixed rows is laid out by the first that are read, and replayed in few shapes
-            step, least = (STEP if self.size else 1), (0 if self._laid_out else self.size)
-            inputs = self._stack(requests, step, least=least, most=self.size or None)
-            seats = self.lane.seat(Group(inputs, limits, noise, beams))
-        except Exception as reason:  # whatever a model refuses is the end of that request alone
-            self._forget(range(number, number + len(group)))
-            if len(group) == 1:
-                return {group[0].ticket: Failure(str(reason))}
-            failed: dict[int, Answers] = {}
-            for each in group:
-                failed |= self.seat([each], rules, distributions)
-            return failed
-        self._laid_out = True
-        self.seats |= dict(zip((each.ticket for each in group), seats, strict=True))
-        return {}
-
-    def collect(self) -> dict[int, Answers]:
-        """Return the answers of those that are done."""
-        done = self.lane.finished()
-        tickets = {seat: ticket for ticket, seat in self.seats.items() if seat in done}
-        for ticket in tickets.values():
-            del self.seats[ticket]
-        self._forget(done)
-        return {tickets[seat]: answers for seat, answers in done.items()}
-
-    def cancel(self, tickets: set[int]) -> None:
-        """Free the rows of requests, and forget those that wait."""
-        self.waiting = deque(each for each in self.waiting if each.ticket not in tickets)
-        seats = [self.seats.pop(ticket) for ticket in tickets if ticket in self.seats]
-        self.lane.leave(seats)
-        self._forget(seats)
-
-    def _forget(self, numbers: Iterable[int]) -> None:
-        for number in numbers:
-            if self.rules is not None:
-                self.rules.rules.pop(number, None)
-            if self.distributions is not None:
-                self.distributions.distributions.pop(number, None)

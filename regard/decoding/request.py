@@ -58,11 +58,15 @@ class Request:
     """What the answer must, or must not, contain."""
     seed: int = 0
     """What random numbers are drawn from."""
+    weights: bool = False
+    """Whether to tell where each attention looked; the search is then run by the model as it is, by itself."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be answered."""
         if self.limit < 1:
             raise ValueError(f"limit {self.limit} leaves no room for a single token: give at least 1")
+        if self.weights and isinstance(self.how, Score):
+            raise ValueError("weights are those of answers that are written: ask for a search or for samples")
         if not self.inputs or any(each.dim() and not len(each) for each in self.inputs):
             raise ValueError("a request without input: give a source or a beginning of at least one token")
 

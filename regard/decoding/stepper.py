@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -76,6 +77,21 @@ class Measured(Stepper, Protocol):
         ...
 
 
+class Watcher(Protocol):
+    """Collects the weights of attention of one search, step by step."""
+
+    model: Any
+    """The model that shows them."""
+
+    def collect(self) -> AbstractContextManager[None]:
+        """Collect what runs inside the block."""
+        ...
+
+    def weights(self, hypothesis: Any) -> Mapping[str, Tensor]:
+        """Return the weights along the path of an answer, by the names of attentions."""
+        ...
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """One answer of a search."""
@@ -90,6 +106,8 @@ class Hypothesis:
     """Whether it ended by itself, rather than at its limit or where no constraint let it go on."""
     normalized: float
     """The score it was ranked by."""
+    weights: Mapping[str, Tensor] | None = field(default=None, compare=False, repr=False)
+    """Where each attention looked as it was written, (heads, query, key) by name; None unless asked for."""
 
 
 def limits(limit: int | Sequence[int], examples: int) -> list[int]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -88,17 +88,29 @@ def watch(model: nn.Module, *, only: Collection[str] | None = None) -> Iterator[
         if name not in taps:
             raise KeyError(f"no attention called {name} in this model; there are {', '.join(taps)}")
     watched = {name: tap for name, tap in taps.items() if only is None or name in only}
-    handles = [tap.register_forward_hook(_collector(seen, name)) for name, tap in watched.items()]
-    try:
-        with _eager():
-            yield seen
-    finally:
-        for handle in handles:
-            handle.remove()
-    if not handles:
+    with _collect(seen, watched):
+        yield seen
+    if not watched:
         raise ValueError("nothing was seen: this model has no attention")
     if not seen.looks:
         raise ValueError("nothing was seen: no attention of this model ran while it was watched")
+
+
+class SearchWatcher:
+    """Collects the weights of one search that is run step by step, with other work of the same thread in between."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.seen = Seen()
+        self._watched = _taps(model)
+
+    def collect(self) -> AbstractContextManager[None]:
+        """Collect what runs inside the block."""
+        return _collect(self.seen, self._watched)
+
+    def weights(self, hypothesis: Walked) -> dict[str, Float[Tensor, "heads query key"]]:
+        """Return the weights along the path of an answer to the only example, by the names of attentions."""
+        return {name: found[0] for name, found in self.seen.along([hypothesis]).items()}
 
 
 def attention_names(model: nn.Module) -> list[str]:
@@ -108,6 +120,17 @@ def attention_names(model: nn.Module) -> list[str]:
 
 def _taps(model: nn.Module) -> dict[str, Tap]:
     return {name.removesuffix(".weights"): tap for name, tap in model.named_modules() if isinstance(tap, Tap)}
+
+
+@contextmanager
+def _collect(seen: Seen, taps: Mapping[str, Tap]) -> Iterator[None]:
+    handles = [tap.register_forward_hook(_collector(seen, name)) for name, tap in taps.items()]
+    try:
+        with _eager():
+            yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 def _collector(seen: Seen, name: str) -> Any:

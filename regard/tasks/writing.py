@@ -22,6 +22,7 @@ from regard.decoding.exchange import Exchange
 from regard.decoding.generate import generate, trickle
 from regard.decoding.request import Request, Sampling
 from regard.decoding.sampling import Sampler
+from regard.interpret.watch import SearchWatcher
 from regard.metrics.likelihood import perplexity
 from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
@@ -226,7 +227,8 @@ class Writes(Face):
     def make_engine(self, *, rows: int = ROWS) -> Engine:
         """Return an engine for texts as long as the model can hold."""
         room = LONGEST if self.context is None else self.context - 1
-        return Engine(self.ready(ENOUGH), eos=self.eos, longest=room, rows=rows, prompt=room, device=self.device)
+        watch, sizes = partial(SearchWatcher, self.model), {"longest": room, "prompt": room}
+        return Engine(self.ready(ENOUGH), eos=self.eos, **sizes, rows=rows, device=self.device, watch=watch)
 
     def inputs(self, window: Sequence[int]) -> tuple[Tensor, ...]:
         """What the model starts from, without the axis of the batch."""

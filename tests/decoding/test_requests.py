@@ -3,6 +3,7 @@
 import math
 import threading
 from dataclasses import replace
+from functools import partial
 from random import Random
 
 import pytest
@@ -18,6 +19,7 @@ from regard.decoding.lane import NOT_NUMBERS, Failure
 from regard.decoding.request import Request, Sampling, Score
 from regard.decoding.sampling import Sampler
 from regard.decoding.teacher_forcing import score_continuations
+from regard.interpret.watch import SearchWatcher, watch
 from regard.models.inference import FusedDecoder
 from regard.models.lean import LeanDecoder
 from regard.models.transformer import Transformer, TransformerConfig
@@ -340,3 +342,27 @@ def test_the_memory_of_a_request_is_known_before_it_has_any(pair):
         twice = replace(request, how=Sampling(samples=6))
         assert engine.measure(twice) > held
         assert engine.measure(replace(request, how=Score([[1]] * 3))) == held
+
+
+@pytest.mark.parametrize("how", [Beam(beams=3, nbest=2), Beam(beams=1), Sampling(samples=2, temperature=0.7)])
+def test_weights_are_those_that_watching_the_search_shows_and_none_of_others(pair, how):
+    model, chance = pair[0], Random(10)
+    request = plain(model, chance, how=how, seed=3)
+    with watch(model) as seen:
+        expected = alone(model, request)
+    engine = Engine(pair[1], eos=0, longest=LONGEST, source=6, prompt=6, watch=partial(SearchWatcher, model))
+    others = [plain(model, chance) for _ in range(3)]
+    [first, ticket, *rest] = engine.submit([others[0], replace(request, weights=True), *others[1:]])
+    found = drain(engine)
+    same([found[ticket]], [expected])
+    for answer, plainly in zip(found[ticket], expected, strict=True):
+        assert answer.weights.keys() == set(seen)
+        for name, [weights] in seen.along([plainly]).items():
+            assert torch.allclose(answer.weights[name], weights, atol=1e-5)
+    for number, other in zip([first, *rest], others, strict=True):
+        agree(other, found[number], alone(model, other))
+        assert all(answer.weights is None for answer in found[number])
+    with pytest.raises(ValueError, match="make one with watch="):
+        Engine(model, eos=0, longest=LONGEST).submit([replace(request, weights=True)])
+    with pytest.raises(ValueError, match="answers that are written"):
+        replace(request, how=Score([[1]]), weights=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import log
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -23,7 +24,7 @@ from regard.decoding.request import Request
 from regard.interpret.items import Weights, axes, tokens
 from regard.interpret.steps import Steps, inside, predictions
 from regard.interpret.trace import Trace
-from regard.interpret.watch import watch
+from regard.interpret.watch import SearchWatcher, watch
 from regard.metrics.likelihood import perplexity
 from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
@@ -121,6 +122,7 @@ class Restorer(PromptedT5, Reader, Face):
             rows=rows,
             source=size,
             device=self.device,
+            watch=partial(SearchWatcher, self.model),
         )
 
     def restore(self, text: str, **options: Any) -> Restored:

@@ -6,6 +6,7 @@ Everything that reads sources and answers together, such as alignment and teache
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -22,6 +23,7 @@ from regard.decoding.generate import seeded_noise
 from regard.decoding.lane import Group
 from regard.decoding.request import Request
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
+from regard.interpret.watch import SearchWatcher
 from regard.models.inference import ENOUGH, Ready
 from regard.tasks.translation.options import DecodingConfig
 from regard.tasks.translation.policy import build_how, build_policy, build_rules
@@ -166,7 +168,13 @@ class Searcher:
         """Return an engine for such requests, with room for everything that the model reads and writes."""
         size = self.context
         return Engine(
-            self.ready(ENOUGH), eos=self.end, longest=size, rows=rows, source=size, device=device_of(self.model)
+            self.ready(ENOUGH),
+            eos=self.end,
+            longest=size,
+            rows=rows,
+            source=size,
+            device=device_of(self.model),
+            watch=partial(SearchWatcher, self.model),
         )
 
     def _inputs(

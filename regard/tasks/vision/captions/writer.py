@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -31,7 +32,7 @@ from regard.decoding.request import Request
 from regard.decoding.stepper import Hypothesis
 from regard.interpret.items import Item, Weights, tokens
 from regard.interpret.trace import Trace
-from regard.interpret.watch import attention_names, watch
+from regard.interpret.watch import SearchWatcher, attention_names, watch
 from regard.metrics import gender
 from regard.metrics.captions import NOTE, judged
 from regard.metrics.scores import Judged, Scores
@@ -160,7 +161,14 @@ class CaptionWriter(Face):
         """Return an engine for captions of any length that the model knows."""
         model = self.model if self.ready is None else self.ready(ENOUGH)
         longest = self.model.config.context
-        return Engine(model, eos=self.tokenizer.role("end"), longest=longest, rows=rows, device=device_of(self.model))
+        return Engine(
+            model,
+            eos=self.tokenizer.role("end"),
+            longest=longest,
+            rows=rows,
+            device=device_of(self.model),
+            watch=partial(SearchWatcher, self.model),
+        )
 
     def _ask(
         self, regions: Float[Tensor, "picture region features"], settings: CaptionOptions

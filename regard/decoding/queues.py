@@ -1,0 +1,160 @@
+"""What an engine is made of: lanes with the requests that wait for their rows, and searches that are watched."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from torch import Tensor
+
+from regard.decoding.beam import Searching
+from regard.decoding.constraints import Constraint
+from regard.decoding.generate import Drawing, seeded_noise
+from regard.decoding.lane import Failure, Group, Lane
+from regard.decoding.ledger import Beam
+from regard.decoding.request import How, Request, Sampling
+from regard.decoding.rules import Interner, RowDistributions, RowGoals, RowRules, Rules, has_goals
+from regard.decoding.sampling import Distribution
+from regard.decoding.stepper import Hypothesis, Replayable, Stepper, Watcher
+from regard.decoding.tables import Growing
+
+STEP = 16  # on a device that replays, tokens of a batch are a multiple of it
+Answers = list[Hypothesis] | Failure
+
+
+class Decoder(NamedTuple):
+    """What all lanes of an engine have in common."""
+
+    model: Stepper
+    eos: int
+    longest: int
+    rows: int
+    stack: Callable[..., tuple[Tensor, ...]]
+    """Makes one batch of the inputs of requests."""
+
+
+def make_policy(
+    how: How, eos: int, rules: Sequence[Constraint], distributions: RowDistributions | None = None
+) -> Searching | Drawing:
+    """Return how tokens are chosen; what is drawn comes from one distribution unless rows have their own."""
+    if isinstance(how, Beam):
+        return Searching(how, eos, tuple(rules))
+    assert isinstance(how, Sampling)
+    return Drawing(how.samples, eos, how if distributions is None else distributions, tuple(rules))
+
+
+class WatchedSearch:
+    """One request answered by the model as it is, while the weights of its attention are collected."""
+
+    def __init__(self, decoder: Decoder, request: Request, watcher: Watcher) -> None:
+        self.watcher, policy = watcher, make_policy(request.how, decoder.eos, request.rules)
+        book = policy.book([1], decoder.longest)
+        self.lane = Lane(Growing(watcher.model, policy), book, longest=decoder.longest)
+        self.answers: Answers | None = None
+        noise = seeded_noise(policy, [request.limit], [request.seed])
+        beams = [request.how] if isinstance(request.how, Beam) else []
+        with watcher.collect():
+            self.lane.seat(Group(decoder.stack([request]), [request.limit], noise, beams))
+
+    def advance(self) -> None:
+        """Go a round on."""
+        with self.watcher.collect():
+            self.lane.advance()
+        for answers in self.lane.finished().values():
+            self.answers = answers if isinstance(answers, Failure) else [self._with_weights(each) for each in answers]
+
+    def _with_weights(self, hypothesis: Hypothesis) -> Hypothesis:
+        return replace(hypothesis, weights=self.watcher.weights(hypothesis))
+
+
+class Waiting(NamedTuple):
+    """A request that has no row yet, and the round in which it came."""
+
+    ticket: int
+    request: Request
+    since: int
+
+
+class LaneQueue:
+    """A lane, the requests that wait for its rows, and the settings of those that have some."""
+
+    def __init__(self, decoder: Decoder, lane: Lane, policy: Searching | Drawing, size: int) -> None:
+        self.lane, self.policy, self.size = lane, policy, size
+        self._stack = decoder.stack
+        self.waiting: deque[Waiting] = deque()
+        self.seats: dict[int, int] = {}  # ticket of the engine -> of the lane
+        self._laid_out = False  # whether memory was laid out by the first that were read
+        self.rules: RowRules | None = next((each for each in policy.constraints if isinstance(each, RowRules)), None)
+        own = policy.pick if isinstance(policy, Drawing) else None
+        self.distributions = own if isinstance(own, RowDistributions) else None
+
+    @classmethod
+    def of(cls, decoder: Decoder, request: Request, rules: Rules, size: int) -> LaneQueue:
+        """A lane for requests like this one."""
+        model, how, fixed = decoder.model, request.how, isinstance(decoder.model, Replayable)
+        own: Rules = (RowGoals() if has_goals(rules) else RowRules(),) if rules else ()
+        constraints = rules if fixed else own
+        policy = make_policy(how, decoder.eos, constraints, None if fixed else RowDistributions())
+        if fixed:
+            lane = Lane.of(model, policy, rows=decoder.rows, longest=decoder.longest)
+            return cls(decoder, lane, policy, size)
+        book = policy.book([1] * decoder.rows, decoder.longest)
+        return cls(decoder, Lane(Growing(model, policy), book, longest=decoder.longest), policy, size)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anybody waits or is being answered."""
+        return bool(self.waiting) or self.lane.busy
+
+    def seat(self, group: Sequence[Waiting], rules: Interner, distributions: Interner) -> dict[int, Answers]:
+        """Read requests; those that cannot be read are failures. Only if reading fails is it done one by one."""
+        number, requests = self.lane.next_ticket, [each.request for each in group]
+        for place, request in enumerate(requests):
+            if self.rules is not None:
+                self.rules.rules[number + place] = rules.intern(request.rules)
+            if self.distributions is not None:
+                assert isinstance(request.how, Distribution)
+                self.distributions.distributions[number + place] = distributions.intern(request.how)
+        limits = [request.limit for request in requests]
+        noise = seeded_noise(self.policy, limits, [request.seed for request in requests])
+        beams = [request.how for request in requests if isinstance(request.how, Beam)]
+        try:  # what lies in fixed rows is laid out by the first that are read, and replayed in few shapes
+            step, least = (STEP if self.size else 1), (0 if self._laid_out else self.size)
+            inputs = self._stack(requests, step, least=least, most=self.size or None)
+            seats = self.lane.seat(Group(inputs, limits, noise, beams))
+        except Exception as reason:  # whatever a model refuses is the end of that request alone
+            self._forget(range(number, number + len(group)))
+            if len(group) == 1:
+                return {group[0].ticket: Failure(str(reason))}
+            failed: dict[int, Answers] = {}
+            for each in group:
+                failed |= self.seat([each], rules, distributions)
+            return failed
+        self._laid_out = True
+        self.seats |= dict(zip((each.ticket for each in group), seats, strict=True))
+        return {}
+
+    def collect(self) -> dict[int, Answers]:
+        """Return the answers of those that are done."""
+        done = self.lane.finished()
+        tickets = {seat: ticket for ticket, seat in self.seats.items() if seat in done}
+        for ticket in tickets.values():
+            del self.seats[ticket]
+        self._forget(done)
+        return {tickets[seat]: answers for seat, answers in done.items()}
+
+    def cancel(self, tickets: set[int]) -> None:
+        """Free the rows of requests, and forget those that wait."""
+        self.waiting = deque(each for each in self.waiting if each.ticket not in tickets)
+        seats = [self.seats.pop(ticket) for ticket in tickets if ticket in self.seats]
+        self.lane.leave(seats)
+        self._forget(seats)
+
+    def _forget(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            if self.rules is not None:
+                self.rules.rules.pop(number, None)
+            if self.distributions is not None:
+                self.distributions.distributions.pop(number, None)
