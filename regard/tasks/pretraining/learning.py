@@ -315,15 +315,15 @@ def piece_tokens(shape: Any, context: int) -> int:
 
 
 def measured(
-    model: Any, count: int, batch: Callable[[int], Any], read: Callable[[Any], Any], spread: Spread = alone
-) -> list[Any]:
+    model: Any, count: int, batch: Callable[[int], Any], read: Callable[[Any], tuple[Any, ...]], spread: Spread = alone
+) -> list[tuple[Any, ...]]:
     """What `read` says of each of so many batches, by a model without dropout, dealt out to all processes."""
     training, device = model.training, device_of(model)
     model.eval()
     with torch.no_grad():
         found = spread(lambda number: read(batch(number).to(device)), range(count))
     model.train(training)
-    return found
+    return [tuple(each) for each in found]  # which come from other processes as lists
 
 
 def _look(name: str, *, told: bool) -> dict[str, Any] | None:
