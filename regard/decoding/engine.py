@@ -30,8 +30,8 @@ from regard.decoding.stepper import Hypothesis, Measured, Replayable, Stepper, W
 from regard.decoding.teacher_forcing import TargetScorer
 
 ROWS = 64  # requests of a kind that are decoded at the same time
-TOGETHER = 16  # requests that are read at once, whoever else is being decoded
-DELAY = 3  # rounds that a request waits at most for others to be read with, if there are rows for it
+TOGETHER = 20  # requests that are read at once, whoever else is being decoded
+DELAY = 5  # rounds that a request waits at most for others to be read with, if there are rows for it
 SIZE = 64  # on a device that replays, the room of a lane is a multiple of it
 IDLE = 4  # lanes without work that are kept where making one takes long
 
