@@ -23,11 +23,10 @@ from torch import Tensor
 from regard.decoding.batching import round_up
 from regard.decoding.lane import Failure
 from regard.decoding.ledger import Beam
-from regard.decoding.queues import Answers, Decoder, LaneQueue, Waiting, WatchedSearch
+from regard.decoding.queues import Answers, Decoder, LaneQueue, SingleSearch, TargetScoring, Waiting, WatchedSearch
 from regard.decoding.request import Request, Sampling, Score, stack_inputs
 from regard.decoding.rules import Interner, Rules, has_goals
-from regard.decoding.stepper import Hypothesis, Measured, Replayable, Stepper, Watcher
-from regard.decoding.teacher_forcing import TargetScorer
+from regard.decoding.stepper import Measured, Replayable, Stepper, Watcher
 
 ROWS = 64  # requests of a kind that are decoded at the same time
 TOGETHER = 20  # requests that are read at once, whoever else is being decoded
@@ -62,9 +61,8 @@ class Engine:
         self._decoder = Decoder(model, self.eos, longest, rows, self.stack)
         self._tickets, self._round = count(), 0
         self._lanes: dict[Any, LaneQueue] = {}
-        self._scores: dict[int, tuple[Request, TargetScorer | None]] = {}
+        self._single: dict[int, tuple[Request, SingleSearch | None]] = {}
         self._watch = watch
-        self._watched: dict[int, tuple[Request, WatchedSearch | None]] = {}
         self._done: dict[int, Answers] = {}
         self._rules, self._distributions = Interner(), Interner()
         self._thread: int | None = None
@@ -72,7 +70,7 @@ class Engine:
     @property
     def busy(self) -> bool:
         """Whether any request is waiting or being answered."""
-        return bool(self._scores or self._watched) or any(queue.busy for queue in self._lanes.values())
+        return bool(self._single) or any(queue.busy for queue in self._lanes.values())
 
     @property
     def waiting(self) -> int:
@@ -88,10 +86,8 @@ class Engine:
         queues = [None if apart else self._find_queue(each) for each, apart in zip(requests, alone, strict=True)]
         tickets = [next(self._tickets) for _ in requests]
         for ticket, request, queue in zip(tickets, requests, queues, strict=True):
-            if request.weights:
-                self._watched[ticket] = request, None
-            elif queue is None:
-                self._scores[ticket] = request, None
+            if queue is None:
+                self._single[ticket] = request, None
             else:
                 queue.waiting.append(Waiting(ticket, request, self._round))
         return tickets
@@ -102,7 +98,7 @@ class Engine:
             return None
         how = request.how
         beams = how.beams if isinstance(how, Beam) else how.samples if isinstance(how, Sampling) else len(how.targets)
-        return self.model.row_bytes(beams=beams, written=request.limit, prompt=request.prompt, read=request.source)
+        return self.model.row_bytes(beams=beams, written=request.longest, prompt=request.prompt, read=request.source)
 
     def step(self) -> None:
         """Read some of those that wait, and go a round on with everybody."""
@@ -113,8 +109,7 @@ class Engine:
             if queue.lane.busy:
                 queue.lane.advance(waiting=bool(queue.waiting))
             self._done |= queue.collect()
-        self._advance_scores()
-        self._advance_watched()
+        self._advance_single()
         self._drop_idle()
 
     def peek(self, ticket: int) -> Answers:
@@ -125,11 +120,10 @@ class Engine:
         for queue in self._lanes.values():
             if ticket in queue.seats:
                 return queue.lane.read(queue.seats[ticket])
-        if (
-            ticket in self._scores
-            or ticket in self._watched
-            or any(ticket == each.ticket for each in self._everyone_waiting())
-        ):
+        if ticket in self._single:
+            search = self._single[ticket][1]
+            return [] if search is None else search.peek()
+        if any(ticket == each.ticket for each in self._everyone_waiting()):
             return []
         raise KeyError(f"no request has ticket {ticket}: it was never given, or its answers were collected")
 
@@ -145,8 +139,7 @@ class Engine:
         for queue in self._lanes.values():
             queue.cancel(set(tickets))
         for ticket in tickets:
-            self._scores.pop(ticket, None)
-            self._watched.pop(ticket, None)
+            self._single.pop(ticket, None)
             self._done.pop(ticket, None)
 
     def stack(self, requests: Sequence[Request], step: int = 1, **sizes: Any) -> tuple[Tensor, ...]:
@@ -163,7 +156,7 @@ class Engine:
 
     def _check_size(self, request: Request) -> None:
         limits = (
-            ("an answer", request.limit, self.longest),
+            ("an answer", request.longest, self.longest),
             ("a source", request.source, self.source),
             ("a beginning", request.prompt, self.prompt),
         )
@@ -208,42 +201,28 @@ class Engine:
         for queue in self._lanes.values():
             yield from queue.waiting
 
-    def _advance_scores(self) -> None:
-        """Go a token on with all whose answers are given."""
-        for ticket, (request, scorer) in list(self._scores.items()):
-            assert isinstance(request.how, Score)
-            try:
-                if scorer is None:
-                    scorer = TargetScorer(self.model, self.stack([request]), [request.how.targets])
-                    self._scores[ticket] = request, scorer
-                else:
-                    scorer.advance()
-            except Exception as reason:  # whatever a model refuses is the end of this request alone
-                del self._scores[ticket]
-                self._done[ticket] = Failure(str(reason))
-                continue
-            if scorer.done:
-                del self._scores[ticket]
-                [scores] = scorer.scores()
-                self._done[ticket] = [_make_hypothesis(*each) for each in zip(request.how.targets, scores, strict=True)]
-
-    def _advance_watched(self) -> None:
-        """Go a round on with all whose attention is watched, each by itself."""
-        for ticket, (request, search) in list(self._watched.items()):
+    def _advance_single(self) -> None:
+        """Go a round on with all that share no lane: given answers that are scored, and searches that are watched."""
+        for ticket, (request, search) in list(self._single.items()):
             try:
                 if search is None:
-                    assert self._watch is not None
-                    search = WatchedSearch(self._decoder, request, self._watch())
-                    self._watched[ticket] = request, search
+                    search = self._start_single(request)
+                    self._single[ticket] = request, search
                 else:
                     search.advance()
             except Exception as reason:  # whatever a model refuses is the end of this request alone
-                del self._watched[ticket]
+                del self._single[ticket]
                 self._done[ticket] = Failure(str(reason))
                 continue
             if search.answers is not None:
-                del self._watched[ticket]
+                del self._single[ticket]
                 self._done[ticket] = search.answers
+
+    def _start_single(self, request: Request) -> SingleSearch:
+        if isinstance(request.how, Score):
+            return TargetScoring(self._decoder, request, request.how)
+        assert self._watch is not None
+        return WatchedSearch(self._decoder, request, self._watch())
 
     def _drop_idle(self) -> None:
         """Let go of the memory of lanes that have no work; a device keeps a few, since making one takes long."""
@@ -253,8 +232,3 @@ class Engine:
             del self._lanes[key]
         if not self._lanes:
             self._rules, self._distributions = Interner(), Interner()
-
-
-def _make_hypothesis(tokens: Sequence[int], scores: Sequence[float]) -> Hypothesis:
-    """A given answer as if it had been written."""
-    return Hypothesis(list(tokens), sum(scores), [], False, sum(scores))

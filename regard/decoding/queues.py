@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
@@ -14,11 +14,12 @@ from regard.decoding.constraints import Constraint
 from regard.decoding.generate import Drawing, seeded_noise
 from regard.decoding.lane import Failure, Group, Lane
 from regard.decoding.ledger import Beam
-from regard.decoding.request import How, Request, Sampling
+from regard.decoding.request import How, Request, Sampling, Score
 from regard.decoding.rules import Interner, RowDistributions, RowGoals, RowRules, Rules, has_goals
 from regard.decoding.sampling import Distribution
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper, Watcher
 from regard.decoding.tables import Growing
+from regard.decoding.teacher_forcing import TargetScorer
 
 STEP = 16  # on a device that replays, tokens of a batch are a multiple of it
 Answers = list[Hypothesis] | Failure
@@ -45,6 +46,44 @@ def make_policy(
     return Drawing(how.samples, eos, how if distributions is None else distributions, tuple(rules))
 
 
+class SingleSearch(Protocol):
+    """The work on a request that shares no lane with others."""
+
+    answers: Answers | None
+    """None as long as it is not done."""
+
+    def advance(self) -> None:
+        """Go a round on."""
+
+    def peek(self) -> Answers:
+        """Return the best so far."""
+
+
+class TargetScoring:
+    """Given answers, scored a token at a time."""
+
+    def __init__(self, decoder: Decoder, request: Request, how: Score) -> None:
+        self.answers: Answers | None = None
+        self._targets = how.targets
+        self._scorer = TargetScorer(decoder.model, decoder.stack([request]), [how.targets])
+        self._finish()
+
+    def advance(self) -> None:
+        """Score the next token of every answer."""
+        self._scorer.advance()
+        self._finish()
+
+    def peek(self) -> Answers:
+        """Return nothing: scores are those of whole answers."""
+        return []
+
+    def _finish(self) -> None:
+        if self._scorer.done:
+            [scores] = self._scorer.scores()
+            pairs = zip(self._targets, map(sum, scores), strict=True)
+            self.answers = [Hypothesis(list(tokens), total, [], False, total) for tokens, total in pairs]
+
+
 class WatchedSearch:
     """One request answered by the model as it is, while the weights of its attention are collected."""
 
@@ -64,6 +103,10 @@ class WatchedSearch:
             self.lane.advance()
         for answers in self.lane.finished().values():
             self.answers = answers if isinstance(answers, Failure) else [self._with_weights(each) for each in answers]
+
+    def peek(self) -> Answers:
+        """Return the best so far, without weights."""
+        return self.lane.read(0)
 
     def _with_weights(self, hypothesis: Hypothesis) -> Hypothesis:
         return replace(hypothesis, weights=self.watcher.weights(hypothesis))

@@ -71,6 +71,11 @@ class Request:
             raise ValueError("a request without input: give a source or a beginning of at least one token")
 
     @property
+    def longest(self) -> int:
+        """The most tokens of an answer: of one that is written, or of those that are given."""
+        return max(map(len, self.how.targets)) if isinstance(self.how, Score) else self.limit
+
+    @property
     def prompt(self) -> int:
         """Tokens that the answer begins with: the last input that is a row of tokens."""
         return next((len(each) for each in reversed(self.inputs) if each.dim() == 1), 0)

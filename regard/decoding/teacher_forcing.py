@@ -88,6 +88,7 @@ class TargetScorer:
         self._columns: list[Tensor] = []
         with torch.no_grad():
             logits, self._state = model.start(*inputs, beams=beams, limit=longest)
+            _check_tokens(written, logits.shape[-1])
             self._take(logits)
 
     @property
@@ -110,6 +111,13 @@ class TargetScorer:
         precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
         chosen = precise.gather(-1, self._tokens[:, :, len(self._columns), None])[..., 0]
         self._columns.append(chosen - precise.logsumexp(-1))
+
+
+def _check_tokens(written: Sequence[Sequence[Sequence[int]]], vocab: int) -> None:
+    """Refuse tokens that a model does not have, before a kernel looks them up."""
+    strange = [token for some in written for ids in some for token in ids if not 0 <= token < vocab]
+    if strange:
+        raise ValueError(f"token {strange[0]} is not in the vocabulary of {vocab}")
 
 
 def score_continuations(

@@ -20,27 +20,15 @@ from regard.decoding.request import Request, Sampling, Score
 from regard.decoding.sampling import Sampler
 from regard.decoding.teacher_forcing import score_continuations
 from regard.interpret.watch import SearchWatcher, watch
-from regard.models.inference import FusedDecoder
 from regard.models.lean import LeanDecoder
-from regard.models.transformer import Transformer, TransformerConfig
 from tests.decoding.steppers import Writer
-from tests.decoding.test_lane import SHAPE, VOCAB, Poisoned, same, sharp
+from tests.decoding.test_lane import VOCAB, Poisoned, pair, same
 
+__all__ = ["pair"]
 pytestmark = pytest.mark.unchecked
 LONGEST = 14
 RULES = [(), (Prefix([2, 1]),), (NoRepeat(2),), (Forbid([[3], [1, 2]]), MinimumLength(3)), (Forbid([[4]]),)]
 GOALS = [(Force([[4, 5]]),), (Force([[1]]), NoRepeat(2))]
-
-
-@pytest.fixture(scope="module", params=["encoder-decoder", "decoder-only"])
-def pair(request):
-    """A model and its lean copy, whose rows are fixed."""
-    torch.manual_seed(3)
-    if request.param == "decoder-only":
-        model = sharp(Writer(VOCAB, **{**SHAPE, "blocks": 2}))
-    else:
-        model = sharp(Transformer(TransformerConfig(vocab=VOCAB, encoder=1, decoder=2, **SHAPE)))
-    return model, FusedDecoder(model)
 
 
 def example(model, chance, *, first=None, width=6):
@@ -142,6 +130,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_taken(pair, fast):
     for bad, message in (
         (replace(good, limit=LONGEST + 1), f"an answer of {LONGEST + 1} tokens where there is room for {LONGEST}"),
         (replace(good, inputs=wide), "of 7 tokens where there is room for"),
+        (replace(good, how=Score([[1] * (LONGEST + 1)])), f"an answer of {LONGEST + 1} tokens where there is room"),
         (replace(good, how=Sampling(), rules=(Force([[1]]),)), "use a beam search"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -178,9 +167,10 @@ def test_one_that_fails_is_a_failure_of_its_own(pair, fast):
     broken = plain(model, chance, inputs=example(model, chance, first=8))
     misruled = plain(model, chance, rules=(Forbid([[VOCAB + 3]]),))
     unscored = replace(unread, how=Score([[1, 2]]))
+    unknown = [replace(good[0], how=Score([[1], [2, token]])) for token in (VOCAB, -1)]
     poisoned = Poisoned(pair[fast])  # which rows do not keep alive
     engine = Engine(poisoned, eos=0, longest=LONGEST, rows=8, source=6, prompt=6)
-    requests = [good[0], unread, good[1], broken, good[2], misruled, good[3], unscored, good[4]]
+    requests = [good[0], unread, good[1], broken, good[2], misruled, good[3], unscored, *unknown, good[4]]
     tickets = engine.submit(requests[:5])
     engine.step()
     found = engine.collect()
@@ -191,6 +181,9 @@ def test_one_that_fails_is_a_failure_of_its_own(pair, fast):
         answers = found[ticket]
         if request in (unread, unscored):
             assert answers == Failure("7 cannot be read")
+        elif request in unknown:
+            assert isinstance(answers, Failure)
+            assert f"is not in the vocabulary of {VOCAB}" in answers.reason
         elif request is broken:
             assert answers == NOT_NUMBERS
         elif request is misruled:
@@ -326,7 +319,7 @@ def test_an_engine_without_work_holds_no_rows(pair):
         engine.submit([anything(pair[0], chance) for _ in range(6)])
         drain(engine)
         assert not engine._lanes
-        assert not engine._scores
+        assert not engine._single
 
 
 def test_the_memory_of_a_request_is_known_before_it_has_any(pair):
@@ -341,7 +334,7 @@ def test_the_memory_of_a_request_is_known_before_it_has_any(pair):
         assert engine.measure(request) == held
         twice = replace(request, how=Sampling(samples=6))
         assert engine.measure(twice) > held
-        assert engine.measure(replace(request, how=Score([[1]] * 3))) == held
+        assert engine.measure(replace(request, how=Score([[1] * LONGEST] * 3))) == held
 
 
 @pytest.mark.parametrize("how", [Beam(beams=3, nbest=2), Beam(beams=1), Sampling(samples=2, temperature=0.7)])
@@ -353,6 +346,10 @@ def test_weights_are_those_that_watching_the_search_shows_and_none_of_others(pai
     engine = Engine(pair[1], eos=0, longest=LONGEST, source=6, prompt=6, watch=partial(SearchWatcher, model))
     others = [plain(model, chance) for _ in range(3)]
     [first, ticket, *rest] = engine.submit([others[0], replace(request, weights=True), *others[1:]])
+    assert engine.peek(ticket) == []
+    engine.step()
+    engine.step()
+    assert engine.peek(ticket)
     found = drain(engine)
     same([found[ticket]], [expected])
     for answer, plainly in zip(found[ticket], expected, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
@@ -21,7 +22,6 @@ from regard.decoding.graphs import uncollected
 from regard.decoding.stepper import Hypothesis
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
-from regard.models.inference import Ready
 from regard.tasks.inputs import TEXT, check_input, list_inputs
 from regard.tasks.trained import Face, Workload, described, revived
 from regard.tasks.translation.answers import Answer, describe_unfinished, worded
@@ -51,29 +51,23 @@ class Translator(Face, Searcher):
     trained_direction: Sequence[str] | None = None
     """Codes of the languages of source and target, of a model of one direction whose training files named them."""
 
-    def __init__(
-        self,
-        model: Any,
-        tokenizers: tuple[Tokenizer, Tokenizer],
-        decoding: DecodingConfig,
-        name: str = "translator",
-        *,
-        ready: Ready | None = None,
-        reads: Sequence[str] = (),
-    ):
-        super().__init__(model, tokenizers, decoding, name, ready=ready)
-        self.reads = tuple(reads)
-        """The languages that it reads, where its card says so."""
-        self.lexicon = Lexicon(self.source)
+    reads: Sequence[str] = ()
+    """The languages that it reads, where its card says so."""
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Translator:
         """The translator a checkpoint directory holds."""
         decoding = config.build(DecodingConfig, checkpoint.config.get("decoding", {}), where="decoding")
         name, reads = checkpoint.directory.name, checkpoint.about.language
-        found = cls(revived(checkpoint, device), read_tokenizers(checkpoint), decoding, name=name, reads=reads)
+        found = cls(revived(checkpoint, device), read_tokenizers(checkpoint), decoding, name=name)
+        found.reads = tuple(reads)
         found.trained_direction = checkpoint.config.get("languages")
         return found
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """Which words of a source are names or rare."""
+        return Lexicon(self.source)
 
     def direction(self, text: str) -> str | None:
         """The language to translate into, of two the one that a text is less like; None if they are not known."""
