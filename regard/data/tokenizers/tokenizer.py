@@ -273,9 +273,8 @@ def _sound(text: str) -> str:
 def _owners(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
     """The word of a text in which each of these spans begins, or the next one where it begins with a blank."""
     ends = [match.end() for match in WORD.finditer(text)]
-    begins = [begin for begin, _ in spans]
-    owners = np.searchsorted(np.array(ends, np.int64), np.array(begins, np.int64), side="right")
-    return np.minimum(owners, max(len(ends) - 1, 0)).tolist()
+    last = max(len(ends) - 1, 0)
+    return [min(bisect_right(ends, begin), last) for begin, _ in spans]
 
 
 def _check_text(text: str) -> None:

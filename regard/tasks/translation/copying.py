@@ -13,9 +13,9 @@ from html import unescape
 from typing import TYPE_CHECKING, NamedTuple
 
 from regard.decoding.forbidden import holds_phrase
-from regard.tasks.translation.alignment import CodedPair, WordLooks, average_looks, encode_pairs, find_crossing
+from regard.tasks.translation.alignment import WordLooks, average_looks, encode_pairs, find_crossing
 from regard.tasks.translation.documents import document as documents
-from regard.tasks.translation.documents.entities import find_spelling, has_entity
+from regard.tasks.translation.documents.entities import find_spelling, has_entity, has_signs
 from regard.tasks.translation.documents.markup import PLACEHOLDER, Span, cut
 from regard.tasks.translation.documents.tag_placement import occurrences
 from regard.tasks.translation.lost_names import Risk, find_lost_names
@@ -91,11 +91,15 @@ def copies(decoding: DecodingConfig) -> bool:
 def keep_entities(
     translator: Translator, texts: Sequence[str], answers: Sequence[Answer], to: str | None, decoding: DecodingConfig
 ) -> list[Answer]:
-    """Return the answers, those to texts with entities that copying does not bring back translated as HTML."""
+    """Return the answers, those to texts with entities that copying did not bring back translated as HTML."""
     if not copies(decoding):
         return list(answers)
     marked = (place for place, text in enumerate(texts) if "\n" not in text and has_entity(text))
-    places = [place for place in marked if find_spelling(texts[place]) is None]
+    places = [
+        place
+        for place in marked
+        if find_spelling(texts[place]) is None or not has_signs(texts[place], answers[place].text)
+    ]
     if not places:
         return list(answers)
     own = translator.like(decoding)
@@ -117,7 +121,6 @@ class Restoration:
         self._written: dict[int, str] = {}
         self._mended: dict[int, str] = {}
         self._losses: dict[int, LossyAnswer] = {}  # of which the spelling did not tell where to put what was lost
-        self._coded: list[CodedPair] = []  # the same
         self._looks: list[tuple[dict[int, LossyAnswer], list[WordLooks]]] = []
 
     @property
@@ -147,18 +150,17 @@ class Restoration:
             if text != self._written[number]:
                 changed[number] = text
         still = {**{number: lost[number] for number in lost if number not in changed}, **self._find_lost(changed)}
-        losses = {n: LossyAnswer(self.originals[n], self._mended[n], spans) for n, spans in still.items()}
-        self._losses |= losses
-        texts, written = [loss.text for loss in losses.values()], [loss.answer for loss in losses.values()]
-        self._coded += encode_pairs(self.translator, texts, written)
+        self._losses |= {n: LossyAnswer(self.originals[n], self._mended[n], spans) for n, spans in still.items()}
         if len(self._losses) >= LOOKED_UP:
             self._look_up()
 
     def _look_up(self) -> None:
         """Have a device compute where the model looked when it wrote the answers that are not whole yet."""
         if self._losses:
-            self._looks.append((self._losses, average_looks(self.translator, self._coded, to=self.to)))
-            self._losses, self._coded = {}, []
+            losses = self._losses.values()
+            pairs = encode_pairs(self.translator, [loss.text for loss in losses], [loss.answer for loss in losses])
+            self._looks.append((self._losses, average_looks(self.translator, pairs, to=self.to)))
+            self._losses = {}
 
     def finish(self) -> list[Answer]:
         """Return all answers in the order of the sentences, those that have lost something mended."""

@@ -107,20 +107,28 @@ class Spelling(NamedTuple):
 
 
 def find_spelling(text: str) -> Spelling | None:
-    """Return what copying and spelling bring back; None if some entity is neither, such as a sign or a blank."""
+    """Return what copying and spelling bring back; None if some entity is neither, such as a blank."""
     words: list[tuple[int, int]] = []
     characters: dict[str, str] = {}
     for chunk in CHUNK.finditer(text):
         entities = [match[0] for match in ENTITY.finditer(chunk[0]) if _is_entity(match[0])]
         if not entities:
             continue
-        if all(map(_is_read, entities)):
+        if any(map(_is_blank, entities)):
+            return None
+        if entities[0] == chunk[0] or all(map(_is_read, entities)):
             characters |= {unescape(entity): entity for entity in entities}
-        elif entities[0] == chunk[0] or any(map(_is_blank, entities)) or not _closes_tags(entities):
+        elif not _closes_tags(entities):
             return None
         else:
             words.append(chunk.span())
     return Spelling(words, characters)
+
+
+def has_signs(text: str, answer: str) -> bool:
+    """True if an answer has the signs that its text writes as entities, as often as the text."""
+    signs = {match[0] for match in ENTITY.finditer(text) if _is_entity(match[0]) and not _is_read(match[0])}
+    return all(text.count(sign) == answer.count(sign) for sign in signs)
 
 
 def _closes_tags(entities: Sequence[str]) -> bool:
