@@ -14,7 +14,7 @@ from regard.attention.hardware import device_of
 from regard.attention.masks import Row
 from regard.decoding.batching import by_length
 
-ROOM, LARGE_ROOM = 2048, 32768  # tokens read and written side by side, on a CPU and elsewhere
+ROOM, LARGE_ROOM = 2048, 65536  # tokens read and written side by side, on a CPU and elsewhere
 WHOLE = 1 << 24  # logits held at once
 
 

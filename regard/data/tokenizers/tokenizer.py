@@ -17,7 +17,6 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Annotated, Literal
 
-import numpy as np
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import Tokenizer as Engine
 
@@ -272,9 +271,8 @@ def _sound(text: str) -> str:
 
 def _owners(text: str, spans: Sequence[tuple[int, int]]) -> list[int]:
     """The word of a text in which each of these spans begins, or the next one where it begins with a blank."""
-    ends = [match.end() for match in WORD.finditer(text)]
-    last = max(len(ends) - 1, 0)
-    return [min(bisect_right(ends, begin), last) for begin, _ in spans]
+    ends = [match.end() for match in WORD.finditer(text)][:-1]
+    return [bisect_right(ends, begin) for begin, _ in spans]
 
 
 def _check_text(text: str) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from regard.decoding.forbidden import holds_phrase
 from regard.tasks.translation.alignment import WordLooks, average_looks, encode_pairs, find_crossing
 from regard.tasks.translation.documents import document as documents
-from regard.tasks.translation.documents.entities import find_spelling, has_entity, has_signs
+from regard.tasks.translation.documents.entities import comes_back, find_core, find_spelling, has_entity
 from regard.tasks.translation.documents.markup import PLACEHOLDER, Span, cut
 from regard.tasks.translation.documents.tag_placement import occurrences
 from regard.tasks.translation.lost_names import Risk, find_lost_names
@@ -46,12 +46,14 @@ class Shielded(NamedTuple):
     """Characters with the entities that they were written as."""
     wordless: bool = False
     """Whether there is nothing to translate in it."""
+    edges: tuple[str, str] = ("", "")
+    """Tags that stand before and after it, which no model reads."""
 
     def put_back(self, answer: Answer) -> Answer:
         """Return an answer with its placeholders; one whose stand-in is not there exactly once stays lost."""
         if self.wordless:
             return replace(answer, text=self.original, alternatives=(), unfinished=0)
-        if not self.placeholders and not self.characters:
+        if not self.placeholders and not self.characters and not any(self.edges):
             return answer
         text = "".join(self.characters.get(char, char) for char in answer.text) if self.characters else answer.text
         for stand_in, placeholder in self.placeholders.items():
@@ -59,7 +61,7 @@ class Shielded(NamedTuple):
             if len(places) == 1:
                 text = text[: places[0][0]] + placeholder + text[places[0][1] :]
         others = tuple(self.put_back(other) for other in answer.alternatives)
-        return replace(answer, text=text, alternatives=others)
+        return replace(answer, text=text.join(self.edges), alternatives=others)
 
 
 def shield(text: str) -> Shielded:
@@ -69,6 +71,11 @@ def shield(text: str) -> Shielded:
     """
     if not SPOKEN.search(text):
         return Shielded(".", text, {}, wordless=True)
+    if has_entity(text):
+        begin, end = find_core(text)
+        if end - begin < len(text):
+            core = shield(text[begin:end])
+            return core._replace(original=text, edges=(text[:begin], text[end:]))
     spans = [match.span() for match in PLACEHOLDER.finditer(text)] if SIGNS.search(text) else []
     spelling = find_spelling(text) if has_entity(text) else None
     if spelling is not None:
@@ -95,11 +102,7 @@ def keep_entities(
     if not copies(decoding):
         return list(answers)
     marked = (place for place, text in enumerate(texts) if "\n" not in text and has_entity(text))
-    places = [
-        place
-        for place in marked
-        if find_spelling(texts[place]) is None or not has_signs(texts[place], answers[place].text)
-    ]
+    places = [place for place in marked if not comes_back(texts[place], answers[place].text)]
     if not places:
         return list(answers)
     own = translator.like(decoding)

@@ -109,13 +109,15 @@ def find_stretches(
     for number, weights in chain.from_iterable(batch.collect() for batch in looks):
         text, answer, spans = losses[number]
         read, written = ([match.span() for match in UNIT.finditer(each)] for each in (text, answer))
-        weights = weights[: len(written)]
+        weights, read = weights[: len(written)], read[: weights.shape[1]]
+        if not weights.size:
+            continue
+        most = weights.argmax(1)
         for span in spans:
-            own = [n for n, (begin, end) in enumerate(read[: weights.shape[1]]) if begin < span[1] and span[0] < end]
-            share = weights[:, own].sum(1)
-            if not len(share):
-                continue
-            run = _find_run(share, np.isin(weights.argmax(1), own))
+            first = sum(end <= span[0] for _, end in read)
+            last = sum(begin < span[1] for begin, _ in read)
+            share = weights[:, first:last].sum(1)
+            run = _find_run(share, (first <= most) & (most < last))
             words = [written[n] for n in run or ()] if PLAIN.fullmatch(text[slice(*span)]) else []
             stretch = _trim(answer, words, text, lexicon) if words else None
             after = written[int(share.argmax())][1]

@@ -11,6 +11,7 @@ from regard.data.truecase import truecased
 from regard.tasks.translation.answers import Answer
 from regard.tasks.translation.copying import Restoration, shield
 from regard.tasks.translation.documents import document as documents
+from regard.tasks.translation.documents.entities import comes_back
 from regard.tasks.translation.documents.glossary import Terms
 from regard.tasks.translation.lost_text import find_lost
 from regard.tasks.translation.splicing import splice, splice_alike
@@ -213,6 +214,27 @@ def test_addresses_are_read_as_words_and_come_back(shipped):
     assert answer.text == "Voyez https://example.com/a?b=1, écrivez à john.smith@example.com."
     assert answer.alternatives[0].text == "Boston, Boston et john.smith@example.com"
     assert not shield("Plain words, see a.co").placeholders
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("Shares of Cisco &lt;A HREF=&quot;x?t=F.N y=/z&quot;&gt;F.N&lt;/A&gt; ", "Shares of Cisco"),
+        ('target=/stocks/quote""&gt; raised its forecasts &lt;A', "raised its forecasts"),
+        ("&lt;p&gt;\\&lt;/p&gt;&lt;p&gt; It is late.", "It is late."),
+        ("3 &gt; 2 and 2 &lt; 3", "3 > 2 and 2 < 3"),
+    ],
+)
+def test_tags_written_as_entities_at_the_edges_of_a_sentence_are_not_read_and_come_back(text, read):
+    sentence = shield(text)
+    assert sentence.text == read
+    assert sentence.put_back(Answer(read, 0.0)).text == text
+
+
+def test_signs_written_as_entities_are_read_and_one_that_an_answer_lost_is_put_back(shipped):
+    answer = shipped.translate("Black &amp; white photos cost &euro; 5.", to="fr")
+    assert answer.count("&amp;") == answer.count("&euro;") == 1
+    assert not comes_back("He has 3 &gt; 2 days.", "Il a 3 jours.")
 
 
 @pytest.mark.parametrize("text", ["https://example.com", "🎉🎉", "{name}", "... !"])

@@ -15,6 +15,11 @@ RUN = re.compile(rf"(?:\w|(?<=\d)[.,](?=\d)|(?<=;)[%‰°€$£]|{ENTITY.pattern
 TAG = r"&lt;/?[A-Za-z](?:(?!&[lg]t;).){0,300}&gt;"
 CHUNK = re.compile(rf"(?:{TAG}|\S)+(?<![.,:!?)])")
 """What stands between blanks, blanks within tags that are written as entities aside, without the stop after it."""
+TAGS = re.compile(rf"[^\w\s&]*(?:{TAG}[^\w\s&]*)+")
+REST_OF_TAG = re.compile(r"(?:\s*[^\s=&]+=(?:(?!&[lg]t;)\S)*)+(?<=[\"'/])&gt;")
+"""What closes a tag that began in an earlier sentence: the rest of its attributes."""
+BEGUN_TAG = re.compile(r"(?:(?<=\s)|^)&lt;/?[A-Za-z](?:(?!&[lg]t;).){0,300}$")
+"""A tag at the end that does not close."""
 OWN = re.compile(r"<(?P<end>/?)m(?P<number>\d+)>|<code id=(?P<code>\d+)></code>|<wbr id=(?P<point>\d+)>")
 EMPTY = re.compile(r"<m(?P<number>\d+)>(?P<inner>\s*)</m(?P=number)>")
 NEXT_WORD = re.compile(r"(?P<between>\s*)(?P<word>\w[\w'’-]*)")
@@ -106,6 +111,25 @@ class Spelling(NamedTuple):
     """Letters and punctuation, each with the entity it was written as."""
 
 
+def find_core(text: str) -> tuple[int, int]:
+    """Return where a text begins and ends without the tags at its edges that are written as entities."""
+    begin, end = 0, len(text)
+    if "&lt;" not in text and "&gt;" not in text:
+        return begin, end
+    if rest := REST_OF_TAG.match(text):
+        begin = rest.end()
+    if begun := BEGUN_TAG.search(text):
+        end = begun.start()
+    chunks = [match.span() for match in CHUNK.finditer(text, begin, end)]
+    while chunks and not text[chunks[-1][1] : end].strip() and TAGS.search(text, *chunks[-1]):
+        end = chunks.pop()[0]
+    while chunks and TAGS.fullmatch(text, *chunks[0]):
+        begin = chunks.pop(0)[1]
+    core = text[begin:end].strip()
+    begin = text.index(core, begin)
+    return begin, begin + len(core)
+
+
 def find_spelling(text: str) -> Spelling | None:
     """Return what copying and spelling bring back; None if some entity is neither, such as a blank."""
     words: list[tuple[int, int]] = []
@@ -125,7 +149,12 @@ def find_spelling(text: str) -> Spelling | None:
     return Spelling(words, characters)
 
 
-def has_signs(text: str, answer: str) -> bool:
+def comes_back(text: str, answer: str) -> bool:
+    """True if copying and spelling brought the entities of a text back in its answer."""
+    return find_spelling(text[slice(*find_core(text))]) is not None and _has_signs(text, answer)
+
+
+def _has_signs(text: str, answer: str) -> bool:
     """True if an answer has the signs that its text writes as entities, as often as the text."""
     signs = {match[0] for match in ENTITY.finditer(text) if _is_entity(match[0]) and not _is_read(match[0])}
     return all(text.count(sign) == answer.count(sign) for sign in signs)
