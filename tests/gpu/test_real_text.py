@@ -163,13 +163,13 @@ WRITERS: dict[str, tuple[dict[str, Any], dict[str, Any], Callable[[int], list[st
     ),
     "span-corruption": (
         {"context": 64, "windows": 2},
-        {**SIZES, **ENDS, "depth": 8, "context": 256},
+        {**SIZES, **ENDS, "depth": 8, "context": 1024},
         lambda count: with_gaps(count, "<extra_id_0>"),
         {},
     ),
     "masked-lm": (
         {"context": 64, "windows": 2},
-        {**SIZES, "depth": 1, "context": 256},
+        {**SIZES, "depth": 1, "context": 1024},
         lambda count: with_gaps(count, "[MASK]"),
         {},
     ),
