@@ -1,6 +1,6 @@
 """Rows that do not fit the memory: split and redone, with the gradient of the whole."""
 
-from __future__ import annotations
+from __future__ import gc
 
 from dataclasses import asdict
 from typing import Any
@@ -192,8 +192,10 @@ def test_a_real_lack_of_memory_on_cuda_is_survived(train: Any) -> None:
             hungry = step.loss * torch.ones(len(batch.numbers) << 28, device="cuda")
             return Step(hungry.mean(), step.weight, step.counts)
 
-    limit = 3.5 * 2**30 / torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(limit)
+    gc.collect()
+    torch.cuda.empty_cache()  # of the tests before
+    room = torch.cuda.memory_reserved() + 3.5 * 2**30
+    torch.cuda.set_per_process_memory_fraction(room / torch.cuda.get_device_properties(0).total_memory)
     try:
         settings = {"device": "cuda", "compile": "off", "precision": "float32", "steps": 3, "optim": PLAIN}
         result, run = train(Greedy(dropout=0.0), "split", **settings)
