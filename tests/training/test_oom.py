@@ -1,7 +1,6 @@
 """Rows that do not fit the memory: split and redone, with the gradient of the whole."""
 
-from __future__ import gc
-
+import gc
 from dataclasses import asdict
 from typing import Any
 
