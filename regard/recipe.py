@@ -18,8 +18,8 @@ from regard.tasks import DEFAULT, FACES, TASKS, USES
 from regard.tasks.inputs import check_path, list_tasks
 from regard.tasks.recognition import introduced, understood
 from regard.tasks.trained import usage_line
-from regard.training import adoption, distributed
 from regard.training import device as devices
+from regard.training import distributed, transfer
 from regard.training import run as runs
 from regard.training.comparison import model_folder
 from regard.training.history import diverged, recorded
@@ -251,7 +251,7 @@ def fitted(
 def inherited(task: Any, settings: Mapping[str, Any], recipe: Any, parent: checkpoint.Checkpoint) -> dict[str, Any]:
     """The model section of a run that goes on from a parent."""
     kinds = config.sections(task.Recipe, "model").values()
-    return adoption.shape(parent, _named(settings).get("model", {}), task=recipe.task, kinds=kinds)
+    return transfer.model_settings(parent, _named(settings).get("model", {}), task=recipe.task, available=kinds)
 
 
 def bounded(task: Any, settings: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, Any]:
@@ -368,8 +368,8 @@ def _adopted(task: Any, model: Any, parent: checkpoint.Checkpoint, data: Any) ->
     """Give a new model what it goes on from, in the task's own way if it has one; the lines that say what."""
     if hasattr(task, "adopt"):
         return task.adopt(model, parent, data)
-    return adoption.adopt(
-        model, parent, same=parent.config.get("task") in TASKS and TASKS[parent.config["task"]][0] is task
+    return transfer.load_weights(
+        model, parent, same_task=parent.config.get("task") in TASKS and TASKS[parent.config["task"]][0] is task
     )
 
 

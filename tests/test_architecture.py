@@ -26,7 +26,7 @@ from tests.finders import (
     under,
 )
 
-LINES = 400
+LINES, MODEL_LINES = 400, 500
 FUNCTION_LINES = 60
 PARAMETERS = 8
 EXCEPTIONS: dict[str, str] = {}  # "regard/file.py:function": why it may break one of the three bounds above
@@ -42,6 +42,7 @@ MODEL_PARTS = {
     "dropout",
     "encoder_decoder",
     "gelu",
+    "interface",
     "hogwild",
     "kernels",
     "inference",
@@ -212,7 +213,8 @@ def test_files_stay_short():
     paths = [path for folder in ("regard", "tests", "benchmarks", "scripts") for path in (ROOT / folder).rglob("*.py")]
     texts = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
     lengths = {path: len(text.splitlines()) for path, text in texts.items()}
-    assert not {path: length for path, length in lengths.items() if length > LINES and path not in EXCEPTIONS}
+    bounds = {path: MODEL_LINES if path.startswith("regard/models/") else LINES for path in lengths}
+    assert not {path: n for path, n in lengths.items() if n > bounds[path] and path not in EXCEPTIONS}
 
 
 def test_functions_stay_short():

@@ -32,10 +32,11 @@ from regard.config.ranges import Range, Share, Small, Vocabulary, Width, afforda
 from regard.config.resuming import Warned
 from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, draw, halved
 from regard.models.dropout import Dropout
+from regard.models.interface import ModelConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class AxialConfig:
+class AxialConfig(ModelConfig):
     """Blocks that look along the rows and the columns of a picture."""
 
     name: Literal["axial"] = "axial"

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from regard.data.memory import map_large_arrays
+from regard.models.interface import traits_of
 from regard.training import device
 from regard.training.graphs import Captured
 from regard.training.oom import Piece
@@ -24,9 +25,10 @@ class MicroBatches:
         self, task: Learner, place: torch.device, dtype: torch.dtype, *, seed: int, compiles: device.Switch = "off"
     ) -> None:
         self.task, self.place, self.dtype, self.seed = task, place, dtype, seed
-        whole = compiles == "on" and getattr(task.model, "compilable", True)
+        traits = traits_of(task.model)
+        whole = compiles == "on" and traits.compilable
         self.forward = torch.compile(task.step) if whole else task.step
-        for name in getattr(task.model, "compiled", ()) if compiles == "on" else ():
+        for name in traits.compiled if compiles == "on" else ():
             task.model.get_submodule(name).compile()  # a part that every step of a sequence repeats
         self.ahead = Prefetch(task.batch, place)
         parameters = [parameter for part in task.parts().values() for parameter in part]

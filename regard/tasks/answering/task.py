@@ -24,7 +24,7 @@ from regard.tasks.answering.spans import span_loss
 from regard.tasks.answering.windows import Passage, PassageConfig
 from regard.tasks.labels.batches import LabelBatch
 from regard.tasks.labels.task import Encoder, Labelling
-from regard.training import adoption, checking
+from regard.training import checking, transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, evenly
@@ -120,7 +120,7 @@ class Answering(Labelling):
     @staticmethod
     def adopt(model: Any, parent: Checkpoint, prepared: Prepared) -> list[str]:  # type: ignore[override]
         """Weights of a model that answers questions, or only the body of another under a new head."""
-        return adoption.adopt(model, parent, same=parent.config.get("task") == AnsweringRecipe.task)
+        return transfer.load_weights(model, parent, same_task=parent.config.get("task") == AnsweringRecipe.task)
 
     def step(self, batch: LabelBatch, part: str) -> Step:
         """The surprise at where every answer begins and ends, summed."""

@@ -38,7 +38,7 @@ from regard.tasks.embedding.embedder import Embedder, tokenizer_of
 from regard.tasks.embedding.pairs import MatchingData, Pairs, Sides, parted
 from regard.tasks.embedding.pooling import EmbeddingConfig, pooled
 from regard.tasks.embedding.scoring import measured
-from regard.training import adoption
+from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace
@@ -258,9 +258,11 @@ class Matching:
     @staticmethod
     def adopt(model: Any, parent: Checkpoint, data: Prepared) -> list[str]:
         """All weights of a model for matching with the same heads, else the body, and the masked head if it has one."""
-        before = adoption.parent_shape(parent)
+        before = transfer.parent_model_config(parent)
         heads = [getattr(shape, "masked", False) for shape in (before, model.config)]
-        return adoption.adopt(model, parent, same=parent.config.get("task") == "matching" and heads[0] == heads[1])
+        return transfer.load_weights(
+            model, parent, same_task=parent.config.get("task") == "matching" and heads[0] == heads[1]
+        )
 
     def embedder(self) -> Embedder:
         """The model as it is now, ready to use."""

@@ -43,7 +43,7 @@ from regard.tasks.labels.files import ExamplesConfig
 from regard.tasks.labels.importing import imported
 from regard.tasks.labels.reading import ReadingConfig
 from regard.tasks.labels.recorded import record_columns
-from regard.training import adoption
+from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.task import Evaluation, Goal, Spread, Step, alone, every_weight
@@ -184,7 +184,7 @@ class Labelling:
         """Weights of a model that knows the same labels, or only the body of another under a new head."""
         per_token = parent.config.get("model", {}).get("per_token")
         same = parent.config.get("labels") == prepared.classes and per_token == model.config.per_token
-        return adoption.adopt(model, parent, same=same)
+        return transfer.load_weights(model, parent, same_task=same)
 
     @classmethod
     def holds(cls, shape: Any) -> bool:

@@ -32,7 +32,7 @@ from regard.tasks.vision.importing import imported
 from regard.tasks.vision.preparing import PicturesConfig, Prepared, Side
 from regard.tasks.vision.recognition import recognise
 from regard.tasks.vision.scoring import Measured, measured
-from regard.training import adoption
+from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace, power
@@ -195,7 +195,7 @@ class PictureClassification:
     def adopt(model: Any, parent: Checkpoint, prepared: Prepared) -> list[str]:
         """Weights of a model that knows the same labels, or only the body of another under a new head."""
         same = parent.config.get("task") == "pictures" and parent.config.get("labels") == prepared.classes
-        return adoption.adopt(model, parent, same=same)
+        return transfer.load_weights(model, parent, same_task=same)
 
     @staticmethod
     def imported(shape: Any, data: Any, notes: Any = (), *, labels: Any = None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from regard.tasks.labels.batches import IGNORE, index
 from regard.tasks.labels.files import TaggedFile, read
 from regard.tasks.labels.pieces import cut
 from regard.tasks.labels.reading import ReadingConfig
-from tests.training.test_adoption import begun
+from tests.training.test_transfer import begun
 
 TRAINING = {"steps": 6, "log": 6, "evaluate": 3, "save": 3, "device": "cpu", "tensorboard": False}
 SIZES = {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "dropout": 0.0}

@@ -34,7 +34,7 @@ from regard.tasks.vision.captions.recognition import recognise
 from regard.tasks.vision.captions.regions import Kept, Regions
 from regard.tasks.vision.captions.writer import CaptionOptions, CaptionWriter, read_tokenizer
 from regard.tasks.vision.classification import sizes_for
-from regard.training import adoption
+from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace
@@ -197,7 +197,7 @@ class Captions:
     @staticmethod
     def adopt(model: Any, parent: Checkpoint, prepared: Prepared) -> list[str]:
         """Weights of another captioner, or of a model of pictures as the encoder."""
-        return adoption.adopt(model, parent, same=parent.config.get("task") == CaptionsRecipe.task)
+        return transfer.load_weights(model, parent, same_task=parent.config.get("task") == CaptionsRecipe.task)
 
     @property
     def device(self) -> torch.device:

@@ -27,7 +27,7 @@ from regard.tasks.vision import preparing
 from regard.tasks.vision.classification import PictureBatch, on_device
 from regard.tasks.vision.preparing import PicturesConfig, Prepared
 from regard.tasks.vision.recognition import recognise
-from regard.training import adoption
+from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace, power
@@ -169,7 +169,7 @@ class PictureMaking:
         learnt = parent.config.get("labels")
         if parent.config.get("task") == GANRecipe.task and learnt != prepared.classes:
             raise ValueError(f"{parent.directory} makes pictures of other labels: leave out --from, or give its labels")
-        return adoption.adopt(model, parent, same=parent.config.get("task") == GANRecipe.task)
+        return transfer.load_weights(model, parent, same_task=parent.config.get("task") == GANRecipe.task)
 
     @property
     def device(self) -> torch.device:

@@ -28,7 +28,7 @@ from regard.tasks.vision.pixels import preparing
 from regard.tasks.vision.pixels.preparing import PixelsConfig, Prepared
 from regard.tasks.vision.pixels.tokens import Alphabet
 from regard.tasks.vision.preparing import Side, row
-from regard.training import adoption
+from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace
@@ -166,7 +166,7 @@ class Pixels:
     @staticmethod
     def adopt(model: Any, parent: Checkpoint, prepared: Prepared) -> list[str]:
         """Weights of a model of the same pixels."""
-        before = adoption.parent_shape(parent)
+        before = transfer.parent_model_config(parent)
         if (before.vocab, before.size, before.channels) != (
             model.config.vocab,
             model.config.size,
@@ -176,7 +176,7 @@ class Pixels:
                 f"{parent.directory} knows pictures of {before.size} x {before.size} in {before.vocab - 1} tokens, "
                 "not like these: leave out --from, or set data.size and data.colours to the same"
             )
-        return adoption.adopt(model, parent, same=True)
+        return transfer.load_weights(model, parent, same_task=True)
 
     @property
     def device(self) -> torch.device:
