@@ -10,31 +10,30 @@ from typing import Any, NoReturn
 
 import torch
 
-from regard import checkpoint, config, models, shipped
-from regard.config.merging import chosen_before, merged
+from regard import checkpoint, config, shipped
+from regard.config.merging import drop_automatic_preset
 from regard.config.words import list_scores, nearest, quantity, shown
 from regard.data.encodings import find
+from regard.models.interface import ModelConfig
 from regard.tasks import DEFAULT, FACES, TASKS, USES
 from regard.tasks.inputs import check_path, list_tasks
 from regard.tasks.recognition import introduced, understood
 from regard.tasks.trained import usage_line
 from regard.training import device as devices
-from regard.training import distributed, transfer
+from regard.training import distributed
 from regard.training import run as runs
 from regard.training.comparison import model_folder
 from regard.training.history import diverged, recorded
 from regard.training.loop import Result, fit
-from regard.training.pace import warmed
+from regard.training.pace import resolve_warmup
 from regard.training.parent import Parent, recorded_parent
 from regard.training.provenance import recorded_digests
-from regard.training.task import Given
+from regard.training.task import Given, tuning_of
 from regard.training.tuning import go_on, tune
 
-AUTO = "auto"
 SPARE = 10**8  # parameters that cost nothing to allocate
 RUNS = Path("runs")
 RECIPES = (".yaml", ".yml")
-LENGTHS = ("steps", "epochs", "seconds")  # ways to say how long to train: one of them named, no other is chosen
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,7 @@ def train(
             out = place if overwrite else team.broadcast(runs.vacant(place, resume=resume))
         parent, record_of_parent = starting_model(start, Path(out), resume=resume)
         if parent is not None:  # a body that does not fit is refused before data is read
-            settings = bounded(task, settings, inherited(task, settings, recipe, parent))
+            settings = task.limit_settings(settings, parent)
             task, recipe = resolve(settings)
         run = runs.claim(out, command=shlex.join(command), resume=resume, overwrite=overwrite, team=team)
         with run.log(quiet=quiet) as log, recorded(run.folder, writes=team.is_main) as record:
@@ -166,16 +165,16 @@ def train(
                 record.begin()
             data = team.main_first(lambda: task.prepare(recipe, run.latest or parent))
             before = None if run.latest is None else begun(run.folder)
-            recipe = fitted(task, settings, recipe, data, parent, before)
+            recipe = task.resolve(settings, data, parent, begun=before)
             torch.manual_seed(recipe.training.seed)
-            model = models.build(recipe.model)
-            adopted = [] if parent is None else _adopted(task, model, parent, data)
-            if hasattr(recipe, "tuning"):
-                adopted += tune(model, recipe.tuning, started=parent is not None or run.latest is not None)
+            model = task.build_model(recipe)
+            adopted = [] if parent is None else task.adopt(model, parent, data)
+            if (tuning := tuning_of(recipe)) is not None:
+                adopted += tune(model, tuning, started=parent is not None or run.latest is not None)
                 adopted += [] if parent is None else go_on(model, parent.tensors())
             model = model.to(device)
             learner = task(recipe, data, model, fixed=devices.compiles(device, recipe.training.compile, model))
-            recipe = paced(settings, recipe, learner.rows, before)
+            recipe = learner.recipe = resolve_warmup(settings, recipe, rows=learner.rows, begun=before)
             run = run.begin(recipe, data.report, record_of_parent, parent)
             record.begin()
             log.begin(step=run.step, tensorboard=recipe.training.tensorboard, anew=run.filled and not resume)
@@ -194,7 +193,7 @@ def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
     if not isinstance(name, str) or name not in TASKS:
         raise ValueError(f"unknown task {name!r}{nearest(str(name), TASKS)}")
     task = TASKS[name].task
-    return task, config.build(task.Recipe, _named(settings))
+    return task, config.build(task.Recipe, drop_automatic_preset(settings))
 
 
 def _lacks_data(settings: Mapping[str, Any]) -> bool:
@@ -222,50 +221,6 @@ def starting_model(
         return model, Parent.of(start, model)
     recorded = recorded_parent(folder) if resume and not runs.Run(folder).steps() else None
     return (None, None) if recorded is None else (recorded.find(folder, opened), recorded)
-
-
-def fitted(
-    task: Any,
-    settings: Mapping[str, Any],
-    recipe: Any,
-    data: Any,
-    parent: checkpoint.Checkpoint | None = None,
-    begun: Mapping[str, Any] | None = None,
-) -> Any:
-    """The recipe with what follows from a parent and from the data wherever nobody named it.
-
-    A run that was `begun` with these settings keeps what was chosen for it then.
-    """
-    named = _named(settings)
-    suited = dict(task.suited(recipe, data))
-    if _preset(settings) not in (None, AUTO):
-        suited.pop("model", None)  # a preset names all sizes
-    if any(name in named.get("training", {}) for name in LENGTHS):
-        suited["training"] = {key: value for key, value in suited.get("training", {}).items() if key not in LENGTHS}
-    suited = chosen_before(suited, begun)
-    if parent is not None:
-        suited["model"] = inherited(task, settings, recipe, parent)
-    return task.sized(config.build(task.Recipe, merged(suited, named)), data)
-
-
-def inherited(task: Any, settings: Mapping[str, Any], recipe: Any, parent: checkpoint.Checkpoint) -> dict[str, Any]:
-    """The model section of a run that goes on from a parent."""
-    kinds = config.sections(task.Recipe, "model").values()
-    return transfer.model_settings(parent, _named(settings).get("model", {}), task=recipe.task, available=kinds)
-
-
-def bounded(task: Any, settings: Mapping[str, Any], model: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings under which texts are as short as a model to start from asks for, where nobody said how long."""
-    return merged(task.within(model) if hasattr(task, "within") else {}, settings)
-
-
-def paced(settings: Mapping[str, Any], recipe: Any, rows: int, begun: Mapping[str, Any] | None = None) -> Any:
-    """The recipe with a warm-up in proportion to the run, where nobody named one."""
-    optim: Any = getattr(recipe, "optim", None)
-    if "warmup" in (settings.get("optim") or {}) or not hasattr(optim, "warmup"):
-        return recipe
-    warmup = chosen_before({"optim": {"warmup": warmed(optim, recipe.training, rows=rows).warmup}}, begun)
-    return replace(recipe, optim=replace(optim, **warmup["optim"]))
 
 
 def load(
@@ -333,7 +288,8 @@ def _fitting(found: checkpoint.Checkpoint, kind: type) -> None:
     """Stop at a config that no recipe could have, or whose model the weights could not fill, before it is built."""
     for name in ("tokenizer", "decoding", "writing"):
         config.section(kind, found.config, name)
-    parameters = getattr(config.section(kind, found.config, "model"), "parameters", 0)
+    model_config = config.section(kind, found.config, "model")
+    parameters = model_config.parameters if isinstance(model_config, ModelConfig) else 0
     size = found.manifest["files"].get(checkpoint.WEIGHTS, {}).get("size", 0)
     if parameters > SPARE + 4 * size:  # weights may be shrunken, and the number is an estimate
         raise ValueError(f"config.yaml describes about {parameters:.1e} parameters, the weights have {size:.1e} bytes")
@@ -365,15 +321,6 @@ def opened(directory: str | Path) -> checkpoint.Checkpoint:
     return checkpoint.read(usable or path)
 
 
-def _adopted(task: Any, model: Any, parent: checkpoint.Checkpoint, data: Any) -> list[str]:
-    """Give a new model what it goes on from, in the task's own way if it has one; the lines that say what."""
-    if hasattr(task, "adopt"):
-        return task.adopt(model, parent, data)
-    return transfer.load_weights(
-        model, parent, same_task=parent.config.get("task") in TASKS and TASKS[parent.config["task"]].task is task
-    )
-
-
 def _called(data: Any) -> str:
     """What a run is called by its data section: the first file to learn from."""
     first = data.get("train") if isinstance(data, Mapping) else None
@@ -386,16 +333,3 @@ def _called(data: Any) -> str:
 
 def _stem(name: str) -> str:
     return Path(name.removesuffix(".gz")).stem or "run"
-
-
-def _named(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that somebody named; `model.preset: auto` names none."""
-    named = dict(settings)
-    if _preset(settings) == AUTO:
-        named["model"] = {key: value for key, value in named["model"].items() if key != "preset"}
-    return named
-
-
-def _preset(settings: Mapping[str, Any]) -> Any:
-    model = settings.get("model")
-    return model.get("preset") if isinstance(model, Mapping) else None

@@ -45,6 +45,8 @@ class ModelConfig:
 
     name: Any
     """The model's name in recipes."""
+    sizes_known: ClassVar[bool] = True
+    """False if the model has a size that only its data or its weights tell."""
     PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     """Settings by the names of published sizes."""
 

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -46,6 +46,8 @@ class Word2VecConfig(ModelConfig):
     """They are drawn in proportion to their count raised to this."""
     sample: Positive | None = 1e-3
     """Share of the text above which a word is left out at random, the more often the more frequent; null: never."""
+
+    sizes_known: ClassVar[bool] = False
 
 
 class Inputs(NamedTuple):

@@ -34,7 +34,7 @@ class MicroBatches:
         parameters = [parameter for part in task.parts().values() for parameter in part]
         self.captured = Captured(self._compiled, parameters, place) if compiles != "off" else None
         self._around = contextlib.ExitStack()
-        if place.type == "cpu" and hasattr(task, "piece_tokens"):
+        if place.type == "cpu" and task.piece_tokens is not None:
             map_large_arrays()
 
     def __enter__(self) -> MicroBatches:
@@ -56,11 +56,10 @@ class MicroBatches:
 
     def _divide(self, piece: Piece) -> list[Piece]:
         """Halve a piece until each part has no more tokens than the task allows for one backward pass."""
-        task: Any = self.task
-        limit = getattr(task, "piece_tokens", None)
+        limit = self.task.piece_tokens
         if limit is None or len(piece.batch.tokens) <= limit:
             return [piece]
-        halves = task.split(piece.batch)
+        halves = self.task.split(piece.batch)
         if len(halves) < 2:
             return [piece]
         parts = [Piece(piece.row, half, (*piece.path, number)) for number, half in enumerate(halves)]

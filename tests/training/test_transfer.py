@@ -50,9 +50,9 @@ def begun(given, parent):
     before = recipe.opened(parent)
     task, found = recipe.resolve(given)
     data = task.prepare(found, before)
-    found = recipe.fitted(task, given, found, data, before)
+    found = task.resolve(given, data, before)
     model = models.build(found.model)
-    lines = recipe._adopted(task, model, before, data)
+    lines = task.adopt(model, before, data)
     return model, before, lines, data
 
 

@@ -93,10 +93,10 @@ class Answering(Labelling):
     @staticmethod
     def check(recipe: Any, *, tokens: bool = False) -> checking.Report:  # type: ignore[override]
         """What there is to say of the data before anything is trained on it, tokens and windows included."""
-        return checking.prepared(Answering, recipe)
+        return checking.prepare_report(Answering, recipe)
 
     @staticmethod
-    def within(model: Mapping[str, Any]) -> dict[str, Any]:
+    def limit_lengths(model: Mapping[str, Any]) -> dict[str, Any]:
         """What a model to start from decides before texts are read: their format, and windows that it can hold."""
         named: dict[str, Any] = {"model": {"name": model["name"]}}
         context = model.get("context", QuestionsConfig.window)
@@ -110,7 +110,7 @@ class Answering(Labelling):
         return False
 
     @classmethod
-    def sized(cls, recipe: Any, prepared: Prepared) -> Any:  # type: ignore[override]
+    def fill_sizes(cls, recipe: Any, prepared: Prepared) -> Any:  # type: ignore[override]
         """The recipe with the number of tokens, two outputs for each, and how long answers are."""
         sizes = {"vocab": prepared.tokenizer.vocab, "classes": OUTPUTS, "per_token": True}
         data = replace(recipe.data, answer=recipe.data.answer or prepared.answer)
