@@ -20,7 +20,7 @@ from regard.config.ranges import Length, Positive, Share, Small, Vocabulary, Who
 from regard.config.resuming import Warned
 from regard.models.blocks import ACTIVATIONS, DEVIATION, BlockShape, Embedding, EncoderBlock, check_length, draw
 from regard.models.dropout import Dropout
-from regard.models.interface import Backbone, ModelConfig, read_settings
+from regard.models.interface import Backbone, ModelConfig, TokenModel, read_settings
 from regard.models.spread import first
 
 
@@ -107,6 +107,11 @@ class BERTConfig(ModelConfig):
         return (self.vocab + self.segments) * width + places + norms + self.depth * block + heads + masked
 
     @property
+    def predicts_masked(self) -> bool:
+        """True if it has a head for masked tokens."""
+        return self.masked
+
+    @property
     def phrase(self) -> str:
         """What it is, in a few words."""
         return f"A BERT of {self.depth} blocks, {self.width} wide, {self.heads} heads"
@@ -156,7 +161,7 @@ class MaskedHead(nn.Module):
         return self.norm(self.activation(self.dense(features)))
 
 
-class BERT(nn.Module):
+class BERT(TokenModel):
     """Reads texts in both directions; heads fill in masked tokens and tell whether two segments belong together."""
 
     segments: nn.Embedding | None
@@ -211,6 +216,11 @@ class BERT(nn.Module):
     def prediction(self) -> Float[Tensor, "vocab width"]:
         """The matrix that turns transformed features into logits, a bias being added."""
         return self.embedding.weight
+
+    @property
+    def has_logits(self) -> bool:
+        """True if it has a head for masked tokens."""
+        return self.config.masked
 
     def logits(self, features: Float[Tensor, "*batch width"]) -> Float[Tensor, "*batch vocab"]:
         """One number per token of the vocabulary."""

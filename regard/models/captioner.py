@@ -86,7 +86,7 @@ class Reading(ModelConfig):
     def read(self) -> tuple[int, int]:
         """How many regions a picture has, and how many features each."""
         rows, columns = self.encoder.plane
-        return rows * columns, getattr(self.encoder, "features", None) or self.encoder.width  # type: ignore[union-attr]
+        return rows * columns, self.encoder.features
 
     @property
     def reads(self) -> str:

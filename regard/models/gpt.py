@@ -25,7 +25,7 @@ from regard.config.ranges import Length, Positive, Range, Share, Small, Vocabula
 from regard.config.resuming import Warned
 from regard.models.blocks import DEVIATION, BlockShape, Embedding, EncoderBlock, Stack, check_length, draw, halved
 from regard.models.dropout import Dropout
-from regard.models.interface import Backbone, ModelConfig, read_settings
+from regard.models.interface import Backbone, ModelConfig, TokenModel, read_settings
 
 Side = Annotated[int, Range(0, 4096)]
 
@@ -253,7 +253,7 @@ class ImageGPTConfig(GPTConfig):
         return replace(super().backbone, family="pixels")
 
 
-class GPT(nn.Module):
+class GPT(TokenModel):
     """Reads a text and says, at each token, what may come next; trained on packed rows, generates beam by beam."""
 
     bias: ClassVar[None] = None  # of the logits

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from regard.config.fields import Section
+
 
 @dataclass(frozen=True, kw_only=True)
 class Backbone:
@@ -40,20 +42,30 @@ def read_settings(config: Any, settings: Mapping[str, str]) -> dict[str, Any]:
     return {name: getattr(config, setting) for name, setting in settings.items()}
 
 
-class ModelConfig:
+class ModelConfig(Section):
     """The config of a model; every setting has a default, so that a model can be chosen by its name alone."""
 
     name: Any
     """The model's name in recipes."""
     sizes_known: ClassVar[bool] = True
     """False if the model has a size that only its data or its weights tell."""
-    PRESETS: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """Settings by the names of published sizes."""
+    reads_whole: ClassVar[bool] = False
+    """True if it reads sequences of one length, and no part of one."""
 
     @property
     def parameters(self) -> int:
         """About how many numbers are learnt; 0: not known before the model is built."""
         return 0
+
+    @property
+    def context(self) -> int | None:
+        """The longest sequence that it reads, in tokens; None: any, or it reads no sequences."""
+        return None
+
+    @property
+    def predicts_masked(self) -> bool:
+        """True if it predicts masked tokens alone."""
+        return False
 
     @property
     def phrase(self) -> str:
@@ -86,6 +98,8 @@ class Model(nn.Module):
     """A model that says more of itself than a plain module, for which every default here holds."""
 
     traits: Traits = Traits()
+    stack: Any = None
+    """The blocks that write, which the fast path can step; None: there are none of that kind."""
 
     def resize_weights(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the weights of such a model of other sizes as they are for this one's."""
@@ -95,6 +109,24 @@ class Model(nn.Module):
     def read_sizes(config: Any, tensors: Mapping[str, Tensor]) -> Any:
         """Return the config with sizes that only the weights say."""
         return config
+
+
+class TokenModel(Model):
+    """A model that says of every token of its vocabulary how likely it is."""
+
+    @property
+    def prediction(self) -> Tensor:
+        """The matrix that turns features into logits."""
+        raise NotImplementedError
+
+    @property
+    def has_logits(self) -> bool:
+        """True if it has a head over its vocabulary, which may be left out where the features alone count."""
+        return True
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Return one number per token of the vocabulary."""
+        raise NotImplementedError
 
 
 def traits_of(model: nn.Module) -> Traits:

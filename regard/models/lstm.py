@@ -20,7 +20,7 @@ from torch.nn import functional as F
 from regard.config.ranges import Share, Small, Vocabulary, Width, affordable
 from regard.config.resuming import Warned
 from regard.models.cells import Kind, Layers
-from regard.models.interface import Backbone, Model, ModelConfig, Traits, read_settings
+from regard.models.interface import Backbone, ModelConfig, TokenModel, Traits, read_settings
 
 READ = 1024  # tokens of a prompt read at a time
 BETWEEN = re.compile(r"weight_hh|state\.weight")  # weights from one state to the next
@@ -100,7 +100,7 @@ class Reading:
         return Reading(torch.cat([self.state, other.state]))
 
 
-class RecurrentLM(Model):
+class RecurrentLM(TokenModel):
     """Embedding, recurrent layers, and one number for every token that may follow.
 
     It runs in full precision: states gather the errors of all steps.
@@ -116,8 +116,7 @@ class RecurrentLM(Model):
         self.embedding = nn.Embedding(config.vocab, features)
         sizes = [features, *[width] * (config.depth - 1)]
         self.layers = nn.ModuleList(Layers(config.cell, size, width, fused=config.fused) for size in sizes)
-        if config.tied and width != features:
-            self.narrow = nn.Linear(width, features, bias=False)
+        self.narrow = nn.Linear(width, features, bias=False) if config.tied and width != features else None
         if not config.tied:
             self.output = nn.Linear(width, config.vocab, bias=False)
         self.bias = nn.Parameter(torch.zeros(config.vocab))
@@ -144,7 +143,7 @@ class RecurrentLM(Model):
                 x, end = self._read(layers, x, own)
                 x = self._drop(x)
                 ends.append(end)
-            return (self.narrow(x) if hasattr(self, "narrow") else x), torch.cat(ends, -2)
+            return (x if self.narrow is None else self.narrow(x)), torch.cat(ends, -2)
 
     def _read(self, layers: Layers, x: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
         """One layer, which in training may forget some of the ways from state to state for a whole window."""

@@ -205,8 +205,8 @@ class SAGAN(Model):
         for module in self.modules():
             if isinstance(module, nn.Conv2d | nn.Linear | nn.Embedding):
                 nn.init.xavier_uniform_(module.weight)
-                if getattr(module, "bias", None) is not None:
-                    nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+                if not isinstance(module, nn.Embedding) and module.bias is not None:
+                    nn.init.zeros_(module.bias)
         normalise(self)
 
     def forward(

@@ -93,6 +93,11 @@ class ViTConfig(ModelConfig):
         affordable(self.parameters, "lower width, hidden or depth")
 
     @property
+    def features(self) -> int:
+        """Features of a region."""
+        return self.width
+
+    @property
     def plane(self) -> Plane:
         """Rows and columns of patches."""
         return self.size // self.patch, self.size // self.patch

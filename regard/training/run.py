@@ -273,7 +273,7 @@ def environment() -> dict[str, Any]:
     found = {name: _version(name) for name in packages}
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
-        "regard": getattr(regard, "__version__", "unknown"),
+        "regard": regard.__version__,
         "python": platform.python_version(),
         "packages": found,
         "system": platform.system(),
