@@ -275,10 +275,8 @@ def _serves(face: Any, model: Any) -> bool:
 
 def _misfit(directory: str | Path, name: str, wanted: Sequence[str]) -> NoReturn:
     """Say what a model is, what is needed instead, and the command that it can be used with."""
-    asked, own = (
-        (TASKS[task].task if task in TASKS else FACES[task]).usage.partition(" {folder}")[0]
-        for task in (wanted[0], name)
-    )
+    classes = [TASKS[task].task if task in TASKS else FACES[task] for task in (wanted[0], name)]
+    asked, own = (each.usage.partition(" {folder}")[0] for each in classes)
     *others, last = dict.fromkeys(USES[task][1] for task in wanted)
     needed = f"{', '.join(others)} or {last}" if others else last
     raise ValueError(f"{directory} is {USES[name][1]}; {asked} needs {needed} (try {own})")
