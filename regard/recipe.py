@@ -22,13 +22,14 @@ from regard.tasks.trained import usage_line
 from regard.training import device as devices
 from regard.training import distributed
 from regard.training import run as runs
+from regard.training.callbacks import Callback
 from regard.training.comparison import model_folder
 from regard.training.history import diverged, recorded
 from regard.training.loop import Result, fit
 from regard.training.pace import resolve_warmup
 from regard.training.parent import Parent, recorded_parent
 from regard.training.provenance import recorded_digests
-from regard.training.task import Given, tuning_of
+from regard.training.task import Claim, Given, Task, tuning_of
 from regard.training.tuning import go_on, tune
 
 SPARE = 10**8  # parameters that cost nothing to allocate
@@ -73,16 +74,23 @@ class Order:
     settings: dict[str, Any]
     name: str = "run"
     notes: tuple[str, ...] = ()
+    task: type[Task] | None = None
+    """The class that learns; None: the one of Regard's that the settings name."""
 
 
 def order(
-    asked: str | Path | Mapping[str, Any] | Sequence[str | Path], *changes: str, given: Given | None = None
+    asked: str | Path | Mapping[str, Any] | Sequence[str | Path],
+    *changes: str,
+    given: Given | None = None,
+    task: type[Task] | None = None,
 ) -> Order:
     """What a recipe, files and settings ask for together: files take the place of those in the recipe.
 
     `asked` is a recipe, as a YAML file or a mapping, or files to learn from, or a list of both; `given` may say more of
-    the files.
+    the files. A `task` is a class of one's own.
     """
+    if task is not None and not (isinstance(task, type) and issubclass(task, Task)):
+        raise ValueError(f"task must be a class derived from regard.training.task.Task, not {shown(task)}")
     names = [] if isinstance(asked, Mapping) else _file_names(asked)
     sheets = [name for name in names if Path(name).suffix.lower() in RECIPES]
     if len(sheets) > 1:
@@ -97,17 +105,18 @@ def order(
     if not given.files:
         if given.valid or given.to is not None:
             raise ValueError("--valid and --to go with files to train on: name some, or set data.valid and a tag")
-        return Order(named, Path(sheets[0]).stem if sheets else _called(named.get("data")))
+        return Order(named, Path(sheets[0]).stem if sheets else _called(named.get("data")), task=task)
     if base:
-        named.setdefault("task", DEFAULT)
-    task, claim = understood(given := replace(given, settings=named))
+        named.setdefault("task", DEFAULT if task is None else task.Recipe.task)
+    given = replace(given, settings=named)
+    task_name, claim = understood(given) if task is None else recognise_for(task, given)
     files = {**base.get("data", {}), **claim.data}
-    found = config.override({**base, "task": task, "data": files}, changes)
-    resolve(found)
+    found = config.override({**base, "task": task_name, "data": files}, changes)
+    resolve(found, task)
     for name in (*given.files, *given.valid):
         find(name)  # before a folder is made for the run
     name = Path(sheets[0]).stem if sheets else _stem(given.files[0])
-    return Order(found, name, (introduced(given, task, claim),))
+    return Order(found, name, (introduced(given, task_name, claim),) if task is None else (), task)
 
 
 def _file_names(asked: Any) -> list[str | Path]:
@@ -138,18 +147,20 @@ def train(
     start: str | Path | None = None,
     command: Sequence[str] = (),
     quiet: bool = False,
+    callbacks: Sequence[Callback] = (),
 ) -> Outcome:
     """Files in, a scored model out, in the folder `out`, or in runs/NAME, with a number where that is taken.
 
     `start` names a model to start from: one of the same task goes on as it is, one of another gives its body and its
-    tokenizer to a new head. Started by torchrun, several processes share the work; each returns the same.
+    tokenizer to a new head. Started by torchrun, several processes share the work; each returns the same. `callbacks`
+    are told how it goes.
     """
     order = asked if isinstance(asked, Order) else Order(dict(asked))
     settings = order.settings
-    if not settings.keys() & {"data", "task"} or _lacks_data(settings):
+    if not (order.task or settings.keys() & {"data", "task"}) or _lacks_data(settings, order.task):
         raise ValueError("nothing to train on: give a recipe file with data, or files to train on")
     with distributed.team() as team:
-        task, recipe = resolve(settings)
+        task, recipe = resolve(settings, order.task)
         team.admit(task, recipe.task, recipe.training.accumulate)
         device = team.device(devices.choose(recipe.training.device))
         if out is None:
@@ -158,13 +169,13 @@ def train(
         parent, record_of_parent = starting_model(start, Path(out), resume=resume)
         if parent is not None:  # a body that does not fit is refused before data is read
             settings = task.limit_settings(settings, parent)
-            task, recipe = resolve(settings)
+            task, recipe = resolve(settings, order.task)
         run = runs.claim(out, command=shlex.join(command), resume=resume, overwrite=overwrite, team=team)
-        with run.log(quiet=quiet) as log, recorded(run.folder, writes=team.is_main) as record:
+        with run.log(quiet=quiet, callbacks=callbacks) as log, recorded(run.folder, writes=team.is_main) as record:
             if not run.filled:
                 record.begin()
             data = team.main_first(lambda: task.prepare(recipe, run.latest or parent))
-            before = None if run.latest is None else begun(run.folder)
+            before = None if run.latest is None else runs.begun(run.folder, task.Recipe)
             recipe = task.resolve(settings, data, parent, begun=before)
             torch.manual_seed(recipe.training.seed)
             model = task.build_model(recipe)
@@ -187,20 +198,36 @@ def train(
         return Outcome(run.folder, run.best, metrics, result, task.usage)
 
 
-def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The task class and the checked recipe: what is unknown or impossible is an error here, before data is read."""
-    name = settings.get("task", DEFAULT)
-    if not isinstance(name, str) or name not in TASKS:
-        raise ValueError(f"unknown task {name!r}{nearest(str(name), TASKS)}")
-    task = TASKS[name].task
+def resolve(settings: Mapping[str, Any], task: Any = None) -> tuple[Any, Any]:
+    """The task class and the checked recipe: what is unknown or impossible is an error here, before data is read.
+
+    A `task` is a class of one's own; without one it is the task of Regard's that the settings name.
+    """
+    name = settings.get("task", DEFAULT if task is None else task.Recipe.task)
+    if task is None:
+        if not isinstance(name, str) or name not in TASKS:
+            raise ValueError(f"unknown task {name!r}{nearest(str(name), TASKS)}")
+        task = TASKS[name].task
     return task, config.build(task.Recipe, drop_automatic_preset(settings))
 
 
-def _lacks_data(settings: Mapping[str, Any]) -> bool:
+def recognise_for(task: type[Task], given: Given) -> tuple[str, Claim]:
+    """Return the name of a task of one's own, and what it takes files for."""
+    name = task.Recipe.task
+    claim = task.recognise(given)
+    if claim is None:
+        raise ValueError(f"{name} does not say what to make of {given.files[0]}: name it in data.train")
+    return name, claim
+
+
+def _lacks_data(settings: Mapping[str, Any], task: Any = None) -> bool:
     """True if the task needs data and nothing names any."""
-    entry = TASKS.get(str(settings.get("task", DEFAULT)))
-    own = next((field for field in fields(entry.task.Recipe) if field.name == "data"), None) if entry else None
-    return "data" not in settings and own is not None and own.default is MISSING and own.default_factory is MISSING
+    name = str(settings.get("task", DEFAULT))
+    if task is None and name not in TASKS:
+        return False
+    section = next((field for field in fields((task or TASKS[name].task).Recipe) if field.name == "data"), None)
+    needed = section is not None and section.default is MISSING and section.default_factory is MISSING
+    return needed and "data" not in settings
 
 
 def begun(folder: Path) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def config_of(settings: Mapping[str, Any]) -> Any:
 
 def build(shape: Any) -> nn.Module:
     """The model that a config describes, with weights drawn at random."""
-    return MODELS[shape.name][0](shape)
+    return MODELS[shape.name][0](shape) if shape.name in MODELS else shape.build()
 
 
 def revive(settings: Mapping[str, Any], tensors: Mapping[str, Tensor], device: torch.device | str = "cpu") -> nn.Module:

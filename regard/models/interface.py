@@ -52,6 +52,10 @@ class ModelConfig(Section):
     reads_whole: ClassVar[bool] = False
     """True if it reads sequences of one length, and no part of one."""
 
+    def build(self) -> nn.Module:
+        """Return a model with this config; those of Regard are built by their names."""
+        raise NotImplementedError
+
     @property
     def parameters(self) -> int:
         """About how many numbers are learnt; 0: not known before the model is built."""

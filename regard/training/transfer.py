@@ -28,11 +28,11 @@ def model_settings(
     Overrides may differ in what weights do not depend on, and of another task's model in its head. `available` are the
     configs of the models that the task can train.
     """
-    parent_config = parent_model_config(parent)
+    available = list(available)
+    parent_config = parent_model_config(parent, available)
     overrides = overrides if isinstance(overrides, Mapping) else {}
     if parent.config.get("task") == task:
         return _same_task_settings(parent, parent_config, overrides)
-    available = list(available)
     if (holder := _model_that_holds(available, overrides, parent_config)) is not None:
         return _settings_around(holder, overrides, parent, parent_config)
     chosen = _choose_model(available, overrides, parent_config)
@@ -79,9 +79,11 @@ def load_weights(model: nn.Module, parent: Checkpoint, *, same_task: bool) -> li
     return [f"starting from {name_of(parent.directory)}: {_copy_backbone(model, resized, parent)}", *notes]
 
 
-def parent_model_config(parent: Checkpoint) -> Any:
-    """Return the config of a checkpoint's model."""
-    return models.config_of(parent.config["model"])
+def parent_model_config(parent: Checkpoint, available: Iterable[type[ModelConfig]] = ()) -> Any:
+    """Return the config of a checkpoint's model, which may be one of those that a task of one's own trains."""
+    section = parent.config["model"]
+    candidates = [kind for kind in available if kind.name == section.get("name") and kind.name not in models.MODELS]
+    return config.build(candidates[0], section, where="model") if candidates else models.config_of(section)
 
 
 def _same_task_settings(parent: Checkpoint, parent_config: Any, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,9 +149,9 @@ def _has_all_of(candidate: type, parent_config: Any) -> bool:
     return isinstance(parent_config, candidate) or issubclass(candidate, type(parent_config))
 
 
-def _copy_backbone(model: nn.Module, tensors: Mapping[str, Tensor], parent: Checkpoint) -> str:
+def _copy_backbone(model: Any, tensors: Mapping[str, Tensor], parent: Checkpoint) -> str:
     """Copy all weights of the backbone; return how many were taken over and which are new."""
-    parent_config = parent_model_config(parent)
+    parent_config = parent_model_config(parent, [type(model.config)])
     ours, theirs = _backbone(model.config), _backbone(parent_config)
     if not ours.weights or not theirs.weights:
         raise ValueError(
