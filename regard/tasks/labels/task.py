@@ -27,11 +27,10 @@ from regard.metrics.entities import Found as Entities
 from regard.metrics.labels import Labels, judge
 from regard.metrics.likelihood import IGNORE, count, cross_entropy
 from regard.metrics.significance import Statistics
-from regard.models.linear import LinearConfig, LinearText
-from regard.models.reader import BERTEncoderConfig, BodyReader, GPTEncoderConfig
+from regard.models.linear import LinearConfig
+from regard.models.reader import BERTEncoderConfig, GPTEncoderConfig
 from regard.models.text_classifier import (
     ConvolutionEncoderConfig,
-    Labeller,
     RecurrentEncoderConfig,
     TransformerEncoderConfig,
 )
@@ -53,7 +52,7 @@ Encoder = (
     TransformerEncoderConfig | RecurrentEncoderConfig | ConvolutionEncoderConfig | BERTEncoderConfig | GPTEncoderConfig
 )
 AnyReaderConfig = RecurrentEncoderConfig | Encoder | LinearConfig  # the first where no name is given
-Reader = Labeller | BodyReader | LinearText
+Reader = Any  # a model that says of each text, or each token, one number for every label
 
 # What follows from the number of texts where nobody named it.
 ROWS = 100  # rows of an epoch, unless they would be very short or very long
