@@ -69,23 +69,6 @@ TASK_NAMED = {  # "file": why it may say the name of a task
     "regard/models/word2vec.py": "the model is called so too",
 }
 
-PROBELESS = ("training", "recipe.py", "models", "cost", "config", "checkpoint", "data", "decoding", "interop")
-PROBES = {  # "file": how often it asks whether something has an attribute, and why nothing can declare it
-    "regard/config/text.py": (2, "PyYAML may be built without libyaml"),
-    "regard/cost/trace.py": (1, "functions of torch"),
-    "regard/data/images.py": (1, "pictures of Pillow, some of which have several frames"),
-    "regard/data/memory.py": (2, "functions of the C library, which not every system has"),
-    "regard/data/pictures/decoding.py": (1, "pictures of Pillow, some of which move"),
-    "regard/data/roles.py": (1, "models of tokenizers, some of which have an unknown token"),
-    "regard/data/tokenizers/forking.py": (1, "systems that fork"),
-    "regard/decoding/threads.py": (1, "what is stepped need not be a module"),
-    "regard/interop/folder.py": (2, "flags of files, which not every system has"),
-    "regard/models/weights.py": (1, "functions of torch"),
-    "regard/training/muon.py": (1, "torch's gradient scaler gives an optimizer an attribute"),
-    "regard/training/prefetch.py": (1, "a batch is whatever a task makes, a number or an array too"),
-    "regard/recipe.py": (1, "a trained model may serve tasks other than its own"),
-}
-
 
 # Who may import whom.
 
@@ -168,14 +151,34 @@ def test_nothing_heavy_is_imported_before_it_is_needed(code):
     assert done.stdout.splitlines()[-1].split() == ["HEAVY"]
 
 
+LAYERS = ("training", "recipe.py", "models", "cost", "config", "checkpoint", "data", "decoding", "interop")
+LAYER_PROBES = {  # "file": how often it asks whether something has an attribute, and why nothing can declare it
+    "regard/config/text.py": (2, "PyYAML may be built without libyaml"),
+    "regard/cost/trace.py": (1, "functions of torch"),
+    "regard/data/images.py": (1, "pictures of Pillow, some of which have several frames"),
+    "regard/data/memory.py": (2, "functions of the C library, which not every system has"),
+    "regard/data/pictures/decoding.py": (1, "pictures of Pillow, some of which move"),
+    "regard/data/roles.py": (1, "models of tokenizers, some of which have an unknown token"),
+    "regard/data/tokenizers/forking.py": (1, "systems that fork"),
+    "regard/decoding/threads.py": (1, "what is stepped need not be a module"),
+    "regard/interop/folder.py": (2, "flags of files, which not every system has"),
+    "regard/models/weights.py": (1, "functions of torch"),
+    "regard/training/muon.py": (1, "torch's gradient scaler gives an optimizer an attribute"),
+    "regard/training/prefetch.py": (1, "a batch is whatever a task makes, a number or an array too"),
+    "regard/recipe.py": (1, "a trained model may serve tasks other than its own"),
+}
+
+
 def test_no_layer_below_the_tasks_asks_whether_something_has_an_attribute():
     """What a task, a model or a config can do is declared, with a default, in a base; the exceptions are counted."""
-    prefixes = tuple(f"regard/{name}" if name.endswith(".py") else f"regard/{name}/" for name in PROBELESS)
-    probes = {path: len(find_probes(tree)) for path, tree in sources().items() if path.startswith(prefixes)}
-    assert {path: count for path, count in probes.items() if count} == {path: n for path, (n, _) in PROBES.items()}
+    prefixes = tuple(f"regard/{name}" if name.endswith(".py") else f"regard/{name}/" for name in LAYERS)
+    probes = {path: len(layer_probes(tree)) for path, tree in sources().items() if path.startswith(prefixes)}
+    assert {path: count for path, count in probes.items() if count} == {
+        path: n for path, (n, _) in LAYER_PROBES.items()
+    }
 
 
-def find_probes(tree):
+def layer_probes(tree):
     """The calls of hasattr, and of getattr with a default."""
     calls = [node for node in nodes(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     return [call for call in calls if call.func.id == "hasattr" or (call.func.id == "getattr" and len(call.args) == 3)]
