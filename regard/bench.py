@@ -104,8 +104,8 @@ def answering(trained: Any, inputs: Sequence[Any], bounds: Limits, **options: An
     """Answers a second through the public door, by one and by many; of models that write, tokens a second."""
     weights = [] if trained.model is None else list(trained.model.parameters())
     place = weights[0].device if weights else torch.device("cpu")
-    if hasattr(trained, "workloads"):
-        loads, unit = trained.workloads(inputs, BATCHES, **options), "tokens"
+    if (timed := trained.extras.get("workloads")) is not None:
+        loads, unit = timed.call(inputs, BATCHES, **options), "tokens"
     else:
         size = sum(weight.nbytes for weight in weights)
         loads, unit = _answers(trained, inputs or _examples(trained), size), "answers"
@@ -127,7 +127,7 @@ def _answers(trained: Any, given: Sequence[Any], size: int) -> Iterator[Workload
 def _examples(trained: Any) -> Sequence[Any]:
     """Inputs of a model that nobody gave any: sentences, where those are what it reads."""
     needs = ValueError(f"{trained.name} is {trained.kind}: give it inputs to answer, or -i FILE")
-    if getattr(trained, "opens", False) or hasattr(trained, "read"):
+    if trained.inputs.kind.is_path or trained.inputs.read is not None:
         raise needs
     try:
         trained.answer(SENTENCES[:1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import log
@@ -27,7 +27,7 @@ from regard.metrics.likelihood import perplexity
 from regard.metrics.scores import Scores
 from regard.metrics.significance import averaged
 from regard.models.inference import ENOUGH, Ready
-from regard.tasks.trained import Face, Workload, described
+from regard.tasks.trained import Extra, Face, NoOptions, Workload, described
 
 TIMED = 100  # tokens written to measure speed
 LONGEST = 4096  # tokens asked for at once where a model has no limit of its own
@@ -162,6 +162,7 @@ class Writes(Face):
     verb: ClassVar[str] = "write"
     kind: ClassVar[str] = "a language model"
     Options: ClassVar[type] = WritingConfig
+    LookOptions: ClassVar[type] = WritingConfig
     context: int | None = None
     """Tokens that the model can hold; None: any number."""
     eos: int | None = None
@@ -176,6 +177,14 @@ class Writes(Face):
     def device(self) -> torch.device:
         """Where it runs."""
         return device_of(self.model)
+
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """Texts of one beginning, piece by piece, and what there is to time."""
+        return {
+            "stream": Extra(self.stream, WritingConfig, "One text in pieces, as they are written."),
+            "workloads": Extra(self.workloads, NoOptions, "Texts to time, by one and by many."),
+        }
 
     @property
     def opening(self) -> list[int]:
@@ -198,10 +207,6 @@ class Writes(Face):
     def decode_many(self, texts: Sequence[Sequence[int]]) -> list[str]:
         """The text of each list of tokens."""
         return [self.decode(tokens) for tokens in texts]
-
-    def parse(self, text: str) -> str:
-        """An input is a beginning."""
-        return text
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Text]:
         """One continuation of every beginning; options are those of `WritingConfig`."""
@@ -230,7 +235,7 @@ class Writes(Face):
         watch, sizes = partial(SearchWatcher, self.model), {"longest": room, "prompt": room}
         return Engine(self.ready(ENOUGH), eos=self.eos, **sizes, rows=rows, device=self.device, watch=watch)
 
-    def inputs(self, window: Sequence[int]) -> tuple[Tensor, ...]:
+    def model_inputs(self, window: Sequence[int]) -> tuple[Tensor, ...]:
         """What the model starts from, without the axis of the batch."""
         return (torch.tensor(window),)
 
@@ -240,7 +245,7 @@ class Writes(Face):
         limit = min(one.left, self._room(window), PIECE if one.how.stop else LONGEST)
         seed = int(torch.randint(2**63 - 1, (1,), generator=one.seeds))
         rules = (self.unreadable,)
-        return Request(inputs=self.inputs(window), limit=limit, how=one.how.build_how(), rules=rules, seed=seed)
+        return Request(inputs=self.model_inputs(window), limit=limit, how=one.how.build_how(), rules=rules, seed=seed)
 
     def workloads(self, inputs: Sequence[str], batches: Sequence[int]) -> Iterator[Workload]:
         """What to time: texts that go on from the first input, by one and by many."""

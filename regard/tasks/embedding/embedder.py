@@ -66,6 +66,7 @@ class Embedder(DirectAnswers):
     verb: ClassVar[str] = "embed"
     kind: ClassVar[str] = "an embedder"
     Options: ClassVar[type] = EmbeddingConfig
+    LookOptions: ClassVar[type] = EmbeddingConfig
     __repr__ = described
 
     def __init__(
@@ -100,10 +101,6 @@ class Embedder(DirectAnswers):
     def width(self) -> int:
         """Numbers of a vector."""
         return self.model.config.width
-
-    def parse(self, text: str) -> str:
-        """An input is a text, which may be empty."""
-        return text
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Embedding]:
         """The vector of each text; options are those of `EmbeddingConfig`."""

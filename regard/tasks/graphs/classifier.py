@@ -26,7 +26,7 @@ from regard.models.gat import GAT, Features
 from regard.tasks.graphs import files as graphs
 from regard.tasks.graphs.files import GraphConfig
 from regard.tasks.graphs.graph import NodeGraph, revived
-from regard.tasks.inputs import NODE, list_inputs
+from regard.tasks.inputs import NODE, InputKind, Inputs, list_inputs
 from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described
 from regard.tasks.trained import revived as awake
 
@@ -83,7 +83,7 @@ class NodeClassifier(DirectAnswers):
     task: ClassVar[str] = "node-classification"
     verb: ClassVar[str] = "classify"
     kind: ClassVar[str] = "a classifier of nodes"
-    option: ClassVar[str] = "--node NAME"
+    input_kind: ClassVar[InputKind] = NODE
     Options: ClassVar[type] = NoOptions
     __repr__ = described
 
@@ -96,6 +96,11 @@ class NodeClassifier(DirectAnswers):
         """The one a checkpoint directory holds, with its graph."""
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(awake(checkpoint, device), stored(checkpoint), name, checkpoint.config.get("data"))
+
+    @property
+    def inputs(self) -> Inputs:
+        """Nodes of the graph, by their names."""
+        return Inputs(kind=self.input_kind, parse=self.parse, option="--node NAME", example=self.graph.name(0))
 
     def parse(self, text: str) -> str:
         """An input is the name of a node."""

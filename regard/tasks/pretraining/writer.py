@@ -61,7 +61,7 @@ class Writer(PromptedGPT, Writes):
         found.document = str(settings.get("document", "file"))
         return found
 
-    def inputs(self, window: Sequence[int]) -> tuple[Tensor, ...]:
+    def model_inputs(self, window: Sequence[int]) -> tuple[Tensor, ...]:
         """What the model starts from, without the axis of the batch: tokens, and how many there are."""
         return torch.tensor(window), torch.tensor(len(window))
 

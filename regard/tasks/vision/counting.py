@@ -28,7 +28,7 @@ from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.models.detector import CounterConfig, CountPerFrame
 from regard.tasks.card import card
-from regard.tasks.inputs import PICTURE, list_inputs
+from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
 from regard.tasks.trained import DirectAnswers, blind, chosen, described, revived
 from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
 from regard.tasks.vision.drawn import FramesConfig
@@ -147,8 +147,7 @@ class Counter(DirectAnswers):
     task: ClassVar[str] = "counting"
     verb: ClassVar[str] = "count"
     kind: ClassVar[str] = "a model that counts digits"
-    opens: ClassVar[bool] = True
-    together: ClassVar[bool] = True
+    input_kind: ClassVar[InputKind] = PICTURE
     Options: ClassVar[type] = PictureOptions
     __repr__ = described
 
@@ -159,6 +158,12 @@ class Counter(DirectAnswers):
     def load(cls, checkpoint: Checkpoint, *, device: torch.device | str = "cpu") -> Counter:
         """The counter a checkpoint directory holds."""
         return cls(revived(checkpoint, device), checkpoint.directory.name, checkpoint.config.get("data"))
+
+    @property
+    def inputs(self) -> Inputs:
+        """Frames of the model's size, which belong together."""
+        size = self.model.config.size
+        return Inputs(kind=self.input_kind, parse=self.parse, together=True, limits={"height": size, "width": size})
 
     def parse(self, text: str) -> Path:
         """An input is the path of a frame; frames follow one another."""

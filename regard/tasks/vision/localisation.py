@@ -26,8 +26,8 @@ from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
 from regard.models.detector import ClassAndBox, LocatorConfig
 from regard.tasks.card import card
-from regard.tasks.inputs import PICTURE, list_inputs
-from regard.tasks.trained import DirectAnswers, blind, chosen, described, revived
+from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
+from regard.tasks.trained import DirectAnswers, Extra, NoOptions, blind, chosen, described, revived
 from regard.tasks.vision import drawn
 from regard.tasks.vision.drawing import Albums, Drawing, PictureOptions, fresh_pictures
 from regard.tasks.vision.drawn import PictureConfig
@@ -169,7 +169,7 @@ class Locator(DirectAnswers):
     task: ClassVar[str] = "localisation"
     verb: ClassVar[str] = "locate"
     kind: ClassVar[str] = "a model that finds digits"
-    opens: ClassVar[bool] = True
+    input_kind: ClassVar[InputKind] = PICTURE
     Options: ClassVar[type] = PictureOptions
     __repr__ = described
 
@@ -181,6 +181,17 @@ class Locator(DirectAnswers):
         """The locator a checkpoint directory holds."""
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(revived(checkpoint, device), name, checkpoint.config.get("data"))
+
+    @property
+    def inputs(self) -> Inputs:
+        """Pictures of the model's size."""
+        size = self.model.config.size
+        return Inputs(kind=self.input_kind, parse=self.parse, limits={"height": size, "width": size})
+
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """The boxes of pictures in memory."""
+        return {"boxes": Extra(self.boxes, NoOptions, "The box in each picture of shades, as shares of its sides.")}
 
     def parse(self, text: str) -> Path:
         """An input is the path of a picture."""

@@ -20,7 +20,7 @@ from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.metrics.vectors import nearest, solve, spearman, unit
 from regard.tasks.card import card
-from regard.tasks.inputs import WORD, check_input
+from regard.tasks.inputs import WORD, InputKind, check_input
 from regard.tasks.trained import DirectAnswers, blind, chosen
 from regard.tasks.word2vec.word_benchmarks import Judged, Question
 
@@ -81,6 +81,7 @@ class WordVectors(DirectAnswers):
     task: ClassVar[str] = "word2vec"
     verb: ClassVar[str] = "similar"
     kind: ClassVar[str] = "a table of word vectors"
+    input_kind: ClassVar[InputKind] = WORD
     Options: ClassVar[type] = NeighbourOptions
 
     def __init__(
@@ -97,10 +98,6 @@ class WordVectors(DirectAnswers):
     def __repr__(self) -> str:
         return f"<WordVectors {self.name}: {len(self.words):,} words, {self.vectors.shape[1]} features>"
 
-    def parse(self, text: str) -> str:
-        """An input is a word."""
-        return text
-
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Neighbours]:
         """The neighbours of each word; options are those of `NeighbourOptions`."""
         count = chosen(self, options).count
@@ -115,6 +112,10 @@ class WordVectors(DirectAnswers):
     def look(self, given: Any, **options: Any) -> Trace:
         """There is nothing to look at in a table of vectors."""
         raise blind(self, "see its neighbours, or a map of words")
+
+    def attention_names(self) -> list[str]:
+        """Return nothing: a table of vectors has no attention."""
+        return []
 
     @classmethod
     def load(cls, found: Checkpoint, *, device: Any = None) -> WordVectors:
