@@ -102,13 +102,11 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
 
 def answering(trained: Any, inputs: Sequence[Any], bounds: Limits, **options: Any) -> list[Speed]:
     """Answers a second through the public door, by one and by many; of models that write, tokens a second."""
-    weights = [] if trained.model is None else list(trained.model.parameters())
-    place = weights[0].device if weights else torch.device("cpu")
+    place = trained.runner.device
     if (timed := trained.extras.get("workloads")) is not None:
         loads, unit = timed.call(inputs, BATCHES, **options), "tokens"
     else:
-        size = sum(weight.nbytes for weight in weights)
-        loads, unit = _answers(trained, inputs or _examples(trained), size), "answers"
+        loads, unit = _answers(trained, inputs or _examples(trained), trained.runner.weights.bytes), "answers"
     found = []
     for load in loads:
         spent, memory = _seconds(load.action, place, repeats=3), _peak(load.action, place)

@@ -17,6 +17,7 @@ from regard.interpret.watch import attention_names
 from regard.metrics.scores import Scores
 from regard.tasks import USES
 from regard.tasks.inputs import TEXT, InputKind, Inputs, accept_lists, explain_missing
+from regard.tasks.runner import Runner, TorchRunner
 
 SENTENCES = (
     "The man in the red coat walks slowly along the river with his two dogs.",
@@ -69,6 +70,8 @@ class Trained(Protocol):
     """Frozen dataclass of everything that may be set when it shows where it looked."""
     name: str
     model: Any
+    runner: Runner
+    """Computes its outputs; who assigns another one has another engine compute them."""
 
     @classmethod
     def load(cls, checkpoint: Checkpoint, *, device: Any = "cpu") -> Any:
@@ -123,10 +126,9 @@ class Face:
     """Scores answers that somebody else wrote into a file, for which no model is needed."""
     remembers: ClassVar[bool] = False
     """True if its evaluation itself says which examples it was trained on."""
+    _runner: Runner | None = None
     learnt_from: Mapping[str, Any] | None = {}
     """Digests of the files it was trained on; None if its checkpoint has none, empty if it comes from no checkpoint."""
-    languages: Sequence[str] = ()
-    """Languages that it can answer in, where there is a choice."""
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -142,6 +144,15 @@ class Face:
         return False
 
     @property
+    def runner(self) -> Runner:
+        """What computes its outputs: PyTorch, unless another engine was assigned."""
+        return TorchRunner(self.model) if self._runner is None else self._runner
+
+    @runner.setter
+    def runner(self, runner: Runner) -> None:
+        self._runner = runner
+
+    @property
     def inputs(self) -> Inputs:
         """What it reads, and how people write it."""
         return Inputs(kind=self.input_kind, parse=self.parse)
@@ -150,6 +161,11 @@ class Face:
     def extras(self) -> Mapping[str, Extra]:
         """What it does beside answering, by name."""
         return {}
+
+    @property
+    def languages(self) -> Sequence[str]:
+        """Languages that it can answer in, where there is a choice."""
+        return ()
 
     def parse(self, text: str) -> Any:
         """Return an input as `answer` takes it: of most models the text itself."""
@@ -196,9 +212,9 @@ def chosen(trained: Any, options: Mapping[str, Any], *, below: Mapping[str, Any]
 
 def described(trained: Any) -> str:
     """One line for a notebook: what it is and where it came from."""
-    weights = sum(parameter.numel() for parameter in trained.model.parameters())
-    device = next(iter(trained.model.state_dict().values())).device
-    return f"<{type(trained).__name__} {trained.name}: {trained.task}, {weights:,} weights on {device}>"
+    runner: Runner = trained.runner
+    weights = f"{runner.weights.number:,} weights on {runner.device}"
+    return f"<{type(trained).__name__} {trained.name}: {trained.task}, {weights}>"
 
 
 def usage_line(usage: str, folder: str | Path) -> str:

@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Float
 
 from regard import config
-from regard.attention.hardware import device_of
 from regard.attention.masks import Row
 from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
@@ -95,7 +94,7 @@ class Embedder(DirectAnswers):
     @property
     def device(self) -> torch.device:
         """Where it runs."""
-        return device_of(self.model)
+        return self.runner.device
 
     @property
     def width(self) -> int:
@@ -137,7 +136,7 @@ class Embedder(DirectAnswers):
         def embed_batch(batch: Sequence[int]) -> Float[np.ndarray, "text width"]:
             flat = torch.tensor([id for number in batch for id in read[number]], device=self.device)
             row = Row.of([len(read[number]) for number in batch]).to(self.device)
-            vectors = pooled(self.model(flat, layout=row), row, how.pool)
+            vectors = pooled(self.runner(flat, layout=row), row, how.pool)
             return scaled(vectors.float(), how.normalise).cpu().numpy()
 
         watched = any(isinstance(module, Tap) and module.watched for module in self.model.modules())
@@ -216,7 +215,7 @@ class Embedder(DirectAnswers):
 
     @torch.no_grad()
     def _read(self, ids: Sequence[int]) -> torch.Tensor:
-        return self.model(torch.tensor(ids, device=self.device), layout=Row.of([len(ids)]).to(self.device))
+        return self.runner(torch.tensor(ids, device=self.device), layout=Row.of([len(ids)]).to(self.device))
 
 
 def tokenizer_of(checkpoint: Checkpoint) -> Tokenizer:

@@ -13,7 +13,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard import config
-from regard.attention.hardware import device_of
 from regard.attention.masks import Mask
 from regard.checkpoint import Checkpoint
 from regard.interpret.trace import Trace
@@ -158,8 +157,8 @@ class NodeClassifier(DirectAnswers):
     @torch.no_grad()
     def logits(self) -> Float[Tensor, "node classes"]:
         """How well each class fits each node."""
-        reading = self.reading(device_of(self.model))
-        return self.model(reading.features, reading.mask).float().cpu()
+        reading = self.reading(self.runner.device)
+        return self.runner(reading.features, reading.mask).float().cpu()
 
     def measured(self, some: Int[np.ndarray, "some"]) -> Measured:
         """Answers to some nodes against what is known of them."""

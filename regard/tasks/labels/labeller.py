@@ -160,7 +160,7 @@ class Labels(DirectAnswers):
     @property
     def device(self) -> torch.device:
         """Where it runs."""
-        return self.model.output.bias.device
+        return self.runner.device
 
     @property
     def config(self) -> AnyReaderConfig:
@@ -183,9 +183,9 @@ class Labels(DirectAnswers):
         tokens = torch.tensor([token for one in texts for token in one.tokens], device=self.device)
         row = Row.of([len(one.tokens) for one in texts]).to(self.device)
         if not (self.pairs and self.style == "bert"):
-            return self.model(tokens, row)
+            return self.runner(tokens, row)
         seconds = torch.tensor([one.second for one in texts], device=self.device)
-        return self.model(tokens, row, (row.place >= seconds[row.segment]).long())
+        return self.runner(tokens, row, (row.place >= seconds[row.segment]).long())
 
     @torch.no_grad()
     def _watched(self, laid: Laid) -> tuple[Tensor, dict[str, Float[Tensor, "heads query key"]]]:

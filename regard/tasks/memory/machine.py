@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from regard import config
-from regard.attention.hardware import device_of
 from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Small
@@ -216,8 +215,8 @@ class Machine(DirectAnswers):
 
     @torch.no_grad()
     def _logits(self, batch: Sequences) -> Tensor:
-        device = device_of(self.model)
-        return torch.cat([self.model(part.to(device)).float().cpu() for part in batch.inputs.split(CHUNK)])
+        device = self.runner.device
+        return torch.cat([self.runner(part.to(device)).float().cpu() for part in batch.inputs.split(CHUNK)])
 
     def _told(self, batch: Sequences, logits: Tensor, number: int) -> tuple[str, str]:
         """What is right and what was answered, as text."""

@@ -15,7 +15,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard import config
-from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
@@ -235,9 +234,9 @@ class OmicsClassifier(DirectAnswers):
         return {"loss": float(lost), "accuracy": right, **({"auc": area} if np.isfinite(area) else {})}
 
     def _model(self, samples: Samples) -> Any:
-        device = device_of(self.model)
+        device = self.runner.device
         values, present = torch.from_numpy(self.omics.scaled(samples)), torch.from_numpy(samples.present)
-        return self.model(values.to(device), present.to(device))
+        return self.runner(values.to(device), present.to(device))
 
     def _modules(self, weights: Tensor, there: Sequence[int]) -> tuple[dict[str, list[Item]], list[Weights]]:
         """Weights (omics, looking modules, modules) as one matrix for each two omics, and the modules by name."""

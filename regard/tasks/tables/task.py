@@ -291,8 +291,8 @@ class Predictor(DirectAnswers):
     @torch.no_grad()
     def outputs(self, inputs: Float[np.ndarray, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
         """What the network says of rows as they stand in a table."""
-        device = device_of(self.model)
-        return self.model(torch.from_numpy(self.columns.scaled(inputs)).to(device)).cpu()
+        device = self.runner.device
+        return self.runner(torch.from_numpy(self.columns.scaled(inputs)).to(device)).cpu()
 
     def _finite_outputs(self, inputs: Float[np.ndarray, "rows inputs"]) -> Float[Tensor, "rows outputs"]:
         """What the network says of rows, unless its weights are so large that it says nothing."""

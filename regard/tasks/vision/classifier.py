@@ -204,7 +204,7 @@ class PictureClassifier(DirectAnswers):
         from regard.interpret.anatomy import anatomy
 
         some = self.opened(evenly(_spread(pictures), LOOKED))
-        return anatomy(self.model, self.scaled(some.to(device_of(self.model))))
+        return anatomy(self.model, self.scaled(some.to(self.runner.device)))
 
     def look(self, given: Given, *, about: str | None = None) -> Trace:
         """Classify a picture and keep where the evidence lies for the likeliest labels, or one that is asked about."""
@@ -225,7 +225,7 @@ class PictureClassifier(DirectAnswers):
         if not self.classes:
             remedy = "train one on labelled pictures with `regard train --pictures DIR --from` and this folder"
             raise ValueError(f"{self.name} reads pictures and has no head that would name them: {remedy}")
-        return self.model(self.scaled(pixels.to(device_of(self.model)))).float().cpu()
+        return self.runner(self.scaled(pixels.to(self.runner.device))).float().cpu()
 
     def _sight(self, given: Given, chances: Float[Tensor, "classes"]) -> Sight:
         ranked = chances.argsort(descending=True, stable=True).tolist()

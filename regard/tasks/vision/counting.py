@@ -17,7 +17,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.resuming import Fingerprinted, Fixed
 from regard.config.words import quantity
@@ -177,8 +176,8 @@ class Counter(DirectAnswers):
     def evaluate(self, *files: str | Path, count: int = 500, name: str | None = None) -> Scores:
         """Scores on so many freshly drawn sequences."""
         frames, counts, _ = fresh_pictures(self, FramesConfig, count, files).parts
-        device = device_of(self.model)
-        guesses = torch.cat([self.model(part.to(device))[0].argmax(-1).cpu() for part in frames.split(CHUNK)])
+        device = self.runner.device
+        guesses = torch.cat([self.runner(part.to(device))[0].argmax(-1).cpu() for part in frames.split(CHUNK)])
         right = (guesses == counts).float()
         metrics = {
             "frames right, %": averaged((100 * right.mean(1)).tolist()),
@@ -199,8 +198,8 @@ class Counter(DirectAnswers):
         """How many digits are there in each of these frames, which follow one another."""
         frames = list_inputs(frames, PICTURE, verb=self.verb)
         shades = images.stacked(frames, size=self.model.config.size, invert=invert)
-        device = device_of(self.model)
-        logits, _ = self.model(torch.from_numpy(shades).to(device)[None])
+        device = self.runner.device
+        logits, _ = self.runner(torch.from_numpy(shades).to(device)[None])
         sure, counts = logits[0].float().softmax(-1).max(-1)
         return [Count(int(count), float(each)) for count, each in zip(counts, sure, strict=True)]
 

@@ -10,10 +10,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Positive
 from regard.config.resuming import Fingerprinted, Fixed
@@ -226,7 +225,7 @@ class Locator(DirectAnswers):
 
     @torch.no_grad()
     def _answers(self, shades: Float[Tensor, "picture height width"]) -> tuple[Tensor, Tensor]:
-        found = [self.model(chunk.to(_device(self.model))) for chunk in shades.split(CHUNK)]
+        found = [self.runner(chunk.to(self.runner.device)) for chunk in shades.split(CHUNK)]
         logits, guesses = (torch.cat(part).float().cpu() for part in zip(*found, strict=True))
         return logits, guesses
 
@@ -239,7 +238,7 @@ class Locator(DirectAnswers):
         """Which digit is where, in picture files or in arrays of shades from 0, black, to 1."""
         seen = list_inputs(seen, PICTURE, verb=self.verb)
         shades = images.stacked(seen, size=self.model.config.size, invert=invert)
-        logits, boxes = self.model(torch.from_numpy(shades).to(_device(self.model)))
+        logits, boxes = self.runner(torch.from_numpy(shades).to(self.runner.device))
         side = self.model.config.size
         found = zip(logits.float().softmax(-1).max(-1).values, logits.argmax(-1), boxes * side, strict=True)
         return [Place(int(label), float(sure), _rounded(box)) for sure, label, box in found]
@@ -250,10 +249,6 @@ def _off(objective: BoxConfig, guesses: Float[Tensor, "batch 4"], boxes: Float[T
     if objective.loss == "giou":
         return giou_loss(guesses, boxes)
     return F.smooth_l1_loss(guesses, boxes, reduction="none", beta=SMOOTH).sum(-1)
-
-
-def _device(model: nn.Module) -> torch.device:
-    return device_of(model)
 
 
 def _rounded(box: Tensor) -> tuple[float, float, float, float]:

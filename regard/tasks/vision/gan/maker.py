@@ -12,7 +12,6 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Seed
 from regard.config.words import suggest
@@ -136,9 +135,9 @@ class PictureMaker(DirectAnswers):
     @torch.no_grad()
     def pixels(self, noise: Tensor, labels: Tensor) -> UInt8[Tensor, "pictures channels size size"]:
         """Bytes of the pictures of this noise and these classes."""
-        device = device_of(self.model)
+        device = self.runner.device
         pairs = zip(noise.split(CHUNK), labels.split(CHUNK), strict=True)
-        return torch.cat([as_bytes(self.model(some.to(device), own.to(device))) for some, own in pairs])
+        return torch.cat([as_bytes(self.runner(some.to(device), own.to(device))) for some, own in pairs])
 
     def evaluate(
         self,
