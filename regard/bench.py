@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from regard import checkpoint, cost, recipe
+from regard import checkpoint, config, cost, recipe
 from regard.config.merging import merged
 from regard.tasks.trained import SENTENCES, Workload
 from regard.training import device as devices
@@ -77,7 +77,7 @@ def training(settings: Mapping[str, Any], bounds: Limits, *, steps: int) -> Spee
     short = {"steps": steps, "log": max(1, steps // 20), "evaluate": NEVER, "save": NEVER, "average": 0}
     quiet: dict[str, Any] = {"epochs": None, "seconds": None, "patience": None, "tensorboard": False}
     task, whole = recipe.resolve(settings)
-    if getattr(whole.training, "compile", None) == "auto":
+    if config.plain(whole.training).get("compile") == "auto":
         quiet["compile"] = "on"  # as in a run of many steps
     asked = merged(settings, {"training": {**short, **quiet}, **getattr(task, "brief", {})})
     if torch.cuda.is_available():

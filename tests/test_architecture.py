@@ -68,6 +68,27 @@ TASK_NAMED = {  # "file": why it may say the name of a task
     "regard/models/word2vec.py": "the model is called so too",
 }
 
+READERS = "settings that only some configs of readers have"
+PROBES = {  # "file": how often it may ask an object for an attribute that it may not have, and why
+    "regard/cli/__init__.py": (5, "errors of the command line library, whichever version brings them"),
+    "regard/cli/answers.py": (1, "a callable has no name unless it is a function"),
+    "regard/cli/cost.py": (2, "models whose sizes only their weights tell"),
+    "regard/cli/given_words.py": (2, "commands of the command line library, whichever version brings them"),
+    "regard/bench.py": (2, "tasks that learn in a loop of their own or measure too long"),
+    "regard/interpret/judging.py": (1, "models that fit their weights to another size"),
+    "regard/interpret/steps.py": (1, "a score is any callable"),
+    "regard/tasks/answering/task.py": (1, READERS),
+    "regard/tasks/embedding/embedder.py": (1, "configs without a phrase of their own"),
+    "regard/tasks/embedding/matching.py": (1, READERS),
+    "regard/tasks/labels/files.py": (1, "files of some kinds are named otherwise"),
+    "regard/tasks/labels/task.py": (8, READERS),
+    "regard/tasks/pretraining/learning.py": (1, "models that add a bias to their logits"),
+    "regard/tasks/translation/encoding.py": (1, "not every system says which cores a process may use"),
+    "regard/tasks/translation/speed.py": (1, "models that a GPU writes with in half precision"),
+    "regard/tasks/vision/captions/writer.py": (1, "models that a GPU writes with in half precision"),
+}
+WITHOUT_PROBES = ("regard/cli/", "regard/tasks/", "regard/interpret/", "regard/bench.py", "regard/__init__.py")
+
 
 # Who may import whom.
 
@@ -248,6 +269,18 @@ def test_every_exception_is_still_needed():
 
 def test_every_file_has_a_name_that_says_something():
     assert not [path for path in sources() if NAMELESS & set(Path(path).with_suffix("").parts)]
+
+
+def count_probes(tree: ast.Module) -> int:
+    """Return how often code asks an object for an attribute that it may not have."""
+    calls = [node for node in nodes(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    return sum((ast.unparse(call.func), len(call.args)) in {("hasattr", 2), ("getattr", 3)} for call in calls)
+
+
+def test_what_models_and_tasks_can_do_is_a_value_and_not_found_by_name():
+    counts = {path: count_probes(tree) for path, tree in sources().items() if path.startswith(WITHOUT_PROBES)}
+    assert not {path: count for path, count in counts.items() if count > PROBES.get(path, (0, ""))[0]}
+    assert all(reason for _, reason in PROBES.values())
 
 
 def test_everything_public_says_what_it_is():

@@ -269,7 +269,7 @@ def _style(*, numbers: bool = False) -> Style:
     """Shades where the terminal can show them."""
     from regard.interpret.terminal import Style
 
-    encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+    encoding = "ascii" if sys.stdout is None else sys.stdout.encoding or "ascii"
     try:
         "░".encode(encoding)
         plain = False

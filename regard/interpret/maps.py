@@ -19,6 +19,8 @@ from torch import Tensor, nn
 
 from regard.attention.tap import Tap
 from regard.interpret.patterns import rolled
+from regard.models.picture import Convolutional
+from regard.models.spatial_transformer import SpatialTransformer
 
 Maps = Float[Tensor, "picture rows columns"]
 Pixels = Float[Tensor, "picture channels height width"]
@@ -52,7 +54,7 @@ def mapped(model: Any, pixels: Pixels, labels: Labels, method: str = "gradcam") 
     model.eval()
     try:
         found = METHODS[method](model, pixels, labels).detach().float().unflatten(1, model.grid)
-        if hasattr(model, "laid"):  # it reads crops, and a map is to lie on the picture
+        if isinstance(model, SpatialTransformer):  # it reads crops, and a map is to lie on the picture
             found = model.laid(found, pixels)
     finally:
         model.train(training)
@@ -61,13 +63,13 @@ def mapped(model: Any, pixels: Pixels, labels: Labels, method: str = "gradcam") 
 
 def field(model: Any) -> tuple[int, int]:
     """Rows and columns of a map, which are those of the regions unless they are of a crop."""
-    return getattr(model, "field", model.grid)
+    return model.field if isinstance(model, SpatialTransformer) else model.grid
 
 
 def methods(model: Any) -> list[str]:
     """The methods that fit a model."""
     looks = bool(_taps(model))
-    fits = {"cam": getattr(model, "averages", False), "gradcam": True}
+    fits = {"cam": isinstance(model, Convolutional) and model.averages, "gradcam": True}
     return [name for name in METHODS if fits.get(name, looks)]
 
 

@@ -262,7 +262,7 @@ class Classifier(Labels):
         verdict = self._verdict(text, probabilities)
         written = shown(self.tokenizer, text) if self.style == "plain" and isinstance(text, str) else []
         items = self._items(laid.tokens, written)
-        if self.style == "plain" and getattr(self.config, "pool", "") == "class":
+        if self.style == "plain" and config.plain(self.config).get("pool") == "class":
             after = [replace(item, word=None if item.word is None else item.word + 1) for item in items]
             items = [Item(CLASS, word=0), *after]
         both = {"source": items, LABEL: [Item(verdict.label, word=0)]}

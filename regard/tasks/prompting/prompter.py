@@ -92,8 +92,9 @@ class Prompter:
 
     def __init__(self, trained: Any, template: Template) -> None:
         if not isinstance(trained, FillsGaps):
-            kind = getattr(trained, "kind", "something else")
-            raise ValueError(f"{trained.name} is {kind}; a prompt needs a language model: a GPT, a BERT or a T5")
+            raise ValueError(
+                f"{trained.name} is {trained.kind}; a prompt needs a language model: a GPT, a BERT or a T5"
+            )
         self.trained: Any = trained
         self.template = template
         self.name = trained.name

@@ -25,11 +25,12 @@ from regard.interpret.maps import field, methods
 from regard.interpret.trace import Trace
 from regard.interpret.watch import attention_names
 from regard.metrics.scores import Scores
+from regard.models.vit import ViTConfig
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
 from regard.tasks.trained import DirectAnswers, Extra, NoOptions, chosen, described, revived
 from regard.tasks.vision import preparing, scattering
 from regard.tasks.vision.judgement import Judgement, JudgementOptions, judge
-from regard.tasks.vision.opening import Given, called, opened, patches, unfolded
+from regard.tasks.vision.opening import Given, called, opened, patch_size, patches, unfolded
 from regard.tasks.vision.scoring import measured, scores
 from regard.training.task import evenly
 
@@ -96,7 +97,7 @@ class PictureClassifier(DirectAnswers):
     ) -> None:
         self.model, self.classes, self.data, self.name, self.temperature = model, classes, data, name, temperature
         self.shape = Shape.of(model.config, data)
-        self.patch = getattr(model.config, "patch", 0)  # of networks that cut pictures up
+        self.patch = patch_size(model.config)
         self.scaled = Augment(AugmentConfig(), **scales_of(data), seed=0, device=device_of(model)).plain
 
     @classmethod
@@ -235,7 +236,8 @@ class PictureClassifier(DirectAnswers):
 
     def patches(self) -> list[Item]:
         """What is read, row by row, with its box as shares of the sides."""
-        before = [Item(CLASS, special=True)] * getattr(self.model.config, "before", 0)
+        shape = self.model.config
+        before = [Item(CLASS, special=True)] * (shape.before if isinstance(shape, ViTConfig) else 0)
         return before + patches(field(self.model))
 
 

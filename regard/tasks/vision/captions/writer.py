@@ -42,7 +42,7 @@ from regard.tasks.trained import Face, blind, described, revived
 from regard.tasks.vision.captions.files import CaptionFile
 from regard.tasks.vision.captions.preparing import read
 from regard.tasks.vision.captions.removing import curves
-from regard.tasks.vision.opening import Given, called, opened, patches, unfolded
+from regard.tasks.vision.opening import Given, called, opened, patch_size, patches, unfolded
 
 CHUNK = 64  # pictures looked at at a time
 
@@ -111,7 +111,7 @@ class CaptionWriter(Face):
         self.decoding = decoding or CaptionOptions()
         encoder = model.config.encoder
         self.shape = Shape.of(encoder, data)
-        self.patch = getattr(encoder, "patch", 0)  # of networks that cut pictures up
+        self.patch = patch_size(encoder)
         self.scaled = Augment(AugmentConfig(), **scales_of(data), seed=0, device=device_of(model)).plain
         self.ready = Ready(model) if hasattr(model, "stack") else None
 
