@@ -11,6 +11,7 @@ import pytest
 import regard
 from regard.config.file_kinds import FILE_KINDS
 from regard.config.python_names import name_as_in_python, python_call
+from regard.config.schema import json_schema
 from regard.tasks import FACES, TASKS, USES
 from regard.tasks.inputs import (
     LABEL,
@@ -163,6 +164,14 @@ def test_what_a_model_reads_is_described_as_json():
     assert (described["kind"], described["title"], described["schema"]) == ("text", "a text", {"type": "string"})
     assert not described["files"]
     assert not described["reads_whole_files"]
+
+
+def test_a_prompt_is_an_input_and_no_option_of_an_answer():
+    writer = regard.load("stories", device="cpu")
+    assert "prompt" not in json_schema(writer.Options)["properties"]
+    for ask in (writer.answer, lambda texts, **options: next(writer.exchange(texts, **options))):
+        with pytest.raises(ValueError, match="prompt: every input is a prompt itself, leave it out"):
+            ask(["Once"], prompt="Twice", length=2)
 
 
 def test_messages_of_a_python_call_name_its_arguments(tmp_path):
