@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from regard.attention.tap import Tap
 from regard.interpret.patterns import rolled
-from regard.models.picture import Convolutional
 from regard.models.spatial_transformer import SpatialTransformer
 
 Maps = Float[Tensor, "picture rows columns"]
@@ -41,6 +40,15 @@ class Mapped(Protocol):
 
     def late(self, tokens: Tensor) -> Float[Tensor, "picture classes"]:
         """The answer from them."""
+
+
+@runtime_checkable
+class AveragesRegions(Protocol):
+    """A picture classifier whose head may read the mean of the regions."""
+
+    @property
+    def averages(self) -> bool:
+        """True if it does."""
 
 
 def mapped(model: Any, pixels: Pixels, labels: Labels, method: str = "gradcam") -> Maps:
@@ -69,7 +77,7 @@ def field(model: Any) -> tuple[int, int]:
 def methods(model: Any) -> list[str]:
     """The methods that fit a model."""
     looks = bool(_taps(model))
-    fits = {"cam": isinstance(model, Convolutional) and model.averages, "gradcam": True}
+    fits = {"cam": isinstance(model, AveragesRegions) and model.averages, "gradcam": True}
     return [name for name in METHODS if fits.get(name, looks)]
 
 
