@@ -79,7 +79,7 @@ class Embedder(DirectAnswers):
         """The BERT or GPT that a checkpoint holds, of whatever task; its own way of pooling, if it says one."""
         shape = config_of(checkpoint.config.get("model", {}))
         if shape.name not in BODIES:
-            held = f"{checkpoint.directory} holds {getattr(shape, 'phrase', shape.name)}"
+            held = f"{checkpoint.directory} holds {shape.phrase}"
             raise ValueError(f"{held}, which gives no vectors of texts: give a BERT or a GPT, pre-trained or imported")
         how = config.build(EmbeddingConfig, checkpoint.config.get("embedding", {}), where="embedding")
         found = cls(revived(checkpoint, device), tokenizer_of(checkpoint), how, checkpoint.directory.name)
