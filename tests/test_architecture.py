@@ -151,8 +151,13 @@ def test_nothing_heavy_is_imported_before_it_is_needed(code):
     assert done.stdout.splitlines()[-1].split() == ["HEAVY"]
 
 
-LAYERS = ("training", "recipe.py", "models", "cost", "config", "checkpoint", "data", "decoding", "interop")
-LAYER_PROBES = {  # "file": how often it asks whether something has an attribute, and why nothing can declare it
+PROBELESS = (
+    *("training", "recipe.py", "models", "cost", "config", "checkpoint", "data", "decoding", "interop"),
+    *("cli", "tasks", "interpret", "bench.py", "__init__.py"),
+)
+READERS = "settings that only some readers have"
+HALVED = "models of which a GPU writes with a copy in half precision"
+PROBES = {  # "file": how often it asks whether something has an attribute, and why nothing can declare it
     "regard/config/text.py": (2, "PyYAML may be built without libyaml"),
     "regard/cost/trace.py": (1, "functions of torch"),
     "regard/data/images.py": (1, "pictures of Pillow, some of which have several frames"),
@@ -165,20 +170,29 @@ LAYER_PROBES = {  # "file": how often it asks whether something has an attribute
     "regard/models/weights.py": (1, "functions of torch"),
     "regard/training/muon.py": (1, "torch's gradient scaler gives an optimizer an attribute"),
     "regard/training/prefetch.py": (1, "a batch is whatever a task makes, a number or an array too"),
-    "regard/recipe.py": (1, "a trained model may serve tasks other than its own"),
+    "regard/cli/__init__.py": (5, "errors of the command line library, whichever version brings them"),
+    "regard/cli/answers.py": (1, "a callable has no name unless it is a function"),
+    "regard/cli/given_words.py": (2, "commands of the command line library, whichever version brings them"),
+    "regard/interpret/steps.py": (1, "a score is any callable"),
+    "regard/tasks/answering/task.py": (1, READERS),
+    "regard/tasks/embedding/matching.py": (1, "a body that may have the head of a masked language model"),
+    "regard/tasks/labels/files.py": (1, "files of some kinds are named otherwise"),
+    "regard/tasks/labels/task.py": (8, READERS),
+    "regard/tasks/pretraining/learning.py": (1, "models that add a bias to their logits"),
+    "regard/tasks/translation/encoding.py": (1, "not every system says which cores a process may use"),
+    "regard/tasks/translation/speed.py": (1, HALVED),
+    "regard/tasks/vision/captions/writer.py": (1, HALVED),
 }
 
 
-def test_no_layer_below_the_tasks_asks_whether_something_has_an_attribute():
+def test_nobody_asks_whether_something_has_an_attribute():
     """What a task, a model or a config can do is declared, with a default, in a base; the exceptions are counted."""
-    prefixes = tuple(f"regard/{name}" if name.endswith(".py") else f"regard/{name}/" for name in LAYERS)
-    probes = {path: len(layer_probes(tree)) for path, tree in sources().items() if path.startswith(prefixes)}
-    assert {path: count for path, count in probes.items() if count} == {
-        path: n for path, (n, _) in LAYER_PROBES.items()
-    }
+    prefixes = tuple(f"regard/{name}" if name.endswith(".py") else f"regard/{name}/" for name in PROBELESS)
+    counts = {path: len(find_probes(tree)) for path, tree in sources().items() if path.startswith(prefixes)}
+    assert {path: count for path, count in counts.items() if count} == {path: n for path, (n, _) in PROBES.items()}
 
 
-def layer_probes(tree):
+def find_probes(tree):
     """The calls of hasattr, and of getattr with a default."""
     calls = [node for node in nodes(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     return [call for call in calls if call.func.id == "hasattr" or (call.func.id == "getattr" and len(call.args) == 3)]

@@ -12,8 +12,8 @@ from regard.data.csv_records import cells, find_delimiter
 from regard.data.line_report import LineReport
 from regard.data.pair_headings import language_columns
 from regard.data.readers import JSON_SUFFIXES, suffix
+from regard.tasks.inputs import TextColumn
 from regard.tasks.labels.layout import LABELS, TEXTS
-from regard.tasks.trained import TextColumn
 
 TABLES = (".csv", ".tsv")
 SAMPLE = 200  # lines that are looked at

@@ -13,13 +13,13 @@ from regard.cli.table_files import is_named_table, is_unnamed_table, sample_colu
 from regard.config.words import nearest, quantity
 from regard.data.line_report import LineReport
 from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, records, suffix, text_at, value_at
+from regard.tasks.inputs import SENTENCE, TEXT, Inputs, TextColumn
 from regard.tasks.labels.layout import LABELS, SAMPLE, TEXTS, cells, delimiter_of, pair_among
-from regard.tasks.trained import TextColumn
 
-TAGGED = (".conll", ".conllu")
 FILE_NAMES = ("path", "file", "filename", "file_name", "image", "picture", "photo", "img")
 """What a column of picture files is usually called."""
 NOTHING_KNOWN = TextColumn()
+PLAIN_TEXT = Inputs(kind=TEXT, parse=str)
 TITLED = 0.9  # share of rows of one width below a line that is no heading
 NAMED = 4  # columns that a message names
 
@@ -47,7 +47,7 @@ def plain_lines(path: Path) -> Iterator[str]:
 def read_texts(
     path: Path,
     *,
-    trained: Any = None,
+    inputs: Inputs = PLAIN_TEXT,
     column: str | None = None,
     usual: Sequence[str] = (),
     tell: Callable[[str], None] = note,
@@ -57,16 +57,16 @@ def read_texts(
     The column is the one asked for, the one of the training file, or one with a `usual` name. A file in which none can
     be found is refused.
     """
-    if suffix(path.name) in getattr(trained, "word_files", TAGGED) and column is None:
+    if suffix(path.name) in inputs.word_files and column is None:
         raise ValueError(f"{path} has a word in each line: give a file with a sentence in each line (.txt)")
-    expected = getattr(trained, "text_column", NOTHING_KNOWN)
-    usual = FILE_NAMES if getattr(trained, "opens", False) else (*usual, *TEXTS)
+    expected = inputs.text_column
+    usual = FILE_NAMES if inputs.kind.is_path else (*usual, *TEXTS)
     if not is_named_table(path):
         delimiter, rows = sample_columns(path)
         if column is not None and not rows:
             raise ValueError(f"--column {column}: {path} is no table (.csv, .tsv, .jsonl), leave it out")
         if column is None and not is_unnamed_table(delimiter, rows, expected, usual):
-            if whole := _describe_whole_lines(path, delimiter, rows, words=hasattr(trained, "word_files")):
+            if whole := _describe_whole_lines(path, delimiter, rows, words=inputs.kind is SENTENCE):
                 tell(whole)
             return lines_of(path)
     if suffix(path.name) in JSON_SUFFIXES:

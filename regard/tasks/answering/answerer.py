@@ -30,7 +30,7 @@ from regard.tasks.answering.files import Question, QuestionFile
 from regard.tasks.answering.scoring import scores
 from regard.tasks.answering.spans import Best, Told, best
 from regard.tasks.answering.windows import Passage, PassageConfig, Reader, Window
-from regard.tasks.inputs import PAIR, InputKind, check_files, list_inputs
+from regard.tasks.inputs import PAIR, InputKind, Inputs, check_files, list_inputs
 from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
 from regard.tasks.labels.layout import cells, delimiter_of, is_json
@@ -40,10 +40,13 @@ from regard.training.task import Spread, alone
 TYPED = 'write them with a tab between, or as {"question": "...", "context": "..."}'
 NONE = "(no answer)"
 ASKED = InputKind(
+    "question-in-context",
     "a pair of a question and its context",
     "such pairs",
     lambda given: isinstance(given, Question) or PAIR.is_one(given),
     lambda given: True,  # one that is none is named with its number
+    example="Where does Ann live?\tAnn lives in Rome.",
+    schema=PAIR.schema,
 )
 GROUP = 8 * BUDGET  # tokens of questions that are answered together
 
@@ -87,6 +90,7 @@ class Answerer(Labels):
     task: ClassVar[str] = "question-answering"
     verb: ClassVar[str] = "ask"
     kind: ClassVar[str] = "a model of question answering"
+    input_kind: ClassVar[InputKind] = ASKED
     Options: ClassVar[type] = AnsweringOptions
     pairs: ClassVar[bool] = True
 
@@ -102,6 +106,11 @@ class Answerer(Labels):
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(revived(checkpoint, device), tokenizer, known["data"], name)
+
+    @property
+    def inputs(self) -> Inputs:
+        """Questions and their contexts, of a file all that it holds."""
+        return Inputs(kind=self.input_kind, parse=self.parse, read=self.read)
 
     def parse(self, text: str) -> Question:
         """A question and its context with a tab between them, or an object of JSON."""

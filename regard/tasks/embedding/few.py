@@ -27,13 +27,13 @@ from regard.tasks.card import card
 from regard.tasks.embedding import contrast
 from regard.tasks.embedding.embedder import BODIES, Embedder
 from regard.tasks.embedding.linear import Head, crossed, fit
-from regard.tasks.inputs import TEXT, check_files, list_inputs
+from regard.tasks.inputs import TEXT, Inputs, check_files, list_inputs
 from regard.tasks.labels import files
 from regard.tasks.labels.evaluation_files import TrainedLayout
 from regard.tasks.labels.files import Found, LabelledFile
 from regard.tasks.labels.labeller import Verdict
 from regard.tasks.labels.recorded import record_columns, recorded_column
-from regard.tasks.trained import DirectAnswers, NoOptions, TextColumn, chosen, described
+from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described
 
 HEAD = "head.safetensors"
 LONG = 300  # characters of a text that are shown
@@ -104,9 +104,10 @@ class FewShot(DirectAnswers):
         return cls(embedder, head, classes, found.config["data"])
 
     @property
-    def text_column(self) -> TextColumn:
-        """Which column of a table held the texts it was fitted to."""
-        return recorded_column(self.data, self.classes)
+    def inputs(self) -> Inputs:
+        """Texts, of a table those in the column of the files it was fitted to."""
+        column = recorded_column(self.data, self.classes)
+        return Inputs(kind=self.input_kind, parse=self.parse, text_column=column)
 
     def parse(self, text: str) -> str:
         """An input is a text, which must not be empty."""

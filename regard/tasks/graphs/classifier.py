@@ -13,7 +13,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from regard import config
-from regard.attention.hardware import device_of
 from regard.attention.masks import Mask
 from regard.checkpoint import Checkpoint
 from regard.interpret.trace import Trace
@@ -26,7 +25,7 @@ from regard.models.gat import GAT, Features
 from regard.tasks.graphs import files as graphs
 from regard.tasks.graphs.files import GraphConfig
 from regard.tasks.graphs.graph import NodeGraph, revived
-from regard.tasks.inputs import NODE, list_inputs
+from regard.tasks.inputs import NODE, InputKind, Inputs, list_inputs
 from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described
 from regard.tasks.trained import revived as awake
 
@@ -83,7 +82,7 @@ class NodeClassifier(DirectAnswers):
     task: ClassVar[str] = "node-classification"
     verb: ClassVar[str] = "classify"
     kind: ClassVar[str] = "a classifier of nodes"
-    option: ClassVar[str] = "--node NAME"
+    input_kind: ClassVar[InputKind] = NODE
     Options: ClassVar[type] = NoOptions
     __repr__ = described
 
@@ -96,6 +95,11 @@ class NodeClassifier(DirectAnswers):
         """The one a checkpoint directory holds, with its graph."""
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(awake(checkpoint, device), stored(checkpoint), name, checkpoint.config.get("data"))
+
+    @property
+    def inputs(self) -> Inputs:
+        """Nodes of the graph, by their names."""
+        return Inputs(kind=self.input_kind, parse=self.parse, option="--node NAME", example=self.graph.name(0))
 
     def parse(self, text: str) -> str:
         """An input is the name of a node."""
@@ -153,8 +157,8 @@ class NodeClassifier(DirectAnswers):
     @torch.no_grad()
     def logits(self) -> Float[Tensor, "node classes"]:
         """How well each class fits each node."""
-        reading = self.reading(device_of(self.model))
-        return self.model(reading.features, reading.mask).float().cpu()
+        reading = self.reading(self.runner.device)
+        return self.runner(reading.features, reading.mask).float().cpu()
 
     def measured(self, some: Int[np.ndarray, "some"]) -> Measured:
         """Answers to some nodes against what is known of them."""

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard import config
+from regard.config.ranges import Count
 from regard.decoding.batching import by_length, in_order
 from regard.interpret.items import Item, Weights
 from regard.interpret.steps import Prediction
@@ -19,7 +20,7 @@ from regard.interpret.trace import Trace
 from regard.metrics.calibration import describe_error
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import averaged
-from regard.tasks.inputs import QUESTION, check_files, list_inputs
+from regard.tasks.inputs import QUESTION, InputKind, Inputs, check_files, list_inputs
 from regard.tasks.labels import choices, files, formats
 from regard.tasks.labels.batches import Labelled, index
 from regard.tasks.labels.choices import ChoiceFile, Columns, Question, readings
@@ -76,6 +77,14 @@ class Choice:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions:
+    """Which answer is read while the model is watched."""
+
+    number: Count | None = None
+    """The number of the answer, from 1; null: the one that is chosen."""
+
+
 class Chooser(Labels):
     """Says which of a few answers to a question is right."""
 
@@ -83,6 +92,8 @@ class Chooser(Labels):
     task: ClassVar[str] = "choice"
     verb: ClassVar[str] = "choose"
     kind: ClassVar[str] = "a model that chooses among answers"
+    input_kind: ClassVar[InputKind] = QUESTION
+    LookOptions: ClassVar[type] = AnswerOptions
     pairs: ClassVar[bool] = True
 
     @classmethod
@@ -95,6 +106,11 @@ class Chooser(Labels):
         """Where everything stood in the training files."""
         file = self.data["file"]
         return Columns(tuple(file["given"]), tuple(file["choices"]), file["label"])
+
+    @property
+    def inputs(self) -> Inputs:
+        """Questions with their answers, of a file those in its columns."""
+        return Inputs(kind=self.input_kind, parse=self.parse, read=self.read)
 
     def parse(self, text: str) -> Question:
         """A question as somebody types it."""

@@ -26,7 +26,7 @@ from regard.interpret.steps import Prediction, Steps, inside
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
-from regard.tasks.inputs import PAIR, SENTENCE, TEXT, InputKind, check_files, check_input, list_inputs
+from regard.tasks.inputs import PAIR, SENTENCE, TEXT, InputKind, Inputs, check_files, check_input, list_inputs
 from regard.tasks.labels import files, formats, pairs
 from regard.tasks.labels.batches import Labelled, index
 from regard.tasks.labels.evaluation_files import TrainedLayout
@@ -39,7 +39,7 @@ from regard.tasks.labels.recorded import recorded_column
 from regard.tasks.labels.scoring import scores
 from regard.tasks.labels.tagged import COLUMNS, TaggedFile
 from regard.tasks.labels.task import AnyReaderConfig, Measured, Reader, measure
-from regard.tasks.trained import DirectAnswers, NoOptions, TextColumn, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described, revived
 
 BUDGET = 1 << 14  # tokens read at a time, padding included
 CLASS = "<class>"
@@ -160,7 +160,7 @@ class Labels(DirectAnswers):
     @property
     def device(self) -> torch.device:
         """Where it runs."""
-        return self.model.output.bias.device
+        return self.runner.device
 
     @property
     def config(self) -> AnyReaderConfig:
@@ -183,9 +183,9 @@ class Labels(DirectAnswers):
         tokens = torch.tensor([token for one in texts for token in one.tokens], device=self.device)
         row = Row.of([len(one.tokens) for one in texts]).to(self.device)
         if not (self.pairs and self.style == "bert"):
-            return self.model(tokens, row)
+            return self.runner(tokens, row)
         seconds = torch.tensor([one.second for one in texts], device=self.device)
-        return self.model(tokens, row, (row.place >= seconds[row.segment]).long())
+        return self.runner(tokens, row, (row.place >= seconds[row.segment]).long())
 
     @torch.no_grad()
     def _watched(self, laid: Laid) -> tuple[Tensor, dict[str, Float[Tensor, "heads query key"]]]:
@@ -231,7 +231,6 @@ class Classifier(Labels):
     task: ClassVar[str] = "classification"
     verb: ClassVar[str] = "classify"
     kind: ClassVar[str] = "a classifier"
-    inputs: ClassVar[InputKind] = TEXT
 
     @classmethod
     def of_pairs(cls) -> Any:
@@ -239,9 +238,10 @@ class Classifier(Labels):
         return PairClassifier
 
     @property
-    def text_column(self) -> TextColumn:
-        """Which column of a table held the texts it was trained on."""
-        return recorded_column(self.data, self.classes)
+    def inputs(self) -> Inputs:
+        """Texts, of a table those in the column of the training files."""
+        column = recorded_column(self.data, self.classes)
+        return Inputs(kind=self.input_kind, parse=self.parse, text_column=column)
 
     def answer(self, inputs: Sequence[Any], **options: Any) -> list[Verdict]:
         """What each text is."""
@@ -250,19 +250,19 @@ class Classifier(Labels):
 
     def classify(self, texts: Any) -> list[Verdict]:
         """What each text is, or each pair."""
-        listed = list_inputs(texts, self.inputs, verb=self.verb)
+        listed = list_inputs(texts, self.input_kind, verb=self.verb)
         found = self._probabilities(self._laid(listed))
         return [self._verdict(text, probabilities) for text, probabilities in zip(listed, found, strict=True)]
 
     def look(self, text: Any) -> Trace:
         """Classify a text and keep where the model looked."""
-        check_input(text, self.inputs, verb="look")
+        check_input(text, self.input_kind, verb="look")
         [laid] = self._laid([text])
         probabilities, weights = self._watched(laid)
         verdict = self._verdict(text, probabilities)
         written = shown(self.tokenizer, text) if self.style == "plain" and isinstance(text, str) else []
         items = self._items(laid.tokens, written)
-        if self.style == "plain" and getattr(self.config, "pool", "") == "class":
+        if self.style == "plain" and config.plain(self.config).get("pool") == "class":
             after = [replace(item, word=None if item.word is None else item.word + 1) for item in items]
             items = [Item(CLASS, word=0), *after]
         both = {"source": items, LABEL: [Item(verdict.label, word=0)]}
@@ -291,8 +291,13 @@ class PairClassifier(Classifier):
     """Says what a pair of texts is, such as whether the second follows from the first."""
 
     kind: ClassVar[str] = "a classifier of pairs"
-    inputs: ClassVar[InputKind] = PAIR
+    input_kind: ClassVar[InputKind] = PAIR
     pairs: ClassVar[bool] = True
+
+    @property
+    def inputs(self) -> Inputs:
+        """Pairs of texts, of a file those in its columns."""
+        return replace(super().inputs, read=self.read)
 
     def parse(self, text: str) -> Pair:
         """Two texts with a tab between them, or an object of JSON."""
@@ -315,8 +320,12 @@ class Tagger(Labels):
     task: ClassVar[str] = "tagging"
     verb: ClassVar[str] = "tag"
     kind: ClassVar[str] = "a tagger"
-    word_files: ClassVar[tuple[str, ...]] = COLUMNS
-    """How files are named that have a word in each line, and so are no sentences to tag."""
+    input_kind: ClassVar[InputKind] = SENTENCE
+
+    @property
+    def inputs(self) -> Inputs:
+        """Sentences; a file with a word in each line holds none to tag."""
+        return Inputs(kind=self.input_kind, parse=self.parse, word_files=COLUMNS)
 
     def answer(self, inputs: Sequence[str | Sequence[str]], **options: Any) -> list[Tagged]:
         """What each word of each sentence is."""

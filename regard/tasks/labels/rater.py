@@ -17,7 +17,7 @@ from regard.interpret.trace import Trace
 from regard.metrics.correlation import pearson, spearman
 from regard.metrics.scores import Judged, Scores
 from regard.metrics.significance import averaged
-from regard.tasks.inputs import PAIR, check_files, list_inputs
+from regard.tasks.inputs import PAIR, InputKind, Inputs, check_files, list_inputs
 from regard.tasks.labels import files, formats, pairs
 from regard.tasks.labels.batches import index
 from regard.tasks.labels.evaluation_files import TrainedLayout
@@ -53,6 +53,7 @@ class Rater(Labels):
     task: ClassVar[str] = "similarity"
     verb: ClassVar[str] = "rate"
     kind: ClassVar[str] = "a model of similarity"
+    input_kind: ClassVar[InputKind] = PAIR
     pairs: ClassVar[bool] = True
     scale: tuple[float, float]
 
@@ -68,6 +69,11 @@ class Rater(Labels):
         mean, deviation = (float(each) for each in checkpoint.config["scale"])
         found.scale = (mean, deviation)
         return found
+
+    @property
+    def inputs(self) -> Inputs:
+        """Pairs of texts, of a file those in its columns."""
+        return Inputs(kind=self.input_kind, parse=self.parse, read=self.read)
 
     def parse(self, text: str) -> Pair:
         """Two texts with a tab between them, or an object of JSON."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from pathlib import Path
@@ -15,7 +15,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard import config
-from regard.attention.hardware import device_of
 from regard.checkpoint import Checkpoint
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
@@ -25,12 +24,21 @@ from regard.metrics.auc import mean_auc
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import averaged
 from regard.models.omics import MOMA
+from regard.tasks.inputs import InputKind, Inputs
 from regard.tasks.omics import importance as importances
 from regard.tasks.omics import samples as joining
 from regard.tasks.omics.samples import Omics, Samples
-from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, Extra, NoOptions, chosen, described, revived
 
 OMICS = "omics.json"
+SAMPLES = InputKind(
+    "samples",
+    "a sample of tables",
+    "samples",
+    lambda given: isinstance(given, Samples),
+    is_path=True,
+    example="mrna.csv mirna.csv sample=A54N",
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ class OmicsClassifier(DirectAnswers):
     task: ClassVar[str] = "omics"
     verb: ClassVar[str] = "predict"
     kind: ClassVar[str] = "a model of omics"
-    opens: ClassVar[bool] = True
+    input_kind: ClassVar[InputKind] = SAMPLES
     Options: ClassVar[type] = NoOptions
     __repr__ = described
 
@@ -81,6 +89,19 @@ class OmicsClassifier(DirectAnswers):
         """The model that a checkpoint directory holds."""
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
         return cls(revived(checkpoint, device), read_omics(checkpoint), name)
+
+    @property
+    def inputs(self) -> Inputs:
+        """Samples, each in several tables."""
+        return Inputs(kind=self.input_kind, parse=self.parse, join=self.joined)
+
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """How much answers rest on each feature, as numbers and as a picture."""
+        return {
+            "importance": Extra(self.importance, NoOptions, "How much answers for some samples rest on each feature."),
+            "draw_importance": Extra(self.draw, NoOptions, "The vectors of the most important features, in a file."),
+        }
 
     def parse(self, text: str) -> Samples:
         """An input is one sample: the tables, and which of their samples, such as `mrna.csv mirna.csv sample=A54N`."""
@@ -213,9 +234,9 @@ class OmicsClassifier(DirectAnswers):
         return {"loss": float(lost), "accuracy": right, **({"auc": area} if np.isfinite(area) else {})}
 
     def _model(self, samples: Samples) -> Any:
-        device = device_of(self.model)
+        device = self.runner.device
         values, present = torch.from_numpy(self.omics.scaled(samples)), torch.from_numpy(samples.present)
-        return self.model(values.to(device), present.to(device))
+        return self.runner(values.to(device), present.to(device))
 
     def _modules(self, weights: Tensor, there: Sequence[int]) -> tuple[dict[str, list[Item]], list[Weights]]:
         """Weights (omics, looking modules, modules) as one matrix for each two omics, and the modules by name."""

@@ -77,14 +77,11 @@ class Restorer(PromptedT5, Reader, Face):
     verb: ClassVar[str] = "restore"
     kind: ClassVar[str] = "a text-to-text model"
     Options: ClassVar[type] = RestoringConfig
+    LookOptions: ClassVar[type] = RestoringConfig
 
     def __init__(self, model: T5, tokenizer: Tokenizer, name: str = "restorer") -> None:
         super().__init__(model, tokenizer, name)
         self.ready = Ready(model)
-
-    def parse(self, text: str) -> str:
-        """An input is a text."""
-        return text
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Restored]:
         """An answer to each text; options are those of `RestoringConfig`."""

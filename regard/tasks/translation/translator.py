@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
@@ -23,15 +23,16 @@ from regard.decoding.stepper import Hypothesis
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import TEXT, check_input, list_inputs
-from regard.tasks.trained import Face, Workload, described, revived
+from regard.tasks.trained import Extra, Face, Workload, described, revived
 from regard.tasks.translation.answers import Answer, describe_unfinished, worded
 from regard.tasks.translation.looking import trace_answer, trace_steps
 from regard.tasks.translation.lost_names import Lexicon
-from regard.tasks.translation.options import DecodingConfig, TranslationOptions
+from regard.tasks.translation.options import AnswerFileOptions, DecodingConfig, TargetOptions, TranslationOptions
 from regard.tasks.translation.pipeline import Pipeline
 from regard.tasks.translation.search import Searcher
 
 if TYPE_CHECKING:
+    from regard.interpret.alignment.forced import Reader
     from regard.interpret.steps import Steps
 
 LANGUAGE_NAMES = ("lang", "language", "target", "target_lang", "target_language", "tgt", "tgt_lang")  # elsewhere
@@ -40,13 +41,14 @@ STEP = 16  # lengths of sentences read together are multiples of it, so that a G
 WARMING = 3  # searches after which a GPU replays a step
 
 
-class Translator(Face, Searcher):
+class Translator(Searcher, Face):
     """Translates text with a trained model."""
 
     task: ClassVar[str] = "translation"
     verb: ClassVar[str] = "translate"
     kind: ClassVar[str] = "a translator"
     Options: ClassVar[type] = TranslationOptions
+    LookOptions: ClassVar[type] = TargetOptions
     __repr__ = described
     trained_direction: Sequence[str] | None = None
     """Codes of the languages of source and target, of a model of one direction whose training files named them."""
@@ -107,9 +109,13 @@ class Translator(Face, Searcher):
         known = " and ".join(LANGUAGES[one] for one in self.reads)
         return f"the text {seems}; {self.name} knows {known} only, so do not trust the answer"
 
-    def parse(self, text: str) -> str:
-        """An input is a text."""
-        return text
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """What there is to time, and its attention while it reads answers that are given."""
+        return {
+            "alignments": Extra(self.read_answers, TargetOptions, "Its attention while it is told the answers."),
+            "workloads": Extra(self.workloads, TargetOptions, "Searches to time, by one and by many."),
+        }
 
     def answer(self, inputs: Sequence[str], **options: Any) -> list[Answer]:
         """Translations with their scores; options are those of `TranslationOptions`."""
@@ -136,6 +142,14 @@ class Translator(Face, Searcher):
 
         test = scoring.pairs(*files, columns=columns, to=to)
         return scoring.given(name, answers, test, metric=metric, tokenize=tokenize)
+
+    score_answers = Extra(judge, AnswerFileOptions, "Scores of translations that are in a file already.")
+
+    def read_answers(self, *, to: str | None = None) -> Reader:
+        """Return what reads answers that are given, to a language of several, and says where it looks."""
+        from regard.interpret.alignment.forced import Reader
+
+        return Reader(self, to if self.languages else None)
 
     def workloads(self, inputs: Sequence[str], batches: Sequence[int], to: str | None = None) -> Iterator[Workload]:
         """What to time: searches by one and by many."""

@@ -29,6 +29,7 @@ from regard.models.vit import ViTConfig
 from regard.tasks.card import card
 from regard.tasks.vision import preparing, scattering
 from regard.tasks.vision.importing import imported
+from regard.tasks.vision.opening import patch_size
 from regard.tasks.vision.preparing import PicturesConfig, Prepared, Side
 from regard.tasks.vision.recognition import recognise
 from regard.tasks.vision.scoring import Measured, measured
@@ -153,7 +154,7 @@ class PictureClassification(Task):
             self.notes.append(f"fewer than {FEW:,} pictures: a model to start from (--from) would learn more from them")
         self.notes += explain_missing_temperature(len(prepared.valid), "pictures")
         if prepared.scenes is None:
-            self.notes += enlarged(getattr(model.config, "patch", 0), prepared.train.album, prepared.valid.album)
+            self.notes += enlarged(patch_size(model.config), prepared.train.album, prepared.valid.album)
         if self.kept is not None:
             self.notes.append(f"{self.kept.nbytes / 1e6:,.0f} MB of pictures are kept on the device")
 

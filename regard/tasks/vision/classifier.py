@@ -25,16 +25,17 @@ from regard.interpret.maps import field, methods
 from regard.interpret.trace import Trace
 from regard.interpret.watch import attention_names
 from regard.metrics.scores import Scores
-from regard.tasks.inputs import PICTURE, list_inputs
-from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described, revived
+from regard.models.vit import ViTConfig
+from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
+from regard.tasks.trained import DirectAnswers, Extra, NoOptions, chosen, described, revived
 from regard.tasks.vision import preparing, scattering
-from regard.tasks.vision.opening import Given, called, opened, patches, unfolded
+from regard.tasks.vision.judgement import Judgement, JudgementOptions, judge
+from regard.tasks.vision.opening import Given, called, opened, patch_size, patches, unfolded
 from regard.tasks.vision.scoring import measured, scores
 from regard.training.task import evenly
 
 if TYPE_CHECKING:
     from regard.interpret.anatomy import Anatomy
-    from regard.tasks.vision.judgement import Judgement
     from regard.tasks.vision.probing import Probe
 
 CHUNK = 256  # pictures looked at at a time
@@ -66,15 +67,24 @@ class Sight:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class EvidenceOptions:
+    """What may be set when evidence in a picture is shown."""
+
+    about: str | None = None
+    """The label to show the evidence for; null: the likeliest ones."""
+
+
 class PictureClassifier(DirectAnswers):
     """Says what a picture shows."""
 
     task: ClassVar[str] = "pictures"
     verb: ClassVar[str] = "classify"
     kind: ClassVar[str] = "a classifier of pictures"
-    opens: ClassVar[bool] = True
+    input_kind: ClassVar[InputKind] = PICTURE
     remembers: ClassVar[bool] = True
     Options: ClassVar[type] = NoOptions
+    LookOptions: ClassVar[type] = EvidenceOptions
     __repr__ = described
 
     def __init__(
@@ -87,7 +97,7 @@ class PictureClassifier(DirectAnswers):
     ) -> None:
         self.model, self.classes, self.data, self.name, self.temperature = model, classes, data, name, temperature
         self.shape = Shape.of(model.config, data)
-        self.patch = getattr(model.config, "patch", 0)  # of networks that cut pictures up
+        self.patch = patch_size(model.config)
         self.scaled = Augment(AugmentConfig(), **scales_of(data), seed=0, device=device_of(model)).plain
 
     @classmethod
@@ -100,13 +110,26 @@ class PictureClassifier(DirectAnswers):
             raise ValueError(f"temperature must be a number above 0, not {heat!r}")
         return cls(revived(checkpoint, device), [str(each) for each in known["labels"]], known["data"], name, heat)
 
+    @property
+    def inputs(self) -> Inputs:
+        """Pictures of any size, and folders of them."""
+        return Inputs(kind=self.input_kind, parse=self.parse, expand=unfolded)
+
+    @property
+    def extras(self) -> Mapping[str, Extra]:
+        """How far its maps may be believed, whether it learnt a shortcut, and what is inside a ViT."""
+        extras = {
+            "judge": Extra(self.judge_maps, JudgementOptions, "How far each kind of map may be believed."),
+            "probe": Extra(self.probe, NoOptions, "Whether a mark in a corner decides the answer."),
+            "anatomy": Extra(self.anatomy, NoOptions, "Patch filters, likeness of positions and reach of heads."),
+        }
+        if self.data.get("scatter"):
+            extras["scenes"] = Extra(self.side, NoOptions, "The scenes of labelled pictures that it is scored on.")
+        return extras
+
     def parse(self, text: str) -> Path:
         """An input is the path of a picture."""
         return Path(text)
-
-    def unfolded(self, text: str) -> list[str]:
-        """The inputs that one stands for: a folder for its pictures, at any depth, in the order of their names."""
-        return unfolded(text)
 
     def answer(self, inputs: Sequence[Given], **options: Any) -> list[Sight]:
         """What each picture shows."""
@@ -168,10 +191,8 @@ class PictureClassifier(DirectAnswers):
         return scattering.read(files, shape, self.classes, how, reject=reject)
 
     def judge_maps(self, *paths: str | Path, **options: Any) -> Judgement:
-        """How far each kind of map may be believed, beside controls: pointing, deletion, insertion and change."""
-        from regard.tasks.vision.judgement import judged
-
-        return judged(self, paths, **options)
+        """How far each kind of map may be believed, beside controls; options are those of `JudgementOptions`."""
+        return judge(self, paths, config.build(JudgementOptions, options, where="options"))
 
     def probe(self, *paths: str | Path) -> Probe:
         """Whether answers depend on the mark of a shortcut: accuracy without it, and with it on other pictures."""
@@ -184,7 +205,7 @@ class PictureClassifier(DirectAnswers):
         from regard.interpret.anatomy import anatomy
 
         some = self.opened(evenly(_spread(pictures), LOOKED))
-        return anatomy(self.model, self.scaled(some.to(device_of(self.model))))
+        return anatomy(self.model, self.scaled(some.to(self.runner.device)))
 
     def look(self, given: Given, *, about: str | None = None) -> Trace:
         """Classify a picture and keep where the evidence lies for the likeliest labels, or one that is asked about."""
@@ -205,7 +226,7 @@ class PictureClassifier(DirectAnswers):
         if not self.classes:
             remedy = "train one on labelled pictures with `regard train --pictures DIR --from` and this folder"
             raise ValueError(f"{self.name} reads pictures and has no head that would name them: {remedy}")
-        return self.model(self.scaled(pixels.to(device_of(self.model)))).float().cpu()
+        return self.runner(self.scaled(pixels.to(self.runner.device))).float().cpu()
 
     def _sight(self, given: Given, chances: Float[Tensor, "classes"]) -> Sight:
         ranked = chances.argsort(descending=True, stable=True).tolist()
@@ -215,7 +236,8 @@ class PictureClassifier(DirectAnswers):
 
     def patches(self) -> list[Item]:
         """What is read, row by row, with its box as shares of the sides."""
-        before = [Item(CLASS, special=True)] * getattr(self.model.config, "before", 0)
+        shape = self.model.config
+        before = [Item(CLASS, special=True)] * (shape.before if isinstance(shape, ViTConfig) else 0)
         return before + patches(field(self.model))
 
 

@@ -34,6 +34,7 @@ from regard.tasks.vision.captions.recognition import recognise
 from regard.tasks.vision.captions.regions import Kept, Regions
 from regard.tasks.vision.captions.writer import CaptionOptions, CaptionWriter, read_tokenizer
 from regard.tasks.vision.classification import sizes_for
+from regard.tasks.vision.opening import patch_size
 from regard.training import transfer
 from regard.training.loop import TrainingConfig
 from regard.training.optim import OptimConfig
@@ -153,7 +154,7 @@ class Captions(Task):
         sides = self._sides.items() if kept else ()
         self.kept = {side: Kept(model, own, self.augment, mirrored=mirrored[side]) for side, own in sides}
         self.notes = [f"an epoch has {quantity(self.rows, 'row')} of {quantity(data.batch, 'caption')}"]
-        self.notes += enlarged(getattr(recipe.model.encoder, "patch", 0), *(own.album for own in self._sides.values()))
+        self.notes += enlarged(patch_size(recipe.model.encoder), *(own.album for own in self._sides.values()))
         if kept:
             regions, features = recipe.model.read
             size = 2 * regions * features * ((1 + self.mirrored) * len(prepared.train) + len(prepared.valid))
@@ -253,7 +254,7 @@ class Captions(Task):
 
     def after_update(self, loss: Float[Tensor, ""], *, veto: Bool[Tensor, ""]) -> None:
         """What a token cost in a step, which hard attention expects of the next one."""
-        if getattr(self.model.config, "attention", None) == "hard":
+        if isinstance(self.model.config, CaptionerConfig) and self.model.config.attention == "hard":
             self.model.heed(loss, veto=veto)
 
     def _costs(
