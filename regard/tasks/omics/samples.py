@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from regard.config.words import nearest, quantity
+from regard.data.holdout import hold_out_of_classes, row_keys
 from regard.data.packing import number, shuffled
 from regard.data.readers import digest
 from regard.tasks.omics import files
@@ -300,18 +301,8 @@ def _split(samples: Samples, held: float, seed: int) -> tuple[Samples, Samples]:
     assert samples.targets is not None
     if not held:
         return samples, samples
-    marks = np.array([_hash(seed, row) for row in samples.values], np.uint64)
-    out = np.zeros(len(samples), bool)
-    for label in np.unique(samples.targets):
-        own = np.flatnonzero(samples.targets == label)
-        count = min(max(1, round(held * len(own))), len(own) - 1)
-        chosen = marks[own] <= np.sort(marks[own])[count - 1]
-        out[own] = chosen & (not chosen.all())  # where all of a class are equal, all are learnt from
+    out = hold_out_of_classes(row_keys(samples.values, seed), samples.targets, held, leave=1)
     return samples.chosen(np.flatnonzero(~out)), samples.chosen(np.flatnonzero(out))
-
-
-def _hash(seed: int, row: np.ndarray) -> int:
-    return int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=8, key=f"held {seed}".encode()).digest(), "big")
 
 
 def _measured(omics: Omics, train: Samples) -> Omics:

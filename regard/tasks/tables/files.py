@@ -17,6 +17,7 @@ from jaxtyping import Float
 from regard.config.ranges import Batch, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
+from regard.data.holdout import count_to_hold_out, hold_out, row_keys
 from regard.data.packing import number, shuffled
 from regard.data.readers import digest
 from regard.data.sheets import LARGEST, Sheet, known_in, number_in
@@ -259,17 +260,11 @@ def _classes(target: str, sheets: Sequence[Sheet]) -> tuple[str, ...]:
 
 def _split(config: TableConfig, found: Rows) -> tuple[Rows, Rows]:
     """Rows to learn from and rows to measure on; equal inputs are on one side."""
-    marks = np.array([_hash(config.seed, row) for row in found.inputs], np.uint64)
-    last = np.sort(marks)[max(0, round(config.held * len(marks)) - 1)]
-    held = marks <= last
+    held = hold_out(row_keys(found.inputs, config.seed), count_to_hold_out(config.held, len(found)))
     if held.all():
         name = config.train[0].path
         raise ValueError(f"{name} holds too few different rows to hold some out: give more, or data.valid")
     return found.chosen(np.flatnonzero(~held)), found.chosen(np.flatnonzero(held))
-
-
-def _hash(seed: int, row: np.ndarray) -> int:
-    return int.from_bytes(hashlib.blake2b(row.tobytes(), digest_size=8, key=f"held {seed}".encode()).digest(), "big")
 
 
 def _scale(values: np.ndarray) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from regard.config.ranges import Batch, Count, Part, Positive, Range, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import nearest, quantity
 from regard.data.findings import Finding, told
+from regard.data.holdout import hold_out_of_classes, leave_out_measured, picture_keys
 from regard.data.packing import number, shuffled
 from regard.data.pictures import shortcut as shortcuts
 from regard.data.pictures.album import ALLOWED, PREPARATION, RAISED, Album, Shape, album, joined, shape_of
@@ -189,8 +190,8 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
         valid = Side(measured, np.arange(len(measured)), numbered(measured, classes))
     else:
         train, valid = held_out(train, config.held, config.seed)
-    train, both = apart(train, valid)
-    notes += [f"left out of training: {both}"] if both else []
+    fresh, shared = leave_out_measured(train.marks, valid.marks, train.place)
+    train, notes = train.kept(fresh), [*notes, *shared]
     train = train if config.most is None else limited(train, config.most, config.seed)
     notes += _oddities(train, valid, classes) + _tested(train, config.train, shape)
     if config.shortcut is not None:
@@ -261,13 +262,7 @@ def numbered(found: Album, classes: Sequence[str]) -> Int[np.ndarray, "pictures"
 
 def held_out(side: Side, share: float, seed: int) -> tuple[Side, Side]:
     """The pictures to learn from and those held out: a share of each class by content, one at least, never all."""
-    ranks, held = _ranks(side, seed), np.zeros(len(side), bool)
-    for label in np.unique(side.labels):
-        own = np.flatnonzero(side.labels == label)
-        last = np.sort(ranks[own])[max(1, round(share * len(own))) - 1]
-        chosen = own[ranks[own] <= last]
-        if len(chosen) < len(own):
-            held[chosen] = True
+    held = hold_out_of_classes(picture_keys(side.marks, seed), side.labels, share)
     if not held.any():
         raise ValueError(f"{side.place(0)}: too few different pictures to hold some out: give more, or data.valid")
     return side.kept(~held), side.kept(held)
@@ -275,32 +270,12 @@ def held_out(side: Side, share: float, seed: int) -> tuple[Side, Side]:
 
 def limited(side: Side, most: int, seed: int) -> Side:
     """So many pictures, as many of each class as there are, the same for the same seed."""
-    ranks, turn = _ranks(side, seed + 1), np.zeros(len(side), np.int64)
+    ranks, turn = picture_keys(side.marks, seed + 1), np.zeros(len(side), np.int64)
     for label in np.unique(side.labels):
         own = np.flatnonzero(side.labels == label)
         turn[own[np.argsort(ranks[own], kind="stable")]] = np.arange(len(own))
     order = np.lexsort((side.labels, turn))[:most]
     return side.kept(np.sort(order))
-
-
-def _ranks(side: Side, seed: int) -> np.ndarray:
-    """A number for each picture that depends on its content and the seed alone."""
-    mixed = (side.marks.astype(np.uint64) ^ np.uint64(number(seed))) * np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    return mixed ^ (mixed >> np.uint64(32))
-
-
-def apart(train: Side, valid: Side) -> tuple[Side, str]:
-    """Training pictures that are not measured on, and which ones were."""
-    both = np.isin(train.marks, valid.marks)
-    finding = Finding()
-    for picture in np.flatnonzero(both):
-        finding.add(train.place(int(picture)))
-    if both.all():
-        raise ValueError(f"{train.place(0)}: every training picture is also measured on: give others in data.valid")
-    return (
-        (train.kept(~both), told(finding, "equal to pictures that are measured on")) if finding.count else (train, "")
-    )
 
 
 def scales(train: Any, mean: Any, std: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:

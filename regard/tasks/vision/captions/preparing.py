@@ -15,7 +15,7 @@ from jaxtyping import Int, UInt8
 from regard.config.ranges import Batch, Length, Part, Positive, Range, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
-from regard.data.findings import Finding, told
+from regard.data.holdout import count_to_hold_out, hold_out, leave_out_measured
 from regard.data.packing import buckets, number, shuffled
 from regard.data.pictures.album import PREPARATION, Album, Shape, album, joined, shape_of
 from regard.data.pictures.decoding import Fit, Resample
@@ -199,17 +199,8 @@ def prepare(
         valid = read(config.valid, shape, config.reject)
     else:
         train, valid = _held_out(train, config)
-    notes, both = list[str](), np.isin(train.marks, valid.marks)
-    if both.all():
-        raise ValueError(
-            f"{train.place(0)}: every picture to learn from is also measured on: give others in data.valid"
-        )
-    if both.any():
-        finding = Finding()
-        for picture in np.flatnonzero(both):
-            finding.add(train.place(int(picture)))
-        notes.append(f"left out of training: {told(finding, 'equal to pictures that are measured on')}")
-        train = train.kept(~both)
+    fresh, notes = leave_out_measured(train.marks, valid.marks, train.place)
+    train = train.kept(fresh)
     if tokenizer is None:
         texts = [said(text, config.plain) for own in train.texts for text in own]
         normal = [tokenizer_config.normal(text, written=True) for text in texts]
@@ -241,9 +232,8 @@ def read(files: Sequence[CaptionFile], shape: Shape, reject: float, *, remedy: s
 
 def _held_out(side: Captioned, config: CaptionsConfig) -> tuple[Captioned, Captioned]:
     """The pictures to learn from and those held out, chosen by content."""
-    ranks = [number(config.seed, int(mark)) for mark in side.marks]
-    last = sorted(ranks)[max(1, round(config.held * len(side))) - 1]
-    held = np.array([rank <= last for rank in ranks])
+    keys = np.array([number(config.seed, int(mark)) for mark in side.marks], np.uint64)
+    held = hold_out(keys, count_to_hold_out(config.held, len(side)))
     if held.all():
         raise ValueError(f"{side.place(0)}: too few different pictures to hold some out: give more, or data.valid")
     return side.kept(~held), side.kept(held)

@@ -14,11 +14,12 @@ from torch import Tensor
 from regard.config.ranges import Batch, Count, Part, Range, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
+from regard.data.holdout import leave_out_measured
 from regard.data.pictures.album import ALLOWED, Shape, album, first_looks, joined, shape_of
 from regard.data.pictures.decoding import Fit
 from regard.data.pictures.shelves import PictureFile, Shelf, shelve
 from regard.tasks.vision.pixels.tokens import Alphabet, fitted
-from regard.tasks.vision.preparing import Side, apart, held_out, limited
+from regard.tasks.vision.preparing import Side, held_out, limited
 from regard.training.task import evenly
 
 SAMPLED = 2048  # pictures that a palette is fitted to
@@ -85,7 +86,8 @@ def prepare(config: PixelsConfig, known: Mapping[str, Any] | None = None) -> Pre
         valid = _side([shelve(file, part="test", labelled=False) for file in config.valid], shape, config.reject)
     else:
         train, valid = held_out(train, config.held, config.seed)
-    train, both = apart(train, valid)
+    fresh, shared = leave_out_measured(train.marks, valid.marks, train.place)
+    train = train.kept(fresh)
     train = train if config.most is None else limited(train, config.most, config.seed)
     palette = read_palette(before)
     alphabet = Alphabet(shape.size, shape.channels, palette)
@@ -101,7 +103,7 @@ def prepare(config: PixelsConfig, known: Mapping[str, Any] | None = None) -> Pre
         f"{pictures} of {shape.size} x {shape.size} to learn from, {len(valid):,} to measure on",
         f"a picture is {alphabet.places:,} tokens, each of them {alphabet.phrase}",
         *train.album.summary,
-        *([f"left out of training: {both}"] if both else []),
+        *shared,
     ]
     return Prepared(train, valid, alphabet, report, summary)
 
