@@ -1,12 +1,44 @@
-"""Examples side by side, as tensors whose first axis counts them."""
+"""What tasks make of their examples: batches of tensors, the order of training, and the two sides of a split."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
+
+from regard.data.packing import number, shuffled
+
+
+@dataclass(frozen=True)
+class TensorBatch:
+    """Base of frozen dataclasses whose fields are tensors with an axis of examples in front, or None."""
+
+    group: ClassVar[int] = 1
+    """Neighbours that are never divided, where examples are mixed in groups."""
+
+    def __len__(self) -> int:
+        return len(next(iter(vars(self).values())))
+
+    def to(self, device: torch.device | str) -> Any:
+        """Return the same batch on a device."""
+        moved = {name: value.to(device, non_blocking=True) for name, value in self._tensors().items()}
+        return replace(self, **moved)
+
+    def halves(self) -> list[Any]:
+        """Split into two batches of half the size, or return the batch alone if it has one group only."""
+        half = len(self) // (2 * self.group) * self.group
+        if not half:
+            return [self]
+        spans, tensors = (slice(half), slice(half, None)), self._tensors()
+        return [replace(self, **{name: value[span] for name, value in tensors.items()}) for span in spans]
+
+    def _tensors(self) -> dict[str, Tensor]:
+        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
 
 @dataclass(frozen=True)
@@ -30,3 +62,13 @@ class Examples:
             return [self]
         spans = slice(None, half), slice(half, None)
         return [Examples(self.numbers[span], tuple(part[span] for part in self.parts)) for span in spans]
+
+
+def order_examples(places: Int[np.ndarray, "place"], total: int, *, seed: int) -> Int[np.ndarray, "place"]:
+    """Return the examples at these places of the order of training: a permutation of all of them for every epoch.
+
+    A pure function of seed and place, without a table of the order.
+    """
+    epochs, turns = np.divmod(places, total)
+    parts = [shuffled(turns[epochs == epoch], total, number(seed, int(epoch))) for epoch in np.unique(epochs)]
+    return np.concatenate(parts)

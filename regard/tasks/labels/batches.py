@@ -23,6 +23,7 @@ from regard.data.packing import Cell, Packing, buckets, pack
 from regard.data.readers import digest, suffix
 from regard.data.tokenizers import Tokenizer
 from regard.data.training_sample import warn_of_shared
+from regard.metrics.likelihood import IGNORE
 from regard.tasks.labels import files as labels
 from regard.tasks.labels import formats, reading
 from regard.tasks.labels.choices import readings, unordered
@@ -34,7 +35,6 @@ from regard.tasks.labels.reading import ReadingConfig
 from regard.tasks.labels.tagged import Example
 
 AnyConfig = LabelsConfig | TagsConfig | RatingsConfig | ChoicesConfig
-IGNORE = -100  # the label of a token that is not judged, and of a line of a fixed row that is no text
 SHOWN = 5  # places named of many
 SHARED = "texts measured on are also trained on"
 BLOCK = 4096  # texts tokenised at a time

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from regard.config.words import nearest, quantity
+from regard.data.examples import order_examples
 from regard.data.holdout import hold_out_of_classes, row_keys
-from regard.data.packing import number, shuffled
 from regard.data.readers import digest
 from regard.tasks.omics import files
 from regard.tasks.omics.files import OmicsConfig, Table
@@ -102,10 +102,9 @@ class Prepared:
 
     def row(self, row: int, *, batch: int, seed: int) -> np.ndarray:
         """Which samples are in a row of training, about as many in each: a pure function of the seed and its number."""
-        rows, amount = self.rows(batch), len(self.train)
-        epoch, place = divmod(row, rows)
-        places = np.arange(place * amount // rows, (place + 1) * amount // rows)
-        return shuffled(places, len(self.train), number(seed, epoch))
+        rows, total = self.rows(batch), len(self.train)
+        places = np.arange(row * total // rows, (row + 1) * total // rows)
+        return order_examples(places, total, seed=seed)
 
 
 def prepare(config: OmicsConfig, known: Omics | None = None) -> Prepared:

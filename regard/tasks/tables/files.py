@@ -17,8 +17,8 @@ from jaxtyping import Float
 from regard.config.ranges import Batch, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
+from regard.data.examples import order_examples
 from regard.data.holdout import count_to_hold_out, hold_out, row_keys
-from regard.data.packing import number, shuffled
 from regard.data.readers import digest
 from regard.data.sheets import LARGEST, Sheet, known_in, number_in
 from regard.tasks.tables.columns import CLASSES, choose_columns
@@ -131,8 +131,9 @@ class Tables:
     def row(self, row: int, *, batch: int, seed: int) -> np.ndarray:
         """Which table rows are in a row of training: a pure function of the seed and its number."""
         epoch, place = divmod(row, self.rows(batch))
-        places = np.arange(place * batch, min((place + 1) * batch, len(self.train)))
-        return shuffled(places, len(self.train), number(seed, epoch))
+        total = len(self.train)
+        places = epoch * total + np.arange(place * batch, min((place + 1) * batch, total))
+        return order_examples(places, total, seed=seed)
 
     def rows(self, batch: int) -> int:
         """Rows of training in an epoch; the last one may be shorter."""

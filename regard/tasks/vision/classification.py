@@ -18,6 +18,7 @@ from regard.checkpoint import Checkpoint
 from regard.config.ranges import Share, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
 from regard.config.words import quantity
+from regard.data.examples import TensorBatch
 from regard.data.pictures.album import PREPARATION, enlarged, remembered
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.metrics.calibration import explain_missing_temperature, fitted_temperature
@@ -93,7 +94,7 @@ class PicturesRecipe:
 
 
 @dataclass(frozen=True)
-class PictureBatch:
+class PictureBatch(TensorBatch):
     """Some pictures: which, their places in the order of training, labels, and bytes unless the device has them.
 
     Of a scene there are several in a line: the one it is named after and what else it is made of.
@@ -103,25 +104,8 @@ class PictureBatch:
     places: Int[Tensor, "picture"]
     labels: Int[Tensor, "picture"]
     pixels: UInt8[Tensor, "picture *part channels size size"] | None = None
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def to(self, device: torch.device | str) -> PictureBatch:
-        """The same on a device."""
-        numbers, places, labels = (
-            each.to(device, non_blocking=True) for each in (self.numbers, self.places, self.labels)
-        )
-        pixels = None if self.pixels is None else self.pixels.to(device, non_blocking=True)
-        return PictureBatch(numbers, places, labels, pixels)
-
-    def halves(self) -> list[PictureBatch]:
-        """Two of about half the size, neighbours together; only itself when it is a pair."""
-        half = len(self) // 4 * 2
-        if not half:
-            return [self]
-        parts = [None if each is None else each.split([half, len(self) - half]) for each in vars(self).values()]
-        return [PictureBatch(*(None if part is None else part[side] for part in parts)) for side in (0, 1)]  # type: ignore[arg-type]
+    group: ClassVar[int] = 2
+    """Pictures are mixed in pairs."""
 
 
 def _from_nothing(recipe: PicturesRecipe, prepared: Prepared) -> bool:

@@ -15,9 +15,9 @@ from jaxtyping import Bool, Int, UInt8
 from regard.config.ranges import Batch, Count, Part, Positive, Range, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import nearest, quantity
+from regard.data.examples import order_examples
 from regard.data.findings import Finding, told
 from regard.data.holdout import hold_out_of_classes, leave_out_measured, picture_keys
-from regard.data.packing import number, shuffled
 from regard.data.pictures import shortcut as shortcuts
 from regard.data.pictures.album import ALLOWED, PREPARATION, RAISED, Album, Shape, album, joined, shape_of
 from regard.data.pictures.decoding import Fit, Resample
@@ -355,11 +355,7 @@ def row(side: Side, row: int, *, batch: int, seed: int) -> tuple[Int[np.ndarray,
     The order is one permutation after the other, so that every row is full, and a pure function of seed and row.
     """
     places = np.arange(row * batch, (row + 1) * batch)
-    epochs, turns = np.divmod(places, len(side))
-    chosen = np.concatenate(
-        [shuffled(turns[epochs == epoch], len(side), number(seed, int(epoch))) for epoch in np.unique(epochs)]
-    )
-    return chosen, places
+    return order_examples(places, len(side), seed=seed), places
 
 
 def like(file: PictureFile) -> PictureFile:

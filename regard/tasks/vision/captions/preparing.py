@@ -15,6 +15,7 @@ from jaxtyping import Int, UInt8
 from regard.config.ranges import Batch, Length, Part, Positive, Range, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
+from regard.data.examples import order_examples
 from regard.data.holdout import count_to_hold_out, hold_out, leave_out_measured
 from regard.data.packing import buckets, number, shuffled
 from regard.data.pictures.album import PREPARATION, Album, Shape, album, joined, shape_of
@@ -129,10 +130,7 @@ class Lines:
         """
         block, own = divmod(row, BLOCK)
         places = np.arange(block * BLOCK * batch, (block + 1) * BLOCK * batch)
-        epochs, turns = np.divmod(places, len(self))
-        chosen = np.concatenate(
-            [shuffled(turns[epochs == epoch], len(self), number(seed, int(epoch))) for epoch in np.unique(epochs)]
-        )
+        chosen = order_examples(places, len(self), seed=seed)
         alike = chosen[np.argsort(self.lengths[chosen], kind="stable")]
         [at] = shuffled(np.array([own]), BLOCK, number(seed, block, 1))
         return alike[at * batch : (at + 1) * batch]

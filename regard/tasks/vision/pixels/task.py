@@ -18,6 +18,7 @@ from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free
 from regard.config.words import quantity
+from regard.data.examples import TensorBatch
 from regard.data.pictures.shelves import PictureFile
 from regard.metrics.likelihood import linear_cross_entropy
 from regard.models.axial import AxialConfig
@@ -72,35 +73,20 @@ class PixelsRecipe:
 
 
 @dataclass(frozen=True)
-class PixelBatch:
+class PixelBatch(TensorBatch):
     """Some pictures: which, their bytes unless the device has them, and how their tokens lie."""
 
     numbers: Int[Tensor, "picture"]
     row: Row
     pixels: UInt8[Tensor, "picture channels size size"] | None = None
 
-    def __len__(self) -> int:
-        return len(self.numbers)
-
     def to(self, device: torch.device | str) -> PixelBatch:
-        """The same on a device."""
-        pixels = None if self.pixels is None else self.pixels.to(device, non_blocking=True)
-        return PixelBatch(self.numbers.to(device, non_blocking=True), self.row.to(device), pixels)
+        """Return the same batch on a device."""
+        return replace(super().to(device), row=self.row.to(device))
 
     def halves(self) -> list[PixelBatch]:
-        """Two of about half the size; only itself when it is one picture."""
-        half = len(self) // 2
-        if not half:
-            return [self]
-        sides = slice(half), slice(half, None)
-        return [
-            PixelBatch(
-                self.numbers[side],
-                laid_out(len(self.numbers[side]), self.row.longest),
-                None if self.pixels is None else self.pixels[side],
-            )
-            for side in sides
-        ]
+        """Split into two batches of half the size, or return the batch alone if it has one picture only."""
+        return [replace(half, row=laid_out(len(half), self.row.longest)) for half in super().halves()]
 
 
 class Pixels:
