@@ -28,7 +28,7 @@ from regard.models.spatial_transformer import SpatialTransformerConfig
 from regard.models.vgg import VGGConfig
 from regard.models.vit import ViTConfig
 from regard.tasks.card import card
-from regard.tasks.vision import preparing, scattering
+from regard.tasks.vision import preparing
 from regard.tasks.vision.importing import imported
 from regard.tasks.vision.preparing import PicturesConfig, Prepared, Side
 from regard.tasks.vision.recognition import recognise
@@ -138,15 +138,19 @@ class PictureClassification:
         if prepared.fresh and len(prepared.train) < FEW:
             self.notes.append(f"fewer than {FEW:,} pictures: a model to start from (--from) would learn more from them")
         self.notes += explain_missing_temperature(len(prepared.valid), "pictures")
-        if prepared.scenes is None:
-            self.notes += enlarged(getattr(model.config, "patch", 0), prepared.train.album, prepared.valid.album)
+        self.notes += enlarged(getattr(model.config, "patch", 0), prepared.train.album, prepared.valid.album)
         if self.kept is not None:
             self.notes.append(f"{self.kept.nbytes / 1e6:,.0f} MB of pictures are kept on the device")
 
     @staticmethod
     def prepare(recipe: PicturesRecipe, known: Checkpoint | None = None) -> Prepared:
         """Read and decode the pictures, as a model to start from knows them."""
-        return scattering.prepare(recipe.data, None if known is None else known.config)
+        known_config = None if known is None else known.config
+        if recipe.data.scatter is None:
+            return preparing.prepare(recipe.data, known_config)
+        from regard.tasks.vision import scattering
+
+        return scattering.prepare(recipe.data, recipe.data.scatter, known_config)
 
     @staticmethod
     def suited(recipe: PicturesRecipe, prepared: Prepared) -> dict[str, Any]:
@@ -197,13 +201,9 @@ class PictureClassification:
 
     def batch(self, row: int) -> PictureBatch:
         """The pictures of a row."""
-        train, scenes, seed = self.prepared.train, self.prepared.scenes, self.recipe.training.seed
+        train, seed = self.prepared.train, self.recipe.training.seed
         chosen, places = preparing.row(train, row, batch=self.recipe.data.batch, seed=seed)
-        if scenes is None:
-            shown = train.labels[chosen]
-        else:
-            chosen = scenes.chosen(train, chosen, places, seed=seed)
-            shown = scenes.labels(train, chosen, self.prepared.classes)
+        chosen, shown = train.choose(chosen, places, seed=seed)
         pixels = None
         if self.kept is None:
             pixels = torch.from_numpy(train.pixels(chosen.ravel())).unflatten(0, chosen.shape)
@@ -227,8 +227,7 @@ class PictureClassification:
             assert self.kept is not None
             pixels = self.kept.index_select(0, batch.numbers.flatten()).unflatten(0, batch.numbers.shape)
         with torch.no_grad(), torch.autocast(self.device.type, enabled=False):  # places of pixels need all their bits
-            if self.prepared.scenes is not None:
-                pixels = self.prepared.scenes.made(pixels, batch.places, seed=self.recipe.training.seed)
+            pixels = self.prepared.train.render(pixels, batch.places, seed=self.recipe.training.seed)
             shown = self.augment(pixels, batch.labels, batch.places)
         logits = self.model(shown.pixels).float()
         smoothing = self.recipe.objective.smoothing

@@ -27,7 +27,7 @@ from regard.interpret.watch import attention_names
 from regard.metrics.scores import Scores
 from regard.tasks.inputs import PICTURE, list_inputs
 from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described, revived
-from regard.tasks.vision import preparing, scattering
+from regard.tasks.vision import preparing
 from regard.tasks.vision.opening import Given, called, opened, patches, unfolded
 from regard.tasks.vision.scoring import measured, scores
 from regard.training.task import evenly
@@ -160,6 +160,8 @@ class PictureClassifier(DirectAnswers):
         files = [config.build(PictureFile, {**own, "path": str(path)}, where="file") for path in paths]
         if not (known := self.data.get("scatter")) or scatter is False:
             return preparing.read(files, self.shape, self.classes, reject=reject)
+        from regard.tasks.vision import scattering
+
         how = config.build(ScatterConfig, known, where="data.scatter")
         shape = self.shape._replace(size=int(self.data["size"]), channels=int(self.data["channels"]))
         if scatter is None and scattering.are_scenes(files, shape.size, how):

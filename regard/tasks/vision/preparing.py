@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Bool, Int, UInt8
+from torch import Tensor
 
 from regard.config.ranges import Batch, Count, Part, Positive, Range, Seed, Some
 from regard.config.resuming import Free, Warned
@@ -26,9 +27,6 @@ from regard.data.pictures.shelves import PictureFile, Shelf, has_test_part, shel
 from regard.data.pictures.shortcut import ShortcutConfig
 from regard.data.pictures.tables import LABEL
 from regard.training.task import evenly
-
-if TYPE_CHECKING:
-    from regard.tasks.vision.scattering import Scenes
 
 Size = Annotated[int, Range(8, 1024)]
 MEASURED = 4096  # pictures that mean and deviation are measured on
@@ -119,6 +117,26 @@ class Side:
         found[with_mark] = shortcuts.marked(found[with_mark], self.shortcut)
         return found
 
+    @property
+    def size(self) -> int:
+        """Pixels on each side of what a model sees."""
+        return int(self.album.pixels.shape[-1])
+
+    @property
+    def channels(self) -> int:
+        """Numbers of a pixel of what a model sees."""
+        return int(self.album.pixels.shape[1])
+
+    def choose(
+        self, pictures: Int[np.ndarray, "some"], places: Int[np.ndarray, "some"], *, seed: int
+    ) -> tuple[Int[np.ndarray, "some *part"], Int[np.ndarray, "some"]]:
+        """Return the pictures that make the examples at these places of the order of training, and their labels."""
+        return pictures, self.labels[pictures]
+
+    def render(self, pixels: Tensor, places: Int[Tensor, "some"], *, seed: int) -> Tensor:
+        """Return what a model sees of the pixels of the examples at these places."""
+        return pixels
+
     def kept(self, chosen: np.ndarray) -> Side:
         """Only those that are chosen, by number or by a mask."""
         own = None if self.marked is None else self.marked[chosen]
@@ -157,19 +175,16 @@ class Prepared:
     summary: list[str]
     fresh: bool = True
     """Whether there is no model to go on from."""
-    scenes: Scenes | None = None
-    """What is made of the pictures to learn from, where they are scattered; `valid` holds scenes already."""
 
     @property
     def size(self) -> int:
         """Pixels on each side of what a model sees."""
-        return self.shape.size if self.scenes is None else self.scenes.how.size
+        return self.train.size
 
     @property
     def channels(self) -> int:
         """Numbers of a pixel of what a model sees."""
-        own = self.shape.channels
-        return own if self.scenes is None else self.scenes.how.channels(own)
+        return self.train.channels
 
 
 def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> Prepared:
