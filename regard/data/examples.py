@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -12,6 +12,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from regard.data.packing import number, shuffled
+
+Batch = TypeVar("Batch", bound="TensorBatch")
 
 
 @dataclass(frozen=True)
@@ -24,12 +26,12 @@ class TensorBatch:
     def __len__(self) -> int:
         return len(next(iter(vars(self).values())))
 
-    def to(self, device: torch.device | str) -> Any:
+    def to(self: Batch, device: torch.device | str) -> Batch:
         """Return the same batch on a device."""
         moved = {name: value.to(device, non_blocking=True) for name, value in self._tensors().items()}
         return replace(self, **moved)
 
-    def halves(self) -> list[Any]:
+    def halves(self: Batch) -> list[Batch]:
         """Split into two batches of half the size, or return the batch alone if it has one group only."""
         half = len(self) // (2 * self.group) * self.group
         if not half:

@@ -12,11 +12,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard import config
-from regard.decoding.batching import by_length, in_order
 from regard.interpret.items import Item, Weights
 from regard.interpret.steps import Prediction
 from regard.interpret.trace import Trace
-from regard.metrics.calibration import describe_error
 from regard.metrics.scores import Judged, Scores, Table
 from regard.metrics.significance import averaged
 from regard.tasks.inputs import QUESTION, check_files, list_inputs
@@ -27,6 +25,8 @@ from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
 from regard.tasks.labels.scoring import calibration
 from regard.tasks.labels.task import Measured, measure
+from regard.tasks.supervised.batching import answer_by_length
+from regard.tasks.supervised.calibration import describe_calibration
 from regard.tasks.trained import chosen
 
 LONG = 300  # characters of a text that are shown
@@ -117,12 +117,9 @@ class Chooser(Labels):
             if len(question) < 3:
                 raise ValueError(f"{question!r} has fewer than two answers to choose from: {choices.REMEDY}")
         laid = [self._laid(question) for question in listed]
-        batches = by_length([sum(len(one.tokens) for one in ways) for ways in laid], budget=BUDGET)
-        told = (self._told([laid[number] for number in batch]) for batch in batches)
-        return [
-            Choice(question[0], question[1:], tuple(chances))
-            for question, chances in zip(listed, in_order(batches, told), strict=True)
-        ]
+        lengths = [sum(len(one.tokens) for one in ways) for ways in laid]
+        answers = answer_by_length(lengths, lambda batch: self._told([laid[number] for number in batch]), budget=BUDGET)
+        return [Choice(question[0], question[1:], tuple(one)) for question, one in zip(listed, answers, strict=True)]
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:
         """Scores on files of questions with their right answers; `changes` are settings of the files."""
@@ -190,7 +187,7 @@ def scores(name: str, task: str, side: Labelled, found: Measured, temperature: f
         "chance": f"{1 / side.ways:.2%}",
         "commonest place": f"{commonest.count / len(side):.2%} (answer {commonest.name})",
         "loss": f"{found.loss:.4f}",
-        "calibration error": describe_error(calibrated["before"], calibrated["after"], temperature),
+        **describe_calibration(calibrated),
     }
     rows = [
         (one.name, f"{one.count:,}", f"{answers.count(place):,}", f"{one.precision:.1%}", f"{one.recall:.1%}")

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from regard.checkpoint import Checkpoint
-from regard.decoding.batching import by_length, in_order
 from regard.interpret.items import Item, Weights
 from regard.interpret.trace import Trace
 from regard.metrics.correlation import pearson, spearman
@@ -26,6 +25,7 @@ from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
 from regard.tasks.labels.pairs import Pair
 from regard.tasks.labels.similarity import graded, metrics, rate
+from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.trained import chosen
 
 LONG = 300  # characters of a pair that are shown
@@ -88,12 +88,11 @@ class Rater(Labels):
         """How alike the texts of each pair are."""
         listed: list[Any] = [tuple(pair) for pair in list_inputs(given, PAIR, verb=self.verb)]
         laid = [self._laid(pair) for pair in listed]
-        batches = by_length([sum(len(one.tokens) for one in ways) for ways in laid], budget=BUDGET)
-        found = [
-            graded(self._scores([one for number in batch for one in laid[number]]), len(laid[0])).tolist()
-            for batch in batches
-        ]
-        scores = in_order(batches, found)
+
+        def answer(batch: list[int]) -> list[float]:
+            return graded(self._scores([one for number in batch for one in laid[number]]), len(laid[0])).tolist()
+
+        scores = answer_by_length([sum(len(one.tokens) for one in ways) for ways in laid], answer, budget=BUDGET)
         return [Rating(pair, score * self.scale[1] + self.scale[0]) for pair, score in zip(listed, scores, strict=True)]
 
     def evaluate(self, *paths: str | Path, name: str | None = None, **changes: Any) -> Scores:

@@ -28,6 +28,7 @@ from regard.models.spatial_transformer import SpatialTransformerConfig
 from regard.models.vgg import VGGConfig
 from regard.models.vit import ViTConfig
 from regard.tasks.card import card
+from regard.tasks.supervised.calibration import record_temperature
 from regard.tasks.vision import preparing
 from regard.tasks.vision.importing import imported
 from regard.tasks.vision.preparing import PicturesConfig, Prepared, Side
@@ -267,7 +268,7 @@ class PictureClassification:
                 "task": recipe["task"],
                 "model": recipe["model"],
                 "labels": self.prepared.classes,
-                **({"temperature": self.temperature} if self.temperature != 1.0 else {}),
+                **record_temperature(self.temperature),
                 "data": {**data, "file": file, "learnt": remembered(self.prepared.train.marks)},
             },
             "README.md": self.card(),

@@ -1,8 +1,6 @@
 """A folder of pictures becomes a classifier: what is learnt from, what is held out, what is said of bad pictures."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -396,17 +394,3 @@ def test_columns_of_a_table_are_labels(photos: Path, tmp_path: Path, capsys: pyt
     assert found.classes == ["blue", "red"]
     assert found.train.album.columns[LABEL][0] == "blue"
     assert found.train.place(0).startswith(f"{tmp_path}/labels.csv:")
-
-
-def test_a_folder_of_photos_is_learnt_without_the_modules_of_scenes_and_drawn_digits(photos: Path, tmp_path: Path):
-    settings = asked(photos)
-    code = (
-        "import sys, regard\n"
-        f"regard.train({settings!r}, out={str(tmp_path / 'run')!r}, quiet=True)\n"
-        f"regard.load({str(tmp_path / 'run')!r}).evaluate({str(photos)!r})\n"
-        "print(*(name for name in sys.modules if name.startswith('regard.tasks.vision')))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, check=True)
-    imported = {name.rpartition(".")[2] for name in done.stdout.split()}
-    assert "preparing" in imported
-    assert not imported & {"scattering", "drawing", "drawn", "digits", "glyphs", "counting", "localisation"}
