@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +14,8 @@ from torch import Tensor
 from regard.data.packing import number, shuffled
 
 Batch = TypeVar("Batch", bound="TensorBatch")
+Train = TypeVar("Train")
+Valid = TypeVar("Valid")
 
 
 @dataclass(frozen=True)
@@ -74,3 +76,19 @@ def order_examples(places: Int[np.ndarray, "place"], total: int, *, seed: int) -
     epochs, turns = np.divmod(places, total)
     parts = [shuffled(turns[epochs == epoch], total, number(seed, int(epoch))) for epoch in np.unique(epochs)]
     return np.concatenate(parts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Splits(Generic[Train, Valid]):
+    """Examples to learn from and examples to measure on."""
+
+    train: Train
+    valid: Valid
+    classes: list[str] = field(default_factory=list)
+    """Labels in their order, where examples have some."""
+    report: dict[str, Any]
+    """Counts and fingerprints, as JSON: a run is resumed with the same examples only."""
+    summary: list[str]
+    """How many examples there are of what, and what was left out, in lines for a person."""
+    fresh: bool = True
+    """Whether nothing was taken over from a model to start from."""

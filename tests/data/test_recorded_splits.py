@@ -94,7 +94,7 @@ def hold_questions(place: Path) -> list[int]:
 def hold_matching(place: Path) -> list[int]:
     path = write(place / "matching.tsv", [f"{sentence(n // 2)}\tother {n % 13}" for n in range(COUNT)])
     data = config.build(MatchingData, {"train": {"path": path}, "held_share": 0.1}, where="data")
-    sides = matching.parted(data)
+    sides = matching.split_pairs(data)
     return [line for _, line in sides.valid.origins] + [-line for _, line in sides.train.origins]
 
 

@@ -12,6 +12,7 @@ from jaxtyping import UInt64
 from regard.config.ranges import Batch, Count, Part, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
+from regard.data.examples import Splits
 from regard.data.holdout import count_to_hold_out, hold_out, text_keys
 from regard.data.line_report import HELD, LineReport
 from regard.data.readers import Corpus, digest
@@ -87,17 +88,7 @@ def read(corpora: Sequence[Corpus], reject: float) -> tuple[Pairs, list[LineRepo
     return Pairs(texts, origins, tuple(" and ".join(corpus.files) for corpus in corpora)), tallies
 
 
-@dataclass(frozen=True)
-class Sides:
-    """What is learnt from and what is measured on."""
-
-    train: Pairs
-    valid: Pairs
-    summary: list[str]
-    report: dict[str, Any]
-
-
-def parted(data: MatchingData) -> Sides:
+def split_pairs(data: MatchingData) -> Splits[Pairs, Pairs]:
     """Training and validation pairs; which are held out depends on their first texts alone."""
     found, tallies = read(data.train, data.reject)
     alike = found.alike
@@ -124,4 +115,4 @@ def parted(data: MatchingData) -> Sides:
     summary.append(f"{quantity(len(train), 'pair')} to train on, {len(valid):,} held out")
     digests = [[digest(name) for name in corpus.files] for corpus in (*data.train, *data.valid)]
     report: dict[str, Any] = {"pairs": {"train": len(train), "valid": len(valid)}, "digests": digests}
-    return Sides(train, valid, summary, report)
+    return Splits(train=train, valid=valid, report=report, summary=summary)

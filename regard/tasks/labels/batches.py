@@ -18,6 +18,7 @@ from torch import Tensor
 from regard import config as settings
 from regard.attention.masks import Row
 from regard.data import cache as caches
+from regard.data.examples import Splits
 from regard.data.line_report import LineReport
 from regard.data.packing import Cell, Packing, buckets, pack
 from regard.data.readers import digest, suffix
@@ -199,18 +200,11 @@ class Labelled:
         return f"{self.files[file]}:{line}"
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What is learnt from and measured on."""
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Splits[Labelled, Labelled]):
+    """Texts as tokens, and the tokenizer."""
 
     tokenizer: Tokenizer
-    classes: list[str]
-    train: Labelled
-    valid: Labelled
-    report: dict[str, Any]
-    summary: list[str]
-    fresh: bool = True
-    """Whether its tokens were chosen here, not taken over from a model."""
     pairs: bool = False
     """Whether every text is a pair of texts."""
 
@@ -274,7 +268,16 @@ def prepare(
         f"{len(sides['train']):,} {unit} to train on, {len(sides['valid']):,} held out, "
         f"{f'{len(classes)} {kinds}, ' if classes else ''}{own.vocab:,} tokens"
     )
-    return Prepared(own, classes, sides["train"], sides["valid"], report, summary, known is None, facts["pairs"])
+    return Prepared(
+        train=sides["train"],
+        valid=sides["valid"],
+        classes=classes,
+        report=report,
+        summary=summary,
+        fresh=known is None,
+        tokenizer=own,
+        pairs=facts["pairs"],
+    )
 
 
 def _write(

@@ -12,11 +12,13 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from regard.config.words import nearest, quantity
-from regard.data.examples import order_examples
+from regard.data.examples import Splits, order_examples
 from regard.data.holdout import hold_out_of_classes, row_keys
 from regard.data.readers import digest
 from regard.tasks.omics import files
 from regard.tasks.omics.files import OmicsConfig, Table
+
+NONE_HELD_OUT = "none held out: scores are those of training"
 
 
 @dataclass(frozen=True)
@@ -70,31 +72,15 @@ class Samples:
         return Samples(tuple(self.names[row] for row in rows), self.values[rows], self.present[rows], targets)
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What is learnt from and measured on."""
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Splits[Samples, Samples]):
+    """Samples, and what is known of their features."""
 
     omics: Omics
-    train: Samples
-    valid: Samples
-    report: dict[str, Any]
     apart: bool
     """Whether nothing was learnt from what is measured on."""
     strangers: tuple[str, ...] = ()
     """Samples that have a label and stand in no table."""
-
-    @property
-    def summary(self) -> list[str]:
-        """How many samples there are, of what, and which omics some of them lack."""
-        omics = ", ".join(f"{name} ({size})" for name, size in zip(self.omics.names, self.omics.sizes, strict=True))
-        held = f"{len(self.valid):,} held out" if self.apart else "none held out: scores are those of training"
-        lines = [f"{quantity(len(self.train), 'sample')} with {omics}, {held}"]
-        for name, there in zip(self.omics.names, self.train.present.T, strict=True):
-            if lacking := int((~there).sum()):
-                lines.append(f"{quantity(lacking, 'sample')} without {name}: masked")
-        if self.strangers:
-            lines.append(f"{len(self.strangers):,} labelled but in no table, such as {self.strangers[0]!r}: left out")
-        return lines
 
     def rows(self, batch: int) -> int:
         """Rows of training in an epoch."""
@@ -135,7 +121,22 @@ def prepare(config: OmicsConfig, known: Omics | None = None) -> Prepared:
     report = _report(config, {"train": train, "valid": valid})
     here = {*train.names, *valid.names}  # one file may label both
     strangers = tuple(name for name in dict.fromkeys((*found.strangers, *valid.strangers)) if name not in here)
-    return Prepared(omics, train, valid, report, apart, strangers)
+    summary = _summary(omics, train, f"{len(valid):,} held out" if apart else NONE_HELD_OUT)
+    if strangers:
+        summary.append(f"{len(strangers):,} labelled but in no table, such as {strangers[0]!r}: left out")
+    return Prepared(
+        train=train, valid=valid, report=report, summary=summary, omics=omics, apart=apart, strangers=strangers
+    )
+
+
+def _summary(omics: Omics, train: Samples, held: str) -> list[str]:
+    """How many samples there are, of what, and which omics some of them lack."""
+    sizes = ", ".join(f"{name} ({size})" for name, size in zip(omics.names, omics.sizes, strict=True))
+    lines = [f"{quantity(len(train), 'sample')} with {sizes}, {held}"]
+    for name, there in zip(omics.names, train.present.T, strict=True):
+        if lacking := int((~there).sum()):
+            lines.append(f"{quantity(lacking, 'sample')} without {name}: masked")
+    return lines
 
 
 def given(words: Sequence[str], omics: Omics) -> tuple[Samples, list[Table]]:

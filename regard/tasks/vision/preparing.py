@@ -16,7 +16,7 @@ from torch import Tensor
 from regard.config.ranges import Batch, Count, Part, Positive, Range, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import nearest, quantity
-from regard.data.examples import order_examples
+from regard.data.examples import Splits, order_examples
 from regard.data.findings import Finding, told
 from regard.data.holdout import hold_out_of_classes, leave_out_measured, picture_keys
 from regard.data.pictures import shortcut as shortcuts
@@ -161,20 +161,14 @@ class Side:
         return hashlib.sha256(self.marks.tobytes() + self.labels.astype(np.int64).tobytes()).hexdigest()
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What is learnt from and measured on."""
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Splits[Side, Side]):
+    """Labelled pictures, and their scales."""
 
-    classes: list[str]
-    train: Side
-    valid: Side
     shape: Shape
+    """What a picture is brought to when it is decoded."""
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    report: dict[str, Any]
-    summary: list[str]
-    fresh: bool = True
-    """Whether there is no model to go on from."""
 
     @property
     def size(self) -> int:
@@ -223,7 +217,18 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
     }
     own = [] if valid.album is found else valid.album.summary
     head = _head(train, valid, classes, shape)
-    return Prepared(classes, train, valid, shape, mean, std, report, [*head, *found.summary, *own, *notes], not known)
+    summary = [*head, *found.summary, *own, *notes]
+    return Prepared(
+        train=train,
+        valid=valid,
+        classes=classes,
+        report=report,
+        summary=summary,
+        fresh=not known,
+        shape=shape,
+        mean=mean,
+        std=std,
+    )
 
 
 def read(paths: Sequence[PictureFile], shape: Shape, classes: list[str], *, reject: float | None) -> Side:

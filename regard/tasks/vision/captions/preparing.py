@@ -15,7 +15,7 @@ from jaxtyping import Int, UInt8
 from regard.config.ranges import Batch, Length, Part, Positive, Range, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
-from regard.data.examples import order_examples
+from regard.data.examples import Splits, order_examples
 from regard.data.holdout import count_to_hold_out, hold_out, leave_out_measured
 from regard.data.packing import buckets, number, shuffled
 from regard.data.pictures.album import PREPARATION, Album, Shape, album, joined, shape_of
@@ -146,20 +146,14 @@ class Lines:
         return next(each for each in self.bounds if each >= longest)
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What is learnt from and measured on."""
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Splits[Captioned, Captioned]):
+    """Pictures with captions, their scales, and the tokenizer."""
 
-    train: Captioned
-    valid: Captioned
     tokenizer: Tokenizer
     shape: Shape
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    report: dict[str, Any]
-    summary: list[str]
-    started: bool = False
-    """Whether there is a model to go on from, so that an encoder may be frozen."""
 
     def lines(self, side: Captioned, config: CaptionsConfig) -> Lines:
         """The captions of a side as tokens."""
@@ -214,7 +208,17 @@ def prepare(
     head = f"{counts}, {len(valid):,} to measure on, {tokenizer.vocab:,} tokens"
     more = [] if valid.album is train.album else valid.album.summary
     lines = [head, *train.album.summary, *more, *notes]
-    return Prepared(train, valid, tokenizer, shape, mean, std, report, lines, known is not None)
+    return Prepared(
+        train=train,
+        valid=valid,
+        tokenizer=tokenizer,
+        report=report,
+        summary=lines,
+        fresh=known is None,
+        shape=shape,
+        mean=mean,
+        std=std,
+    )
 
 
 def read(files: Sequence[CaptionFile], shape: Shape, reject: float, *, remedy: str = "raise data.reject") -> Captioned:

@@ -167,7 +167,7 @@ class Captions:
         encoder = sizes_for(recipe.model.encoder, len(prepared.train), prepared.shape.size)
         return {
             "data": {"batch": batch},
-            "model": {"tuned": not prepared.started, "encoder": encoder},
+            "model": {"tuned": prepared.fresh, "encoder": encoder},
             "optim": {"name": "adamw", "rate": 5e-4, "schedule": "cosine"},
             "training": pace(recipe.training, rows=rows, steps=between(300, PASSES * rows, 50_000)),
         }

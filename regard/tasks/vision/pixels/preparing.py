@@ -14,6 +14,7 @@ from torch import Tensor
 from regard.config.ranges import Batch, Count, Part, Range, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
+from regard.data.examples import Splits
 from regard.data.holdout import leave_out_measured
 from regard.data.pictures.album import ALLOWED, Shape, album, first_looks, joined, shape_of
 from regard.data.pictures.decoding import Fit
@@ -61,15 +62,11 @@ class PixelsConfig:
             raise ValueError("channels must be 3, of colours, or 1, of grey")
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What is learnt from and measured on."""
+@dataclass(frozen=True, kw_only=True)
+class Prepared(Splits[Side, Side]):
+    """Pictures, and what a token of them is."""
 
-    train: Side
-    valid: Side
     alphabet: Alphabet
-    report: dict[str, Any]
-    summary: list[str]
 
 
 def prepare(config: PixelsConfig, known: Mapping[str, Any] | None = None) -> Prepared:
@@ -105,7 +102,7 @@ def prepare(config: PixelsConfig, known: Mapping[str, Any] | None = None) -> Pre
         *train.album.summary,
         *shared,
     ]
-    return Prepared(train, valid, alphabet, report, summary)
+    return Prepared(train=train, valid=valid, alphabet=alphabet, report=report, summary=summary)
 
 
 def read(files: Sequence[PictureFile], alphabet: Alphabet, fit: Fit | None, *, part: Any, reject: float = 0.0) -> Side:
