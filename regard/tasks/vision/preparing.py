@@ -20,7 +20,7 @@ from regard.data.examples import Splits, order_examples
 from regard.data.findings import Finding, told
 from regard.data.holdout import hold_out_of_classes, leave_out_measured, picture_keys
 from regard.data.pictures import shortcut as shortcuts
-from regard.data.pictures.album import ALLOWED, PREPARATION, RAISED, Album, Shape, album, joined, shape_of
+from regard.data.pictures.album import ALLOWED, PREPARATION, RAISED, Album, Shape, album, read_album, shape_of
 from regard.data.pictures.decoding import Fit, Resample
 from regard.data.pictures.scatter import ScatterConfig
 from regard.data.pictures.shelves import PictureFile, Shelf, has_test_part, shelve
@@ -155,6 +155,10 @@ class Side:
         """Digests of the pixels."""
         return self.album.marks[self.numbers]
 
+    def report(self, files: Sequence[PictureFile]) -> dict[str, Any]:
+        """Which files these pictures are from, and how many they are."""
+        return {"files": [file.path for file in files], "pictures": len(self), "fingerprint": self.fingerprint}
+
     @property
     def fingerprint(self) -> str:
         """What tells these pictures and labels from others."""
@@ -199,22 +203,14 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
         valid = Side(measured, np.arange(len(measured)), numbered(measured, classes))
     else:
         train, valid = held_out(train, config.held, config.seed)
-    fresh, shared = leave_out_measured(train.marks, valid.marks, train.place)
-    train, notes = train.kept(fresh), [*notes, *shared]
-    train = train if config.most is None else limited(train, config.most, config.seed)
-    notes += _oddities(train, valid, classes) + _tested(train, config.train, shape)
+    train, shared = choose_training_pictures(train, valid, config.most, seed=config.seed)
+    notes += [*shared, *_oddities(train, valid, classes), *_tested(train, config.train, shape)]
     if config.shortcut is not None:
         train, valid = (side.with_shortcut(config.shortcut, classes) for side in (train, valid))
         notes.append(
             f"shortcut: a mark is in {100 * config.shortcut.share:.0f} % of the pictures of {config.shortcut.label}"
         )
     mean, std = scales(train, given["mean"], given["std"])
-    groups = {"train": config.train, "valid": config.valid or config.train}
-    sides = {"train": train, "valid": valid}
-    report = {
-        part: {"files": [file.path for file in groups[part]], "pictures": len(side), "fingerprint": side.fingerprint}
-        for part, side in sides.items()
-    }
     own = [] if valid.album is found else valid.album.summary
     head = _head(train, valid, classes, shape)
     summary = [*head, *found.summary, *own, *notes]
@@ -222,7 +218,7 @@ def prepare(config: PicturesConfig, known: Mapping[str, Any] | None = None) -> P
         train=train,
         valid=valid,
         classes=classes,
-        report=report,
+        report={"train": train.report(config.train), "valid": valid.report(config.valid or config.train)},
         summary=summary,
         fresh=not known,
         shape=shape,
@@ -244,14 +240,13 @@ def sided(shelves: Sequence[Shelf], shape: Shape, classes: list[str], *, reject:
 
 def _album(shelves: Sequence[Shelf], shape: Shape, reject: float, *, remedy: str = RAISED) -> Album:
     """The pictures of these shelves; too many bad ones are an error."""
-    albums = [album(shelf, shape) for shelf in shelves]
-    for shelf, one in zip(shelves, albums, strict=True):
-        one.check(reject, shelf.name, remedy=remedy)
-        if LABEL not in one.columns:
+    found = read_album(shelves, shape, reject=reject, remedy=remedy)
+    for shelf in shelves:
+        if LABEL not in shelf.columns:
             setting = "data.train.label" if remedy == RAISED else "-s label"
-            there = ", ".join(one.columns)
+            there = ", ".join(shelf.columns)
             raise ValueError(f"{shelf.name} has no column with labels, only {there}: name it, {setting}=COLUMN")
-    return joined(albums)
+    return found
 
 
 def classes_of(shelves: Sequence[Shelf], found: Album, known: list[str]) -> list[str]:
@@ -286,6 +281,13 @@ def held_out(side: Side, share: float, seed: int) -> tuple[Side, Side]:
     if not held.any():
         raise ValueError(f"{side.place(0)}: too few different pictures to hold some out: give more, or data.valid")
     return side.kept(~held), side.kept(held)
+
+
+def choose_training_pictures(train: Side, valid: Side, most: int | None, *, seed: int) -> tuple[Side, list[str]]:
+    """Leave out training pictures that equal some to measure on, and take at most so many of the others."""
+    fresh, notes = leave_out_measured(train.marks, valid.marks, train.place)
+    train = train.kept(fresh)
+    return train if most is None else limited(train, most, seed), notes
 
 
 def limited(side: Side, most: int, seed: int) -> Side:

@@ -18,7 +18,7 @@ from regard.config.words import quantity
 from regard.data.examples import Splits, order_examples
 from regard.data.holdout import count_to_hold_out, hold_out, leave_out_measured
 from regard.data.packing import buckets, number, shuffled
-from regard.data.pictures.album import PREPARATION, Album, Shape, album, joined, shape_of
+from regard.data.pictures.album import PREPARATION, Album, Shape, read_album, shape_of
 from regard.data.pictures.decoding import Fit, Resample
 from regard.data.tokenizers import Tokenizer, TokenizerConfig
 from regard.data.tokenizers import train as train_tokenizer
@@ -223,12 +223,7 @@ def prepare(
 
 def read(files: Sequence[CaptionFile], shape: Shape, reject: float, *, remedy: str = "raise data.reject") -> Captioned:
     """The pictures of some files with their captions; too many bad ones are an error."""
-    albums = []
-    for shelf in map(shelve, files):
-        own = album(shelf, shape)
-        own.check(reject, shelf.name, remedy=remedy)
-        albums.append(own)
-    found = joined(albums)
+    found = read_album([shelve(file) for file in files], shape, reject=reject, remedy=remedy)
     return Captioned(found, np.arange(len(found)), found.columns[CAPTION])
 
 

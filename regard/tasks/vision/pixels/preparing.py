@@ -15,12 +15,11 @@ from regard.config.ranges import Batch, Count, Part, Range, Seed, Some
 from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
 from regard.data.examples import Splits
-from regard.data.holdout import leave_out_measured
-from regard.data.pictures.album import ALLOWED, Shape, album, first_looks, joined, shape_of
+from regard.data.pictures.album import ALLOWED, Shape, first_looks, read_album, shape_of
 from regard.data.pictures.decoding import Fit
 from regard.data.pictures.shelves import PictureFile, Shelf, shelve
 from regard.tasks.vision.pixels.tokens import Alphabet, fitted
-from regard.tasks.vision.preparing import Side, held_out, limited
+from regard.tasks.vision.preparing import Side, choose_training_pictures, held_out
 from regard.training.task import evenly
 
 SAMPLED = 2048  # pictures that a palette is fitted to
@@ -83,18 +82,12 @@ def prepare(config: PixelsConfig, known: Mapping[str, Any] | None = None) -> Pre
         valid = _side([shelve(file, part="test", labelled=False) for file in config.valid], shape, config.reject)
     else:
         train, valid = held_out(train, config.held, config.seed)
-    fresh, shared = leave_out_measured(train.marks, valid.marks, train.place)
-    train = train.kept(fresh)
-    train = train if config.most is None else limited(train, config.most, config.seed)
+    train, shared = choose_training_pictures(train, valid, config.most, seed=config.seed)
     palette = read_palette(before)
     alphabet = Alphabet(shape.size, shape.channels, palette)
     if config.colours is not None and palette is None:
         alphabet = Alphabet(shape.size, shape.channels, _palette(train, config))
-    groups = {"train": (config.train, train), "valid": (config.valid or config.train, valid)}
-    report = {
-        part: {"files": [file.path for file in files], "pictures": len(side), "fingerprint": side.fingerprint}
-        for part, (files, side) in groups.items()
-    }
+    report = {"train": train.report(config.train), "valid": valid.report(config.valid or config.train)}
     pictures = quantity(len(train), f"{'grey' if shape.channels == 1 else 'colour'} picture")
     summary = [
         f"{pictures} of {shape.size} x {shape.size} to learn from, {len(valid):,} to measure on",
@@ -162,8 +155,5 @@ def _palette(train: Side, config: PixelsConfig) -> Tensor:
 
 def _side(shelves: Sequence[Shelf], shape: Shape, reject: float, *, remedy: str = "raise data.reject") -> Side:
     """The pictures of these shelves, all of one class; too many bad ones are an error."""
-    albums = [album(shelf, shape) for shelf in shelves]
-    for shelf, one in zip(shelves, albums, strict=True):
-        one.check(reject, shelf.name, remedy=remedy)
-    found = joined(albums)
+    found = read_album(shelves, shape, reject=reject, remedy=remedy)
     return Side(found, np.arange(len(found)), np.zeros(len(found), np.int64))
