@@ -21,7 +21,7 @@ from regard.data.line_report import LineReport
 from regard.data.normalise import recorded
 from regard.data.readers import lines, suffix
 from regard.data.tokenizers import Tokenizer
-from regard.interpret.items import Item, Weights
+from regard.interpret.items import Item
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.tasks.answering import files
@@ -181,11 +181,8 @@ class Answerer(Labels):
             "probability": round(replied.probability, 6),
             "no_answer": round(replied.none, 6),
             "characters": [replied.start, replied.end],
-            "read": laid.tokens,
-            "second": laid.second,
         }
-        listed = [Weights(each, "source", "source", values) for each, values in weights.items()]
-        return Trace(self.name, self.task, items, listed, facts, again=self.steps)
+        return self._traced(laid, weights, items, facts)
 
     def _telling(self, passage: Passage, found: Best) -> int:
         """The window that is surest of an answer; without one, the first."""

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard import config
-from regard.interpret.items import Item, Weights
+from regard.interpret.items import Item
 from regard.interpret.steps import Prediction
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Judged, Scores, Table
@@ -142,17 +142,13 @@ class Chooser(Labels):
         laid = self._laid(question)[number - 1]
         _, weights = self._watched(laid)
         items = {"source": self._items(laid.tokens, []), LABEL: [Item(question[number], word=0)]}
-        sides = {name: (LABEL if name == "pool" else "source", "source") for name in weights}
         facts = {
             "text": " | ".join(question),
             "answer": choice.answer,
             "probability": round(choice.probability, 6),
             "ranked": [[text, round(chance, 6)] for text, chance in choice.ranked],
-            "read": laid.tokens,
-            "second": laid.second,
         }
-        listed = [Weights(name, *sides[name], values) for name, values in weights.items()]
-        return Trace(self.name, self.task, items, listed, facts, again=self.steps)
+        return self._traced(laid, weights, items, facts)
 
     def _predictions(self, trace: Trace, probabilities: Any) -> list[Prediction]:
         """The answers that were chosen from; none where no attention looks from them."""

@@ -193,6 +193,16 @@ class Labels(DirectAnswers):
             [probabilities] = self._probabilities([laid])
         return probabilities, {name.removeprefix(READER): seen[name][0].cpu() for name in seen}
 
+    def _traced(
+        self, laid: Laid, weights: Mapping[str, Tensor], items: dict[str, list[Item]], facts: dict[str, Any]
+    ) -> Trace:
+        """Return an answer with the weights of every attention; that of pooling looks from the label."""
+        looks = [
+            Weights(name, LABEL if name == "pool" else "source", "source", values) for name, values in weights.items()
+        ]
+        facts = {**facts, "read": laid.tokens, "second": laid.second}
+        return Trace(self.name, self.task, items, looks, facts, again=self.steps)
+
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
         """The vectors of all attentions (or of those named) as the text is read again, and how likely labels are."""
         laid, chosen = Laid(trace.facts["read"], trace.facts["second"]), names or [one.name for one in trace.weights]
@@ -262,16 +272,12 @@ class Classifier(Labels):
             after = [replace(item, word=None if item.word is None else item.word + 1) for item in items]
             items = [Item(CLASS, word=0), *after]
         both = {"source": items, LABEL: [Item(verdict.label, word=0)]}
-        sides = {name: (LABEL if name == "pool" else "source", "source") for name in weights}
         facts = {
             "text": text if isinstance(text, str) else " | ".join(text),
             "answer": verdict.label,
             "probability": round(verdict.probability, 6),
-            "read": laid.tokens,
-            "second": laid.second,
         }
-        listed = [Weights(name, *sides[name], values) for name, values in weights.items()]
-        return Trace(self.name, "classification", both, listed, facts, again=self.steps)
+        return self._traced(laid, weights, both, facts)
 
     def _laid(self, texts: Sequence[Any]) -> list[Laid]:
         return formats.lay(self.tokenizer, self.form, [(one,) if isinstance(one, str) else one for one in texts])
@@ -344,9 +350,8 @@ class Tagger(Labels):
         known = tagged.words if by_word else self.tokenizer.pieces(tokens)
         labels = [Item(tag, word=number) for number, tag in enumerate(tagged.tags)]
         items = {"source": self._items(tokens, known if self.style == "plain" else []), LABEL: labels}
-        facts = {"text": " ".join(tagged.words), "answer": str(tagged), "read": tokens, "second": len(tokens)}
-        listed = [Weights(name, "source", "source", values) for name, values in weights.items()]
-        return Trace(self.name, "tagging", items, listed, facts, again=self.steps)
+        facts = {"text": " ".join(tagged.words), "answer": str(tagged)}
+        return self._traced(Laid(tokens, len(tokens)), weights, items, facts)
 
     def _tagged(self, words: list[str], pieces: Iterable[tuple[list[tuple[int, int]], Tensor]]) -> Tagged:
         rows = [probabilities[last] for told, probabilities in pieces for _, last in told]

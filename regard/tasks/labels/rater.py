@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from regard.checkpoint import Checkpoint
-from regard.interpret.items import Item, Weights
+from regard.interpret.items import Item
 from regard.interpret.trace import Trace
 from regard.metrics.correlation import pearson, spearman
 from regard.metrics.scores import Judged, Scores
@@ -129,10 +129,7 @@ class Rater(Labels):
         _, weights = self._watched(laid)
         [rating] = self.rate(given)
         items = {"source": self._items(laid.tokens, []), LABEL: [Item(str(rating), word=0)]}
-        sides = {name: (LABEL if name == "pool" else "source", "source") for name in weights}
-        facts = {"text": " | ".join(given), "answer": str(rating), "read": laid.tokens, "second": laid.second}
-        listed = [Weights(name, *sides[name], values) for name, values in weights.items()]
-        return Trace(self.name, self.task, items, listed, facts, again=self.steps)
+        return self._traced(laid, weights, items, {"text": " | ".join(given), "answer": str(rating)})
 
     def _predictions(self, trace: Trace, probabilities: Any) -> list[Any]:
         """There are no labels to choose from."""
