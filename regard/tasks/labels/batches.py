@@ -223,9 +223,7 @@ def prepare(
     Tokens that are `known` are used as they are, and labels that are `told` if there are no others in the files;
     `style` is that of the model, which wants some tokens around texts.
     """
-    digests = {
-        name: [digest(file.path) for file in some] for name, some in (("train", config.train), ("valid", config.valid))
-    }
+    digests = {name: [digest(file.path) for file in getattr(config, name)] for name in ("train", "valid")}
     contents = {
         "labels": 6,
         "files": {

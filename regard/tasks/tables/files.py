@@ -21,15 +21,15 @@ from regard.data.examples import Splits, order_examples
 from regard.data.holdout import count_to_hold_out, hold_out, row_keys
 from regard.data.readers import digest
 from regard.data.sheets import LARGEST, Sheet, known_in, number_in
+from regard.data.source_file import SourceFile, Unit
 from regard.tasks.tables.columns import CLASSES, choose_columns
 
 
 @dataclass(frozen=True, kw_only=True)
-class TableFile:
+class TableFile(SourceFile):
     """A CSV file whose first line names its columns; it may be gzipped."""
 
-    SHORT: ClassVar[str] = "path"
-    example_unit: ClassVar[str] = "rows"
+    example_unit: ClassVar[Unit] = "rows"
 
     path: Free[str]
     """The file; commas, semicolons or tabs lie between its cells."""
