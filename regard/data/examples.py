@@ -46,16 +46,13 @@ class TensorBatch:
 
 
 @dataclass(frozen=True)
-class Examples:
+class Examples(TensorBatch):
     """The numbers of some examples and what they consist of, in the order in which a task knows it."""
 
     numbers: Sequence[int]
     parts: tuple[Tensor, ...]
 
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def to(self, device: torch.device) -> Examples:
+    def to(self, device: torch.device | str) -> Examples:
         """The same on a device."""
         return Examples(self.numbers, tuple(part.to(device, non_blocking=True) for part in self.parts))
 

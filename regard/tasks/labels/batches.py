@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -242,16 +242,7 @@ def prepare(
     own = Tokenizer.parse(facts["tokenizer"], settings.build(ReadingConfig, facts["how"], where="tokenizer"))
     sides = {name: _opened(kept, config, name, own.filler, style) for name in ("train", "valid")}
     classes, held = facts["classes"], "named" if config.valid else config.held
-    found = {
-        name: Found(
-            tuple(file.path for file in getattr(config, name)),
-            [],
-            [LineReport.parse(tally) for tally in facts["tallies"][name]],
-            sides["train"].per_token,
-            tuple(facts["notes"][name]),
-        )
-        for name in facts["tallies"]
-    }
+    found = {name: _read_before(config, name, facts) for name in facts["tallies"]}
     report: dict[str, Any] = {name: _report(each, digests[name], held) for name, each in found.items()}
     report |= {"vocab": own.vocab, "labels": classes, "texts": {name: len(side) for name, side in sides.items()}}
     report["tokens"] = {name: int(side.lengths.sum()) for name, side in sides.items()}
@@ -315,6 +306,13 @@ def _write(
         "ways": indexed.ways,
         "both": [len(both), both[:SHOWN]],
     }
+
+
+def _read_before(config: AnyConfig, name: str, facts: Mapping[str, Any]) -> Found:
+    """What became of the lines of some files when they were read, without their examples."""
+    paths = tuple(file.path for file in getattr(config, name))
+    tallies = [LineReport.parse(tally) for tally in facts["tallies"][name]]
+    return Found(paths, [], tallies, isinstance(config, TagsConfig), tuple(facts["notes"][name]))
 
 
 def _opened(kept: caches.Arrays, config: AnyConfig, name: str, filler: int, style: str) -> Labelled:

@@ -205,10 +205,6 @@ class PictureClassification(Task):
         numbers, turns, labels = map(torch.from_numpy, (chosen, places, shown))
         return PictureBatch(numbers, turns, labels, pixels)
 
-    def split(self, batch: PictureBatch) -> list[PictureBatch]:
-        """A row that does not fit the memory, in halves."""
-        return batch.halves()
-
     def origins(self, batch: PictureBatch) -> list[str]:
         """Where these pictures stand."""
         return [self.prepared.train.place(number) for number in batch.numbers.reshape(len(batch), -1)[:, 0].tolist()]

@@ -221,10 +221,6 @@ class Captions(Task):
             return pictures
         return pictures + len(self.prepared.train) * self.augment.flipped(places)
 
-    def split(self, batch: CaptionBatch) -> list[CaptionBatch]:
-        """A row that does not fit the memory, in halves."""
-        return batch.halves()
-
     def origins(self, batch: CaptionBatch) -> list[str]:
         """Where the pictures of these captions are named, the longest caption first."""
         order = batch.lengths.cpu().argsort(descending=True, stable=True)

@@ -185,10 +185,6 @@ class Pixels(Task):
         pixels = torch.from_numpy(train.pixels(chosen)) if self.kept is None else None
         return PixelBatch(torch.from_numpy(chosen), self.layout, pixels)
 
-    def split(self, batch: PixelBatch) -> list[PixelBatch]:
-        """A row that does not fit the memory, in halves."""
-        return batch.halves()
-
     def origins(self, batch: PixelBatch) -> list[str]:
         """Where these pictures stand."""
         return [self.prepared.train.place(number) for number in batch.numbers.tolist()]
