@@ -21,8 +21,7 @@ from regard.data.line_report import LineReport
 from regard.data.normalise import recorded
 from regard.data.readers import lines, suffix
 from regard.data.tokenizers import Tokenizer
-from regard.decoding.batching import by_length, in_order
-from regard.interpret.items import Item, Weights
+from regard.interpret.items import Item
 from regard.interpret.trace import Trace
 from regard.metrics.scores import Scores
 from regard.tasks.answering import files
@@ -34,6 +33,7 @@ from regard.tasks.inputs import PAIR, InputKind, Inputs, check_files, list_input
 from regard.tasks.labels.formats import Laid
 from regard.tasks.labels.labeller import BUDGET, LABEL, Labels
 from regard.tasks.labels.layout import cells, delimiter_of, is_json
+from regard.tasks.supervised.batching import answer_by_length
 from regard.tasks.trained import chosen, revived
 from regard.training.task import Spread, alone
 
@@ -150,8 +150,7 @@ class Answerer(Labels):
             return [best(told, one, most, always=always) for told, one in zip(self._told(some), some, strict=True)]
 
         sizes = [sum(len(window.laid.tokens) for window in one.windows) for one in passages]
-        groups = by_length(sizes, budget=GROUP)
-        found = in_order(groups, spread(answered, groups))
+        found = answer_by_length(sizes, answered, budget=GROUP, spread=spread)
         return [Best(None if span is None else (span[0], span[1]), *chances) for span, *chances in found]
 
     def evaluate(  # type: ignore[override]
@@ -191,11 +190,8 @@ class Answerer(Labels):
             "probability": round(replied.probability, 6),
             "no_answer": round(replied.none, 6),
             "characters": [replied.start, replied.end],
-            "read": laid.tokens,
-            "second": laid.second,
         }
-        listed = [Weights(each, "source", "source", values) for each, values in weights.items()]
-        return Trace(self.name, self.task, items, listed, facts, again=self.steps)
+        return self._traced(laid, weights, items, facts)
 
     def _telling(self, passage: Passage, found: Best) -> int:
         """The window that is surest of an answer; without one, the first."""
@@ -213,12 +209,13 @@ class Answerer(Labels):
     def _told(self, passages: Sequence[Passage]) -> list[list[Told]]:
         """What the model says of all windows; those of a length are read together, whichever questions they are of."""
         windows = [window for passage in passages for window in passage.windows]
-        batches, told = by_length([len(window.laid.tokens) for window in windows], budget=BUDGET), list[list[Told]]()
-        for batch in batches:
+
+        def answer(batch: list[int]) -> list[Told]:
             some = [windows[number] for number in batch]
             logits = self._probabilities([window.laid for window in some])
-            told.append([_of(window, scores) for window, scores in zip(some, logits, strict=True)])
-        every = iter(in_order(batches, told))
+            return [_of(window, scores) for window, scores in zip(some, logits, strict=True)]
+
+        every = iter(answer_by_length([len(window.laid.tokens) for window in windows], answer, budget=BUDGET))
         return [[next(every) for _ in passage.windows] for passage in passages]
 
     @torch.no_grad()

@@ -31,7 +31,7 @@ from regard.tasks.inputs import TEXT, Inputs, check_files, list_inputs
 from regard.tasks.labels import files
 from regard.tasks.labels.evaluation_files import TrainedLayout
 from regard.tasks.labels.files import Found, LabelledFile
-from regard.tasks.labels.labeller import Verdict
+from regard.tasks.labels.labeller import TextPrediction
 from regard.tasks.labels.recorded import record_columns, recorded_column
 from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described
 
@@ -115,12 +115,12 @@ class FewShot(DirectAnswers):
             raise ValueError("one of the texts is empty: there is nothing to label in it")
         return text
 
-    def answer(self, inputs: Sequence[str], **options: Any) -> list[Verdict]:
+    def answer(self, inputs: Sequence[str], **options: Any) -> list[TextPrediction]:
         """What each text is."""
         chosen(self, options)
         return self.classify(inputs)
 
-    def classify(self, texts: str | Sequence[str]) -> list[Verdict]:
+    def classify(self, texts: str | Sequence[str]) -> list[TextPrediction]:
         """What each text is, and how probable each label."""
         listed = list_inputs(texts, TEXT, verb=self.verb)
         found = self.head.probabilities(self.embedder.embed(listed))
@@ -143,11 +143,8 @@ class FewShot(DirectAnswers):
         facts = {**trace.facts, "answer": verdict.label, "probability": round(verdict.probability, 6)}
         return replace(trace, task=self.task, facts=facts)
 
-    def _verdict(self, text: str, chances: np.ndarray) -> Verdict:
-        ranked = np.argsort(-chances, kind="stable").tolist()
-        every = {self.classes[number]: float(chances[number]) for number in ranked}
-        label = self.classes[ranked[0]]
-        return Verdict(text, label, every[label], every)
+    def _verdict(self, text: str, chances: np.ndarray) -> TextPrediction:
+        return TextPrediction.rank(self.classes, chances.tolist(), text=text)
 
 
 def suits(files: Sequence[Mapping[str, Any]], parent: Checkpoint) -> bool:

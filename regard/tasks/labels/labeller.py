@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +18,10 @@ from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
 from regard.data.normalise import recorded
 from regard.data.tokenizers import Tokenizer
-from regard.decoding.batching import by_length, in_order
 from regard.interpret import items as traced
 from regard.interpret.items import Item, Weights
-from regard.interpret.steps import Prediction, Steps, inside
+from regard.interpret.steps import Prediction as StepPrediction
+from regard.interpret.steps import Steps, inside
 from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics.scores import Scores
@@ -39,6 +38,9 @@ from regard.tasks.labels.recorded import recorded_column
 from regard.tasks.labels.scoring import scores
 from regard.tasks.labels.tagged import COLUMNS, TaggedFile
 from regard.tasks.labels.task import AnyReaderConfig, Measured, Reader, measure
+from regard.tasks.supervised.batching import answer_by_length
+from regard.tasks.supervised.calibration import read_temperature
+from regard.tasks.supervised.prediction import Prediction
 from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described, revived
 
 BUDGET = 1 << 14  # tokens read at a time, padding included
@@ -48,23 +50,16 @@ READER = "reader."  # what the names of most attentions begin with, and no user 
 Self = TypeVar("Self", bound="Labels")
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What a text was found to be, and how probable each label is, the likeliest first."""
+@dataclass(frozen=True, kw_only=True)
+class TextPrediction(Prediction):
+    """What a text is, or a pair of texts."""
 
     text: str | tuple[str, ...]
-    label: str
-    probability: float
-    all: dict[str, float]
 
-    def __str__(self) -> str:
-        return f"{self.label}\t{self.probability:.3f}"
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        chances = {label: round(chance, 6) for label, chance in self.all.items()}
-        given = {"text": self.text} if isinstance(self.text, str) else {"texts": list(self.text)}
-        return {**given, "label": self.label, "probability": round(self.probability, 6), "all": chances}
+    @property
+    def subject(self) -> dict[str, Any]:
+        """The text, or both of a pair."""
+        return {"text": self.text} if isinstance(self.text, str) else {"texts": list(self.text)}
 
 
 @dataclass(frozen=True)
@@ -118,7 +113,7 @@ class Labels(DirectAnswers):
         tokenizer = Tokenizer.parse(checkpoint.text("tokenizer.json"), how)
         classes = [str(label) for label in known["labels"]]
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        model, temperature = revived(checkpoint, device), _temperature(known)
+        model, temperature = revived(checkpoint, device), read_temperature(known)
         return kind(model, tokenizer, classes, known["data"], name, temperature, style=known.get("style"))
 
     @classmethod
@@ -170,13 +165,14 @@ class Labels(DirectAnswers):
     @torch.no_grad()
     def _probabilities(self, texts: Sequence[Laid]) -> list[Float[Tensor, "..."]]:
         """Of the labels of each list of tokens, or of each of its tokens; texts of a length are read together."""
-        batches, found = by_length([len(one.tokens) for one in texts], budget=BUDGET), []
-        for batch in batches:
-            lengths = [len(texts[number].tokens) for number in batch]
+        lengths = [len(one.tokens) for one in texts]
+
+        def answer(batch: list[int]) -> Sequence[Tensor]:
             chances = self._scores([texts[number] for number in batch]).float()
             chances = chances.div(self.temperature).softmax(-1).cpu()
-            found.append(chances.split(lengths) if self.config.per_token else chances.unbind())
-        return in_order(batches, found)
+            return chances.split([lengths[number] for number in batch]) if self.config.per_token else chances.unbind()
+
+        return answer_by_length(lengths, answer, budget=BUDGET)
 
     def _scores(self, texts: Sequence[Laid]) -> Float[Tensor, "*label classes"]:
         """Logits of texts that are read together."""
@@ -197,6 +193,16 @@ class Labels(DirectAnswers):
             [probabilities] = self._probabilities([laid])
         return probabilities, {name.removeprefix(READER): seen[name][0].cpu() for name in seen}
 
+    def _traced(
+        self, laid: Laid, weights: Mapping[str, Tensor], items: dict[str, list[Item]], facts: dict[str, Any]
+    ) -> Trace:
+        """Return an answer with the weights of every attention; that of pooling looks from the label."""
+        looks = [
+            Weights(name, LABEL if name == "pool" else "source", "source", values) for name, values in weights.items()
+        ]
+        facts = {**facts, "read": laid.tokens, "second": laid.second}
+        return Trace(self.name, self.task, items, looks, facts, again=self.steps)
+
     def steps(self, trace: Trace, *, names: Sequence[str] | None = None) -> Steps:
         """The vectors of all attentions (or of those named) as the text is read again, and how likely labels are."""
         laid, chosen = Laid(trace.facts["read"], trace.facts["second"]), names or [one.name for one in trace.weights]
@@ -209,13 +215,13 @@ class Labels(DirectAnswers):
         }
         return Steps(opened, self._predictions(trace, probabilities), of=LABEL)
 
-    def _predictions(self, trace: Trace, probabilities: Float[Tensor, "..."]) -> list[Prediction]:
+    def _predictions(self, trace: Trace, probabilities: Float[Tensor, "..."]) -> list[StepPrediction]:
         """What the labels that were answered were chosen from; none where no attention looks from them."""
         if not any(one.query == LABEL for one in trace.weights):
             return []
         best = probabilities.topk(min(10, len(self.classes)))
         top = [(self.classes[n], share) for n, share in zip(best.indices.tolist(), best.values.tolist(), strict=True)]
-        return [Prediction(top, *top[0], rank=0)]
+        return [StepPrediction(top, *top[0], rank=0)]
 
     def _items(self, tokens: Sequence[int], shown: Sequence[str]) -> list[Item]:
         """What was read, token by token."""
@@ -243,12 +249,12 @@ class Classifier(Labels):
         column = recorded_column(self.data, self.classes)
         return Inputs(kind=self.input_kind, parse=self.parse, text_column=column)
 
-    def answer(self, inputs: Sequence[Any], **options: Any) -> list[Verdict]:
+    def answer(self, inputs: Sequence[Any], **options: Any) -> list[TextPrediction]:
         """What each text is."""
         chosen(self, options)
         return self.classify(inputs)
 
-    def classify(self, texts: Any) -> list[Verdict]:
+    def classify(self, texts: Any) -> list[TextPrediction]:
         """What each text is, or each pair."""
         listed = list_inputs(texts, self.input_kind, verb=self.verb)
         found = self._probabilities(self._laid(listed))
@@ -266,25 +272,18 @@ class Classifier(Labels):
             after = [replace(item, word=None if item.word is None else item.word + 1) for item in items]
             items = [Item(CLASS, word=0), *after]
         both = {"source": items, LABEL: [Item(verdict.label, word=0)]}
-        sides = {name: (LABEL if name == "pool" else "source", "source") for name in weights}
         facts = {
             "text": text if isinstance(text, str) else " | ".join(text),
             "answer": verdict.label,
             "probability": round(verdict.probability, 6),
-            "read": laid.tokens,
-            "second": laid.second,
         }
-        listed = [Weights(name, *sides[name], values) for name, values in weights.items()]
-        return Trace(self.name, "classification", both, listed, facts, again=self.steps)
+        return self._traced(laid, weights, both, facts)
 
     def _laid(self, texts: Sequence[Any]) -> list[Laid]:
         return formats.lay(self.tokenizer, self.form, [(one,) if isinstance(one, str) else one for one in texts])
 
-    def _verdict(self, text: Any, probabilities: Float[Tensor, "classes"]) -> Verdict:
-        ranked = probabilities.argsort(descending=True, stable=True).tolist()
-        all_of_them = {self.classes[number]: float(probabilities[number]) for number in ranked}
-        label = self.classes[ranked[0]]
-        return Verdict(text, label, all_of_them[label], all_of_them)
+    def _verdict(self, text: Any, probabilities: Float[Tensor, "classes"]) -> TextPrediction:
+        return TextPrediction.rank(self.classes, probabilities.tolist(), text=text)
 
 
 class PairClassifier(Classifier):
@@ -308,7 +307,7 @@ class PairClassifier(Classifier):
         *columns, _ = self.data["file"].get("columns") or (None,)
         return pairs.read(path, pairs.named(self.data), columns)
 
-    def classify(self, texts: Any) -> list[Verdict]:
+    def classify(self, texts: Any) -> list[TextPrediction]:
         """What each pair of texts is."""
         return super().classify([tuple(pair) for pair in list_inputs(texts, PAIR, verb=self.verb)])
 
@@ -360,9 +359,8 @@ class Tagger(Labels):
         known = tagged.words if by_word else self.tokenizer.pieces(tokens)
         labels = [Item(tag, word=number) for number, tag in enumerate(tagged.tags)]
         items = {"source": self._items(tokens, known if self.style == "plain" else []), LABEL: labels}
-        facts = {"text": " ".join(tagged.words), "answer": str(tagged), "read": tokens, "second": len(tokens)}
-        listed = [Weights(name, "source", "source", values) for name, values in weights.items()]
-        return Trace(self.name, "tagging", items, listed, facts, again=self.steps)
+        facts = {"text": " ".join(tagged.words), "answer": str(tagged)}
+        return self._traced(Laid(tokens, len(tokens)), weights, items, facts)
 
     def _tagged(self, words: list[str], pieces: Iterable[tuple[list[tuple[int, int]], Tensor]]) -> Tagged:
         rows = [probabilities[last] for told, probabilities in pieces for _, last in told]
@@ -370,14 +368,6 @@ class Tagger(Labels):
         return Tagged(
             words, [self.classes[n] for n in best], [float(row[n]) for row, n in zip(rows, best, strict=True)]
         )
-
-
-def _temperature(known: Mapping[str, Any]) -> float:
-    """What logits are divided by, as it was fitted on held-out texts."""
-    found = known.get("temperature", 1.0)
-    if not isinstance(found, int | float) or not 0 < found < math.inf:
-        raise ValueError(f"temperature must be a number above 0, not {found!r}")
-    return float(found)
 
 
 def _kinds(pairs: bool) -> str:

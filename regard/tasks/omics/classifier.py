@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,13 +21,15 @@ from regard.interpret.trace import Trace
 from regard.interpret.watch import watch
 from regard.metrics import labels as labelling
 from regard.metrics.auc import mean_auc
-from regard.metrics.scores import Judged, Scores, Table
+from regard.metrics.scores import Scores, Table
 from regard.metrics.significance import averaged
 from regard.models.omics import MOMA
 from regard.tasks.inputs import InputKind, Inputs
 from regard.tasks.omics import importance as importances
 from regard.tasks.omics import samples as joining
 from regard.tasks.omics.samples import Omics, Samples
+from regard.tasks.supervised.evaluation import judge_examples
+from regard.tasks.supervised.prediction import Prediction
 from regard.tasks.trained import DirectAnswers, Extra, NoOptions, chosen, described, revived
 
 OMICS = "omics.json"
@@ -41,22 +43,14 @@ SAMPLES = InputKind(
 )
 
 
-@dataclass(frozen=True)
-class Diagnosis:
-    """The class of a sample, how probable it is, and every other."""
+@dataclass(frozen=True, kw_only=True)
+class SamplePrediction(Prediction):
+    """The class of a sample."""
 
     sample: str
-    label: str
-    probability: float
-    all: dict[str, float] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.sample}\t{self.label}\t{self.probability:.4f}"
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        every = {label: round(chance, 6) for label, chance in self.all.items()}
-        return {"label": self.label, "probability": round(self.probability, 6), "all": every}
 
 
 @dataclass(frozen=True)
@@ -118,21 +112,15 @@ class OmicsClassifier(DirectAnswers):
         found, _ = joining.given(words, self.omics)
         return [found.chosen([row]) for row in range(len(found))]
 
-    def answer(self, inputs: Sequence[Samples], **options: Any) -> list[Diagnosis]:
+    def answer(self, inputs: Sequence[Samples], **options: Any) -> list[SamplePrediction]:
         """The class of each sample."""
         chosen(self, options)
         if not inputs:
             return []
-        classes = self.omics.classes
-        rows = self.probabilities(_together(inputs)).tolist()
-        found = []
-        for given, row in zip(inputs, rows, strict=True):
-            order = sorted(range(len(classes)), key=lambda label: -row[label])
-            every = {classes[label]: row[label] for label in order}
-            found.append(Diagnosis(given.names[0], classes[order[0]], row[order[0]], every))
-        return found
+        rows = zip(inputs, self.probabilities(_together(inputs)).tolist(), strict=True)
+        return [SamplePrediction.rank(self.omics.classes, row, sample=given.names[0]) for given, row in rows]
 
-    def predict(self, *tables: str | Path) -> list[Diagnosis]:
+    def predict(self, *tables: str | Path) -> list[SamplePrediction]:
         """The class of every sample in some tables."""
         return self.answer(self.joined([str(table) for table in tables]))
 
@@ -158,10 +146,7 @@ class OmicsClassifier(DirectAnswers):
             top = min(importances.TOP, max(1, len(self.omics.columns) // 4))
             measures[f"auc without top {top}"] = str(importances.judge(self.model, samples, self.omics, top=top))
         rows = [(each.name, f"{each.count}", f"{each.precision:.3f}", f"{each.recall:.3f}") for each in judged.labels]
-        examples = [
-            Judged(n + 1, samples.names[n], classes[truth], classes[said], float(chances[n, truth]))
-            for n, (truth, said) in enumerate(zip(samples.targets.tolist(), answers.tolist(), strict=True))
-        ]
+        examples = judge_examples(samples.names, samples.targets, answers, chances, classes)
         return Scores(
             name or self.name,
             self.task,

@@ -116,10 +116,6 @@ class Regression(Task):
         chosen = self.tables.row(row, batch=data.batch, seed=data.seed)
         return Examples(chosen.tolist(), (self.train_inputs[chosen], self.train_targets[chosen]))
 
-    def split(self, batch: Examples) -> list[Examples]:
-        """A row that does not fit the memory, as two of half the size."""
-        return batch.halves()
-
     def origins(self, batch: Examples) -> list[str]:
         """Where these rows stand in the file."""
         return [self.tables.train.places[number] for number in batch.numbers]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +26,8 @@ from regard.interpret.watch import attention_names
 from regard.metrics.scores import Scores
 from regard.models.vit import ViTConfig
 from regard.tasks.inputs import PICTURE, InputKind, Inputs, list_inputs
+from regard.tasks.supervised.calibration import read_temperature
+from regard.tasks.supervised.prediction import Prediction
 from regard.tasks.trained import DirectAnswers, Extra, NoOptions, chosen, described, revived
 from regard.tasks.vision import preparing, scattering
 from regard.tasks.vision.judgement import Judgement, JudgementOptions, judge
@@ -44,27 +45,16 @@ CLASS = "<class>"
 AS_SCENES = "pictures as large as scenes are read as scenes: add -s scatter=true to make scenes of them"
 
 
-@dataclass(frozen=True)
-class Sight:
-    """What a picture was found to show, and how probable each label is, the likeliest first."""
+@dataclass(frozen=True, kw_only=True)
+class PicturePrediction(Prediction):
+    """What a picture shows."""
 
     picture: str
-    label: str
-    probability: float
-    all: dict[str, float]
 
-    def __str__(self) -> str:
-        return f"{self.label}\t{self.probability:.3f}"
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        chances = {label: round(chance, 6) for label, chance in self.all.items()}
-        return {
-            "picture": self.picture,
-            "label": self.label,
-            "probability": round(self.probability, 6),
-            "all": chances,
-        }
+    @property
+    def subject(self) -> dict[str, Any]:
+        """The name of the picture."""
+        return {"picture": self.picture}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,10 +95,8 @@ class PictureClassifier(DirectAnswers):
         """The one a checkpoint directory holds."""
         known = checkpoint.config
         name = "/".join(checkpoint.directory.absolute().parts[-2:])  # most are called best: the run's name tells more
-        heat = known.get("temperature", 1.0)
-        if not isinstance(heat, int | float) or not 0 < heat < math.inf:
-            raise ValueError(f"temperature must be a number above 0, not {heat!r}")
-        return cls(revived(checkpoint, device), [str(each) for each in known["labels"]], known["data"], name, heat)
+        labels, temperature = [str(label) for label in known["labels"]], read_temperature(known)
+        return cls(revived(checkpoint, device), labels, known["data"], name, temperature)
 
     @property
     def inputs(self) -> Inputs:
@@ -131,24 +119,27 @@ class PictureClassifier(DirectAnswers):
         """An input is the path of a picture."""
         return Path(text)
 
-    def answer(self, inputs: Sequence[Given], **options: Any) -> list[Sight]:
+    def answer(self, inputs: Sequence[Given], **options: Any) -> list[PicturePrediction]:
         """What each picture shows."""
         chosen(self, options)
         return self.classify(inputs)
 
-    def classify(self, pictures: Given | Sequence[Given]) -> list[Sight]:
+    def classify(self, pictures: Given | Sequence[Given]) -> list[PicturePrediction]:
         """What each picture shows: files, folders of them, or arrays (height, width) or (height, width, 3)."""
         spread = _spread(pictures)
-        found: list[Sight] = []
+        found: list[PicturePrediction] = []
         for first in range(0, len(spread), CHUNK):
             some = spread[first : first + CHUNK]
             found += self.sights(some, self.opened(some))
         return found
 
-    def sights(self, names: Sequence[Given], pixels: UInt8[Tensor, "picture channels size size"]) -> list[Sight]:
+    def sights(
+        self, names: Sequence[Given], pixels: UInt8[Tensor, "picture channels size size"]
+    ) -> list[PicturePrediction]:
         """What pictures show that are open already."""
-        chances = (self.logits(pixels) / self.temperature).softmax(-1)
-        return [self._sight(one, each) for one, each in zip(names, chances, strict=True)]
+        chances = (self.logits(pixels) / self.temperature).softmax(-1).tolist()
+        rows = zip(names, chances, strict=True)
+        return [PicturePrediction.rank(self.classes, row, picture=called(name)) for name, row in rows]
 
     def evaluate(
         self,
@@ -183,6 +174,7 @@ class PictureClassifier(DirectAnswers):
         files = [config.build(PictureFile, {**own, "path": str(path)}, where="file") for path in paths]
         if not (known := self.data.get("scatter")) or scatter is False:
             return preparing.read(files, self.shape, self.classes, reject=reject)
+
         how = config.build(ScatterConfig, known, where="data.scatter")
         shape = self.shape._replace(size=int(self.data["size"]), channels=int(self.data["channels"]))
         if scatter is None and scattering.are_scenes(files, shape.size, how):
@@ -227,12 +219,6 @@ class PictureClassifier(DirectAnswers):
             remedy = "train one on labelled pictures with `regard train --pictures DIR --from` and this folder"
             raise ValueError(f"{self.name} reads pictures and has no head that would name them: {remedy}")
         return self.runner(self.scaled(pixels.to(self.runner.device))).float().cpu()
-
-    def _sight(self, given: Given, chances: Float[Tensor, "classes"]) -> Sight:
-        ranked = chances.argsort(descending=True, stable=True).tolist()
-        every = {self.classes[number]: float(chances[number]) for number in ranked}
-        label = self.classes[ranked[0]]
-        return Sight(called(given), label, every[label], every)
 
     def patches(self) -> list[Item]:
         """What is read, row by row, with its box as shares of the sides."""

@@ -21,10 +21,12 @@ from regard.checkpoint import Checkpoint
 from regard.config.ranges import Amount, Count, Share, Small, Whole
 from regard.config.resuming import Fingerprinted, Fixed, Free, Warned
 from regard.config.words import quantity
+from regard.data.examples import TensorBatch
 from regard.data.pictures.album import PREPARATION, enlarged, remembered
 from regard.data.pictures.augment import Augment, AugmentConfig
 from regard.data.tokenizers import TokenizerConfig
 from regard.metrics.captions import judged
+from regard.metrics.likelihood import IGNORE
 from regard.models.captioner import CaptionerConfig, TransformerCaptionerConfig
 from regard.models.writers import Looks
 from regard.tasks.card import card
@@ -41,7 +43,6 @@ from regard.training.optim import OptimConfig
 from regard.training.pace import between, pace
 from regard.training.task import Evaluation, Goal, Spread, Step, Task, alone, evenly
 
-IGNORE = -100
 Part = Literal["train", "valid"]
 CHUNK = 128  # captions, or pictures, that one process measures at a time
 PASSES = 30  # over the captions, where nobody says how many
@@ -103,7 +104,7 @@ class CaptionsRecipe:
 
 
 @dataclass(frozen=True)
-class CaptionBatch:
+class CaptionBatch(TensorBatch):
     """Some captions: which, about which pictures, as tokens; and their pictures unless the device has them."""
 
     numbers: Int[Tensor, "caption"]
@@ -115,20 +116,6 @@ class CaptionBatch:
     lengths: Int[Tensor, "caption"]
     seen: UInt8[Tensor, "caption channels size size"] | Float[Tensor, "caption region features"] | None = None
     """Bytes of the pictures, or what a frozen encoder made of them."""
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    def to(self, device: torch.device | str) -> CaptionBatch:
-        """The same on a device."""
-        return CaptionBatch(*(None if x is None else x.to(device, non_blocking=True) for x in vars(self).values()))  # type: ignore[arg-type]
-
-    def halves(self) -> list[CaptionBatch]:
-        """Two of half the size; only itself when it is one caption."""
-        if len(self) < 2:
-            return [self]
-        parts = [slice(0, len(self) // 2), slice(len(self) // 2, None)]
-        return [CaptionBatch(*(None if x is None else x[part] for x in vars(self).values())) for part in parts]  # type: ignore[arg-type]
 
 
 class Captions(Task):
@@ -181,7 +168,7 @@ class Captions(Task):
         encoder = sizes_for(recipe.model.encoder, len(prepared.train), prepared.shape.size)
         return {
             "data": {"batch": batch},
-            "model": {"tuned": not prepared.started, "encoder": encoder},
+            "model": {"tuned": prepared.fresh, "encoder": encoder},
             "optim": {"name": "adamw", "rate": 5e-4, "schedule": "cosine"},
             "training": pace(recipe.training, rows=rows, steps=between(300, PASSES * rows, 50_000)),
         }
@@ -234,10 +221,6 @@ class Captions(Task):
         if part != "train" or not self.mirrored:
             return pictures
         return pictures + len(self.prepared.train) * self.augment.flipped(places)
-
-    def split(self, batch: CaptionBatch) -> list[CaptionBatch]:
-        """A row that does not fit the memory, in halves."""
-        return batch.halves()
 
     def origins(self, batch: CaptionBatch) -> list[str]:
         """Where the pictures of these captions are named, the longest caption first."""
