@@ -18,7 +18,6 @@ from regard.interpret.watch import Seen, watch
 from regard.interpret.words import merge, units
 from regard.tasks.translation.documents.tag_placement import strongest
 from regard.tasks.translation.search import Searcher
-from regard.tasks.translation.teacher_forcing import teacher
 
 
 def links(
@@ -56,7 +55,7 @@ def looks(
     if not crossing and attention is None:
         raise ValueError(f"{translator.name} has no attention from answers to sources: words cannot be linked")
     name = attention or crossing[-1]
-    for numbers, seen in _watch_batches(teacher(translator), read, written, name):
+    for numbers, seen in _watch_batches(translator.teacher, read, written, name):
         yield from zip(numbers, seen[name], strict=True)
 
 
@@ -104,7 +103,7 @@ def encode_pairs(translator: Searcher, sources: Sequence[str], answers: Sequence
 def average_looks(translator: Searcher, pairs: Sequence[CodedPair], *, to: str | None = None) -> list[WordLooks]:
     """Where the words of answers look among those of their sources, heads averaged, batch by batch."""
     tag, end = translator.tag(to), translator.source.role("end")
-    teaching = replace(teacher(translator), model=translator.ready.reader())
+    teaching = replace(translator.teacher, model=translator.ready.reader())
     name = find_crossing(teaching.model)[-1]
     read = [[*tag, *pair.source_ids, end] for pair in pairs]
     looks = []

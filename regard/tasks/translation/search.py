@@ -23,6 +23,7 @@ from regard.decoding.generate import seeded_noise
 from regard.decoding.lane import Group
 from regard.decoding.request import Request
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
+from regard.decoding.teacher_forcing import Teacher
 from regard.interpret.watch import SearchWatcher
 from regard.models.inference import ENOUGH, Ready
 from regard.tasks.translation.options import DecodingConfig
@@ -63,6 +64,11 @@ class Searcher:
     def context(self) -> int:
         """The most tokens of a source or an answer."""
         return int(self.model.config.context)
+
+    @property
+    def teacher(self) -> Teacher:
+        """The model as it reads sources and given answers side by side."""
+        return Teacher(self.model, begin=self.begin, end=self.end)
 
     def encode(self, text: str, to: str | None = None) -> list[int]:
         """Token ids of a sentence as the model reads it: the tag of the language asked for, the text, the end."""
@@ -167,7 +173,7 @@ class Searcher:
     def make_engine(self, *, rows: int = LANE_ROWS) -> Engine:
         """Return an engine for such requests, with room for everything that the model reads and writes."""
         size = self.context
-        return Engine(
+        engine = Engine(
             self.ready(ENOUGH),
             eos=self.end,
             longest=size,
@@ -176,6 +182,8 @@ class Searcher:
             device=device_of(self.model),
             watch=partial(SearchWatcher, self.model),
         )
+        engine.use_teacher(self.teacher)
+        return engine
 
     def _inputs(
         self, read: Sequence[list[int]], device: torch.device, longest: int | None = None

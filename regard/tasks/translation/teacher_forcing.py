@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from regard.decoding.teacher_forcing import Teacher
 from regard.metrics.likelihood import perplexity
 from regard.tasks.translation.search import Searcher
 
@@ -50,7 +49,7 @@ def likelihood(
         [*translator.tag(to), *ids, translator.source.role("end")] for ids in translator.source.encode_many(sources)
     ]
     written = translator.target.encode_many(targets, written=True)
-    fitting = teacher(translator).fitting(read, written)
+    fitting = translator.teacher.fitting(read, written)
     if not fitting:
         return None
     total = 0.0
@@ -65,21 +64,15 @@ def likelihood(
     )
 
 
-def teacher(translator: Searcher) -> Teacher:
-    """The translator's model, told the answers."""
-    return Teacher(translator.model, begin=translator.begin, end=translator.end)
-
-
 def forced(
     translator: Searcher, read: Sequence[list[int]], written: Sequence[list[int]]
 ) -> Iterator[tuple[int, Float[Tensor, "written"]]]:
     """(number, log-probability of each written token and of the end) for every pair of token ids, in any order."""
-    return teacher(translator).scores(read, written)
+    return translator.teacher.scores(read, written)
 
 
 def choices(translator: Searcher, read: list[int], written: list[int], *, top: int) -> list[list[tuple[int, float]]]:
     """At each place of a translation, and at its end, the likeliest next tokens with their probabilities."""
-    told = teacher(translator)
-    [(_, features)] = told.features([read], [written])
-    chances, tokens = told.distribution(features).topk(min(top, len(translator.model.prediction)))
+    [(_, features)] = translator.teacher.features([read], [written])
+    chances, tokens = translator.teacher.distribution(features).topk(min(top, len(translator.model.prediction)))
     return [list(zip(*pair, strict=True)) for pair in zip(tokens.tolist(), chances.exp().tolist(), strict=True)]

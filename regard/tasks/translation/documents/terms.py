@@ -16,7 +16,7 @@ from regard.decoding.batching import by_length, in_order
 from regard.tasks.translation.alignment import links
 from regard.tasks.translation.documents.glossary import Match, says
 from regard.tasks.translation.documents.tag_placement import stretch
-from regard.tasks.translation.teacher_forcing import forced, teacher
+from regard.tasks.translation.teacher_forcing import forced
 
 if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig
@@ -111,7 +111,7 @@ def _choose_likeliest(
     texts = [text for some in candidates.values() for text in some]
     read = translator.encode_many([sentences[number].source for number in owners], to)
     written = translator.target.encode_many(texts, written=True)
-    fitting = teacher(translator).fitting(read, written)
+    fitting = translator.teacher.fitting(read, written)
     scored = forced(translator, [read[place] for place in fitting], [written[place] for place in fitting])
     best: dict[int, tuple[float, str]] = {}
     for place, scores in scored:
