@@ -12,7 +12,6 @@ from dataclasses import replace
 from html import unescape
 from typing import TYPE_CHECKING, NamedTuple
 
-from regard.decoding.forbidden import holds_phrase
 from regard.tasks.translation.alignment import WordLooks, average_looks, encode_pairs, find_crossing
 from regard.tasks.translation.documents import document as documents
 from regard.tasks.translation.documents.entities import comes_back, find_core, find_spelling, has_entity
@@ -20,6 +19,7 @@ from regard.tasks.translation.documents.markup import PLACEHOLDER, Span, cut
 from regard.tasks.translation.documents.tag_placement import occurrences
 from regard.tasks.translation.lost_names import Risk, find_lost_names
 from regard.tasks.translation.lost_text import TIME, find_lost
+from regard.tasks.translation.phrases import holds_phrase
 from regard.tasks.translation.splicing import LossyAnswer, find_stretches, splice, splice_alike
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from regard.data import languages, truecase
-from regard.decoding.forbidden import holds_phrase
 from regard.tasks.translation.answers import Answer, rejoined, remove_forbidden, upper
 from regard.tasks.translation.copying import Restoration, copies, keep_entities
+from regard.tasks.translation.phrases import holds_phrase
 
 if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig

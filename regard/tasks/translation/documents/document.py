@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from regard.data.language_names import LANGUAGES
 from regard.data.tokenizers import WORD
-from regard.decoding.forbidden import holds_phrase
 from regard.tasks.translation.alignment import links
 from regard.tasks.translation.documents.attributes import find_values, write_values
 from regard.tasks.translation.documents.entities import Markers, encode_text
@@ -16,6 +15,7 @@ from regard.tasks.translation.documents.glossary import Match, Terms
 from regard.tasks.translation.documents.markup import Marked, cut, parse
 from regard.tasks.translation.documents.tag_placement import diagonal, occurrences, restore
 from regard.tasks.translation.documents.terms import Wanting, grant
+from regard.tasks.translation.phrases import holds_phrase
 
 if TYPE_CHECKING:
     from regard.tasks.translation.options import DecodingConfig
