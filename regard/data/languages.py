@@ -94,8 +94,8 @@ def _table() -> np.ndarray:
     Weights are log-odds as whole numbers from -128 to 127.
     """
     weights = np.frombuffer(TABLE.read_bytes(), np.int8).reshape(BUCKETS, len(LANGUAGES)).astype(np.int64)
-    weights = np.pad(weights, ((0, 0), (0, -len(LANGUAGES) % LANES))).reshape(BUCKETS, -1, LANES)
-    return (weights << np.arange(LANES) * BITS).sum(2)
+    columns = np.pad(weights, ((0, 0), (0, -len(LANGUAGES) % LANES))).reshape(BUCKETS, -1, LANES)
+    return (columns << np.arange(LANES) * BITS).sum(2)
 
 
 def _sum_weights(features: Iterable[tuple[np.ndarray, np.ndarray]], texts: int) -> np.ndarray:

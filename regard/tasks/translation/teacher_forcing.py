@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from regard.metrics.likelihood import perplexity
+from regard.tasks.translation.model_calls import ScoreCall, TargetScore
 from regard.tasks.translation.search import Searcher
 
 
@@ -71,8 +72,12 @@ def forced(
     return translator.teacher.scores(read, written)
 
 
-def choices(translator: Searcher, read: list[int], written: list[int], *, top: int) -> list[list[tuple[int, float]]]:
-    """At each place of a translation, and at its end, the likeliest next tokens with their probabilities."""
-    [(_, features)] = translator.teacher.features([read], [written])
-    chances, tokens = translator.teacher.distribution(features).topk(min(top, len(translator.model.prediction)))
-    return [list(zip(*pair, strict=True)) for pair in zip(tokens.tolist(), chances.exp().tolist(), strict=True)]
+def score_targets(translator: Searcher, call: ScoreCall) -> list[TargetScore | None]:
+    """Return the scores of targets and their ends; None for one that is longer than the model reads."""
+    teacher, scores = translator.teacher, list[TargetScore | None]([None] * len(call.sources))
+    fitting = teacher.fitting(call.sources, call.targets)
+    sources, targets = ([side[number] for number in fitting] for side in (call.sources, call.targets))
+    for place, features in teacher.features(sources, targets):
+        tokens, choices = teacher.score_labels(features, [*targets[place], teacher.end], call.top)
+        scores[fitting[place]] = TargetScore(tokens.tolist(), choices)
+    return scores
