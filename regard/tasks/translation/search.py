@@ -17,10 +17,10 @@ from regard.data.tokenizers import Tokenizer
 from regard.decoding import constraints
 from regard.decoding.batch import BrokenScores, Finished, stream
 from regard.decoding.batching import by_length, by_width, in_order, padded, round_up
-from regard.decoding.beam import Beam, Searching
+from regard.decoding.beam import Beam
 from regard.decoding.engine import ROWS as LANE_ROWS
 from regard.decoding.engine import Engine
-from regard.decoding.generate import seeded_noise
+from regard.decoding.generate import generate, seeded_noise
 from regard.decoding.lane import Group
 from regard.decoding.request import How, Request, Score
 from regard.decoding.stepper import Hypothesis, Replayable, Stepper
@@ -141,11 +141,9 @@ class Searcher(TextSide):
         if call.decoding is not None:
             return self.hypotheses(call.sources, numbers, call.decoding, call.seeds, rules=rules)
         limits = self._choose_limits(call)
-        group = Group(
-            self._inputs([call.sources[number] for number in numbers], device_of(self.model)),
-            [limits[number] for number in numbers],
-        )
-        return stream(self.model, [group], Searching(GREEDY, self.end, tuple(rules)))[0]
+        inputs = self._inputs([call.sources[number] for number in numbers], device_of(self.model))
+        own = [limits[number] for number in numbers]
+        return generate(self.model, inputs, limit=own, eos=self.end, constraints=rules)
 
     def _choose_limits(self, call: SearchCall) -> list[int]:
         """Return the most tokens of each answer to a call."""
