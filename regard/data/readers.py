@@ -32,6 +32,7 @@ from regard.data.foreign_formats import refuse_foreign_format
 from regard.data.line_report import NOT_UTF8, LineReport
 from regard.data.normalise import visible
 from regard.data.pair_headings import is_pair_heading
+from regard.data.source_file import SourceFile, Unit
 
 LINE = LARGEST_CELL  # bytes; a longer line is passed over without ever being held whole
 LONGEST_TEXT = 1 << 27  # bytes of a line of running text, which may have no line ends at all
@@ -44,11 +45,10 @@ Refusal = line_report.Refusal
 
 
 @dataclass(frozen=True, kw_only=True)
-class Corpus:
+class Corpus(SourceFile):
     """Where pairs of texts come from: two line-aligned files, or one TSV or JSON-lines file; each may be gzipped."""
 
-    SHORT: ClassVar[str] = "path"
-    example_unit: ClassVar[str] = "lines"
+    example_unit: ClassVar[Unit] = "lines"
 
     source: Free[str | None] = None
     """File with a text to translate in each line; goes with target."""
@@ -101,11 +101,10 @@ class Corpus:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextFile:
+class TextFile(SourceFile):
     """A file with a text in each line; it may be gzipped."""
 
-    SHORT: ClassVar[str] = "path"
-    example_unit: ClassVar[str] = "lines"
+    example_unit: ClassVar[Unit] = "lines"
 
     path: Free[str]
     """Plain text, or JSON lines if named .jsonl, .json or .ndjson."""

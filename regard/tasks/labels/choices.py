@@ -21,6 +21,7 @@ from regard.config.words import nearest
 from regard.data.line_report import LineReport
 from regard.data.normalise import visible
 from regard.data.readers import SURROGATES, Refusal, cleaned, parsed, records, suffix, value_at
+from regard.data.source_file import SourceFile, Unit
 from regard.tasks.labels.elements import elements
 from regard.tasks.labels.layout import SAMPLE, cells, delimiter_of, is_json
 from regard.tasks.labels.tagged import Example
@@ -63,11 +64,10 @@ class Columns(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChoiceFile:
+class ChoiceFile(SourceFile):
     """A file of questions with answers to choose from, maybe gzipped; columns that nobody names go by usual names."""
 
-    SHORT: ClassVar[str] = "path"
-    example_unit: ClassVar[str] = "lines"
+    example_unit: ClassVar[Unit] = "lines"
 
     path: Free[str]
     """JSON lines if named .jsonl, .json or .ndjson, XML if named .xml; else a table whose first line names its

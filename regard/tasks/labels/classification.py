@@ -46,12 +46,12 @@ class Classification(Labelling):
     """The task of learning what a text is."""
 
     Recipe = ClassificationRecipe
-    takes: ClassVar[str] = "labelled"
     usage: ClassVar[str] = 'regard classify {folder} "..."'
     title: ClassVar[str] = "A classifier"
     code: ClassVar[str] = 'classify(["a text"])'
     per_token = False
     recognise = staticmethod(labelled)
+    divides: ClassVar[bool] = True
     divide = staticmethod(divide)
 
     def shown(self, side: Labelled, found: Measured) -> list[dict[str, Any]]:

@@ -324,7 +324,7 @@ def test_without_any_setting_a_table_of_texts_is_learnt(news, tmp_path):
 
 def fitted(settings):
     task, found = recipe.resolve(settings)
-    return recipe.fitted(task, settings, found, task.prepare(found, None))
+    return task.resolve(settings, task.prepare(found, None))
 
 
 def test_rows_rate_warm_up_and_length_follow_from_the_texts_where_nobody_names_them(news):
@@ -368,5 +368,5 @@ def test_single_words_are_read_by_letters_and_texts_by_words_and_signs(tmp_path)
 
 
 def test_both_tasks_are_known_by_name():
-    assert TASKS["classification"][0] is Classification
-    assert TASKS["tagging"][0] is Tagging
+    assert TASKS["classification"].task is Classification
+    assert TASKS["tagging"].task is Tagging
