@@ -182,8 +182,8 @@ class Writes(Face):
     def make_engine(self, *, rows: int = ROWS) -> Engine:
         """Return an engine for texts as long as the model can hold."""
         room = LONGEST if self.context is None else self.context - 1
-        watch, sizes = partial(SearchWatcher, self.model), {"longest": room, "prompt": room}
-        return Engine(self.ready(ENOUGH), eos=self.eos, **sizes, rows=rows, device=self.device, watch=watch)
+        model, watch = self.ready(ENOUGH), partial(SearchWatcher, self.model)
+        return Engine(model, eos=self.eos, longest=room, prompt=room, rows=rows, device=self.device, watch=watch)
 
     def model_inputs(self, window: Sequence[int]) -> tuple[Tensor, ...]:
         """What the model starts from, without the axis of the batch."""
