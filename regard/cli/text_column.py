@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard.cli.lines import lines_of, note
-from regard.cli.table_files import is_named_table, is_unnamed_table, sample_columns
+from regard.cli.table_files import is_unnamed_table, sample_columns
 from regard.config.words import nearest, quantity
 from regard.data.line_report import LineReport
-from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, records, suffix, text_at, value_at
-from regard.tasks.labels.layout import LABELS, SAMPLE, TEXTS, cells, delimiter_of, pair_among
+from regard.data.readers import Refusal, lines, parsed, records, suffix, text_at, value_at
+from regard.data.tables import NO_OBJECT, TableFormat, detect_format, is_json, is_table, read_rows
+from regard.tasks.labels.layout import LABELS, SAMPLE, TEXTS, pair_among
 from regard.tasks.trained import TextColumn
 
 TAGGED = (".conll", ".conllu")
@@ -27,8 +28,7 @@ NAMED = 4  # columns that a message names
 class Layout(NamedTuple):
     """Where the texts of a table stand."""
 
-    delimiter: str
-    quoted: bool
+    form: TableFormat
     width: int
     """Columns of the table; 1 where a delimiter is part of the text."""
     place: int
@@ -39,7 +39,7 @@ class Layout(NamedTuple):
 
 def plain_lines(path: Path) -> Iterator[str]:
     """Return the lines of a file for a command that reads no columns; a table is refused."""
-    if is_named_table(path):
+    if is_table(path.name):
         raise ValueError(f"{path} is a table: give a file with a text in each line (.txt)")
     return lines_of(path)
 
@@ -61,7 +61,7 @@ def read_texts(
         raise ValueError(f"{path} has a word in each line: give a file with a sentence in each line (.txt)")
     expected = getattr(trained, "text_column", NOTHING_KNOWN)
     usual = FILE_NAMES if getattr(trained, "opens", False) else (*usual, *TEXTS)
-    if not is_named_table(path):
+    if not is_table(path.name):
         delimiter, rows = sample_columns(path)
         if column is not None and not rows:
             raise ValueError(f"--column {column}: {path} is no table (.csv, .tsv, .jsonl), leave it out")
@@ -69,7 +69,7 @@ def read_texts(
             if whole := _describe_whole_lines(path, delimiter, rows, words=hasattr(trained, "word_files")):
                 tell(whole)
             return lines_of(path)
-    if suffix(path.name) in JSON_SUFFIXES:
+    if is_json(path.name):
         return _json_texts(str(path), column, expected, usual, tell)
     layout = find_column(str(path), column=column, expected=expected, usual=usual)
     tell(f"{path}: {_describe(layout)}")
@@ -80,9 +80,8 @@ def find_column(
     path: str, *, column: str | None = None, expected: TextColumn = NOTHING_KNOWN, usual: Sequence[str] = TEXTS
 ) -> Layout:
     """Find the column of the texts in a table; a table in which it cannot be told is an error with the remedy."""
-    delimiter, tally = delimiter_of(path), LineReport()
-    quoted = suffix(path) == ".csv" or delimiter != "\t"
-    sample = [row for _, row in islice(cells(path, tally, delimiter, quoted=quoted), SAMPLE)]
+    form, tally = detect_format(path), LineReport()
+    sample = [row for _, row in islice(read_rows(path, tally, form), SAMPLE)]
     tally.check(0.0, [path], unit="text")
     if not sample:
         raise ValueError(f"{path} holds nothing but blank lines: give a table with at least one text")
@@ -90,11 +89,11 @@ def find_column(
     _check_title(path, sample)
     width = 1 if _is_one_column(sample) else len(first)
     if width == 1:
-        first = (delimiter.join(sample[0]).strip(),)
+        first = (form.delimiter.join(sample[0]).strip(),)
     known = {name.casefold() for name in (*usual, *expected.names, *TEXTS, *LABELS)}
 
     def layout(index: int, heading: bool, reason: str = "") -> Layout:
-        return Layout(delimiter, quoted, width, index, first if heading else (), reason)
+        return Layout(form, width, index, first if heading else (), reason)
 
     headed = _names_columns(first) and any(name.casefold() in known for name in first)
     headed = headed and not _has_label(first, expected)
@@ -206,7 +205,7 @@ def _describe_whole_lines(path: Path, delimiter: str, rows: Sequence[Sequence[st
 def _cells_of(path: str, layout: Layout) -> Iterator[str]:
     """Yield the text of every row below the heading; a blank row is an empty text, a bad one an error."""
     tally, blanks, headed = LineReport(), 0, bool(layout.heading)
-    rows = cells(path, tally, layout.delimiter, quoted=layout.quoted)
+    rows = read_rows(path, tally, layout.form)
     for line, row in chain(rows, [(0, [])]):  # the last one stands for the end
         if tally.refused:
             tally.check(0.0, [path], unit="text")
@@ -217,7 +216,7 @@ def _cells_of(path: str, layout: Layout) -> Iterator[str]:
         if headed or not row:
             headed = False
         elif layout.width == 1:
-            yield layout.delimiter.join(row).strip()
+            yield layout.form.delimiter.join(row).strip()
         elif layout.place < len(row) <= layout.width:
             yield row[layout.place].strip()
         else:
@@ -272,7 +271,7 @@ def _record(line: str) -> Any:
         return None
     record = parsed(line)
     if not isinstance(record, dict | str):
-        raise Refusal("that is no object of JSON")
+        raise Refusal(NO_OBJECT)
     return record
 
 

@@ -26,12 +26,12 @@ from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
 from regard.data import line_report
 from regard.data.binary_files import HEAD, refuse_binary
-from regard.data.csv_records import LARGEST_CELL, cells, find_delimiter
 from regard.data.encodings import find, hint, locate, looks_like
 from regard.data.foreign_formats import refuse_foreign_format
 from regard.data.line_report import NOT_UTF8, LineReport
 from regard.data.normalise import visible
 from regard.data.pair_headings import is_pair_heading
+from regard.data.table_records import LARGEST_CELL, TOO_LONG, find_delimiter, split_records
 
 LINE = LARGEST_CELL  # bytes; a longer line is passed over without ever being held whole
 LONGEST_TEXT = 1 << 27  # bytes of a line of running text, which may have no line ends at all
@@ -157,7 +157,8 @@ def _csv_pairs(corpus: Corpus, tally: LineReport, *, file: int) -> Iterator[tupl
 
 def csv_cells(path: str, tally: LineReport, *, file: int = 0) -> Iterator[tuple[int, list[str]]]:
     """(line, cells) of every record of a CSV file; commas, semicolons, tabs or bars separate its cells."""
-    return cells(lines(path), tally, find_delimiter(lambda: lines(path), spreadsheet=True), quoted=True, file=file)
+    delimiter = find_delimiter(lambda: lines(path), spreadsheet=True)
+    return split_records(lines(path), tally, delimiter, quoted=True, file=file)
 
 
 def has_heading(corpus: Corpus) -> bool:
@@ -346,7 +347,7 @@ def text_at(record: Any, name: str) -> str:
 
 def _decoded(line: bytes | None, file: int = 0) -> str:
     if line is None:
-        raise Refusal(f"longer than {LINE:,} bytes", file)
+        raise Refusal(TOO_LONG, file)
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError:

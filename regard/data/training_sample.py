@@ -18,12 +18,12 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import UInt64
 
-from regard.data.csv_records import cells, find_delimiter
 from regard.data.dedup import key
 from regard.data.holdout import hash_bytes, letters
 from regard.data.line_report import LineReport
 from regard.data.readers import JSON_SUFFIXES, LONGEST_TEXT, lines, suffix
-from regard.data.sheets import Sheet
+from regard.data.table_records import find_delimiter, split_records
+from regard.data.tables import Sheet
 
 KEPT = 1 << 13  # digests kept of a model's training examples: 64 KiB
 MANY = 64  # texts of one JSON record from which each of them is an example
@@ -124,7 +124,7 @@ def _examples(file: str, unit: Unit) -> Iterator[list[str]]:
             if mark == "\t":
                 records = (_decode(line).split("\t") for line in _lines(file))
             else:
-                records = (record for _, record in cells(_lines(file), LineReport(), mark, quoted=True))
+                records = (record for _, record in split_records(_lines(file), LineReport(), mark, quoted=True))
             first = next(records, [])
             yield from () if _may_be_heading(first) else (first,)
             yield from records

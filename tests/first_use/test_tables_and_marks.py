@@ -9,7 +9,7 @@ from regard.cli import run
 from regard.data.glimpse import Glimpse
 from regard.data.line_report import LineReport
 from regard.data.readers import Corpus, csv_cells, pairs
-from regard.data.sheets import Sheet
+from regard.data.tables import Sheet
 from regard.tasks.labels.files import LabelledFile
 from regard.tasks.prompting.files import read as read_prompts
 from regard.tasks.prompting.template import read as read_template

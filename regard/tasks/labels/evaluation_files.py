@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard import config
 from regard.data.encodings import locate
 from regard.data.glimpse import is_number
-from regard.data.line_report import LineReport
-from regard.data.readers import suffix
+from regard.data.tables import TableFormat, detect_format, is_json, read_sample
 from regard.tasks.labels.files import AnyFile, LabelledFile, RatedFile
 from regard.tasks.labels.layout import (
     TEXTS,
     Layout,
-    cells,
     columns_named,
-    delimiter_of,
-    is_json,
     label_among,
     pair_among,
 )
@@ -36,17 +31,16 @@ REMEDY = "--columns 1 2 by number or -s text=NAME -s label=NAME by name"
 class Sample(NamedTuple):
     """The first records of a table."""
 
-    delimiter: str
+    form: TableFormat
     first: tuple[str, ...]
     below: list[list[str]]
 
     @classmethod
     def of(cls, file: LabelledFile) -> Sample:
         """The first records of a file, cut as in training or as they look."""
-        delimiter = file.delimiter or delimiter_of(file.path)
-        quoted = suffix(file.path) == ".csv" or delimiter != "\t"
-        rows = [row for _, row in islice(cells(file.path, LineReport(), delimiter, quoted=quoted), SAMPLE)]
-        return cls(delimiter, tuple(cell.strip() for cell in rows[0]) if rows else (), rows[1:])
+        form = detect_format(file.path, file.delimiter)
+        rows = read_sample(file.path, form, SAMPLE)
+        return cls(form, tuple(cell.strip() for cell in rows[0]) if rows else (), rows[1:])
 
     def column(self, number: int) -> list[str]:
         """The cells of a column below the first line."""
@@ -119,7 +113,7 @@ class TrainedLayout:
         columns = (*found, place)
         if columns == trained and (named[0] or not (texts or heading)):
             return _with_columns(file, sample, columns, heading=heading), []
-        read = Layout(sample.delimiter, True, sample.first if heading else (), columns).roles
+        read = Layout(sample.form, sample.first if heading else (), columns).roles
         how = (
             "has no heading" if columns == trained and not heading else "is laid out otherwise than what was trained on"
         )
@@ -180,7 +174,12 @@ def _trained_columns(file: LabelledFile) -> tuple[int, ...] | None:
 
 def _with_columns(file: LabelledFile, sample: Sample, columns: tuple[int, ...], *, heading: bool) -> LabelledFile:
     return replace(
-        file, columns=columns, text=None, label=None, heading=heading, delimiter=file.delimiter and sample.delimiter
+        file,
+        columns=columns,
+        text=None,
+        label=None,
+        heading=heading,
+        delimiter=file.delimiter and sample.form.delimiter,
     )
 
 

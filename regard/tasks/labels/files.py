@@ -17,6 +17,7 @@ from regard.data.glimpse import is_number
 from regard.data.holdout import sentence
 from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, cleaned, parsed, records, text_at, value_at
+from regard.data.tables import is_json, read_rows
 from regard.tasks.labels.choices import ChoiceFile
 from regard.tasks.labels.layout import (
     DEGREES,
@@ -24,9 +25,7 @@ from regard.tasks.labels.layout import (
     VERDICTS,
     Layout,
     Wanted,
-    cells,
     first_record,
-    is_json,
     suspicion,
     table,
 )
@@ -135,7 +134,7 @@ class LabelledFile:
         elif self.whole is not None:
             yield from records(self.path, tally, lambda line: (cleaned(line), str(self.label)))
         elif layout := self.layout():
-            found = cells(self.path, tally, layout.delimiter, quoted=layout.quoted)
+            found = read_rows(self.path, tally, layout.form)
             if layout.heading and next(found, None) is not None:
                 tally.read -= 1  # it is not a text
             for line, record in found:

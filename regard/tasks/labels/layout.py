@@ -6,15 +6,13 @@ What a recipe names is taken as it says; the rest is recognised from the first l
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from regard.config.words import suggest
-from regard.data import csv_records
-from regard.data.csv_records import DELIMITERS
-from regard.data.line_report import LineReport
-from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, suffix, value_at
+from regard.data.readers import Refusal, lines, parsed, value_at
+from regard.data.table_records import DELIMITERS
+from regard.data.tables import TableFormat, detect_format, read_sample
 
 SAMPLE = 2000  # records from which a layout is recognised
 FEW = 20  # texts below which nothing can be said of how their labels are spread
@@ -57,9 +55,7 @@ class Wanted(NamedTuple):
 class Layout(NamedTuple):
     """Where text and label stand in every record of a table."""
 
-    delimiter: str
-    quoted: bool
-    """Whether cells may stand between quotation marks, as spreadsheets write them."""
+    form: TableFormat
     heading: tuple[str, ...]
     """The names in the first line; none if it is a text like the others."""
     columns: tuple[int, ...]
@@ -68,10 +64,10 @@ class Layout(NamedTuple):
     @property
     def note(self) -> str:
         """What there is to say of it; nothing of the plainest kind."""
-        usual = self.delimiter == "\t" or (self.delimiter == "," and self.quoted)
+        usual = self.form.delimiter in "\t,"
         if usual and not self.heading and self.columns == (1, 2):
             return ""
-        words = f"{self.roles}, between {DELIMITERS.get(self.delimiter, self.delimiter)}"
+        words = f"{self.roles}, between {DELIMITERS.get(self.form.delimiter, self.form.delimiter)}"
         return f"{words}, the first line is a heading" if self.heading else words
 
     @property
@@ -84,9 +80,8 @@ class Layout(NamedTuple):
 
 def table(path: str, wanted: Wanted) -> Layout:
     """The layout of a file of columns; what was named and is not there is an error."""
-    delimiter = wanted.delimiter or delimiter_of(path)
-    quoted = suffix(path) == ".csv" or delimiter != "\t"
-    sample = [found for _, found in islice(cells(path, LineReport(), delimiter, quoted=quoted), SAMPLE)]
+    form = detect_format(path, wanted.delimiter)
+    sample = read_sample(path, form, SAMPLE)
     first, rows = (tuple(cell.strip() for cell in sample[0]), sample[1:]) if sample else ((), [])
     named = [each for each in (*wanted.texts, wanted.label) if isinstance(each, str)]
     for each in named:
@@ -98,7 +93,7 @@ def table(path: str, wanted: Wanted) -> Layout:
     heading = wanted.heading
     if heading is None:
         heading = bool(named) or _is_heading(first, rows, columns[-1])
-    return Layout(delimiter, quoted, first if heading else (), columns)
+    return Layout(form, first if heading else (), columns)
 
 
 def pair_among(names: Sequence[str]) -> tuple[int, int] | None:
@@ -144,11 +139,6 @@ def first_record(path: str) -> Any:
     return None
 
 
-def cells(path: str, tally: LineReport, delimiter: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
-    """(line, cells) of every record of a file, by its first line; blank lines are left out, bad ones refused."""
-    return csv_records.cells(lines(path), tally, delimiter, quoted=quoted)
-
-
 def suspicion(labels: Sequence[str]) -> str | None:
     """Why these labels cannot be labels, in a few words: nearly every text has its own, or they are sentences."""
     if len(labels) < FEW:
@@ -158,11 +148,6 @@ def suspicion(labels: Sequence[str]) -> str | None:
         return f"{different:,} different labels for {len(labels):,} texts"
     words = sum(len(label.split()) for label in labels) / len(labels)
     return f"labels of {words:.0f} words" if words > LONG and different > FEW else None
-
-
-def delimiter_of(path: str) -> str:
-    """What cuts the first lines into the same number of columns most regularly; tabs where a file is not named .csv."""
-    return csv_records.find_delimiter(lambda: lines(path), spreadsheet=suffix(path) == ".csv")
 
 
 def _columns(first: tuple[str, ...], rows: list[list[str]], wanted: Wanted) -> tuple[int, ...]:
@@ -227,8 +212,3 @@ def _number(cell: str) -> bool:
 def _line(first: Sequence[str]) -> str:
     shown = ", ".join(first)
     return f"{shown[:100]}..." if len(shown) > 100 else shown or "empty"
-
-
-def is_json(path: str) -> bool:
-    """Whether a file is one of JSON lines, by its name."""
-    return suffix(path) in JSON_SUFFIXES

@@ -10,7 +10,8 @@ from typing import Any
 
 from regard.data.line_report import LineReport
 from regard.data.readers import lines, suffix
-from regard.tasks.labels.layout import cells, delimiter_of, is_json, pair_among
+from regard.data.tables import TABLE_SUFFIXES, is_json, read_rows
+from regard.tasks.labels.layout import pair_among
 
 REMEDY = 'write them with a tab between, or as {"text1": "...", "text2": "..."}'
 Pair = tuple[str, str]
@@ -61,10 +62,9 @@ def read(path: Path, known: Sequence[str] = (), columns: Sequence[int] = ()) -> 
 
 def _table(name: str, known: Sequence[str], columns: Sequence[int]) -> Iterator[Pair]:
     """Pairs of columns: those that the first line names, the only two, or those of the training files."""
-    delimiter, tally = delimiter_of(name), LineReport()
-    quoted = suffix(name) == ".csv" or delimiter != "\t"
+    tally = LineReport()
     places: Sequence[int] | None = None
-    for line, row in cells(name, tally, delimiter, quoted=quoted):
+    for line, row in read_rows(name, tally):
         if places is None:
             first = [cell.strip() for cell in row]
             there = known and all(each in first for each in known)
@@ -72,7 +72,7 @@ def _table(name: str, known: Sequence[str], columns: Sequence[int]) -> Iterator[
             if places is not None:
                 continue
             places = (0, 1) if len(first) == 2 or not columns else [column - 1 for column in columns]
-            if known and suffix(name) in (".csv", ".tsv"):
+            if known and suffix(name) in TABLE_SUFFIXES:
                 told = f"no columns named {' and '.join(known)} as in training"
                 read = " and ".join(str(place + 1) for place in places)
                 warnings.warn(f"{name}: {told}: columns {read} are read, the first line too", stacklevel=1)

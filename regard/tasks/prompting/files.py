@@ -5,14 +5,12 @@ JSON lines by their names, or columns of a table by those of its heading or by t
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from regard.config.words import quantity, suggest
-from regard.data.csv_records import separator_in
-from regard.data.readers import JSON_SUFFIXES, Refusal, parsed, suffix, value_at
-from regard.data.testset import numbered
+from regard.data.readers import value_at
+from regard.data.tables import StrictReport, is_json, read_objects, read_rows
 from regard.tasks.prompting.template import Template, Texts
 
 FIRST = (
@@ -24,7 +22,6 @@ LABEL = (
     *("label", "class", "category", "sentiment", "topic", "intent", "entailment_judgment", "gold_label", "target"),
     *("summary", "translation", "reference", "entities", "answer", "etiquette", "classe"),
 )
-DELIMITERS = ("\t", ";", ",")
 
 
 class Example(NamedTuple):
@@ -56,7 +53,8 @@ def read(name: str, template: Template) -> tuple[list[Example], int]:
 
 def _records(name: str, template: Template) -> Iterator[tuple[int, Texts, str]]:
     """(line, texts, label) of everything in a file."""
-    rows = _objects(name) if suffix(name) in JSON_SUFFIXES else _cells(name)
+    report = StrictReport(path=name)
+    rows: Iterator[tuple[int, Any]] = read_objects(name, report) if is_json(name) else read_rows(name, report)
     columns: list[Any] | None = None
     for line, row in rows:
         if columns is None:
@@ -65,38 +63,8 @@ def _records(name: str, template: Template) -> Iterator[tuple[int, Texts, str]]:
                 continue
         texts = [_value(name, line, row, column) for column in columns]
         yield line, Texts(*texts[:-1]), texts[-1]
-
-
-def _objects(name: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    for line, text in numbered(name):
-        try:
-            record = parsed(text)
-        except Refusal as refusal:
-            raise ValueError(f"{name}:{line}: {refusal.reason}, give one object in each line") from None
-        if not isinstance(record, dict):
-            raise ValueError(f"{name}:{line}: no JSON object, give one in each line")
-        yield line, record
-
-
-def _cells(name: str) -> Iterator[tuple[int, list[str]]]:
-    """The cells of every record; what separates them shows in the first line."""
-    lines = [text for _, text in numbered(name)]
-    if not lines:
+    if columns is None:
         raise ValueError(f"{name} is empty: give a file with at least one text and its label")
-    if (named := separator_in(lines[0].encode())) is not None:
-        lines[0] = ""  # it only says what separates cells
-    delimiter = named or next((each for each in DELIMITERS if each in lines[0]), ",")
-    if delimiter == "\t":  # quotation marks are text
-        yield from ((line, text.split("\t")) for line, text in enumerate(lines, start=1) if text.strip())
-        return
-    reader, line = csv.reader((f"{text}\n" for text in lines), delimiter=delimiter), 1
-    try:
-        for record in reader:
-            if record:
-                yield line, record
-            line = reader.line_num + 1
-    except csv.Error as error:
-        raise ValueError(f"{name}:{line}: {error}") from None
 
 
 def _columns(name: str, first: Any, template: Template) -> tuple[list[Any], bool]:

@@ -19,7 +19,7 @@ from regard.config.resuming import Free, Warned
 from regard.config.words import quantity
 from regard.data.packing import number, shuffled
 from regard.data.readers import digest
-from regard.data.sheets import LARGEST, Sheet, known_in, number_in
+from regard.data.tables import LARGEST, Sheet, known_in, number_in
 from regard.tasks.tables.columns import CLASSES, choose_columns
 
 
