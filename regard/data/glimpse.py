@@ -13,7 +13,7 @@ from typing import Any
 from regard.data.encodings import find, locate
 from regard.data.foreign_formats import describe_marks, refuse_foreign_format
 from regard.data.line_report import LineReport
-from regard.data.readers import JSON_SUFFIXES, LINE, Refusal, lines, parsed, suffix
+from regard.data.readers import JSON_SUFFIXES, LINE, MEMORY_SUFFIX, Refusal, lines, parsed, read_cells, suffix
 from regard.data.table_records import heading_delimiter, replace_decimal_commas, separator_in, split_records
 from regard.data.tables import TABLE_SUFFIXES
 
@@ -93,6 +93,9 @@ class Glimpse:
         Where nobody `told` what it holds, neither may it be a single line that is too long to look at.
         """
         locate(name)
+        if suffix(name) == MEMORY_SUFFIX:
+            units = [row for _, row in islice(read_cells(name, LineReport()), LINES)]
+            return cls(name, tuple("\t".join(row) for row in units))
         read = list(islice(lines(name), LINES))
         refuse_foreign_format(name, b"\n".join(line or b"" for line in read[:MARKUP_LINES]))
         seen = tuple((line or b"").decode("utf-8", errors="replace") for line in read)

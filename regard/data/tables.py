@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from regard.config.words import nearest, quantity
 from regard.data.encodings import hint_of
 from regard.data.line_report import NOT_UTF8, LineReport
-from regard.data.readers import JSON_SUFFIXES, Refusal, lines, parsed, records, suffix
+from regard.data.readers import JSON_SUFFIXES, MEMORY_SUFFIX, Refusal, lines, parsed, records, suffix
 from regard.data.table_records import (
     LARGEST_CELL,
     OPEN,
@@ -66,8 +66,8 @@ def is_json(path: str) -> bool:
 
 
 def is_table(path: str) -> bool:
-    """True if a file is a table or holds JSON lines, by its name."""
-    return suffix(path) in TABLE_SUFFIXES or is_json(path)
+    """True if a file is a table, a translation memory or JSON lines, by its name."""
+    return suffix(path) in (*TABLE_SUFFIXES, MEMORY_SUFFIX) or is_json(path)
 
 
 def detect_format(path: str, delimiter: str | None = None) -> TableFormat:

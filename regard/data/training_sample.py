@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +22,7 @@ from jaxtyping import UInt64
 from regard.data.dedup import key
 from regard.data.holdout import hash_bytes, letters
 from regard.data.line_report import LineReport
-from regard.data.readers import JSON_SUFFIXES, LONGEST_TEXT, lines, suffix
+from regard.data.readers import JSON_SUFFIXES, LONGEST_TEXT, MEMORY_SUFFIX, lines, read_cells, suffix
 from regard.data.table_records import find_delimiter, split_records
 from regard.data.tables import Sheet
 
@@ -119,6 +120,8 @@ def _examples(file: str, unit: Unit) -> Iterator[list[str]]:
             yield from _blocks(file)
         elif suffix(file) in JSON_SUFFIXES:
             yield from _records(file)
+        elif suffix(file) == MEMORY_SUFFIX:
+            yield from (texts for _, texts in islice(read_cells(file, LineReport()), 1, None))
         else:
             mark = find_delimiter(lambda: _lines(file), spreadsheet=suffix(file) == ".csv")
             if mark == "\t":
