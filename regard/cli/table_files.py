@@ -8,11 +8,11 @@ from itertools import islice
 from pathlib import Path
 
 from regard.cli.lines import lines_of
+from regard.data.column_names import LABELS, TEXTS
 from regard.data.line_report import LineReport
 from regard.data.pair_headings import language_columns
 from regard.data.table_records import find_delimiter, split_records
-from regard.tasks.labels.layout import LABELS, TEXTS
-from regard.tasks.trained import TextColumn
+from regard.data.text_columns import TextColumn
 
 SAMPLE = 200  # lines that are looked at
 EVEN = 0.9  # share of lines with the same number of columns

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, runtime_checkable
+from typing import Any, ClassVar, NoReturn, Protocol, runtime_checkable
 
 from regard import config, models
 from regard.checkpoint import Checkpoint
@@ -28,19 +28,6 @@ SENTENCES = (
 
 class Unreadable(ValueError):
     """Why one of several inputs cannot be read; the others can."""
-
-
-class TextColumn(NamedTuple):
-    """Which column of a table held the texts that a model was trained on, as far as that is known."""
-
-    names: tuple[str, ...] = ()
-    """What the column was called."""
-    number: int | None = None
-    """Its number, counted from 1."""
-    label_number: int | None = None
-    """The number of the column of the labels."""
-    labels: frozenset[str] = frozenset()
-    """The labels there were, by which a line of the table is told from its heading."""
 
 
 @runtime_checkable

@@ -24,7 +24,6 @@ from regard.data.tables import (
 )
 
 LABEL = "label"
-PATHS = ("path", "file", "filename", "file_name", "image", "picture")  # how columns with paths are usually called
 LABELS = ("label", "class", "category")
 ELSEWHERE = "a link that leaves the folder: copy the picture itself"
 

@@ -18,6 +18,7 @@ from regard.checkpoint import Checkpoint
 from regard.config.ranges import Count, Positive, Whole
 from regard.config.words import quantity
 from regard.data.line_report import LineReport
+from regard.data.text_columns import TextColumn
 from regard.interpret.trace import Trace
 from regard.metrics.labels import judge
 from regard.metrics.scores import Judged, Scores, Table
@@ -33,7 +34,7 @@ from regard.tasks.labels.evaluation_files import TrainedLayout
 from regard.tasks.labels.files import Found, LabelledFile
 from regard.tasks.labels.labeller import Verdict
 from regard.tasks.labels.recorded import record_columns, recorded_column
-from regard.tasks.trained import DirectAnswers, NoOptions, TextColumn, chosen, described
+from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described
 
 HEAD = "head.safetensors"
 LONG = 300  # characters of a text that are shown

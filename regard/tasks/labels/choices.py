@@ -18,12 +18,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from regard.config.ranges import Column
 from regard.config.resuming import Free
 from regard.config.words import nearest
+from regard.data.labelled_columns import SAMPLE
 from regard.data.line_report import LineReport
 from regard.data.normalise import visible
 from regard.data.readers import SURROGATES, Refusal, cleaned, parsed, records, suffix, value_at
 from regard.data.tables import detect_format, is_json, parse_object, read_objects, read_rows
 from regard.tasks.labels.elements import elements
-from regard.tasks.labels.layout import SAMPLE
 from regard.tasks.labels.tagged import Example
 
 REMEDY = 'write "what is given | one answer | another", with tabs or bars, or {"premise": "...", "choices": [...]}'

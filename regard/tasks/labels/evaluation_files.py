@@ -8,17 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard import config
+from regard.data.column_names import TEXTS, find_name, find_names, find_pair
 from regard.data.encodings import locate
 from regard.data.glimpse import is_number
+from regard.data.labelled_columns import LabelledColumns
 from regard.data.tables import TableFormat, detect_format, is_json, read_sample
 from regard.tasks.labels.files import AnyFile, LabelledFile, RatedFile
-from regard.tasks.labels.layout import (
-    TEXTS,
-    Layout,
-    columns_named,
-    label_among,
-    pair_among,
-)
 from regard.tasks.labels.recorded import recorded_names
 
 FORM = ("heading", "delimiter")
@@ -96,7 +91,7 @@ class TrainedLayout:
         if not texts and trained is None:
             return file, []  # nothing is known, so that its layout is recognised
         sample = Sample.of(file)
-        named = columns_named(sample.first, texts), columns_named(sample.first, [label] if label else ())
+        named = _find_numbers(sample.first, texts), _find_numbers(sample.first, [label] if label else ())
         if named[0] and named[1] and len({*named[0], *named[1]}) == len(texts) + 1:
             return _with_columns(file, sample, (*named[0], *named[1]), heading=True), []
         place = named[1][0] if named[1] else self._find_label(sample, trained)
@@ -113,7 +108,7 @@ class TrainedLayout:
         columns = (*found, place)
         if columns == trained and (named[0] or not (texts or heading)):
             return _with_columns(file, sample, columns, heading=heading), []
-        read = Layout(sample.form, sample.first if heading else (), columns).roles
+        read = LabelledColumns(sample.form, sample.first if heading else (), columns).roles
         how = (
             "has no heading" if columns == trained and not heading else "is laid out otherwise than what was trained on"
         )
@@ -135,7 +130,7 @@ class TrainedLayout:
         """The number of the column in which most cells are known labels; None where there is none, or several are."""
         numbers = range(1, len(sample.first) + 1)
         fitting = [number for number in numbers if self._holds_labels(sample, number)]
-        usual = label_among(sample.first, self.kind.USUAL) if issubclass(self.kind, LabelledFile) else None
+        usual = find_name(sample.first, self.kind.USUAL) if issubclass(self.kind, LabelledFile) else None
         if usual is not None and usual + 1 in fitting:
             return usual + 1
         if trained is not None and trained[-1] in fitting:
@@ -156,13 +151,16 @@ class TrainedLayout:
         before = trained[:-1] if trained is not None else ()
         if not heading:
             return before
-        lower = [name.lower() for name in sample.first]
-        pair = pair_among(sample.first) if len(before) == 2 else None
-        first = next(((lower.index(name) + 1,) for name in TEXTS if name in lower), ()) if len(before) < 2 else ()
-        usual = first if pair is None else (pair[0] + 1, pair[1] + 1)
-        if recorded_names(self.data)[0] or max(before, default=0) > len(lower):
+        pair = find_pair(sample.first) if len(before) == 2 else None
+        place = find_name(sample.first, TEXTS) if len(before) < 2 else None
+        usual = tuple(at + 1 for at in (pair or (place,)) if at is not None)
+        if recorded_names(self.data)[0] or max(before, default=0) > len(sample.first):
             return usual  # the names of training are not there, and without them numbers say nothing
-        return before if not usual or all(lower[number - 1] in TEXTS for number in before) else usual
+        return before if not usual or all(sample.first[number - 1].lower() in TEXTS for number in before) else usual
+
+
+def _find_numbers(heading: Sequence[str], names: Sequence[str]) -> tuple[int, ...]:
+    return tuple(place + 1 for place in find_names(heading, names))
 
 
 def _trained_columns(file: LabelledFile) -> tuple[int, ...] | None:

@@ -13,23 +13,21 @@ from typing import Any, ClassVar
 
 from regard.config.ranges import Batch, Column, Part, Some
 from regard.config.resuming import Free, Warned
+from regard.data.column_names import DEGREES, LABELS, VERDICTS
 from regard.data.glimpse import is_number
 from regard.data.holdout import sentence
+from regard.data.labelled_columns import (
+    ColumnRequest,
+    LabelledColumns,
+    find_labelled_columns,
+    find_labelled_fields,
+    first_record,
+    suspicion,
+)
 from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, cleaned, parsed, records, text_at, value_at
 from regard.data.tables import is_json, read_rows
 from regard.tasks.labels.choices import ChoiceFile
-from regard.tasks.labels.layout import (
-    DEGREES,
-    LABELS,
-    VERDICTS,
-    Layout,
-    Wanted,
-    first_record,
-    suspicion,
-    table,
-)
-from regard.tasks.labels.layout import names as field_names
 from regard.tasks.labels.tagged import Example, TaggedFile
 
 
@@ -96,13 +94,15 @@ class LabelledFile:
         for line, (*texts, label) in self._records(tally):
             yield Example(tuple(texts), (label,), (number, line))
 
-    def layout(self) -> Layout | None:
+    def layout(self) -> LabelledColumns | None:
         """Where text and label stand, if it is a table."""
         if is_json(self.path) or self.whole is not None:
             return None
         named: tuple[Any, ...] = self.columns or (*self.texts, self.label)
         *texts, label = named
-        return table(self.path, Wanted(tuple(texts), label, self.heading, self.delimiter, self.USUAL))
+        return find_labelled_columns(
+            self.path, ColumnRequest(tuple(texts), label, self.heading, self.delimiter, self.USUAL)
+        )
 
     def like(self) -> dict[str, Any]:
         """The settings by which another file of the same kind is read."""
@@ -125,7 +125,7 @@ class LabelledFile:
         if self.whole is not None:
             return self.fields
         texts = tuple(map(str, self.texts)) or self.fields[:-1]
-        return field_names(self.path, (*texts, str(self.label or self.fields[-1])), self.USUAL)
+        return find_labelled_fields(self.path, (*texts, str(self.label or self.fields[-1])), self.USUAL)
 
     def _records(self, tally: LineReport) -> Iterator[tuple[int, tuple[str, ...]]]:
         """(line, (text, label)) of every good record, or (line, (text, text, label)) of pairs."""

@@ -18,6 +18,7 @@ from regard.attention.masks import Row
 from regard.attention.tap import Tap
 from regard.checkpoint import Checkpoint
 from regard.data.normalise import recorded
+from regard.data.text_columns import TextColumn
 from regard.data.tokenizers import Tokenizer
 from regard.decoding.batching import by_length, in_order
 from regard.interpret import items as traced
@@ -39,7 +40,7 @@ from regard.tasks.labels.recorded import recorded_column
 from regard.tasks.labels.scoring import scores
 from regard.tasks.labels.tagged import COLUMNS, TaggedFile
 from regard.tasks.labels.task import AnyReaderConfig, Measured, Reader, measure
-from regard.tasks.trained import DirectAnswers, NoOptions, TextColumn, chosen, described, revived
+from regard.tasks.trained import DirectAnswers, NoOptions, chosen, described, revived
 
 BUDGET = 1 << 14  # tokens read at a time, padding included
 CLASS = "<class>"

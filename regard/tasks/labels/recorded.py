@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from regard.data.text_columns import TextColumn
 from regard.tasks.labels.files import AnyFile, LabelledFile
-from regard.tasks.trained import TextColumn
 
 
 def record_columns(file: AnyFile) -> dict[str, Any]:

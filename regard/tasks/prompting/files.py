@@ -9,19 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from regard.config.words import quantity, suggest
+from regard.data.column_names import FIRST_TEXTS, REFERENCES, SECOND_TEXTS, find_name
 from regard.data.readers import value_at
 from regard.data.tables import StrictReport, is_json, read_objects, read_rows
 from regard.tasks.prompting.template import Template, Texts
-
-FIRST = (
-    *("text", "sentence", "review", "sentence1", "sentence_a", "premise", "question", "source", "document", "content"),
-    *("description", "title", "utterance", "query", "input", "texte", "phrase", "avis"),
-)
-SECOND = ("second", "sentence2", "sentence_b", "hypothesis", "text2", "aspect", "response")
-LABEL = (
-    *("label", "class", "category", "sentiment", "topic", "intent", "entailment_judgment", "gold_label", "target"),
-    *("summary", "translation", "reference", "entities", "answer", "etiquette", "classe"),
-)
 
 
 class Example(NamedTuple):
@@ -70,7 +61,7 @@ def _records(name: str, template: Template) -> Iterator[tuple[int, Texts, str]]:
 def _columns(name: str, first: Any, template: Template) -> tuple[list[Any], bool]:
     """Where texts and label stand, and whether the first record is a heading."""
     wanted = [template.columns.x, *([template.columns.y] if template.pair else []), template.columns.label]
-    usual = [FIRST, *([SECOND] if template.pair else []), LABEL]
+    usual = [FIRST_TEXTS, *([SECOND_TEXTS] if template.pair else []), REFERENCES]
     there = [str(each).strip() for each in first]
     found = [_named(name, there, each, some) for each, some in zip(wanted, usual, strict=True)]
     if isinstance(first, dict):
@@ -98,7 +89,8 @@ def _named(name: str, there: Sequence[str], wanted: str | int | None, usual: Seq
         raise ValueError(f"{name} has no column named {wanted!r}{suggest(wanted, there)}: it has {', '.join(there)}")
     if wanted is not None:
         return wanted
-    return next((each for one in usual for each in there if each.lower() == one), None)
+    place = find_name(there, usual)
+    return None if place is None else there[place]
 
 
 def _value(name: str, line: int, row: Any, column: Any) -> str:
