@@ -52,3 +52,19 @@ def find_pair(names: Sequence[str]) -> tuple[int, int] | None:
         if first is not None and second is not None:
             return first, second
     return None
+
+
+def can_be_heading(cells: Sequence[str]) -> bool:
+    """True if cells can name columns: all there, all different, no numbers; a spreadsheet may leave the last blank."""
+    names = list(cells)
+    while names and not names[-1]:
+        names.pop()
+    return all(names) and len(set(names)) == len(names) and not any(map(_is_number, names))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell.replace(",", "."))
+    except ValueError:
+        return False
+    return True

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from regard.config.words import suggest
-from regard.data.column_names import LABELS, TEXTS, VERDICTS, find_name, find_pair
+from regard.data.column_names import LABELS, TEXTS, VERDICTS, can_be_heading, find_name, find_pair
 from regard.data.readers import Refusal, lines, parsed, value_at
 from regard.data.table_records import DELIMITERS
 from regard.data.tables import TableFormat, detect_format, read_sample
@@ -146,7 +146,7 @@ def _likely(rows: list[list[str]]) -> tuple[int, int] | None:
 
 def _is_heading(first: tuple[str, ...], rows: list[list[str]], label: int) -> bool:
     """Whether a first line names columns: by usual names, or short cells with a label that never comes again."""
-    if len(first) < max(2, label) or not all(first) or len(set(first)) < len(first) or any(map(_number, first)):
+    if len(first) < max(2, label) or not first[label - 1] or not can_be_heading(first):
         return False
     below = Counter(row[label - 1].strip() for row in rows if len(row) >= label)
     if below[first[label - 1]]:
@@ -156,14 +156,6 @@ def _is_heading(first: tuple[str, ...], rows: list[list[str]], label: int) -> bo
     repeated = len(rows) >= FEW and len(below) <= len(rows) / 5 and min(below.values()) > 1
     length = sorted(max(map(len, row)) for row in rows)[len(rows) // 2] if rows else 0
     return repeated and max(map(len, first)) < length / 3
-
-
-def _number(cell: str) -> bool:
-    try:
-        float(cell.replace(",", "."))
-    except ValueError:
-        return False
-    return True
 
 
 def _line(first: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from regard.data.line_report import NOT_UTF8, LineReport, Refusal
 
@@ -158,9 +158,11 @@ class _Feed:
 
 def _next_record(feed: Iterable[str], delimiter: str, *, quoted: bool) -> list[str]:
     """Return the next cells; a quoted one may span several lines."""
-    if not quoted:
-        return next(iter(feed)).removesuffix("\n").split(delimiter)
+    lines = iter(feed)
+    line = next(lines)
+    if not quoted or not ('"' in line or "\r" in line):  # by far the most, and twice as fast
+        return line.removesuffix("\n").split(delimiter)
     try:
-        return next(csv.reader(feed, delimiter=delimiter, strict=True), [])
+        return next(csv.reader(chain([line], lines), delimiter=delimiter, strict=True), [])
     except csv.Error:
         raise Refusal(OPEN) from None

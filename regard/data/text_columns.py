@@ -11,7 +11,7 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from regard.config.words import nearest, quantity
-from regard.data.column_names import LABELS, TEXTS, find_name, find_pair
+from regard.data.column_names import LABELS, TEXTS, can_be_heading, find_name, find_pair
 from regard.data.labelled_columns import SAMPLE
 from regard.data.line_report import LineReport
 from regard.data.readers import Refusal, lines, parsed, records, text_at, value_at
@@ -84,7 +84,7 @@ def find_text_column(
     def choose(index: int, heading: bool, reason: str = "") -> TextColumnChoice:
         return TextColumnChoice(form, width, index, first if heading else (), reason)
 
-    headed = _names_columns(first) and any(name.casefold() in known for name in first)
+    headed = can_be_heading(first) and any(name.casefold() in known for name in first)
     headed = headed and not _has_label(first, expected)
     if column is not None:
         return choose(*_asked_column(path, column, first, headed or _labels_begin_below(first, rows, expected)))
@@ -133,15 +133,6 @@ def _is_one_column(sample: Sequence[Sequence[str]]) -> bool:
     """True if most records are one cell, or no delimiter stands in the first: then one in a text is part of it."""
     single = sum(len(row) == 1 for row in sample)
     return single > len(sample) / 2 or (len(sample) <= 2 and len(sample[0]) == 1)
-
-
-def _names_columns(first: Sequence[str]) -> bool:
-    """True if cells can be the names of columns: all there, all different, no numbers."""
-    named = list(first)
-    while named and not named[-1]:  # what a spreadsheet leaves behind the last column
-        named.pop()
-    numeric = any(cell.replace(",", ".").replace(".", "", 1).lstrip("+-").isdecimal() for cell in named)
-    return all(named) and len(set(named)) == len(named) and not numeric
 
 
 def _has_label(row: Sequence[str], expected: TextColumn) -> bool:
@@ -281,4 +272,4 @@ def show_column(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lengths = [sum(map(len, column)) for column in zip(*rows, strict=False)] or [0]
     place = next(place for place, length in enumerate(lengths) if length >= max(lengths) / 2)
     name = names[place] if place < len(names) else ""
-    return name if name.isidentifier() and _names_columns(names) else str(place + 1)
+    return name if name.isidentifier() and can_be_heading(names) else str(place + 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from regard import config
-from regard.data.column_names import TEXTS, find_name, find_names, find_pair
+from regard.data.column_names import TEXTS, can_be_heading, find_name, find_names, find_pair
 from regard.data.encodings import locate
 from regard.data.glimpse import is_number
 from regard.data.labelled_columns import LabelledColumns
@@ -46,10 +46,8 @@ class Sample(NamedTuple):
         return not all(map(is_number, filter(None, self.column(number) or [self.first[number - 1]])))
 
     def starts_with_names(self, label: int) -> bool:
-        """True if the first line can name the columns: all different, no numbers, and its label never comes again."""
-        names = [name for name in self.first if name]  # a spreadsheet may leave blanks behind the last
-        distinct = len(set(names)) == len(names) and names == list(self.first[: len(names)])
-        return distinct and not any(map(is_number, names)) and self.first[label - 1] not in self.column(label)
+        """True if the first line can name the columns, and its label never comes again."""
+        return can_be_heading(self.first) and self.first[label - 1] not in self.column(label)
 
 
 @dataclass(frozen=True)
