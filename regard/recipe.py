@@ -193,21 +193,21 @@ def resolve(settings: Mapping[str, Any]) -> tuple[Any, Any]:
     name = settings.get("task", DEFAULT)
     if not isinstance(name, str) or name not in TASKS:
         raise ValueError(f"unknown task {name!r}{nearest(str(name), TASKS)}")
-    task = TASKS[name][0]
+    task = TASKS[name].task
     return task, config.build(task.Recipe, _named(settings))
 
 
 def _lacks_data(settings: Mapping[str, Any]) -> bool:
     """True if the task needs data and nothing names any."""
-    task = TASKS.get(str(settings.get("task", DEFAULT)), (None,))[0]
-    own = next((field for field in fields(task.Recipe) if field.name == "data"), None) if task is not None else None
+    entry = TASKS.get(str(settings.get("task", DEFAULT)))
+    own = next((field for field in fields(entry.task.Recipe) if field.name == "data"), None) if entry else None
     return "data" not in settings and own is not None and own.default is MISSING and own.default_factory is MISSING
 
 
 def begun(folder: Path) -> dict[str, Any]:
     """The settings that a run began with, whichever version wrote them, under the names of today."""
     name = config.read(folder / "config.yaml").get("task", DEFAULT)
-    return runs.begun(folder, TASKS[name][0].Recipe if isinstance(name, str) and name in TASKS else None)
+    return runs.begun(folder, TASKS[name].task.Recipe if isinstance(name, str) and name in TASKS else None)
 
 
 def starting_model(
@@ -287,7 +287,7 @@ def load(
     place = devices.choose(device)
     try:
         if name in TASKS:
-            _fitting(found, TASKS[name][0].Recipe)
+            _fitting(found, TASKS[name].task.Recipe)
         trained = FACES[name].load(found, device=place)
         trained.learnt_from = recorded_digests(found)
         return trained
@@ -320,9 +320,8 @@ def _serves(face: Any, model: Any) -> bool:
 
 def _misfit(directory: str | Path, name: str, wanted: Sequence[str]) -> NoReturn:
     """Say what a model is, what is needed instead, and the command that it can be used with."""
-    asked, own = (
-        (TASKS[task][0] if task in TASKS else FACES[task]).usage.partition(" {folder}")[0] for task in (wanted[0], name)
-    )
+    classes = [TASKS[task].task if task in TASKS else FACES[task] for task in (wanted[0], name)]
+    asked, own = (each.usage.partition(" {folder}")[0] for each in classes)
     *others, last = dict.fromkeys(USES[task][1] for task in wanted)
     needed = f"{', '.join(others)} or {last}" if others else last
     raise ValueError(f"{directory} is {USES[name][1]}; {asked} needs {needed} (try {own})")
@@ -369,7 +368,7 @@ def _adopted(task: Any, model: Any, parent: checkpoint.Checkpoint, data: Any) ->
     if hasattr(task, "adopt"):
         return task.adopt(model, parent, data)
     return adoption.adopt(
-        model, parent, same=parent.config.get("task") in TASKS and TASKS[parent.config["task"]][0] is task
+        model, parent, same=parent.config.get("task") in TASKS and TASKS[parent.config["task"]].task is task
     )
 
 

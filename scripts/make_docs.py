@@ -239,10 +239,9 @@ def _section(section: config.Field, inside: Sequence[config.Field]) -> str:
     """One heading with the table below it, and what is derived rather than set."""
     lines = [f"## `{section.name}`", "", section.help]
     if not inside:
-        lines += [
-            "",
-            f"One of {', '.join(f'`{name}`' for name in TASKS)}; `{section.type}` where a recipe does not say.",
-        ]
+        rows = ((f"`{name}`", entry.title, _option(entry.takes), entry.kind) for name, entry in TASKS.items())
+        table = _table(("task", "learns from, and becomes", "files", "trained, it is"), list(rows))
+        lines += ["", f"One of these; `{section.type}` where a recipe does not say.", "", *table]
     own = [row for row in inside if not _of_corpus(row.name)]
     if own:
         lines += ["", *_settings(own, section.name)]
@@ -255,6 +254,11 @@ def _section(section: config.Field, inside: Sequence[config.Field]) -> str:
     if section.name == "model":
         lines += ["", *_presets(), "", *_sizes()]
     return "\n".join(lines) + "\n"
+
+
+def _option(kind: str | None) -> str:
+    """Return the option that names a kind of files."""
+    return "none" if kind is None else f"`--{kind}`"
 
 
 def _others(section: config.Field, rows: Sequence[config.Field]) -> list[str]:

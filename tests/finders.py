@@ -98,7 +98,7 @@ def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]
 def tasks() -> set[str]:
     """The names of all tasks, as their registry has them."""
     [table] = [
-        node.value.args[0]  # what the registry is made of
+        node.value
         for node in sources()["regard/tasks/__init__.py"].body
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "TASKS"
     ]

@@ -57,7 +57,7 @@ def settings_of(task: str, line: Line) -> dict[str, Any]:
 @cache
 def known(task: str) -> set[str]:
     """The settings of a task."""
-    return {field.name for field in config.describe(TASKS[task][0].Recipe)}
+    return {field.name for field in config.describe(TASKS[task].task.Recipe)}
 
 
 def train(settings: Any, out: Path, **how: Any) -> recipe.Outcome:

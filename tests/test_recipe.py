@@ -164,7 +164,7 @@ def test_what_cannot_work_is_refused_before_anything_is_written(
 
 @pytest.mark.parametrize("task", TASKS)
 def test_sizes_without_the_name_of_a_network_are_those_of_the_default_one(task: str):
-    asked = TASKS[task][0].Recipe
+    asked = TASKS[task].task.Recipe
     [model] = [field for field in dataclasses.fields(asked) if field.name == "model"]
     choices = list(named_sections(hints(asked)["model"]).values())
     if len(set(choices)) > 1 and dataclasses.is_dataclass(default := default_of(model)):

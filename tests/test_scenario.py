@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -98,7 +99,7 @@ def test_a_model_of_another_task_gives_its_body_or_is_refused(
 
 
 def test_several_processes_train_what_one_does_or_are_refused(task: str, seen: dict[str, Any]) -> None:
-    if not TASKS[task][0].shared:
+    if not TASKS[task].task.shared:
         [refused] = seen["shared"]
         assert refused["statuses"] == [1, 1]
         [[said], silent] = refused["said"]  # once, by process 0
@@ -139,7 +140,7 @@ def test_a_checkpoint_has_a_card_that_says_how_to_use_it(task: str, seen: dict[s
     assert title.startswith("# ")
     [command] = [line for line in lines if line.startswith("Scores are in `metrics.json`. Use it with `regard ")]
     assert command.partition("`regard ")[2].split()[0] in {name for panel in PANELS.values() for name in panel}
-    assert f'regard.load("DIRECTORY").{TASKS[task][1].verb}' in seen["card"]
+    assert f'regard.load("DIRECTORY").{TASKS[task].trained.verb}' in seen["card"]
     assert "/tmp" not in seen["card"], "where data lies is nobody's business"
 
 
@@ -164,6 +165,6 @@ def test_one_wrong_bit_in_any_file_of_a_checkpoint_is_found(task: str, seen: dic
 
 
 def test_a_task_without_a_line_is_not_done(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(TASKS.places, "prophecy", "regard.tasks.prophecy:Prophecy")
+    monkeypatch.setitem(TASKS, "prophecy", replace(TASKS["translation"], title="prophecies"))
     with pytest.raises(AssertionError, match=r"no line for prophecy: add one to tests/tasks/every\.py"):
         lines(tmp_path)

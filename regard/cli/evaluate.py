@@ -117,7 +117,7 @@ def scored(
 
     name = name or called(path)
     if path.is_file():
-        judge = next(trained.judge for _, trained in TASKS.values() if hasattr(trained, "judge"))
+        judge = next(entry.trained.judge for entry in TASKS.values() if hasattr(entry.trained, "judge"))
         known = inspect.signature(judge).parameters  # the others are for models
         return judge(path, *files, name=name, **{key: value for key, value in chosen.items() if key in known})
     trained = recipe.load(path, device=device, task=able)

@@ -11,98 +11,44 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from regard.config.file_kinds import FILE_KINDS
+
 if TYPE_CHECKING:
     from regard.training.task import Given
 
 WHAT = "What the files hold (detected if not given)"
 COLUMNS = "Columns of the two sides, or of text and label, in a table: 2 4, or 2,4."
 
-Pairs = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Pairs of texts: TSV, CSV, JSON lines, or two files.", rich_help_panel=WHAT),
-]
-Source = Annotated[
-    Path | None, typer.Option(help="Text to translate from, one sentence per line.", rich_help_panel=WHAT)
-]
-Target = Annotated[Path | None, typer.Option(help="Its translations, line by line.", rich_help_panel=WHAT)]
-Labelled = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Texts with labels: CSV, TSV, JSON lines.", rich_help_panel=WHAT),
-]
-Tagged = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Words with tags: CoNLL, or word/tag.", rich_help_panel=WHAT),
-]
-Rated = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Pairs of texts with a score.", rich_help_panel=WHAT),
-]
-Choices = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Questions with answers to choose from.", rich_help_panel=WHAT),
-]
-Questions = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Questions with answers in a text: SQuAD, JSON lines.", rich_help_panel=WHAT),
-]
-Text = Annotated[
-    list[Path] | None, typer.Option(metavar="FILE", help="Plain text: files, folders.", rich_help_panel=WHAT)
-]
-Pictures = Annotated[
-    list[Path] | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="Pictures with labels: a folder for each class, a table of paths, idx, npz.",
-        rich_help_panel=WHAT,
-    ),
-]
-Captions = Annotated[
-    list[Path] | None,
-    typer.Option(
-        metavar="FILE", help="Pictures with captions: CSV, JSON lines, Flickr8k's token file.", rich_help_panel=WHAT
-    ),
-]
-Graph = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="A graph with labelled nodes: npz.", rich_help_panel=WHAT),
-]
-Edges = Annotated[Path | None, typer.Option(help="Edges of a graph: CSV, both ends named.", rich_help_panel=WHAT)]
-Nodes = Annotated[Path | None, typer.Option(help="Its nodes: CSV with id, label and features.", rich_help_panel=WHAT)]
-Table = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="A table of numbers, its columns named.", rich_help_panel=WHAT),
-]
-Tables = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Tables of the same samples, one per omic.", rich_help_panel=WHAT),
-]
-Labels = Annotated[Path | None, typer.Option(help="With --tables: the labels of the samples.", rich_help_panel=WHAT)]
-Columns = Annotated[
-    tuple[int, int] | None,
-    typer.Option(help=COLUMNS, rich_help_panel=WHAT),
-]
-OPTIONS: dict[str, Any] = {
-    "pairs": Pairs,
-    "source": Source,
-    "target": Target,
-    "labelled": Labelled,
-    "tagged": Tagged,
-    "rated": Rated,
-    "choices": Choices,
-    "questions": Questions,
-    "text": Text,
-    "pictures": Pictures,
-    "captions": Captions,
-    "graph": Graph,
-    "edges": Edges,
-    "nodes": Nodes,
-    "table": Table,
-    "tables": Tables,
-    "labels": Labels,
-    "columns": Columns,
+PARTS: dict[str, Any] = {
+    "source": Annotated[
+        Path | None, typer.Option(help="Text to translate from, one sentence per line.", rich_help_panel=WHAT)
+    ],
+    "target": Annotated[Path | None, typer.Option(help="Its translations, line by line.", rich_help_panel=WHAT)],
+    "edges": Annotated[Path | None, typer.Option(help="Edges of a graph: CSV, both ends named.", rich_help_panel=WHAT)],
+    "nodes": Annotated[
+        Path | None, typer.Option(help="Its nodes: CSV with id, label and features.", rich_help_panel=WHAT)
+    ],
+    "labels": Annotated[
+        Path | None, typer.Option(help="With --tables: the labels of the samples.", rich_help_panel=WHAT)
+    ],
+    "columns": Annotated[tuple[int, int] | None, typer.Option(help=COLUMNS, rich_help_panel=WHAT)],
 }
-PARTS = ("source", "target", "edges", "nodes", "labels", "columns")
 """Options that name no kind of files by themselves."""
+BESIDE = {"pairs": ("source", "target"), "graph": ("edges", "nodes"), "tables": ("labels",)}
+"""Those that belong to a kind of files."""
+
+
+def build_options() -> dict[str, Any]:
+    """Return an option for every kind of files, each followed by those that belong to it."""
+    options: dict[str, Any] = {}
+    for name, kind in FILE_KINDS.items():
+        option = typer.Option(metavar=kind.metavar, help=kind.help, rich_help_panel=WHAT)
+        options[name] = Annotated[list[Path] | None, option]
+        options |= {part: PARTS[part] for part in BESIDE.get(name, ())}
+    return {**options, "columns": PARTS["columns"]}
+
+
+OPTIONS = build_options()
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,7 @@ def _adapter(out: Path, found: Any, shape: Any, tokenizer: Any, kind: str | None
     from regard.interop import peft
     from regard.tasks import TASKS
 
-    task = TASKS[found.config["task"]][0]
+    task = TASKS[found.config["task"]].task
     added = task.added(tokenizer) if hasattr(task, "added") else ()
     kept = {name: value for name, value in found.config.items() if name not in ("format", "model")}
     tensors = found.finite_tensors()
@@ -261,7 +261,7 @@ def _labelled(found: Any, labels: list[str] | None, pairs: bool) -> tuple[Any, d
     if own is not None and not (isinstance(own, list) and all(isinstance(label, str) for label in own)):
         raise ValueError(f"regard.json: labels must be a list of names, not {own!r}")
     known_task = isinstance(name, str) and name in TASKS
-    task = _task(found.shape) if name is None else TASKS[name][0] if known_task else None
+    task = _task(found.shape) if name is None else TASKS[name].task if known_task else None
     if task is None or type(found.shape) not in config.sections(task.Recipe, "model").values():
         raise ValueError(f"regard.json: task is {name!r}, which has no model of kind {found.shape.name}")
     known = labels or own or found.labels
@@ -280,7 +280,7 @@ def _task(shape: Any) -> Any:
     from regard import config
     from regard.tasks import TASKS
 
-    for task, _ in TASKS.values():
+    for task in (entry.task for entry in TASKS.values()):
         fits = hasattr(task, "imported") and type(shape) in config.sections(task.Recipe, "model").values()
         if fits and (not hasattr(task, "holds") or task.holds(shape)):
             return task

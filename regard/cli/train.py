@@ -19,6 +19,7 @@ from regard.cli.few import instead
 from regard.cli.file_options import NamedFiles, takes_files
 from regard.cli.grammar import Json
 from regard.cli.lines import say
+from regard.tasks import TASKS
 
 if TYPE_CHECKING:
     from regard.training.task import Given
@@ -26,33 +27,12 @@ if TYPE_CHECKING:
 INTERRUPTED = 130  # what shells say of a command that Ctrl-C ended
 SETTING = re.compile(r"[A-Za-z_][\w.]*=")
 
-EPILOG = """
+TASK_TABLE = "\n".join(f"{name:<21}{entry.title}" for name, entry in TASKS.items())
+EPILOG = f"""
 Tasks, by what they learn from:
 
 \b
-translation          pairs of texts: a translator (Transformer or seq2seq)
-classification       labelled texts: a classifier
-tagging              tagged words: a tagger
-similarity           rated pairs: how alike two texts are
-choice               questions with choices: which answer is right
-question-answering   questions about texts: answers found in them
-causal-lm            plain text: a GPT that continues it
-masked-lm            plain text: a BERT that fills gaps (--masked)
-span-corruption      plain text: a T5 that restores spans
-text-to-text         texts with answers: a T5 that learns what is asked
-language             plain text: a recurrent language model
-word2vec             plain text: word vectors
-matching             pairs of texts: vectors in which partners lie near one another
-regression           a table: a number or a class from other columns
-omics                several tables of the same samples: their classes
-node-classification  a graph: classes of its nodes (GAT)
-pictures             labelled pictures: a classifier (ViT or CNN)
-gan                  labelled pictures: a generator of such pictures (SAGAN)
-captions             pictures with captions: a captioner
-pixels               pictures: a model that writes them pixel by pixel
-localisation         pictures it draws itself: which digit, and where
-counting             pictures it draws itself: how many digits
-remembering          sequences of bits it draws itself: copy, repeat, recall
+{TASK_TABLE}
 
 Examples:
 

@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from regard.config.file_kinds import FILE_KINDS
+
 SWITCHES = ("resume", "overwrite")
 ARGUMENTS = {"out": "out", "from": "start", "valid": "valid", "to": "to"}
-KINDS = (
-    *("pairs", "labelled", "tagged", "rated", "choices", "questions", "text", "pictures", "captions"),
-    *("graph", "table", "tables"),
-)
 OPTION = re.compile(r"(?<![\w-])--([a-z]+)(?![\w-])")
 
 
@@ -36,4 +34,4 @@ def _argument(option: str) -> str | None:
         return f"{option}=True"
     if option in ARGUMENTS:
         return f"{ARGUMENTS[option]}=..."
-    return f'kind="{option}"' if option in KINDS else None
+    return f'kind="{option}"' if option in FILE_KINDS else None

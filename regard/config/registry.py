@@ -7,6 +7,12 @@ from importlib import import_module
 from typing import Any
 
 
+def load_object(place: str) -> Any:
+    """Return what stands at `module:name`, importing the module."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
 class Registry(Mapping[str, Any]):
     """Objects by their names.
 

@@ -1,75 +1,246 @@
-"""Where data, model, objective, decoding and metric meet; these literal tables are the whole registry."""
+"""Where data, model, objective, decoding and metric meet; this literal table is the whole registry."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from regard.config.registry import Registry
+from regard.config.registry import Registry, load_object
 
 DEFAULT = "translation"  # what a recipe learns that does not say
 FEW = "few-shot"  # fitted at once, without the training loop: a kind of trained model and no task
-TASKS: Registry = Registry(
-    {
-        "captions": "regard.tasks.vision.captions.task:Captions regard.tasks.vision.captions.writer:CaptionWriter",
-        "causal-lm": "regard.tasks.pretraining.causal:CausalLM regard.tasks.pretraining.writer:Writer",
-        "choice": "regard.tasks.labels.choosing:MultipleChoice regard.tasks.labels.chooser:Chooser",
-        "classification": "regard.tasks.labels.classification:Classification regard.tasks.labels.labeller:Classifier",
-        "counting": "regard.tasks.vision.counting:Counting regard.tasks.vision.counting:Counter",
-        "gan": "regard.tasks.vision.gan.task:PictureMaking regard.tasks.vision.gan.maker:PictureMaker",
-        "language": "regard.tasks.language.task:Language regard.tasks.language.writer:Writer",
-        "localisation": "regard.tasks.vision.localisation:Localisation regard.tasks.vision.localisation:Locator",
-        "masked-lm": "regard.tasks.pretraining.masked:MaskedLM regard.tasks.pretraining.filler:Filler",
-        "matching": "regard.tasks.embedding.matching:Matching regard.tasks.embedding.embedder:Embedder",
-        "omics": "regard.tasks.omics.task:OmicsClassification regard.tasks.omics.classifier:OmicsClassifier",
-        "node-classification": "regard.tasks.graphs.task:NodeClassification "
-        "regard.tasks.graphs.classifier:NodeClassifier",
-        "pictures": "regard.tasks.vision.classification:PictureClassification "
-        "regard.tasks.vision.classifier:PictureClassifier",
-        "pixels": "regard.tasks.vision.pixels.task:Pixels regard.tasks.vision.pixels.painter:Painter",
-        "question-answering": "regard.tasks.answering.task:Answering regard.tasks.answering.answerer:Answerer",
-        "regression": "regard.tasks.tables.task:Regression regard.tasks.tables.task:Predictor",
-        "remembering": "regard.tasks.memory.task:Memory regard.tasks.memory.machine:Machine",
-        "similarity": "regard.tasks.labels.similarity:Similarity regard.tasks.labels.rater:Rater",
-        "span-corruption": "regard.tasks.pretraining.corruption:SpanCorruption "
-        "regard.tasks.pretraining.restorer:Restorer",
-        "tagging": "regard.tasks.labels.tagging:Tagging regard.tasks.labels.labeller:Tagger",
-        "text-to-text": "regard.tasks.translation.text_to_text:TextToText "
-        "regard.tasks.translation.respondent:Respondent",
-        "translation": "regard.tasks.translation.task:Translation regard.tasks.translation.translator:Translator",
-        "word2vec": "regard.tasks.word2vec.task:SkipGram regard.tasks.word2vec.vectors:WordVectors",
-    }
-)
-"""Every task by its name: how it is learnt, and what its trained model is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskEntry:
+    """A task: where its two classes are, what it learns from, and what its trained model is and does."""
+
+    task_class: str
+    trained_class: str
+    title: str
+    """What it learns from, and what becomes of that."""
+    takes: str | None
+    """The kind of files it is trained on, as `FILE_KINDS` has them; None if it makes its examples itself."""
+    folders: bool = False
+    """Whether such files may be named by a folder."""
+    verb: str
+    """The method that uses the trained model."""
+    kind: str
+    """What the trained model is, in a message."""
+
+    @property
+    def task(self) -> Any:
+        """The class that is trained, imported when it is asked for."""
+        return load_object(self.task_class)
+
+    @property
+    def trained(self) -> Any:
+        """The class of the trained model."""
+        return load_object(self.trained_class)
+
+
+TASKS: dict[str, TaskEntry] = {
+    "translation": TaskEntry(
+        task_class="regard.tasks.translation.task:Translation",
+        trained_class="regard.tasks.translation.translator:Translator",
+        title="pairs of texts: a translator (Transformer or seq2seq)",
+        takes="pairs",
+        verb="translate",
+        kind="a translator",
+    ),
+    "text-to-text": TaskEntry(
+        task_class="regard.tasks.translation.text_to_text:TextToText",
+        trained_class="regard.tasks.translation.respondent:Respondent",
+        title="texts with answers: a T5 that learns what is asked",
+        takes="pairs",
+        verb="reply",
+        kind="a text-to-text model",
+    ),
+    "classification": TaskEntry(
+        task_class="regard.tasks.labels.classification:Classification",
+        trained_class="regard.tasks.labels.labeller:Classifier",
+        title="labelled texts: a classifier",
+        takes="labelled",
+        verb="classify",
+        kind="a classifier",
+    ),
+    "tagging": TaskEntry(
+        task_class="regard.tasks.labels.tagging:Tagging",
+        trained_class="regard.tasks.labels.labeller:Tagger",
+        title="tagged words: a tagger",
+        takes="tagged",
+        verb="tag",
+        kind="a tagger",
+    ),
+    "similarity": TaskEntry(
+        task_class="regard.tasks.labels.similarity:Similarity",
+        trained_class="regard.tasks.labels.rater:Rater",
+        title="rated pairs: how alike two texts are",
+        takes="rated",
+        verb="rate",
+        kind="a model of similarity",
+    ),
+    "choice": TaskEntry(
+        task_class="regard.tasks.labels.choosing:MultipleChoice",
+        trained_class="regard.tasks.labels.chooser:Chooser",
+        title="questions with choices: which answer is right",
+        takes="choices",
+        verb="choose",
+        kind="a model that chooses among answers",
+    ),
+    "question-answering": TaskEntry(
+        task_class="regard.tasks.answering.task:Answering",
+        trained_class="regard.tasks.answering.answerer:Answerer",
+        title="questions about texts: answers found in them",
+        takes="questions",
+        verb="ask",
+        kind="a model of question answering",
+    ),
+    "causal-lm": TaskEntry(
+        task_class="regard.tasks.pretraining.causal:CausalLM",
+        trained_class="regard.tasks.pretraining.writer:Writer",
+        title="plain text: a GPT that continues it",
+        takes="text",
+        folders=True,
+        verb="write",
+        kind="a language model",
+    ),
+    "masked-lm": TaskEntry(
+        task_class="regard.tasks.pretraining.masked:MaskedLM",
+        trained_class="regard.tasks.pretraining.filler:Filler",
+        title="plain text: a BERT that fills gaps (--masked)",
+        takes="text",
+        folders=True,
+        verb="fill",
+        kind="a masked language model",
+    ),
+    "span-corruption": TaskEntry(
+        task_class="regard.tasks.pretraining.corruption:SpanCorruption",
+        trained_class="regard.tasks.pretraining.restorer:Restorer",
+        title="plain text: a T5 that restores spans",
+        takes="text",
+        folders=True,
+        verb="restore",
+        kind="a text-to-text model",
+    ),
+    "language": TaskEntry(
+        task_class="regard.tasks.language.task:Language",
+        trained_class="regard.tasks.language.writer:Writer",
+        title="plain text: a recurrent language model",
+        takes="text",
+        verb="write",
+        kind="a language model",
+    ),
+    "word2vec": TaskEntry(
+        task_class="regard.tasks.word2vec.task:SkipGram",
+        trained_class="regard.tasks.word2vec.vectors:WordVectors",
+        title="plain text: word vectors",
+        takes="text",
+        verb="similar",
+        kind="a table of word vectors",
+    ),
+    "matching": TaskEntry(
+        task_class="regard.tasks.embedding.matching:Matching",
+        trained_class="regard.tasks.embedding.embedder:Embedder",
+        title="pairs of texts: vectors in which partners lie near one another",
+        takes="pairs",
+        verb="embed",
+        kind="an embedder",
+    ),
+    "regression": TaskEntry(
+        task_class="regard.tasks.tables.task:Regression",
+        trained_class="regard.tasks.tables.task:Predictor",
+        title="a table: a number or a class from other columns",
+        takes="table",
+        verb="predict",
+        kind="a model of tables",
+    ),
+    "omics": TaskEntry(
+        task_class="regard.tasks.omics.task:OmicsClassification",
+        trained_class="regard.tasks.omics.classifier:OmicsClassifier",
+        title="several tables of the same samples: their classes",
+        takes="tables",
+        verb="predict",
+        kind="a model of omics",
+    ),
+    "node-classification": TaskEntry(
+        task_class="regard.tasks.graphs.task:NodeClassification",
+        trained_class="regard.tasks.graphs.classifier:NodeClassifier",
+        title="a graph: classes of its nodes (GAT)",
+        takes="graph",
+        verb="classify",
+        kind="a classifier of nodes",
+    ),
+    "pictures": TaskEntry(
+        task_class="regard.tasks.vision.classification:PictureClassification",
+        trained_class="regard.tasks.vision.classifier:PictureClassifier",
+        title="labelled pictures: a classifier (ViT or CNN)",
+        takes="pictures",
+        folders=True,
+        verb="classify",
+        kind="a classifier of pictures",
+    ),
+    "gan": TaskEntry(
+        task_class="regard.tasks.vision.gan.task:PictureMaking",
+        trained_class="regard.tasks.vision.gan.maker:PictureMaker",
+        title="labelled pictures: a generator of such pictures (SAGAN)",
+        takes="pictures",
+        folders=True,
+        verb="make",
+        kind="a generator of pictures",
+    ),
+    "captions": TaskEntry(
+        task_class="regard.tasks.vision.captions.task:Captions",
+        trained_class="regard.tasks.vision.captions.writer:CaptionWriter",
+        title="pictures with captions: a captioner",
+        takes="captions",
+        verb="caption",
+        kind="a captioner",
+    ),
+    "pixels": TaskEntry(
+        task_class="regard.tasks.vision.pixels.task:Pixels",
+        trained_class="regard.tasks.vision.pixels.painter:Painter",
+        title="pictures: a model that writes them pixel by pixel",
+        takes="pictures",
+        folders=True,
+        verb="draw",
+        kind="a model of pixels",
+    ),
+    "localisation": TaskEntry(
+        task_class="regard.tasks.vision.localisation:Localisation",
+        trained_class="regard.tasks.vision.localisation:Locator",
+        title="pictures it draws itself: which digit, and where",
+        takes=None,
+        verb="locate",
+        kind="a model that finds digits",
+    ),
+    "counting": TaskEntry(
+        task_class="regard.tasks.vision.counting:Counting",
+        trained_class="regard.tasks.vision.counting:Counter",
+        title="pictures it draws itself: how many digits",
+        takes=None,
+        verb="count",
+        kind="a model that counts digits",
+    ),
+    "remembering": TaskEntry(
+        task_class="regard.tasks.memory.task:Memory",
+        trained_class="regard.tasks.memory.machine:Machine",
+        title="sequences of bits it draws itself: copy, repeat, recall",
+        takes=None,
+        verb="remember",
+        kind="a model that remembers sequences",
+    ),
+}
+"""Every task by its name."""
 
 USES: dict[str, tuple[str, str]] = {
-    "captions": ("caption", "a captioner"),
-    "causal-lm": ("write", "a language model"),
-    "choice": ("choose", "a model that chooses among answers"),
-    "classification": ("classify", "a classifier"),
-    "counting": ("count", "a model that counts digits"),
-    "gan": ("make", "a generator of pictures"),
-    "language": ("write", "a language model"),
-    "localisation": ("locate", "a model that finds digits"),
-    "masked-lm": ("fill", "a masked language model"),
-    "matching": ("embed", "an embedder"),
-    "omics": ("predict", "a model of omics"),
-    "node-classification": ("classify", "a classifier of nodes"),
-    "pictures": ("classify", "a classifier of pictures"),
-    "pixels": ("draw", "a model of pixels"),
-    "question-answering": ("ask", "a model of question answering"),
-    "regression": ("predict", "a model of tables"),
-    "remembering": ("remember", "a model that remembers sequences"),
-    "similarity": ("rate", "a model of similarity"),
-    "span-corruption": ("restore", "a text-to-text model"),
-    "tagging": ("tag", "a tagger"),
-    "text-to-text": ("reply", "a text-to-text model"),
-    "translation": ("translate", "a translator"),
-    "word2vec": ("similar", "a table of word vectors"),
+    **{name: (entry.verb, entry.kind) for name, entry in TASKS.items()},
     FEW: ("classify", "a classifier"),
 }
 """What trained models do, and what they are, by their tasks; so that nobody imports all of them to know."""
 
-
 FACES: Mapping[str, Any] = Registry(
-    {**{name: place.split()[1] for name, place in TASKS.places.items()}, FEW: "regard.tasks.embedding.few:FewShot"}
+    {**{name: entry.trained_class for name, entry in TASKS.items()}, FEW: "regard.tasks.embedding.few:FewShot"}
 )
 """Every kind of trained model by its task."""

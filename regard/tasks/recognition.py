@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from regard.config.file_kinds import FILE_KINDS
 from regard.config.words import nearest
 from regard.data.encodings import find
 from regard.data.foreign_formats import describe_marked_folder, describe_marks
@@ -13,17 +14,6 @@ from regard.tasks import TASKS
 from regard.training.task import Claim, Given
 
 TWO_COLUMNS = ("pairs", "labelled", "tagged")  # kinds of files of which two columns are read
-WORDS = {
-    "labelled": "labelled texts",
-    "tagged": "tagged words",
-    "table": "a table",
-    "tables": "tables of omics",
-    "rated": "rated pairs",
-    "choices": "questions with choices",
-    "questions": "questions about texts",
-    "pictures": "labelled pictures",
-    "graph": "a graph",
-}
 
 
 def understood(given: Given) -> tuple[str, Claim]:
@@ -31,40 +21,39 @@ def understood(given: Given) -> tuple[str, Claim]:
     wanted = given.settings.get("task")
     if wanted is not None and (not isinstance(wanted, str) or wanted not in TASKS):
         raise ValueError(f"unknown task {wanted!r}{nearest(str(wanted), TASKS)}")
-    kinds = list(dict.fromkeys(task.takes for task, _ in TASKS.values() if hasattr(task, "takes")))
-    if given.kind not in (None, *kinds):
-        raise ValueError(f"unknown kind {given.kind!r}{nearest(str(given.kind), kinds)}")
-    asked = {name: task for name, (task, _) in TASKS.items() if hasattr(task, "recognise") and wanted in (None, name)}
-    if not asked:
+    if given.kind is not None and given.kind not in FILE_KINDS:
+        raise ValueError(f"unknown kind {given.kind!r}{nearest(str(given.kind), list(FILE_KINDS))}")
+    entries = {name: entry for name, entry in TASKS.items() if entry.takes is not None and wanted in (None, name)}
+    if not entries:
         raise ValueError(f"{_joined(given.files)}: {wanted} is not trained on files: leave them out")
-    fitting = {name: task for name, task in asked.items() if given.kind in (None, task.takes)}
+    fitting = {name: entry for name, entry in entries.items() if given.kind in (None, entry.takes)}
     if not fitting:
-        raise ValueError(f"--{given.kind} is not for {wanted}: give --{asked[str(wanted)].takes}, or leave it out")
+        raise ValueError(f"--{given.kind} is not for {wanted}: give --{entries[str(wanted)].takes}, or leave it out")
     if folder := next((name for name in given.files if is_folder(name)), None):
         if given.kind in (None, "text") and (marks := describe_marked_folder(find(folder))) is not None:
             raise ValueError(marks)
         if not given.told:
-            reads = dict.fromkeys(f"--{task.takes}" for task in asked.values() if getattr(task, "folders", False))
+            reads = dict.fromkeys(f"--{entry.takes}" for entry in entries.values() if entry.folders)
             raise ValueError(f"{folder} is a folder: say what its files hold with {' or '.join(reads)}")
-        fitting = {name: task for name, task in fitting.items() if getattr(task, "folders", False)}
+        fitting = {name: entry for name, entry in fitting.items() if entry.folders}
         if not fitting:
             raise ValueError(f"{folder} is a folder, which {wanted or f'--{given.kind}'} does not read: name its files")
-    claims = {name: claim for name, task in fitting.items() if (claim := task.recognise(given)) is not None}
+    claims = {name: claim for name, entry in fitting.items() if (claim := entry.task.recognise(given)) is not None}
     if not claims:
         raise ValueError(_strange(given, wanted))
     ranked = sorted(claims, key=lambda name: -claims[name].confidence)
     first, surest = ranked[0], claims[ranked[0]]
     equal = [name for name in ranked if claims[name].confidence == surest.confidence]
-    rivals = list(dict.fromkeys(_takes(name) for name in equal))
+    rivals = list(dict.fromkeys(TASKS[name].takes for name in equal))
     if len(rivals) > 1:
         flags = " or ".join(f"--{kind}" for kind in rivals)
-        firsts = [next(name for name in equal if _takes(name) == kind) for kind in rivals]
+        firsts = [next(name for name in equal if TASKS[name].takes == kind) for kind in rivals]
         could = ", or ".join(claims[name].sentence.partition(": training")[0] for name in firsts)
         raise ValueError(f"{_joined(given.files)}: could be {could}: say which with {flags}")
-    return first, surest if given.columns is None else _with_columns(surest, given.columns, _takes(first))
+    return first, surest if given.columns is None else _with_columns(surest, given.columns, TASKS[first].takes)
 
 
-def _with_columns(claim: Claim, columns: tuple[int, int], kind: str) -> Claim:
+def _with_columns(claim: Claim, columns: tuple[int, int], kind: str | None) -> Claim:
     """The same with these columns of its files, whichever were recognised."""
 
     def changed(file: Any) -> Any:
@@ -80,7 +69,7 @@ def _with_columns(claim: Claim, columns: tuple[int, int], kind: str) -> Claim:
 
 def introduced(given: Given, name: str, claim: Claim) -> str:
     """In one line what files are taken for and what will be trained, with the word that chooses something else."""
-    other = [task for task, (kind, _) in TASKS.items() if task != name and getattr(kind, "takes", "") == _takes(name)]
+    other = [task for task, entry in TASKS.items() if task != name and entry.takes == TASKS[name].takes]
     choice = "" if given.told or not other else f" (--task {' or '.join(other)} chooses otherwise)"
     return f"{_joined(given.files)}: {claim.sentence}{choice}"
 
@@ -92,18 +81,10 @@ def _strange(given: Given, wanted: str | None) -> str:
         return f"{files}: --to names the language of translations, which {wanted or 'these files'} have none of"
     if (marks := next(filter(None, map(describe_marks, given.files)), None)) is not None:
         return marks
-    kinds = dict.fromkeys(task.takes for task, _ in TASKS.values() if hasattr(task, "takes"))
     if wanted is not None:
-        return f"{files}: not what {wanted} learns from, which is --{_takes(wanted)}: name them in data.train"
-    return f"{files}: cannot tell what this is: name it with {', '.join(f'--{kind}' for kind in kinds)}, or in a recipe"
-
-
-def _takes(name: str) -> str:
-    return getattr(TASKS[name][0], "takes", "")
-
-
-def _called(kind: str) -> str:
-    return WORDS.get(kind, kind)
+        return f"{files}: not what {wanted} learns from, which is --{TASKS[wanted].takes}: name them in data.train"
+    options = ", ".join(f"--{kind}" for kind in FILE_KINDS)
+    return f"{files}: cannot tell what this is: name it with {options}, or in a recipe"
 
 
 def _joined(files: tuple[str, ...]) -> str:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import regard
-from regard.config.python_names import KINDS, name_as_in_python, python_call
+from regard.config.file_kinds import FILE_KINDS
+from regard.config.python_names import name_as_in_python, python_call
 from regard.tasks import FACES, TASKS, USES
 from regard.tasks.inputs import LABEL, NODE, PAIR, PICTURE, QUESTION, ROW, SENTENCE, TEXT, check_input, list_inputs
 
@@ -171,7 +172,7 @@ def test_options_of_the_command_line_are_arguments_in_python(told, said):
 
 
 def test_every_kind_of_files_is_known_by_its_name_in_python():
-    assert set(KINDS) == {task.takes for task, _ in TASKS.values() if hasattr(task, "takes")}
+    assert set(FILE_KINDS) == {entry.takes for entry in TASKS.values() if entry.takes is not None}
 
 
 def test_the_verb_of_another_kind_of_model_says_what_it_needs():

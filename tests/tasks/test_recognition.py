@@ -272,8 +272,8 @@ def test_files_named_alike_with_other_numbers_of_lines_are_pairs_that_lack_some(
 
 
 def test_every_task_that_learns_from_files_says_what_it_takes_and_recognises_it():
-    assert all(hasattr(task, "recognise") == hasattr(task, "takes") for task, _ in TASKS.values())
-    filed = {name for name, (task, _) in TASKS.items() if hasattr(task, "takes")}
+    assert all(hasattr(entry.task, "recognise") == (entry.takes is not None) for entry in TASKS.values())
+    filed = {name for name, entry in TASKS.items() if entry.takes is not None}
     told = {
         "word2vec",
         "language",

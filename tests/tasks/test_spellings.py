@@ -8,14 +8,14 @@ from regard import config
 from regard.tasks import TASKS
 
 REQUIRED = {"regression": {"target": "y"}}
-FILED = [name for name, (task, _) in TASKS.items() if "train" in get_type_hints(get_type_hints(task.Recipe)["data"])]
+FILED = [name for name, entry in TASKS.items() if "train" in get_type_hints(get_type_hints(entry.task.Recipe)["data"])]
 
 APART = ("node-classification", "omics")  # one graph; two tables or more, and their labels
 SEVERAL = [name for name in FILED if name not in APART]
 
 
 def data(name: str, **files):
-    recipe = config.build(TASKS[name][0].Recipe, {"task": name, "data": {**REQUIRED.get(name, {}), **files}})
+    recipe = config.build(TASKS[name].task.Recipe, {"task": name, "data": {**REQUIRED.get(name, {}), **files}})
     return recipe.data
 
 

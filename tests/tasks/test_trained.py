@@ -13,7 +13,7 @@ from regard.tasks.trained import NoOptions, chosen
 
 @pytest.mark.parametrize("name", TASKS)
 def test_every_task_has_both_faces(name):
-    task, trained = TASKS[name]
+    task, trained = TASKS[name].task, TASKS[name].trained
     assert trained.task == name
     assert hasattr(trained, trained.verb), "the friendly name is a method too"
     for method in ("load", "parse", "answer", "evaluate", "look"):

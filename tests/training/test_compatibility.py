@@ -170,7 +170,7 @@ def test_a_list_equals_the_tuple_it_was_written_from():
 
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task_says_what_may_change(task):
-    verdicts = config.verdicts(TASKS[task][0].Recipe)
+    verdicts = config.verdicts(TASKS[task].task.Recipe)
     for name, verdict in verdicts.items():
         section, _, setting = name.partition(".")
         if section in ("model", "tokenizer") and not setting.endswith(("dropout", "stochastic_depth", "hide")):

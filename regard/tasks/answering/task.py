@@ -76,7 +76,6 @@ class Answering(Labelling):
     """The task of learning where answers stand."""
 
     Recipe = AnsweringRecipe
-    takes: ClassVar[str] = "questions"
     usage: ClassVar[str] = 'regard predict {folder} "..."'
     title: ClassVar[str] = "A model of question answering"
     code: ClassVar[str] = 'ask([("a question", "a text")])'

@@ -162,7 +162,6 @@ class Matching:
     """The task of learning vectors from pairs."""
 
     Recipe = MatchingRecipe
-    takes: ClassVar[str] = "pairs"
     usage: ClassVar[str] = 'regard embed {folder} "..."'
     shared: ClassVar[bool] = True
     goal: Goal = ("mrr", "max")

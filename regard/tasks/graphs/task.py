@@ -62,7 +62,6 @@ class NodeClassification:
     """The task of learning classes of nodes."""
 
     Recipe = NodeRecipe
-    takes: ClassVar[str] = "graph"
     usage: ClassVar[str] = "regard classify {folder} --node NAME"
     shared: ClassVar[bool] = False
     single: ClassVar[str] = "an epoch is one row, the whole graph"

@@ -14,11 +14,11 @@ from regard.config.words import quantity
 from regard.data.findings import Finding, Lengths, told
 from regard.data.line_report import places
 from regard.tasks.labels import batches, files, formats
-from regard.tasks.labels.files import ChoicesConfig, Found, LabelsConfig, TagsConfig
+from regard.tasks.labels.files import ChoicesConfig, Found, LabelsConfig, RatingsConfig, TagsConfig
 from regard.tasks.labels.reading import ReadingConfig
 from regard.tasks.labels.tagged import Example
 
-AnyConfig = LabelsConfig | TagsConfig | ChoicesConfig
+AnyConfig = LabelsConfig | TagsConfig | ChoicesConfig | RatingsConfig
 LONGEST = 3  # texts that are named as the longest
 SHOWN = 20  # labels that a table has room for
 UNBOUNDED = 1 << 30  # tokens of a text that is read whole

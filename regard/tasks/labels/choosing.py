@@ -38,7 +38,6 @@ class MultipleChoice(Labelling):
     """
 
     Recipe = ChoiceRecipe
-    takes: ClassVar[str] = "choices"
     usage: ClassVar[str] = 'regard predict {folder} "... | ... | ..."'
     title: ClassVar[str] = "A model that chooses among answers"
     code: ClassVar[str] = 'choose([("what is given", "one answer", "another")])'

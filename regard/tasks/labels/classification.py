@@ -46,7 +46,6 @@ class Classification(Labelling):
     """The task of learning what a text is."""
 
     Recipe = ClassificationRecipe
-    takes: ClassVar[str] = "labelled"
     usage: ClassVar[str] = 'regard classify {folder} "..."'
     title: ClassVar[str] = "A classifier"
     code: ClassVar[str] = 'classify(["a text"])'

@@ -51,7 +51,6 @@ class Similarity(Labelling):
     """The task of learning how alike two texts are."""
 
     Recipe = SimilarityRecipe
-    takes: ClassVar[str] = "rated"
     usage: ClassVar[str] = 'regard predict {folder} "..."'
     title: ClassVar[str] = "A model of similarity"
     code: ClassVar[str] = 'rate([("a text", "another")])'

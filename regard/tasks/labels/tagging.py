@@ -29,7 +29,6 @@ class Tagging(Labelling):
     """The task of learning what each word of a sentence is."""
 
     Recipe = TaggingRecipe
-    takes: ClassVar[str] = "tagged"
     usage: ClassVar[str] = 'regard tag {folder} "..."'
     title: ClassVar[str] = "A tagger"
     code: ClassVar[str] = 'tag(["a sentence"])'

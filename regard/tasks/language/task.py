@@ -92,7 +92,6 @@ class Language:
     """The task of learning a text."""
 
     Recipe = LanguageRecipe
-    takes: ClassVar[str] = "text"
     usage: ClassVar[str] = "regard generate {folder}"
     shared: ClassVar[bool] = False  # a row begins with the state in which the one before it ended
     goal: Goal = ("loss", "min")

@@ -52,7 +52,6 @@ class OmicsClassification:
     """The task of telling classes of samples."""
 
     Recipe = OmicsRecipe
-    takes: ClassVar[str] = "tables"
     usage: ClassVar[str] = "regard predict {folder} TABLE..."
     shared: ClassVar[bool] = True
     recognise = staticmethod(recognise)

@@ -90,7 +90,6 @@ class Pretraining:
     """The task of learning from plain text; what is to be told from what is for the tasks below to say."""
 
     Recipe: ClassVar[type]
-    takes: ClassVar[str] = "text"
     usage: ClassVar[str]
     title: ClassVar[str]
     code: ClassVar[str]
@@ -101,7 +100,6 @@ class Pretraining:
     """How sure it is of plain text that nobody said more of."""
     needs: ClassVar[Sequence[str]] = ("end",)
     """Tokens that the tokenizer of a model to start from must have, by their roles."""
-    folders: ClassVar[bool] = True  # it reads the files of folders
     shared: ClassVar[bool] = True
     goal: Goal = ("loss", "min")
 

@@ -65,7 +65,6 @@ class Regression:
     """The task of learning a column."""
 
     Recipe = RegressionRecipe
-    takes: ClassVar[str] = "table"
     usage: ClassVar[str] = "regard predict {folder} -i TABLE.csv"
     shared: ClassVar[bool] = True
     goal: Goal = ("loss", "min")

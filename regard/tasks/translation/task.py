@@ -101,7 +101,6 @@ class Translation:
     """The task of learning to translate."""
 
     Recipe = TranslationRecipe
-    takes: ClassVar[str] = "pairs"
     usage: ClassVar[str] = 'regard translate {folder} "..."'
     shared: ClassVar[bool] = True
     brief: ClassVar[dict[str, Any]] = {"objective": {"judged": 1, "samples": 1}}

@@ -133,8 +133,6 @@ class PictureClassification:
     """The task of learning what pictures show."""
 
     Recipe = PicturesRecipe
-    takes: ClassVar[str] = "pictures"
-    folders: ClassVar[bool] = True
     usage: ClassVar[str] = "regard classify {folder} PICTURE"
     shared: ClassVar[bool] = True
     goal: Goal = ("accuracy", "max")

@@ -92,7 +92,6 @@ class SkipGram:
     """The task of learning word vectors: its inner loop changes them itself, in place of an optimizer."""
 
     Recipe = EmbeddingRecipe
-    takes: ClassVar[str] = "text"
     usage: ClassVar[str] = "regard words similar {folder} WORD"
     shared: ClassVar[bool] = False  # threads share what processes cannot
     goal: Goal | None = None  # the rate falls: the newest vectors are the best

@@ -368,5 +368,5 @@ def test_single_words_are_read_by_letters_and_texts_by_words_and_signs(tmp_path)
 
 
 def test_both_tasks_are_known_by_name():
-    assert TASKS["classification"][0] is Classification
-    assert TASKS["tagging"][0] is Tagging
+    assert TASKS["classification"].task is Classification
+    assert TASKS["tagging"].task is Tagging

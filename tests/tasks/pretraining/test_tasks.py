@@ -307,9 +307,9 @@ def test_a_model_with_room_for_more_tokens_than_its_tokenizer_has_is_trained_on(
 
 
 def test_every_task_of_the_wing_is_tested_here():
-    assert {name for name, (task, _) in TASKS.items() if task.__module__.startswith("regard.tasks.pretraining")} == set(
-        TASK
-    )
+    assert {
+        name for name, entry in TASKS.items() if entry.task.__module__.startswith("regard.tasks.pretraining")
+    } == set(TASK)
 
 
 def test_a_row_in_pieces_on_a_cpu_has_the_gradients_of_the_whole_row():

@@ -134,7 +134,6 @@ class Captions:
     """The task of learning to write captions."""
 
     Recipe = CaptionsRecipe
-    takes: ClassVar[str] = "captions"
     usage: ClassVar[str] = "regard caption {folder} PICTURE"
     shared: ClassVar[bool] = True
     brief: ClassVar[dict[str, Any]] = {"objective": {"judged": 1, "samples": 1}}

@@ -113,8 +113,6 @@ class PictureMaking:
     """The task of learning to make pictures."""
 
     Recipe = GANRecipe
-    takes: ClassVar[str] = "pictures"
-    folders: ClassVar[bool] = True
     usage: ClassVar[str] = "regard generate {folder} -o grid.png"
     shared: ClassVar[bool] = True
     brief: ClassVar[dict[str, Any]] = {"objective": {"judged": 16}}

@@ -107,8 +107,6 @@ class Pixels:
     """The task of writing pictures pixel by pixel."""
 
     Recipe = PixelsRecipe
-    takes: ClassVar[str] = "pictures"
-    folders: ClassVar[bool] = True
     usage: ClassVar[str] = "regard generate {folder} --samples 16 -o drawn.png"
     shared: ClassVar[bool] = True
     brief: ClassVar[dict[str, Any]] = {"objective": {"judged": 1, "samples": 1}}
