@@ -66,6 +66,7 @@ TRANSLATING = (  # what translates, or shows it
 )
 TABLE_PARSER = "regard/data/table_records.py"
 TASK_NAMED = {  # "file": why it may say the name of a task
+    "regard/data/column_names.py": "columns of tables are called language, similarity or translation too",
     "regard/models/__init__.py": "models had other names in version 0.1, by task",
     "regard/models/word2vec.py": "the model is called so too",
 }

@@ -261,6 +261,7 @@ def _field(path: str, record: Any, column: str | None, names: Sequence[str]) -> 
 
 
 def list_columns(names: Sequence[str]) -> str:
+    """Return the first names of columns, shortened, as a message has room for."""
     shown = ", ".join(name if len(name) <= 30 else f"{name[:27]}..." for name in names[:NAMED])
     return f"{shown}, ..." if len(names) > NAMED else shown
 
